@@ -18,8 +18,8 @@ const (
 	policyBaseLintBound   = 15
 	policyDifferenceBound = 100
 
-	// policyFile is an override of 37 rules that has nothing wrong with it, so that all of it is looked at. The path begins in the
-	// root of the repository.
+	// policyFile is an override of 37 rules without any error, so the linter reads all of it. The path is relative to the root of the
+	// repository.
 	policyFile = "e2e/suites/oslopolicy/testdata/domain-manager.yaml"
 	// operatorsPolicies are two overrides of 37 rules and the live policy that they refer to.
 	operatorsPolicies = "e2e/suites/keystonepolicy/testdata/operators"
@@ -29,7 +29,7 @@ const (
 	lints = 500
 )
 
-// measurePolicy measures what it takes to find that a policy for Keystone has nothing wrong with it. Files go to dir.
+// measurePolicy measures the time to lint a policy for Keystone without any error. It writes files to dir.
 func measurePolicy(ctx context.Context, out *figures, dir string) error {
 	if err := measureLint(ctx, out); err != nil {
 		return err
@@ -85,7 +85,7 @@ func measureBase(ctx context.Context, out *figures) error {
 	return nil
 }
 
-// timed returns how many milliseconds each of many runs takes.
+// timed returns the time of each of many runs in milliseconds.
 func timed(run func() error) ([]float64, error) {
 	millis := make([]float64, lints)
 	for i := range millis {
@@ -103,7 +103,7 @@ func liveRules(source oslopolicy.Source) []string {
 	return strings.Split(strings.TrimSpace(string(source.Data)), "\n")[1:]
 }
 
-// furtherRules are so many rules of which some refer to others.
+// furtherRules returns n rules, some of which refer to others.
 func furtherRules(n int) oslopolicy.Source {
 	var document strings.Builder
 	for i := range n {

@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// cloudWorld is what both worlds have: a CloudSigma, and servers that stop in the reverse order of their start.
+// cloudWorld is the common part of both worlds: a CloudSigma, and servers that stop in the reverse order of their start.
 type cloudWorld struct {
 	cloud   *cloudsigmatest.Cloud
 	account cloudsigmatest.Client
@@ -56,7 +56,7 @@ func (w *cloudWorld) stopUnless(complete *bool) {
 	}
 }
 
-// settings returns the settings of a warrantgate that asks the cloud. dir is for its files.
+// settings returns the settings of a warrantgate that sends requests to the cloud. dir is for its files.
 func (w *cloudWorld) settings(dir, configuration string) warrantgatetest.Settings {
 	GinkgoHelper()
 	caFile, err := w.cloud.CAFile(dir)

@@ -22,7 +22,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// Guarantee 7, for first claims: what a refused claim takes is bounded for each tenant, and tells nothing about others' servers.
+// Guarantee 7, for first claims: the cost of denied claims is limited for each tenant, and a denial does not disclose servers of others.
 var _ = Describe("the editor of a namespace whose machines claim random instances first", Serial, func() {
 	It("does not hold up or outlast another namespace's claims, fills no memory, and learns of no server", func(ctx SpecContext) {
 		const (

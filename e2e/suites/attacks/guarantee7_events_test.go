@@ -25,7 +25,7 @@ import (
 	"warrantgate.dev/internal/identity"
 )
 
-// Guarantee 7: Events are written into workspaces whose owner can register webhooks there, which kcp asks about each Event.
+// Guarantee 7: Events are written into workspaces whose owner can register webhooks there, and kcp calls these for each Event.
 var _ = Describe("the owner of a workspace in which a webhook delays Events", Serial, func() {
 	It("does not delay Events in other workspaces", func(ctx SpecContext) {
 		const group, attempts, soon = "many-names", 20, 20 * time.Second
@@ -73,7 +73,7 @@ var _ = Describe("the owner of a workspace in which a webhook delays Events", Se
 		}
 		Expect(attacker.client.Create(ctx, hook)).To(Succeed())
 		DeferCleanup(func(cleanup SpecContext) { Expect(attacker.client.Delete(cleanup, hook)).To(Succeed()) })
-		Eventually(ctx, func() error { // until kcp asks the webhook
+		Eventually(ctx, func() error { // until kcp calls the webhook
 			limited, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			return attacker.client.Create(limited, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "probe-"}})

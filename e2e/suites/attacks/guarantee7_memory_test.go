@@ -25,7 +25,7 @@ import (
 // mostMemory is how much the resident memory of warrantgate may grow. A pod of the chart has 256 MiB.
 const mostMemory = 64 << 20
 
-// Guarantee 7: what warrantgate keeps in memory does not depend on how large the objects and names of a tenant are.
+// Guarantee 7: the memory of warrantgate does not depend on the size of a tenant's objects and names.
 var _ = Describe("the memory of warrantgate, against tenants with large objects and names", Serial, func() {
 	It("does not grow with the owner references of machines", func(ctx SpecContext) {
 		const machines, size = 120, 1 << 20
@@ -55,7 +55,7 @@ var _ = Describe("the memory of warrantgate, against tenants with large objects 
 		many(writes, func(i int) error {
 			machine := newObject(clusterAPI.WithKind("Machine"), attacker.namespace, fmt.Sprintf("worker-%d", i), nil)
 			machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "pool"})
-			_ = attacker.client.Create(ctx, machine) // it may be refused, if not all machines can be read in time
+			_ = attacker.client.Create(ctx, machine) // it may be denied, if not all machines can be read in time
 			return nil
 		})
 		AddReportEntry("MiB", fmt.Sprintf("%d before, %d after", before>>20, peak(w.gate.PID())>>20))
@@ -96,7 +96,7 @@ var _ = Describe("the memory of warrantgate, against tenants with large objects 
 	}, SpecTimeout(startTimeout))
 })
 
-// many does something so many times, some at a time.
+// many calls a function n times, some calls at a time.
 func many(count int, do func(i int) error) {
 	GinkgoHelper()
 	var group errgroup.Group

@@ -103,8 +103,8 @@ func startWorld(ctx context.Context) *world {
 	return w
 }
 
-// addCloud starts a CloudSigma, and writes the Secret with the account by which warrantgate acts for its users. The chart is
-// installed to ask that cloud from then on, with the Secret where the provider has it.
+// addCloud starts a CloudSigma, and writes the Secret with the account by which warrantgate acts for its users. From then on, the chart is
+// installed with that cloud, and with the Secret in the namespace of the provider.
 func (w *world) addCloud(ctx context.Context) {
 	GinkgoHelper()
 	var err error
@@ -216,7 +216,7 @@ func (w *world) newNamespace(ctx context.Context) string {
 	return made.Name
 }
 
-// asked tries whether the API server asks the gates. It begins to a moment after the registration.
+// asked returns whether the API server calls the gates. It begins a moment after the webhook configuration is created.
 func (w *world) asked(ctx context.Context) error {
 	err := w.admin.Create(ctx, policy(metav1.NamespaceDefault, "canary", broken), client.DryRunAll)
 	if err == nil {

@@ -35,8 +35,9 @@ import (
 // webhookPath is the Secret of webhookPath.existingSecret in the examples for GitOps.
 const webhookPath = "warrantgate-webhook-path"
 
-// Platform teams install the chart by its examples: the Secrets come from kcp-operator, from cert-manager for kcp's Helm chart, or from a script,
-// and Argo CD, Flux or Helm install it. The specs do what these would do with the example's objects, which the API server accepts.
+// Platform teams install the chart with its examples: the Secrets come from kcp-operator, from cert-manager for kcp's Helm chart, or from a
+// script, and Argo CD, Flux or Helm installs the chart. The specs do the same with the objects of the example, which the API server
+// accepts.
 var _ = Describe("The examples for platform teams", Ordered, func() {
 	var (
 		w   *world
@@ -268,7 +269,8 @@ func (w *world) actAsOperator(ctx context.Context, object *unstructured.Unstruct
 	w.put(ctx, kubeconfig.Spec.SecretRef.Name, map[string][]byte{"kubeconfig": content})
 }
 
-// actAsCertManager creates a Secret of the example, with the address of this kcp, or adds to it what its Certificate asks for, as cert-manager does.
+// actAsCertManager creates a Secret of the example with the address of this kcp, or adds the keys that its Certificate requires, as
+// cert-manager does.
 func (w *world) actAsCertManager(ctx context.Context, object *unstructured.Unstructured) {
 	GinkgoHelper()
 	object.SetNamespace(namespace)
@@ -296,8 +298,8 @@ func (w *world) actAsCertManager(ctx context.Context, object *unstructured.Unstr
 	Expect(w.host.Update(ctx, secret)).To(Succeed())
 }
 
-// expectGates expects that the gates are registered, that warrantgate may repair, and that it may write Events. Before it may, it asks again every
-// five seconds, and writes none about what happens meanwhile.
+// expectGates expects that the gates are registered, that warrantgate may repair, and that it may write Events. Without the permission, it
+// checks again every five seconds, and drops the Events of that time.
 func (w *world) expectGates(ctx context.Context, bot *rest.Config, name string) {
 	GinkgoHelper()
 	Eventually(objects).WithArguments(ctx, w.kcp.ShardAdmin("root")).WithContext(ctx).Should(ContainElement(HavePrefix("Lease/")), "no replica leads the repair")

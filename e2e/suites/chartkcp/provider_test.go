@@ -46,7 +46,7 @@ func (w *world) provide(ctx context.Context) {
 		kcptest.Rule("apis.kcp.io", []string{"apiexports/content"}, []string{"*"}))).To(Succeed())
 	for name, data := range map[string]map[string][]byte{
 		"capcs-admin": {"kubeconfig": w.kubeconfigOf("capcs-admin", w.kcp.Admin(providerPath))},
-		// No cloud is asked for what this suite writes.
+		// The writes of this suite cause no requests to a cloud.
 		"cloudsigma": {"oauth-url": []byte("https://localhost:1"), "client-id": []byte("capcs"), "client-secret": []byte("secret")},
 	} {
 		Expect(w.host.Create(ctx, &corev1.Secret{ObjectMeta: w.named(name), Data: data})).To(Succeed())
@@ -75,8 +75,8 @@ func below(values map[string]any, path ...string) map[string]any {
 	return values
 }
 
-// providerGate expects that the Job of the chart registered the gates of the provider: they deny what the provider's controller writes
-// through the virtual workspace of its APIExport, and what a user of a consumer's workspace writes there.
+// providerGate expects that the Job of the chart registered the gates of the provider: they deny writes of the provider's controller
+// through the virtual workspace of its APIExport, and writes of a user in a consumer's workspace.
 func (w *world) providerGate(ctx context.Context) {
 	GinkgoHelper()
 	Expect(w.kubelet.Output("warrantgate-kcp-install-provider-0")).To(And(

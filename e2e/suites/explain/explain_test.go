@@ -48,7 +48,7 @@ var _ = Describe("explain workspace", func() {
 		widgets := home.export(ctx, "widgets")
 		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
 		bot := home.bot(ctx)
-		// A right under the name that counts at home only: the repaired owner has it by its warrant.
+		// A permission for the name that is valid at home only: the repaired owner has the permission by its warrant.
 		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(widgets.Export))).To(Succeed())
 		create(ctx, bot, "child", ofType)
 		home.waitDenied(ctx, `User "system:serviceaccount:default:bot" cannot create`)
@@ -108,7 +108,7 @@ var _ = Describe("explain workspace", func() {
 				Expect(c.Create(ctx, asObject(raw))).To(Succeed())
 			}
 		}
-		Eventually(ctx, func() []string { // kcp v0.30 tries again by itself
+		Eventually(ctx, func() []string { // kcp v0.30 retries
 			return explainAsJSON(ctx, home.path+":child").reasons()
 		}).Should(Or(ConsistOf("InitializerPending"), BeEmpty()))
 
@@ -281,7 +281,7 @@ var _ = Describe("explain workspace", func() {
 
 	It("reports that the owner is not in the required groups", func(ctx SpecContext) {
 		home := newPlace(ctx)
-		// system:masters may say who owns a workspace, as kcp's tools for moving them do.
+		// system:masters may set the owner of a workspace, as kcp's tools that move workspaces do.
 		create(ctx, kcp.ShardAdmin(home.path), "child",
 			kcptest.WithAnnotation(kcptest.OwnerAnnotation, `{"username":"carol","groups":["system:authenticated"]}`),
 			kcptest.WithAnnotation("authorization.kcp.io/required-groups", "team-a,on-call;operators"))
@@ -363,7 +363,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(err).NotTo(HaveOccurred())
 
 		for _, path := range []string{home.path + ":child", ws.Spec.Cluster} {
-			Eventually(ctx, func() string { // kcp takes up rights with a delay
+			Eventually(ctx, func() string { // kcp activates permissions with a delay
 				return explain(ctx, bot, path).out
 			}).Should(ContainSubstring(
 				`you lack "get" on workspacetypes.tenancy.kcp.io in %s, or access to that workspace, or the shard that has it is down; `+
@@ -397,7 +397,7 @@ func guard(ctx SpecContext) *kcptest.Warrantgate {
 	return guardAs(ctx, "")
 }
 
-// guardAs is guard with the user of a kubeconfig, who has the name of that of the default.
+// guardAs is guard with the user of a kubeconfig. The user has the same name as the default one.
 func guardAs(ctx SpecContext, kubeconfig string) *kcptest.Warrantgate {
 	GinkgoHelper()
 	w, err := kcptest.StartWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Kubeconfig: kubeconfig})

@@ -20,8 +20,8 @@ import (
 	"warrantgate.dev/e2e/env/suite"
 )
 
-// platform-mesh/platform-mesh#70: an operator creates the workspaces of organizations as a service account of its own workspace, no longer
-// as an administrator. Their WorkspaceType and what it binds are in another workspace.
+// platform-mesh/platform-mesh#70: an operator creates the workspaces of organizations as a service account of its own workspace, and no
+// longer as an administrator. The WorkspaceType and the APIs that it binds are in another workspace.
 var _ = Describe("An operator with a scoped service account", func() {
 	const operator = "system:serviceaccount:default:account-operator"
 
@@ -74,7 +74,7 @@ var _ = Describe("An operator with a scoped service account", func() {
 			}
 			Expect(suite.KCPClient(kcp.Admin(p.workspace)).Create(ctx, p.object)).To(Succeed())
 		}
-		Eventually(ctx, func() int { // kcp takes up rights with a delay
+		Eventually(ctx, func() int { // kcp activates permissions with a delay
 			text = ask()
 			return text.code
 		}).Should(Equal(0), func() string { return text.out })
@@ -128,7 +128,7 @@ type printed struct {
 
 var applyIn = regexp.MustCompile(`apply the objects below in ([a-z0-9:-]+)[,;]`)
 
-// printedObjects copies the objects out of an explanation, as people do: from a line of dashes to the next empty line or line of dashes.
+// printedObjects copies the objects out of an explanation as users do: from a line of dashes to the next empty line or line of dashes.
 func printedObjects(text string) []printed {
 	GinkgoHelper()
 	var all []printed

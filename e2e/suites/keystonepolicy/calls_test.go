@@ -13,12 +13,12 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// call is an operation of Keystone and what it is asked for.
+// call is a request to an operation of Keystone.
 type call struct {
 	name string
 	// can is the operation's name in policies.
 	can string
-	// of makes the request, and what Keystone tells the policy of it.
+	// of creates the request, and the attributes that Keystone gives the policy.
 	of func(w *world, c caller) request
 }
 
@@ -62,11 +62,11 @@ func creates(kind, where string) call {
 	}}
 }
 
-// lists asks for users, projects or groups, of one domain or without saying of which.
+// lists requests users, projects or groups, of one domain or without a domain.
 func lists(kind, where string) call {
 	return call{"list the " + kind + "s of " + where, "identity:list_" + kind + "s", func(w *world, c caller) request {
 		r := request{method: http.MethodGet, path: kind + "s", target: object{}}
-		// Keystone tells the policy the domain of the token.
+		// Keystone gives the policy the domain of the token.
 		scope := object{"domain_id": c.domain}
 		switch {
 		case c.domain == "":
@@ -83,14 +83,14 @@ func lists(kind, where string) call {
 	}}
 }
 
-// listsAll asks for what is in no domain.
+// listsAll requests objects that are in no domain.
 func listsAll(kind string) call {
 	return call{"list all " + kind + "s", "identity:list_" + kind + "s", func(*world, caller) request {
 		return request{method: http.MethodGet, path: kind + "s", target: object{}}
 	}}
 }
 
-// reads asks for a role.
+// reads requests a role.
 func reads(role string) call {
 	return call{"read the role " + role, "identity:get_role", func(w *world, _ caller) request {
 		return request{method: http.MethodGet, path: "roles/" + w.roles[role], target: object{
@@ -138,7 +138,7 @@ func trusts() call {
 	}}
 }
 
-// listsOwnProjects asks for the projects of the caller, who is named in the path.
+// listsOwnProjects requests the projects of the caller, whose ID is in the path.
 func listsOwnProjects() call {
 	return call{"list the own projects", "identity:list_user_projects", func(_ *world, c caller) request {
 		return request{method: http.MethodGet, path: "users/" + c.user + "/projects", target: object{

@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// matrix says what Keystone answers whom: shipped, broken, mended, sound.
+// matrix has the status that Keystone returns to each caller under the policies shipped, broken, mended and sound.
 var matrix = []struct {
 	caller string
 	call   call
@@ -56,7 +56,7 @@ var matrix = []struct {
 	{projectManager, creates("project", own), statuses{403, 403, 403, 403}},
 	{projectManager, grants("member", own, own), statuses{403, 403, 403, 403}},
 
-	// The administrator of a domain is whom the dead templates hit.
+	// The dead templates affect the administrator of a domain.
 	{domainAdmin, creates("user", own), statuses{201, 403, 201, 403}},
 	{domainAdmin, creates("project", own), statuses{201, 403, 201, 403}},
 	{domainAdmin, creates("group", own), statuses{201, 403, 201, 403}},
@@ -90,7 +90,7 @@ var matrix = []struct {
 	{cloudAdmin, trusts(), statuses{201, 403, 201, 201}},
 }
 
-// follows runs the matrix under one policy, and asks warrantgate about each of its rows.
+// follows runs the matrix under one policy, and compares each row with the verdict of warrantgate.
 func follows(ctx context.Context, policy int) {
 	GinkgoHelper()
 	w := newWorld(ctx)

@@ -38,7 +38,7 @@ func enforceOverLive(ctx context.Context, override string) {
 	Expect(keystone.SetPolicy(ctx, live, rules)).To(Succeed())
 }
 
-// readsOwnTenantsProjects asks for the projects of a user of the own domain.
+// readsOwnTenantsProjects requests the projects of a user of the caller's domain.
 func readsOwnTenantsProjects() call {
 	return call{"list the projects of a user", "identity:list_user_projects", func(w *world, _ caller) request {
 		return request{method: http.MethodGet, path: "users/" + w.places[own].user.ID + "/projects"}
@@ -78,7 +78,7 @@ var _ = Describe("The override of the operators", func() {
 			domainAdmin + ": " + creates("group", own).name:   {403, 201},
 			domainAdmin + ": " + adds(own, own).name:          {403, 204},
 			domainAdmin + ": " + creates("user", other).name:  {403, 403},
-			// The decision takes these from the administrator of the domain, because the rule that it refers to never matches.
+			// The policy denies these to the administrator of the domain, because the rule that it refers to never matches.
 			domainAdmin + ": " + lists("user", nowhere).name:    {200, 403},
 			domainAdmin + ": " + lists("project", nowhere).name: {200, 403},
 			domainAdmin + ": " + lists("group", nowhere).name:   {200, 403},

@@ -15,15 +15,15 @@ import (
 const (
 	// shipped overrides nothing.
 	shipped = iota
-	// broken gives managers what they need and takes from the administrators of domains what they had.
+	// broken gives managers the needed permissions, and removes those that the administrators of domains had.
 	broken
-	// mended gives that back, but for the three lists.
+	// mended restores them, except for the three lists.
 	mended
 	// sound is the override that the linter has nothing to say about. It knows no administrators of domains.
 	sound
 )
 
-// statuses are what Keystone answers under each of the policies.
+// statuses are the status codes of Keystone under each of the policies.
 type statuses [sound + 1]int
 
 // Where the policies are.

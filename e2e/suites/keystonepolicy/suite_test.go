@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package keystonepolicy_test tells what policies for the managers of domains allow on a real Keystone, and holds the verdicts
-// of "warrantgate check keystone-policy" and the findings of "warrantgate lint keystone-policy" against it.
+// Package keystonepolicy_test tests which requests of domain managers a policy allows on a real Keystone. It compares them with the
+// verdicts of "warrantgate check keystone-policy" and the findings of "warrantgate lint keystone-policy".
 package keystonepolicy_test
 
 import (

@@ -13,14 +13,13 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// templates say which attributes Keystone fills in: the rule is all that stands for the operation, and the caller matches if
-// it does.
+// templates lists the attributes that Keystone fills in: the operation has only this rule, so the caller is allowed if the rule matches.
 var templates = []struct {
 	caller string
 	call   call
 	rule   string
 	want   int
-	// dead tells that the linter has to say so. The others match for other requests, if not for this one.
+	// dead is true if the linter must report the attribute. The others match for other requests, even if they do not for this one.
 	dead bool
 }{
 	{domainAdmin, creates("user", own), "domain_id:%(user.domain_id)s", 403, true},
@@ -48,7 +47,7 @@ var templates = []struct {
 	{tenant, trusts(), "user_id:%(target.trust.trustor_user_id)s", 201, false},
 	{tenant, trusts(), "user_id:%(request_body.trust.trustor_user_id)s", 201, false},
 
-	// What the path of the request names is filled in as before.
+	// Attributes from the path of the request are filled in as before.
 	{tenant, listsOwnProjects(), "user_id:%(user_id)s", 200, false},
 	{tenant, listsOwnProjects(), "user_id:%(target.user.id)s", 200, false},
 }

@@ -60,7 +60,7 @@ type finding struct {
 	Rule, Severity, Code, Message string
 }
 
-// lint returns what is found in a policy.
+// lint returns the findings in a policy.
 func lint(ctx context.Context, policyFile string) []finding {
 	GinkgoHelper()
 	code, out, errText := run(ctx, "lint", "keystone-policy", policyFile, "--output=json")

@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/e2e/env/keystonetest"
 )
 
-// Who asks. All but the cloud's administrator are of the spec's own domain.
+// The callers. All but the cloud's administrator are in the domain of the spec.
 const (
 	// manager has the role manager on the domain, and a token for it.
 	manager = "manager"
@@ -30,7 +30,7 @@ const (
 	tenant = "tenant"
 )
 
-// place is a domain and what is in it.
+// place is a domain with its objects.
 type place struct {
 	domain, project, group string
 	user                   keystonetest.User
@@ -43,14 +43,14 @@ const (
 	nowhere = "no domain"
 )
 
-// world is what one spec has for itself.
+// world is the part of the state that a spec has for itself.
 type world struct {
 	places  map[string]place
 	roles   map[string]string
 	callers map[string]caller
 }
 
-// newWorld makes two domains and those who ask, by the rules that Keystone ships.
+// newWorld creates two domains and the callers, under the rules that Keystone ships.
 func newWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	enforce(ctx, files[shipped])
@@ -91,7 +91,7 @@ func newUser(ctx context.Context, p place) keystonetest.User {
 	return user
 }
 
-// newCaller gives a user a role on what a token is for, and the token.
+// newCaller gives a user a role on the scope of a token, and requests the token.
 func newCaller(ctx context.Context, user keystonetest.User, role string, scope tokens.Scope) caller {
 	GinkgoHelper()
 	to := roles.AssignOpts{UserID: user.ID, ProjectID: scope.ProjectID, DomainID: scope.DomainID}
@@ -101,16 +101,16 @@ func newCaller(ctx context.Context, user keystonetest.User, role string, scope t
 	return describe(ctx, client)
 }
 
-// caller is somebody with a token.
+// caller is a user with a token.
 type caller struct {
 	*gophercloud.ServiceClient
-	// user, domain and project are the IDs of the user and of what the token is for.
+	// user, domain and project are the IDs of the user and of the scope of the token.
 	user, domain, project string
 	// as describes the token to warrantgate.
 	as string
 }
 
-// describe asks Keystone what it knows of a token.
+// describe reads a token in Keystone.
 func describe(ctx context.Context, client *gophercloud.ServiceClient) caller {
 	GinkgoHelper()
 	type owned struct {

@@ -142,8 +142,8 @@ func (w *world) events(ctx context.Context, namespace string) ([]corev1.Event, e
 	return events.Items, err
 }
 
-// told returns the Events of an object as a user reads them: with "kubectl describe" for a ConfigMap, and with "kubectl get events"
-// for a Secret, for which kubectl describe prints none.
+// told returns the Events of an object in the form in which users read them: with "kubectl describe" for a ConfigMap, and with "kubectl get
+// events" for a Secret, for which kubectl describe prints none.
 func (w *world) told(ctx context.Context, object client.Object) (string, error) {
 	GinkgoHelper()
 	if _, isSecret := object.(*corev1.Secret); isSecret {

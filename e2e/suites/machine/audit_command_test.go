@@ -21,7 +21,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// An operator who wants to know now asks by a command, with the rights that serve has or an administrator's.
+// An operator who wants a result now runs the command, with the permissions of serve or of an administrator.
 var _ = Describe("warrantgate audit", Ordered, func() {
 	var (
 		w       *world
@@ -64,7 +64,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 		)
 		BeforeAll(func(ctx SpecContext) {
 			own := fmt.Sprintf("user %q in region %q", s.user.Email, region)
-			// The machine was right once, and its server is another user's now. Another one was made for it since.
+			// The machine was correct once. Its server now belongs to another user, and another server was created for the machine.
 			elsewhere := w.cloud.AddServer(region, w.cloud.AddUser("earlier@example.com"), "worker", cloudsigmatest.WithUUID(server.UUID))
 			spare := w.cloud.AddServer(region, s.user, "worker", cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, string(worker.GetUID())))
 			orphan := w.cloud.AddServer(region, s.user, "worker-0", cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, "6f9619ff-8b86-4011-b42d-00c04fc964ff"))
@@ -92,7 +92,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 				Expect(lines[1+i]).To(MatchRegexp("^" + strings.Join(row, " +") + "$"))
 				Expect(strings.Index(lines[1+i], f.Message)).To(Equal(strings.Index(lines[0], "MESSAGE")), "columns are aligned")
 			}
-			// What was found is no error of the command: it says nothing more than how much it looked at.
+			// Findings are no error of the command: it prints nothing more than the number of checked objects.
 			Expect(got.notes).To(MatchRegexp(`^machines: 1, accounts: 1, requests to the cloud: \d, findings: 2\n$`))
 		}, SpecTimeout(timeout))
 
@@ -163,13 +163,13 @@ type auditCommand struct {
 	args []string
 }
 
-// audited is what the command printed, and its exit status.
+// audited is the output of the command, and its exit status.
 type audited struct {
 	out, notes string
 	status     int
 }
 
-// run runs the command. Whatever becomes of it, it prints no secret.
+// run runs the command, which must never print a secret.
 func (c auditCommand) run(ctx context.Context, more ...string) audited {
 	GinkgoHelper()
 	printed := suite.Warrantgate(ctx, slices.Concat([]string{"audit"}, c.args, more)...)

@@ -17,7 +17,7 @@ import (
 var _ = Describe("the audit of objects", Ordered, func() {
 	var (
 		w *world
-		// orphaned takes its user from a Secret that is gone, owned is of another cluster than the Machine that owns it.
+		// orphaned refers to a Secret that does not exist any more. owned has another cluster label than the Machine that owns it.
 		orphaned, owned *unstructured.Unstructured
 	)
 	const said = "it is not known as which user its provider acts: "

@@ -20,7 +20,7 @@ import (
 // oftenAudited has an audit that does not let a story wait.
 const oftenAudited = "audit: {interval: 1s, requestsPerSecond: 200}\n"
 
-// Machines and servers that were there before warrantgate are looked at as well, and told of to those who own them.
+// The audit also checks machines and servers from before the installation of warrantgate, and reports them to their owners.
 var _ = Describe("the audit", Ordered, func() {
 	var (
 		w        *world
@@ -50,7 +50,7 @@ var _ = Describe("the audit", Ordered, func() {
 			absent = w.leaveMachine(ctx, s.namespace, "absent", gone)
 			spare = w.cloud.AddServer(region, s.user, "twice")
 			orphan = w.cloud.AddServer(region, s.user, "left-over", cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, uuid.NewString()))
-			w.cloud.AddServer(region, s.user, "desktop") // nobody made it for a machine, so it is nobody's business
+			w.cloud.AddServer(region, s.user, "desktop") // it was not created for a machine, so it is not reported
 			versions, servers = w.versions(ctx, machineKind, clusterKind), w.cloud.Servers()
 		}})
 	}, NodeTimeout(3*time.Minute))
@@ -160,7 +160,7 @@ func (w *world) findings(ctx context.Context, reason string) (float64, error) {
 	return w.gate.Metric(ctx, "warrantgate_audit_findings", map[string]string{"reason": reason})
 }
 
-// awaitPasses waits until so many passes have begun and ended.
+// awaitPasses waits until n audits have begun and ended.
 func (w *world) awaitPasses(ctx context.Context, n int) {
 	GinkgoHelper()
 	const passes = "warrantgate_audit_passes_total"

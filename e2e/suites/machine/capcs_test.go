@@ -25,13 +25,13 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// provider does with machines what Cluster API's provider for CloudSigma does: it acts as a user, makes a server for each
-// machine, and writes the server's UUID into the machine's status.
+// provider handles machines as Cluster API's provider for CloudSigma does: it acts as a user, creates a server for each machine, and writes
+// the server's UUID into the machine's status.
 type provider struct {
 	objects client.Client
 	servers *cloudsigma.ServersService
-	// retry is the time after a write that was denied or failed: 10 seconds in real life. resync is the
-	// time until a machine is looked at again that is fine: 10 minutes.
+	// retry is the time after a write that was denied or failed: 10 seconds in the real provider. resync is the time until a machine without
+	// problems is reconciled again: 10 minutes.
 	retry, resync time.Duration
 	// forgets is whether it makes another server for a machine that names none, in place of one that it made before.
 	forgets bool
@@ -39,7 +39,7 @@ type provider struct {
 	created func(machine client.ObjectKey, server *cloudsigma.Server)
 
 	mu sync.Mutex
-	// failures are what went wrong, by the name of the machine.
+	// failures are the errors by the name of the machine.
 	failures map[string][]error
 	stop     func()
 }
@@ -67,7 +67,7 @@ func (w *world) newProviderWith(token string) *provider {
 	}
 }
 
-// start looks after machines until halt is called, or the spec ends.
+// start reconciles machines until halt is called, or the spec ends.
 func (p *provider) start(ctx context.Context, machines ...*unstructured.Unstructured) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -103,14 +103,14 @@ func (p *provider) lookAfter(ctx context.Context, machine client.ObjectKey) {
 	}
 }
 
-// failed returns what went wrong with a machine so far.
+// failed returns the errors of a machine so far.
 func (p *provider) failed(machine *unstructured.Unstructured) []error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.failures[machine.GetName()])
 }
 
-// reconcile does the next step for a machine, and returns when to look at it again.
+// reconcile does the next step for a machine, and returns when to reconcile it again.
 func (p *provider) reconcile(ctx context.Context, key client.ObjectKey) (time.Duration, error) {
 	machine := newObject(machineKind, key.Namespace, key.Name)
 	if err := p.objects.Get(ctx, key, machine); err != nil {
@@ -126,8 +126,8 @@ func (p *provider) reconcile(ctx context.Context, key client.ObjectKey) (time.Du
 			return 0, err
 		}
 	}
-	// The machine names nothing, or a server that is not the user's: what was made for it may be there all the same, as the
-	// write of its UUID can have got lost.
+	// The machine names no server, or a server of another user. A server for it may exist all the same, because the write of its UUID may have
+	// been lost.
 	server, err := p.find(ctx, machine)
 	switch {
 	case err != nil:
@@ -145,7 +145,7 @@ func (p *provider) reconcile(ctx context.Context, key client.ObjectKey) (time.Du
 	return 0, p.name(ctx, machine, server.UUID)
 }
 
-// find returns the user's server that has the machine's UID, or its name and nobody's UID. A provider that forgets finds none.
+// find returns the user's server with the machine's UID, or with its name and no UID. A provider that does not record UIDs finds none.
 func (p *provider) find(ctx context.Context, machine *unstructured.Unstructured) (*cloudsigma.Server, error) {
 	if p.forgets {
 		return nil, nil
@@ -194,7 +194,7 @@ func (p *provider) name(ctx context.Context, machine *unstructured.Unstructured,
 	return p.objects.Status().Update(ctx, machine)
 }
 
-// observe writes what has changed of a machine's server, and nothing if nothing has.
+// observe writes the state of a machine's server if it changed.
 func (p *provider) observe(ctx context.Context, machine *unstructured.Unstructured, server *cloudsigma.Server) error {
 	if state, _, _ := unstructured.NestedString(machine.Object, "status", "instanceState"); state != server.Status {
 		with("status.instanceState", server.Status)(machine)
@@ -277,7 +277,7 @@ func (w *world) postForToken(ctx context.Context, at, bearer, contentType, body 
 	return answer.Token, nil
 }
 
-// toCloud sends what is for https://<region>.cloudsigma.com, the only hosts that the SDK knows, to the cloud of the tests.
+// toCloud sends requests for https://<region>.cloudsigma.com, the only hosts that the SDK knows, to the fake cloud.
 type toCloud struct{ cloud *cloudsigmatest.Cloud }
 
 // RoundTrip implements http.RoundTripper.

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// An ID is compared by what it means, not by how it is written.
+// IDs are compared by their meaning, not by their spelling.
 var _ = Describe("A server in another spelling", func() {
 	for _, style := range styles {
 		for _, field := range []string{providerIDPath, instanceIDPath} {
@@ -129,7 +129,7 @@ var _ = Describe("Two fields that name different servers", func() {
 	}
 })
 
-// holding is what has become of the server that a field holds.
+// holding is the state of the server that a field names.
 type holding struct {
 	name    string
 	becomes func(s story, id string)
@@ -243,8 +243,8 @@ func (s story) setCluster(ctx context.Context, name, field, value string) {
 	Expect(write(ctx, s.client, cluster, field, value)).To(Succeed())
 }
 
-// expectHeld claims what another machine holds. warrantgate watches machines, and so knows of the other a moment later. The
-// denial has none of the words.
+// expectHeld claims the server of another machine. warrantgate watches machines, so it knows the other machine a moment later. The denial
+// must contain none of the words.
 func (s story) expectHeld(ctx context.Context, machine *unstructured.Unstructured, field, value, text string, without ...string) {
 	GinkgoHelper()
 	bare := newMachine(machine.GetNamespace(), machine.GetName(), "")

@@ -63,7 +63,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			},
 		})
 		s := w.beginManaged(ctx, account)
-		Eventually(func() error { // the API server asks a moment after the registration
+		Eventually(func() error { // the API server calls the webhook a moment after it is registered
 			return w.client.Create(ctx, newManager(s.namespace, "canary", func(d *appsv1.Deployment) { d.Labels = onlyApp() }), client.DryRunAll)
 		}).Should(MatchError(ContainSubstring(identityWebhook)))
 	}, NodeTimeout(3*time.Minute))
@@ -183,7 +183,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 
 	It("gets the client secret of the Secret instead of one in plain text, with a warning", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
-		// The end of this world looks for it in all that was said.
+		// The end of this world searches for it in all output.
 		literal := corev1.EnvVar{Name: "CLOUDSIGMA_CLIENT_SECRET", Value: account.Secret}
 		const text = "CLOUDSIGMA_CLIENT_SECRET was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of manifests may keep; " +
 			"it has to come from the key client-secret of Secret \"cloudsigma-impersonation\" (valueFrom.secretKeyRef, not optional): " +
@@ -424,7 +424,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		create := func() error {
 			return w.client.Create(ctx, newManager(s.namespace, "ccm", func(d *appsv1.Deployment) { d.Labels["later"] = s.namespace }), client.DryRunAll)
 		}
-		Eventually(create).Should(HaveOccurred()) // once the other one is asked
+		Eventually(create).Should(HaveOccurred()) // once the API server calls the other one
 		err := create()
 		expectClusterDenial(err, "controller-manager-integrity.warrantgate.dev", "UserEmailMismatch", envOfManager+"[4]")
 		Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: CLOUDSIGMA_USER_EMAIL is %q; it has to be %q, "+
@@ -468,7 +468,7 @@ var _ = Describe("In the mode Warn the Deployment of a cloud controller manager"
 		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\ncontrollerManager: {mode: Warn, " + selectManagers + "}\n"})
 		account = w.cloud.AddClient("controller-managers")
 		s := w.beginManaged(ctx, account)
-		Eventually(func() []string { // the API server asks a moment after the registration
+		Eventually(func() []string { // the API server calls the webhook a moment after it is registered
 			w.heard.TakeWarnings()
 			Expect(w.client.Create(ctx, newManager(s.namespace, "canary"), client.DryRunAll)).To(Succeed())
 			return w.heard.TakeWarnings()
@@ -512,7 +512,7 @@ var _ = Describe("In the mode Warn the Deployment of a cloud controller manager"
 	}, SpecTimeout(timeout))
 })
 
-// The old credentials are what remains where nobody has set up impersonation.
+// Without impersonation, the old credentials are used.
 var _ = Describe("Where impersonation is not configured the Deployment of a cloud controller manager", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
@@ -541,7 +541,7 @@ var _ = Describe("Where impersonation is not configured the Deployment of a clou
 			name := fmt.Sprintf("ccm-%d", i)
 			asked := w.managerAdmissions(ctx, map[string]string{"decision": "allowed", "reason": "ImpersonationOff"})
 			attempt := 0
-			// The API server asks a moment after the registration, and this is to be about a gate that is asked.
+			// The API server calls the webhook a moment after it is registered, and this spec tests a gate that is called.
 			Eventually(func() float64 {
 				attempt++
 				manager := newManager(s.namespace, fmt.Sprintf("%s-%d", name, attempt), withEnv(env...))
@@ -612,7 +612,7 @@ func identity(email string) []corev1.EnvVar {
 	}
 }
 
-// beginManaged begins a story whose namespace has the Secret that a controller manager takes its client from.
+// beginManaged begins a story whose namespace has the Secret with the client of a controller manager.
 func (w *world) beginManaged(ctx SpecContext, account cloudsigmatest.Client) story {
 	GinkgoHelper()
 	s := w.begin(ctx)
@@ -620,7 +620,7 @@ func (w *world) beginManaged(ctx SpecContext, account cloudsigmatest.Client) sto
 	return s
 }
 
-// putCredentials writes the Secret of the story's namespace that a controller manager takes its client from.
+// putCredentials writes the Secret with the client of a controller manager into the story's namespace.
 func (s story) putCredentials(ctx context.Context, account cloudsigmatest.Client) {
 	GinkgoHelper()
 	Expect(s.client.Create(ctx, &corev1.Secret{
@@ -629,7 +629,7 @@ func (s story) putCredentials(ctx context.Context, account cloudsigmatest.Client
 	})).To(Succeed())
 }
 
-// deployment is what the API server holds.
+// deployment reads the stored object.
 func (s story) deployment(ctx context.Context, name string) *appsv1.Deployment {
 	GinkgoHelper()
 	held := &appsv1.Deployment{}
@@ -637,7 +637,7 @@ func (s story) deployment(ctx context.Context, name string) *appsv1.Deployment {
 	return held
 }
 
-// env is the environment of the first container of what the API server holds.
+// env is the environment of the first container of the stored object.
 func (s story) env(ctx context.Context, name string) []corev1.EnvVar {
 	GinkgoHelper()
 	return s.deployment(ctx, name).Spec.Template.Spec.Containers[0].Env
@@ -658,8 +658,8 @@ func (s story) restart(ctx context.Context, name string) error {
 		types.StrategicMergePatchType, []byte(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"now"}}}}}`)))
 }
 
-// registerLater has the API server ask another webhook after warrantgate, about Deployments with the label "later" of the
-// story. It answers with a patch.
+// registerLater registers another webhook, which the API server calls after warrantgate, for Deployments of the story with the label
+// "later". It responds with a patch.
 func (s story) registerLater(ctx context.Context, patch string) {
 	GinkgoHelper()
 	later := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -676,7 +676,7 @@ func (s story) registerLater(ctx context.Context, patch string) {
 	}))
 	DeferCleanup(later.Close)
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "zz-later"}, // they are asked in the order of their names
+		ObjectMeta: metav1.ObjectMeta{Name: "zz-later"}, // the API server calls webhooks in the order of their names
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
 			Name: "later.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{
@@ -695,7 +695,7 @@ func (s story) registerLater(ctx context.Context, patch string) {
 	DeferCleanup(s.cleanUp, client.Object(configuration))
 }
 
-// managerAdmissions is how often both gates have judged Deployments, with further labels of the metric.
+// managerAdmissions is the number of decisions of both gates on Deployments, for further labels of the metric.
 func (w *world) managerAdmissions(ctx context.Context, labels map[string]string) float64 {
 	GinkgoHelper()
 	sum := 0.0
@@ -707,7 +707,7 @@ func (w *world) managerAdmissions(ctx context.Context, labels map[string]string)
 	return sum
 }
 
-// describeManager is what "kubectl describe" prints of a Deployment.
+// describeManager is the output of "kubectl describe" of a Deployment.
 func (s story) describeManager(ctx context.Context, name string) (string, error) {
 	GinkgoHelper()
 	held := s.deployment(ctx, name)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubectl/pkg/describe"
 )
 
-// describe is what "kubectl describe" prints of an object.
+// describe is the output of "kubectl describe" of an object.
 func (w *world) describe(object *unstructured.Unstructured) (string, error) {
 	kind := object.GroupVersionKind()
 	describer, found := describe.GenericDescriberFor(&meta.RESTMapping{

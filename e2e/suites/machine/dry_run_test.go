@@ -12,7 +12,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// Whoever tries something out gets the verdict, and leaves no trace.
+// A dry run has the same verdict, and no side effects.
 var _ = Describe("A dry run", func() {
 	for _, field := range []string{providerIDPath, instanceIDPath} {
 		It("of another's server in "+field+" is denied, without an Event", func(ctx SpecContext) {
@@ -51,5 +51,5 @@ var _ = Describe("A dry run", func() {
 	}
 })
 
-// lookups is how often the cloud has been asked for a server as the story's user.
+// lookups is the number of requests to the cloud for a server as the story's user.
 func (s story) lookups() int { return s.cloud.Count(cloudsigmatest.GetServer, s.user.Email) }

@@ -28,7 +28,7 @@ const (
 	noServer = "00000000-9502-4311-919e-cd49f3416753"
 )
 
-// Whoever wonders why a machine does not get on looks at it the usual way.
+// Users find the reason why a machine is not Ready in its Events.
 var _ = Describe("kubectl describe of a machine", func() {
 	// request is denied. It returns the texts of the denial besides the reason.
 	type request func(ctx context.Context, s story, machine *unstructured.Unstructured) (wants []string, err error)
@@ -70,7 +70,7 @@ var _ = Describe("kubectl describe of a machine", func() {
 		Entry("a server of another machine", "InstanceIDConflict", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
 			server := s.cloud.AddServer(region, s.user, "holder")
 			Expect(s.setInstanceID(ctx, s.createMachine(ctx, "holder"), server.UUID)).To(Succeed())
-			// Who holds it is known from a watch, which is a moment late.
+			// The holder of the server is known from a watch, a moment late.
 			Eventually(s.previewInstanceID).WithContext(ctx).WithArguments(machine, server.UUID).ShouldNot(Succeed())
 			return []string{
 				server.UUID, `CloudSigmaMachine "holder" names this instance already`, "clear the field of the machine that it does not belong to",
@@ -170,7 +170,7 @@ var _ = Describe("Events", func() {
 			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 			Expect(apierrors.HasStatusCause(err, "InstanceNotOwned")).To(BeTrue(), "%v", err)
 		}
-		expectNotOwned(create()) // owned by nobody, so there is nobody to tell
+		expectNotOwned(create()) // it has no owner whose Event could report this
 		expectNotOwned(create(owned))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(owner).WithTimeout(eventWithin).Should(ConsistOf(And(
 			HaveField("Reason", "InstanceNotOwned"), HaveField("Count", BeEquivalentTo(1)), HaveField("Message", And(
@@ -206,7 +206,7 @@ var _ = Describe("Events", func() {
 
 		machine := beta.createMachine(ctx, "worker")
 		var held error
-		Eventually(func() bool { // who holds it is known from a watch, which is a moment late
+		Eventually(func() bool { // the holder of the server is known from a watch, a moment late
 			held = beta.setInstanceID(ctx, machine, server.UUID)
 			return apierrors.HasStatusCause(held, "InstanceIDConflict")
 		}).Should(BeTrue())

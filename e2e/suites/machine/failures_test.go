@@ -33,7 +33,7 @@ const (
 	allowUser        = "the identity provider does not let warrantgate act for this user; have it allowed there, or correct the user of the cluster"
 )
 
-// failureEntries are all ways to fail, of each request that a verdict takes. They are made anew for each table.
+// failureEntries are all failures of each request that a verdict needs. They are created again for each table.
 func failureEntries() []TableEntry {
 	var entries []TableEntry
 	add := func(operation cloudsigmatest.Operation, what string, fault cloudsigmatest.Fault, cause, advice string) {
@@ -80,8 +80,8 @@ func oauthError(status int, code string) cloudsigmatest.Fault {
 	}
 }
 
-// Nobody knows whose a server is while the cloud or the identity provider fails, so nobody may name one, and everybody is
-// told that this is no verdict.
+// The owner of a server is not known while the cloud or the identity provider fails. No user may name a server then, and the message says
+// that this is no verdict.
 var _ = Describe("a failure of the cloud or the identity provider", func() {
 	DescribeTable("denies with advice, and stores nothing",
 		func(ctx SpecContext, operation cloudsigmatest.Operation, fault cloudsigmatest.Fault, cause, advice string) {
@@ -126,7 +126,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 		s := begin(ctx)
 		machine := s.createMachine(ctx, "node")
 		own := s.cloud.AddServer(region, s.user, "node").UUID
-		s.cloud.SetOpaque(true) // nobody but the cloud can see it
+		s.cloud.SetOpaque(true) // only the cloud can see it
 		DeferCleanup(s.cloud.SetOpaque, false)
 		failure := s.cloud.Fail(cloudsigmatest.ExpiredToken(), 0, cloudsigmatest.Impersonate)
 		DeferCleanup(failure.Release)
@@ -201,7 +201,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 	}, SpecTimeout(timeout))
 })
 
-// An identity provider that is on its knees is left alone, whatever controllers do meanwhile.
+// An overloaded identity provider gets no more requests, whatever controllers do meanwhile.
 var _ = Describe("an identity provider that fails", func() {
 	It("gets one request a second while 50 writers retry, and is used again without a restart", func(ctx SpecContext) {
 		const writers, hammering = 50, 6 * time.Second
@@ -277,7 +277,7 @@ var _ = Describe("an identity provider that fails", func() {
 	}, SpecTimeout(timeout))
 })
 
-// Who would rather have a wrong machine than none that starts can have the gate open while nobody knows.
+// Operators who prefer a wrong machine to none that starts can make the gate admit requests while the owner is not known.
 var _ = Describe("a gate that admits requests without a decision", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
@@ -336,13 +336,12 @@ var _ = Describe("a gate that admits requests without a decision", Ordered, func
 	}, SpecTimeout(timeout))
 })
 
-// tokenRequests is how often anybody was asked for a token.
+// tokenRequests is the number of all token requests.
 func (w *world) tokenRequests() int {
 	return w.cloud.Count(cloudsigmatest.ClientCredentials) + w.cloud.Count(cloudsigmatest.UMATicket) + w.cloud.Count(cloudsigmatest.Impersonate)
 }
 
-// expectUnknown checks a denial without a verdict: warrantgate's own, not that of an API server that nobody
-// answered.
+// expectUnknown checks a denial without a verdict: it must come from warrantgate, and not from an API server that got no response.
 func expectUnknown(err error, id string, user cloudsigmatest.User, cause, advice string) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(And(
@@ -365,7 +364,7 @@ func expectNotOwned(err error) {
 	Expect(apierrors.HasStatusCause(err, "InstanceNotOwned")).To(BeTrue(), "%v", err)
 }
 
-// eventsAbout returns what the Events about an object say, with their reasons.
+// eventsAbout returns the messages of the Events about an object, with their reasons.
 func (w *world) eventsAbout(ctx context.Context, object *unstructured.Unstructured) ([]string, error) {
 	var events corev1.EventList
 	if err := w.client.List(ctx, &events, client.InNamespace(object.GetNamespace())); err != nil {

@@ -35,8 +35,7 @@ var kdcClusterKind = schema.GroupVersionKind{Group: "k8s.kube-dc.com", Version: 
 type place struct {
 	kind schema.GroupVersionKind
 	path []string
-	// field is its name in a denial, and webhook denies it, unless byPolicy is true: then the API server does by itself, by the
-	// policy of this name.
+	// field is its name in a denial. webhook denies it, unless byPolicy is true: then the API server denies it, by the policy of this name.
 	field, webhook string
 	byPolicy       bool
 }
@@ -59,7 +58,7 @@ func annotation(key string) place {
 	}
 }
 
-// naming returns an object that names a user there, or nobody if email is empty.
+// naming returns an object that names a user there, or no user if email is empty.
 func (p place) naming(namespace, name, email string) *unstructured.Unstructured {
 	GinkgoHelper()
 	object := newObject(p.kind, namespace, name, with("spec.region", region))
@@ -77,7 +76,7 @@ func (p place) mergePatch(value string) client.Patch {
 	return client.RawPatch(types.MergePatchType, []byte(value))
 }
 
-// named is whom the API server holds there.
+// named returns the user that the stored object names there.
 func (w *world) named(ctx context.Context, p place, object *unstructured.Unstructured) string {
 	GinkgoHelper()
 	current := newObject(object.GroupVersionKind(), object.GetNamespace(), object.GetName())
@@ -129,7 +128,7 @@ func applyObject(ctx context.Context, c client.Client, _ place, object *unstruct
 	return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("author"), client.ForceOwnership)
 }
 
-// author is somebody who may write the clusters of a story's namespace, and nothing else unless it is granted.
+// author is a user who may write the clusters of a story's namespace, and has no other permission unless it is granted.
 type author struct {
 	config   *rest.Config
 	client   client.Client
@@ -140,7 +139,7 @@ type author struct {
 	flag string
 }
 
-// person makes an author who is known by a certificate, in a group.
+// person creates an author with a client certificate, in a group.
 func (s story) person(ctx context.Context) author {
 	GinkgoHelper()
 	name, group := "author-of-"+s.namespace, "authors-of-"+s.namespace
@@ -152,7 +151,7 @@ func (s story) person(ctx context.Context) author {
 	})
 }
 
-// robot makes an author who is a service account, and comes with a token.
+// robot creates an author that is a service account, with a token.
 func (s story) robot(ctx context.Context) author {
 	GinkgoHelper()
 	config, err := s.api.ServiceAccount(ctx, s.namespace, "author")
@@ -175,7 +174,7 @@ func (s story) author(ctx context.Context, config *rest.Config, who author) auth
 	return who
 }
 
-// right is what RBAC can give somebody: in a namespace or, without one, everywhere.
+// right is a permission that RBAC can grant: in a namespace or, without one, everywhere.
 type right struct {
 	rule      rbacv1.PolicyRule
 	namespace string
@@ -187,14 +186,14 @@ func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }
 
-// impersonating is the right to act as the users of these names, or as all if there are none.
+// impersonating is the permission to impersonate the users of these names, or all if there are none.
 func impersonating(names ...string) rbacv1.PolicyRule {
 	users := rule(corev1.GroupName, "users", "impersonate")
 	users.ResourceNames = names
 	return users
 }
 
-// grant gives a right, and returns once the API server knows. The end of the spec takes it back.
+// grant grants a permission, and returns once the API server applies it. The permission is removed at the end of the spec.
 func (w *world) grant(ctx context.Context, who author, r right) {
 	GinkgoHelper()
 	subject := who.subject
@@ -215,12 +214,12 @@ func (w *world) grant(ctx context.Context, who author, r right) {
 	Eventually(func() (bool, error) { return w.mayAuthor(ctx, who, r) }).Should(BeTrue())
 }
 
-// cleanUp deletes what has to be gone after a spec.
+// cleanUp deletes objects that must not exist after a spec.
 func (w *world) cleanUp(ctx context.Context, object client.Object) error {
 	return w.client.Delete(ctx, object)
 }
 
-// mayAuthor is whether an author has a right.
+// mayAuthor returns whether an author has a permission.
 func (w *world) mayAuthor(ctx context.Context, who author, r right) (bool, error) {
 	resource, subresource, _ := strings.Cut(r.rule.Resources[0], "/")
 	name := ""
@@ -242,7 +241,7 @@ var authors = []struct {
 	make func(story, context.Context) author
 }{{"a person", story.person}, {"a service account", story.robot}}
 
-// Who names a user in a cluster lends the provider's power to act as that user, and so has to have that power.
+// A user who names another user in a cluster makes the provider act as that user, and so needs the permission to impersonate it.
 var _ = Describe("a cluster's user", func() {
 	// everywhere names a user in each way at each place.
 	everywhere := func(ctx context.Context, s story, who author, email string, check func(p place, object *unstructured.Unstructured, err error)) {
@@ -334,7 +333,7 @@ var _ = Describe("a cluster's user", func() {
 				SpecTimeout(timeout)),
 		)
 
-		// What the constrained verbs limit is what the user does in Kubernetes. A provider does everything as the user, in the cloud.
+		// The constrained verbs limit the requests of the user in Kubernetes. A provider sends all requests as the user, in the cloud.
 		It("cannot be named by "+kind.what+" who impersonates that user under constraints (KEP-5284)", func(ctx SpecContext) {
 			s := begin(ctx)
 			who := kind.make(s, ctx)
@@ -352,7 +351,7 @@ var _ = Describe("a cluster's user", func() {
 			s.grant(ctx, who, right{namespace: s.namespace, rule: clusters("impersonate-on:user-info:get", "impersonate-on:user-info:create")})
 			config := rest.CopyConfig(who.config)
 			config.Impersonate = rest.ImpersonationConfig{UserName: email}
-			// What the server has is discovered by the author itself: the constraint is not about that.
+			// The author itself discovers the API server's resources: the constraint does not cover that.
 			asUser, err := client.New(config, client.Options{Scheme: who.client.Scheme(), Mapper: who.client.RESTMapper()})
 			Expect(err).NotTo(HaveOccurred())
 			missing := newObject(clusterKind, s.namespace, "missing")
@@ -396,7 +395,7 @@ var _ = Describe("a cluster's user", func() {
 			object := newCluster(s.namespace, fmt.Sprintf("printed-%d", i), email)
 			err := who.client.Create(ctx, object.DeepCopy())
 			expectNotAllowed(err, userEmailField, object, who, email)
-			s.kubectl(ctx, printed(err)) // of which the first says, to the second author, that its role is there already
+			s.kubectl(ctx, printed(err)) // the API server reports to the second author that the role already exists
 			Eventually(who.client.Create).WithArguments(ctx, object).Should(Succeed())
 		}
 	}, SpecTimeout(timeout))
@@ -510,7 +509,7 @@ var _ = Describe("a cluster's user", func() {
 			owners = append(owners, owner)
 		}
 		cluster := ownerAnnotation.naming(s.namespace, "owned", email)
-		expectNotAllowed(who.client.Create(ctx, cluster.DeepCopy()), ownerAnnotation, cluster, who, email) // nobody is there to tell
+		expectNotAllowed(who.client.Create(ctx, cluster.DeepCopy()), ownerAnnotation, cluster, who, email) // no object exists for an Event
 		ownedBy(owners[1])(cluster)
 		expectNotAllowed(who.client.Create(ctx, cluster.DeepCopy(), client.DryRunAll), ownerAnnotation, cluster, who, email)
 		ownedBy(owners[0])(cluster)
@@ -580,7 +579,7 @@ var _ = Describe("a cluster's user", func() {
 	})
 })
 
-// impersonationAdmissions is how often the gate has been asked.
+// impersonationAdmissions is the number of calls of the gate.
 func (w *world) impersonationAdmissions(ctx context.Context) float64 {
 	GinkgoHelper()
 	return w.admissions(ctx, map[string]string{"gate": "cluster-impersonation"})
@@ -610,7 +609,7 @@ func expectNotAllowed(err error, p place, object *unstructured.Unstructured, who
 		regexp.QuoteMeta(role), regexp.QuoteMeta(lower), regexp.QuoteMeta(who.flag), regexp.QuoteMeta(who.username))))
 }
 
-// expectClusterDenial looks at what a controller acts on: code, reason and cause.
+// expectClusterDenial checks the fields that a controller uses: code, reason and cause.
 func expectClusterDenial(err error, webhook, reason, field string) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(HavePrefix("admission webhook %q denied the request: ", webhook)))
@@ -623,7 +622,7 @@ func expectClusterDenial(err error, webhook, reason, field string) {
 	Expect(cause.Field).To(Equal(field))
 }
 
-// expectPolicyRefusal looks at what a controller acts on: code and reason.
+// expectPolicyRefusal checks the fields that a controller uses: code and reason.
 func expectPolicyRefusal(err error, policy string) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(ContainSubstring("ValidatingAdmissionPolicy '%[1]s' with binding '%[1]s' denied request: ", policy)))
@@ -654,7 +653,7 @@ func printed(err error) string {
 	return commands
 }
 
-// kubectl runs commands as an administrator would who pastes them into a shell, and returns what they print.
+// kubectl runs commands like an administrator who pastes them into a shell, and returns their output.
 func (w *world) kubectl(ctx context.Context, commands string) string {
 	GinkgoHelper()
 	_, err := exec.LookPath("kubectl")
@@ -662,7 +661,7 @@ func (w *world) kubectl(ctx context.Context, commands string) string {
 	kubeconfig, err := w.api.KubeconfigFile("kubectl", w.api.Config())
 	Expect(err).NotTo(HaveOccurred())
 	shell := exec.CommandContext(ctx, "sh", "-c", commands)
-	// A home of its own, where kubectl keeps what it has learned of servers.
+	// Its own home directory, with kubectl's discovery cache.
 	shell.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+GinkgoT().TempDir())
 	output, err := shell.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "%s\n%s", commands, output)

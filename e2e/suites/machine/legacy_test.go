@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// The old way is one account for all, and its password. It is there for those who ask for it, and for nobody else.
+// The old authentication uses one account for all, and its password. It must be enabled explicitly.
 var _ = Describe("the legacy credentials", Ordered, func() {
 	const email, password = "operator@example.com", "legacy-password-of-the-suite"
 	var (

@@ -50,7 +50,7 @@ var _ = Describe("With unknown: Admit, the verdict on a machine", Ordered, Conti
 		Expect(os.WriteFile(policyFile, []byte(auditPolicy), 0o600)).To(Succeed())
 		w = newWorld(ctx, setup{
 			configuration: "machine: {unknown: Admit, settle: 0s}\naudit: {mode: Off}\n",
-			args:          []string{"--log-level=debug"}, // else there is no line about what passes
+			args:          []string{"--log-level=debug"}, // otherwise there is no line about an admitted request
 			apiArgs:       []string{"--audit-policy-file=" + policyFile, "--audit-log-path=" + auditLog},
 		})
 	}, NodeTimeout(3*time.Minute))

@@ -91,7 +91,7 @@ func (w *world) setInstanceID(ctx context.Context, machine *unstructured.Unstruc
 	return w.client.Status().Patch(ctx, changed, patch)
 }
 
-// instanceID is what the API server holds.
+// instanceID is the value in the stored object.
 func (w *world) instanceID(ctx context.Context, machine *unstructured.Unstructured) string {
 	GinkgoHelper()
 	current := newObject(machine.GroupVersionKind(), machine.GetNamespace(), machine.GetName())
@@ -101,7 +101,7 @@ func (w *world) instanceID(ctx context.Context, machine *unstructured.Unstructur
 	return id
 }
 
-// warned is the client of the administrator, with what it is told.
+// warned is the client of the administrator, and records its warnings.
 func (w *world) warned() (client.Client, *kubetest.Heard) {
 	heard := &kubetest.Heard{}
 	return w.listening(heard.Listen(w.api.Config())), heard

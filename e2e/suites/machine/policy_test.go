@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// editor is somebody who may do everything in the namespace of the story, but impersonate nobody.
+// editor is a user with all permissions in the namespace of the story, and none to impersonate.
 func (s story) editor(ctx context.Context) author {
 	GinkgoHelper()
 	who := s.person(ctx)
@@ -25,7 +25,7 @@ func (s story) editor(ctx context.Context) author {
 	return who
 }
 
-// What an admission policy decides is enforced with no warrantgate running.
+// An admission policy is enforced while no warrantgate runs.
 var _ = Describe("the policy on a cluster's user", Ordered, func() {
 	const policy = "cloudsigmaclusters.cluster.warrantgate.dev"
 	var w *world
@@ -125,7 +125,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 	}, SpecTimeout(timeout))
 })
 
-// installWithoutPolicy leaves what a release had installed that had webhooks only.
+// installWithoutPolicy installs the objects of an earlier release, which had only webhooks.
 func (w *world) installWithoutPolicy(ctx context.Context, policy string) {
 	GinkgoHelper()
 	binding, definition := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}, &admissionregistrationv1.ValidatingAdmissionPolicy{}

@@ -19,11 +19,11 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// What need not be asked is not asked, and what is asked is asked once.
+// warrantgate sends no unnecessary request, and no request twice.
 var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n"}) // the audit asks the cloud as well
+		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n"}) // the audit sends requests to the cloud as well
 	}, NodeTimeout(3*time.Minute))
 
 	It("needs one token of each kind for a hundred machines at once of a new user", func(ctx SpecContext) {
@@ -107,7 +107,7 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 		Expect(requests).To(Equal(2 * lookups))
 		Expect(s.betweenLookups(others)).To(Or(BeEmpty(), HaveEach(BeNumerically(">", 8900*time.Millisecond))))
 
-		// A thousand verdicts are a thousand Events to tell, of which 25 at most are written, into one.
+		// A thousand verdicts have a thousand Events. At most 25 of these are written, aggregated into one.
 		Eventually(func() float64 { return total(w.eventsByOutcome(ctx)) - total(counted) }).Should(BeEquivalentTo(1000))
 		outcomes := w.eventsByOutcome(ctx)
 		written := outcomes["written"] - counted["written"]
@@ -190,8 +190,8 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 	}, SpecTimeout(timeout))
 })
 
-// nameAtOnce lets so many new machines name their servers at the same time. The first exchange for the user takes until all
-// whom the gate lets ask at once do, and all others wait.
+// nameAtOnce makes n new machines name their servers at the same time. The first token exchange for the user takes until all concurrent
+// requests that the gate allows have arrived; all others wait.
 func (w *world) nameAtOnce(ctx context.Context, s story, machines int) {
 	GinkgoHelper()
 	exchange := w.cloud.Fail(cloudsigmatest.Hang(), 1, cloudsigmatest.Impersonate)
@@ -232,7 +232,7 @@ func (s story) betweenLookups(id string) []time.Duration {
 	return times
 }
 
-// allAdmissions is how often warrantgate has been asked about anything.
+// allAdmissions is the number of all calls of warrantgate.
 func (w *world) allAdmissions(ctx context.Context) float64 {
 	GinkgoHelper()
 	calls, err := w.gate.Metric(ctx, "warrantgate_admissions_total", nil)
@@ -240,7 +240,7 @@ func (w *world) allAdmissions(ctx context.Context) float64 {
 	return calls
 }
 
-// eventsByOutcome is what has become of Events.
+// eventsByOutcome is the number of Events by their outcome.
 func (w *world) eventsByOutcome(ctx context.Context) map[string]float64 {
 	GinkgoHelper()
 	outcomes := map[string]float64{}

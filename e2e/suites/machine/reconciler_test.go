@@ -19,15 +19,15 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// quiet is for how long nobody may write once all is settled: five minutes of a provider that retries every 10 seconds.
+// quiet is the time without any write after which all is settled: five minutes of a provider that retries every 10 seconds.
 const quiet = 30 * providerRetry
 
-// The provider goes on as it always has, and comes to an end with the gate before it.
+// The provider is not changed, and reaches a stable state with the gate in front of it.
 var _ = Describe("the provider's reconcile loop", Ordered, func() {
 	var (
 		w        *world
 		incident cloudsigmatest.Incident
-		// found are the machines of the incident as warrantgate finds them, by what is the matter with them.
+		// found are the machines of the incident in the state in which warrantgate finds them, by their problem.
 		found map[string]*unstructured.Unstructured
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -51,14 +51,14 @@ var _ = Describe("the provider's reconcile loop", Ordered, func() {
 
 		Expect(w.instanceID(ctx, found["stale"])).To(Equal(incident.Created.UUID))
 		Expect(w.instanceID(ctx, found["fine"])).To(Equal(incident.Sibling.UUID))
-		// Each of those that had none got one, and nobody a second one.
+		// Each machine without a server got one, and no machine got a second one.
 		Expect(w.cloud.Count(cloudsigmatest.CreateServer)).To(Equal(len(machines) - 4))
 		Expect(serversOf(w.cloud, incident.User)).To(HaveLen(len(machines)))
 		Expect(w.cloud.Count(cloudsigmatest.DeleteServer)).To(BeZero())
 		Expect(serversOf(w.cloud, incident.Other)).To(Equal(foreign))
 	}, SpecTimeout(timeout))
 
-	// That is how the incident came about: somebody corrected the user while the provider still acted as the one before.
+	// This is how the incident happened: an operator corrected the user while the provider still acted as the previous one.
 	It("retries without harm while it acts as another user than the cluster names, and succeeds once it acts as that user", func(ctx SpecContext) {
 		s := story{world: w, namespace: w.namespace(ctx), user: w.user("successor@example.com")}
 		earlier := w.user("predecessor@example.com")
@@ -142,7 +142,7 @@ func (w *world) leaveIncident(ctx context.Context, incident cloudsigmatest.Incid
 	return left
 }
 
-// leaveMachine makes a machine with an instance ID, as only somebody can whom no gate asks.
+// leaveMachine creates a machine with an instance ID as a user for whom no gate is called.
 func (w *world) leaveMachine(ctx context.Context, namespace, name, uuid string) *unstructured.Unstructured {
 	GinkgoHelper()
 	machine := newMachine(namespace, name, clusterName)
@@ -154,8 +154,8 @@ func (w *world) leaveMachine(ctx context.Context, namespace, name, uuid string) 
 	return machine
 }
 
-// expectSettled waits until each machine names, by both fields, a server of the user that was made for it, and sees that
-// nobody writes to machines from then on.
+// expectSettled waits until each machine names, in both fields, a server of the user that was created for it, and expects no write of a
+// machine from then on.
 func (w *world) expectSettled(ctx context.Context, user cloudsigmatest.User, machines ...*unstructured.Unstructured) {
 	GinkgoHelper()
 	owned := func(g Gomega) {
@@ -178,7 +178,7 @@ func (w *world) expectSettled(ctx context.Context, user cloudsigmatest.User, mac
 	owned(Default)
 }
 
-// machineWrites is how many requests to write a machine the API server has had, whatever became of them.
+// machineWrites is the number of requests to write a machine that the API server got, with any result.
 func (w *world) machineWrites(ctx context.Context) float64 {
 	GinkgoHelper()
 	config := w.api.Config()

@@ -14,8 +14,8 @@ import (
 	"warrantgate.dev/e2e/env/kubetest"
 )
 
-// takeover is the longest that no replica makes the audit after the one that did has crashed: its Lease runs out after 15
-// seconds, which the others look at every 2 seconds; the rest is for a busy machine.
+// takeover is the longest time without an audit after the replica that holds the Lease has crashed: the Lease expires after 15 seconds, and
+// the others check it every 2 seconds. The rest is for a busy machine.
 const takeover = 40 * time.Second
 
 var _ = Describe("two replicas of warrantgate", Ordered, func() {
@@ -63,14 +63,14 @@ var _ = Describe("two replicas of warrantgate", Ordered, func() {
 	It("hand it over at once when the first is terminated", func(ctx SpecContext) {
 		Expect(second.Stop()).To(Succeed())
 		stopped := time.Now()
-		// It gives its Lease back, so nobody waits for that to run out.
+		// It releases its Lease, so the others need not wait until it expires.
 		Eventually(func() (float64, error) { return passesOf(ctx, w.gate) }).WithTimeout(12 * time.Second).Should(BeNumerically(">", 0))
 		AddReportEntry("handover", time.Since(stopped))
 		Eventually(w.findings).WithContext(ctx).WithArguments("InstanceNotFound").Should(BeEquivalentTo(1))
 	}, SpecTimeout(timeout))
 })
 
-// replica prepares another warrantgate like the first. The API server goes on asking the first only.
+// replica prepares another warrantgate like the first. The API server still calls only the first.
 func (w *world) replica(ctx context.Context) *kubetest.Warrantgate {
 	GinkgoHelper()
 	configuration, err := os.ReadFile(w.gate.ConfigFile())

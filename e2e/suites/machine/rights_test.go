@@ -29,13 +29,13 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// What warrantgate may do is what "install kubernetes" gave it, of which nothing is spare, and nobody else gets anything.
+// warrantgate has the permissions that "install kubernetes" grants. All of them are needed, and no other user gets any.
 var _ = Describe("the permissions that install grants", Ordered, func() {
 	var (
 		w *world
-		// before is what there was before install, by kind, namespace and name.
+		// before are the objects from before the installation, by kind, namespace and name.
 		before map[string]string
-		// mayBefore is what a user in no special group could do then.
+		// mayBefore are the permissions that a user in no special group had then.
 		mayBefore []string
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -74,7 +74,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		}))))
 		var roles rbacv1.ClusterRoleList
 		Expect(w.client.List(ctx, &roles, client.MatchingLabels{"app.kubernetes.io/managed-by": "warrantgate"})).To(Succeed())
-		for i := range roles.Items { // a label is how a role would become part of everybody's
+		for i := range roles.Items { // by a label, a role would be aggregated into one for all users
 			Expect(roles.Items[i].Labels).To(HaveLen(1))
 		}
 	}, SpecTimeout(timeout))
@@ -82,7 +82,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 	DescribeTable("are needed to become ready, and named if missing, for", func(ctx SpecContext, resource, want string) {
 		Expect(w.gate.Stop()).To(Succeed())
 		DeferCleanup(w.gate.Start)
-		// Either of both is enough to see what there is: an API server can send a list by a watch.
+		// Either of them is enough to read the objects: an API server can send a list by a watch.
 		giveBack := w.takeAway(ctx, resource, "list", "watch")
 		serve, health := w.serveUnready(ctx)
 		Eventually(func() (string, error) { return body(ctx, health+"/readyz/objects") }).Should(ContainSubstring(want))
@@ -101,12 +101,12 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		Entry("Machines of Cluster API", "machines", `User "warrantgate" cannot list resource "machines"`, SpecTimeout(2*time.Minute)),
 	)
 
-	// lacking is what cannot be decided without a right.
+	// lacking is a request that cannot be decided without a permission.
 	type lacking struct {
 		resource, verb string
 		// reason is that of the denial.
 		reason string
-		// before is called while warrantgate has the right, and may be nil.
+		// before is called while warrantgate has the permission, and may be nil.
 		before  func(ctx context.Context, s story)
 		request func(ctx context.Context, s story) error
 	}
@@ -247,7 +247,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 	}, SpecTimeout(timeout))
 })
 
-// tryMachine has a machine of a cluster that names a server of nobody.
+// tryMachine writes a machine of a cluster, with a server that no user owns.
 func (s story) tryMachine(ctx context.Context, cluster string) error {
 	GinkgoHelper()
 	return s.client.Create(ctx, newMachine(s.namespace, "worker", cluster, providerID(noServer)), client.DryRunAll)
@@ -271,8 +271,8 @@ func (s story) clusterBySecret() *unstructured.Unstructured {
 	return newObject(clusterKind, s.namespace, "by-secret", with("spec.region", region), with("spec.userRef.name", "user"))
 }
 
-// takeAway takes verbs on a resource from warrantgate, and waits until the API server knows. What is returned gives it back,
-// as does the end of the spec.
+// takeAway removes verbs on a resource from warrantgate, and waits until the API server applies that. The returned function restores them,
+// and so does the end of the spec.
 func (w *world) takeAway(ctx context.Context, resource string, verbs ...string) (giveBack func()) {
 	GinkgoHelper()
 	without := func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
@@ -313,7 +313,7 @@ func (w *world) takeAway(ctx context.Context, resource string, verbs ...string) 
 	return giveBack
 }
 
-// mayDo is which of all rights that matter a user has, who is in no group but that of everybody.
+// mayDo returns which of all relevant permissions a user has who is only in the group of all users.
 func (w *world) mayDo(ctx context.Context, username string) []string {
 	GinkgoHelper()
 	var may []string
@@ -340,7 +340,7 @@ func (w *world) mayDo(ctx context.Context, username string) []string {
 				},
 			}}
 			Expect(w.client.Create(ctx, review)).To(Succeed())
-			// What holds of all names is not said of one.
+			// A permission for all names is not checked for one name.
 			if all := verb + " " + plural; review.Status.Allowed && (name == "" || !slices.Contains(may, all)) {
 				may = append(may, verb+" "+resource.Resource)
 			}
@@ -349,7 +349,7 @@ func (w *world) mayDo(ctx context.Context, username string) []string {
 	return may
 }
 
-// installed are the resource versions of all that an installation can consist of. What stories make is none of it.
+// installed are the resource versions of all objects that an installation can contain. Objects of stories are not included.
 func (w *world) installed(ctx context.Context) map[string]string {
 	GinkgoHelper()
 	found := map[string]string{}
@@ -404,7 +404,7 @@ func (w *world) health() string {
 	return ""
 }
 
-// body is what an address answers.
+// body is the response of an address.
 func body(ctx context.Context, at string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// Secrets are renewed by people and programs that know nothing of warrantgate, in whatever order, and nobody restarts it
-// for that.
+// Secrets are renewed by users and programs that do not know warrantgate, in any order, without a restart of warrantgate.
 var _ = Describe("the client secret in the Secret", Ordered, func() {
 	var (
 		w   *world
@@ -37,7 +36,7 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 		renewed, err := w.cloud.RotateSecret(serviceAccount)
 		Expect(err).NotTo(HaveOccurred())
 		w.giveCredentials(ctx, renewed)
-		// The identity provider takes the new one only, as a token of the old one is not there any more.
+		// The identity provider accepts only the new one, and the token of the old one is no longer valid.
 		s := w.begin(ctx)
 		w.forgetTokens(s.user)
 		asked := len(w.cloud.Requests())
@@ -150,7 +149,7 @@ func writeSecretFile(file, secret string) {
 	Expect(os.Rename(file+".new", file)).To(Succeed())
 }
 
-// notYet is an identity provider that goes on with the old secret of a client for a while, and does not know the new one.
+// notYet is an identity provider that accepts the old secret of a client for a while, and does not know the new one yet.
 func notYet(old, renewed string) cloudsigmatest.Fault {
 	reject := oauthError(http.StatusUnauthorized, "unauthorized_client")
 	return func(w http.ResponseWriter, r *http.Request, released <-chan struct{}, answer http.HandlerFunc) {
@@ -164,7 +163,7 @@ func notYet(old, renewed string) cloudsigmatest.Fault {
 	}
 }
 
-// clientSecret is what the Secret holds.
+// clientSecret is the value in the Secret.
 func (w *world) clientSecret(ctx context.Context) string {
 	GinkgoHelper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: secretName}}

@@ -20,9 +20,8 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// A cloud and an identity provider that repeat in their answers what they were asked with are careless; whoever writes
-// down what they say is as well. The end of every world looks for what nobody may see, and of this one most of all, as it
-// writes down all it can.
+// A careless cloud or identity provider repeats parts of the request in its response. warrantgate must not log them. The end of every world
+// searches all output for secrets. This world logs as much as possible.
 var _ = Describe("secrets and tokens", func() {
 	for _, flow := range []struct {
 		name       string
@@ -71,7 +70,7 @@ var _ = Describe("secrets and tokens", func() {
 	}
 })
 
-// webhookToken is what the path of each webhook begins with.
+// webhookToken is the first segment of the path of each webhook.
 func (w *world) webhookToken() string {
 	GinkgoHelper()
 	content, err := os.ReadFile(w.gate.PathFile())
@@ -79,7 +78,7 @@ func (w *world) webhookToken() string {
 	return strings.TrimSpace(string(content))
 }
 
-// provokeEcho has an operation answer with what it was asked with, in several ways of saying no.
+// provokeEcho makes an operation respond with parts of the request, in several kinds of errors.
 func (w *world) provokeEcho(ctx context.Context, operation cloudsigmatest.Operation) {
 	GinkgoHelper()
 	for _, code := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError} {
@@ -90,7 +89,7 @@ func (w *world) provokeEcho(ctx context.Context, operation cloudsigmatest.Operat
 		foreign := w.cloud.AddServer(region, w.user("someone-else@example.com"), "echo")
 		failure := w.cloud.Fail(cloudsigmatest.Status(code), 0, operation)
 		Eventually(func() int {
-			w.forgetTokens(s.user) // else nobody would ask for one
+			w.forgetTokens(s.user) // otherwise no token would be requested
 			// Which of these is rejected depends on the operation.
 			_ = w.setInstanceID(ctx, machine, own.UUID)
 			_ = w.setInstanceID(ctx, machine, foreign.UUID)
@@ -101,7 +100,7 @@ func (w *world) provokeEcho(ctx context.Context, operation cloudsigmatest.Operat
 	}
 }
 
-// failingAudit is what the command prints while the cloud repeats what it is asked with.
+// failingAudit is the output of the command while the cloud repeats parts of the request.
 func (w *world) failingAudit(ctx context.Context) string {
 	GinkgoHelper()
 	failure := w.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, cloudsigmatest.ListServers)
@@ -112,7 +111,7 @@ func (w *world) failingAudit(ctx context.Context) string {
 	return output
 }
 
-// runAudit is what the command prints and, as an error, its exit status.
+// runAudit is the output of the command and, as an error, its exit status.
 func (w *world) runAudit(ctx context.Context) (string, error) {
 	GinkgoHelper()
 	kubeconfig, err := w.api.KubeconfigFile("audit", w.api.Config())
@@ -134,7 +133,7 @@ func (w *world) leaks(text string) []string {
 	})
 }
 
-// parts are what a secret is known by: all of a short one, the begin of the claims and of the signature of a token.
+// parts are the texts by which a secret is found: all of a short one, the beginning of the claims and of the signature of a token.
 func parts(secret string) []string {
 	const enough = 32
 	if segments := strings.Split(secret, "."); len(segments) == 3 {

@@ -27,7 +27,7 @@ const (
 	secretWebhook  = "secrets.cluster.warrantgate.dev"
 )
 
-// Who has a cluster take its user from a Secret names that user as well, and so does who writes the Secret.
+// A requester who makes a cluster refer to a Secret names the user in that Secret. So does a requester who writes the Secret.
 var _ = Describe("a Secret that names a cluster's user", func() {
 	It("counts like an email, and is not disclosed to users who may not read it", func(ctx SpecContext) {
 		s := begin(ctx)
@@ -69,7 +69,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			cluster := s.referringCluster("by-secret", ref)
 			want := fmt.Sprintf("spec.userRef of CloudSigmaCluster \"by-secret\" of namespace %q: %s; "+
 				"write the user's email there under the key userEmail first, or name the user in spec.userEmail", s.namespace, fmt.Sprintf(text, namespace))
-			for _, c := range []client.Client{who.client, s.client} { // whatever somebody may do
+			for _, c := range []client.Client{who.client, s.client} { // for every permission of the requester
 				err := c.Create(ctx, cluster.DeepCopy())
 				expectClusterDenial(err, clusterWebhook, reason, "spec.userRef")
 				Expect(said(err)).To(Equal(want))
@@ -119,7 +119,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		denied()
 		s.putUser(ctx, namespace, email)
 		denied()
-		s.grant(ctx, who, right{namespace: s.namespace, rule: readingUser()}) // of the wrong namespace
+		s.grant(ctx, who, right{namespace: s.namespace, rule: readingUser()}) // in the wrong namespace
 		denied()
 
 		By("an update is denied with the same message, and has an Event")
@@ -199,7 +199,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 				Expect(said(err)).NotTo(ContainSubstring(email), "whom it names so far is nothing for its author")
 				Expect(s.userIn(ctx, secret)).To(Equal(email))
 			}
-			// Not everybody who may read Events may read Secrets, so these do not say whom.
+			// Not every user who may read Events may read Secrets, so Events do not contain the user.
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(secret).Should(HaveExactElements(And(
 				HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Count", BeEquivalentTo(len(secretWrites))),
 				HaveField("Message", "Denied: "+subject+fmt.Sprintf("the user that Secret \"user\" of namespace %q names", s.namespace)+acting+
@@ -350,7 +350,7 @@ func byRef(namespace string) client.Patch {
 	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"userEmail":null,"userRef":%s}}`, ref))
 }
 
-// readingUser is the right to read the Secret "user".
+// readingUser is the permission to read the Secret "user".
 func readingUser() rbacv1.PolicyRule {
 	reading := rule(corev1.GroupName, "secrets", "get")
 	reading.ResourceNames = []string{"user"}
@@ -372,7 +372,7 @@ func (s story) secretAuthor(ctx context.Context) author {
 	return who
 }
 
-// secretWrites are all ways to write whom a Secret names.
+// secretWrites are all ways to write the user in a Secret.
 var secretWrites = []struct {
 	name string
 	send func(ctx context.Context, c client.Client, secret *corev1.Secret, email string) error
@@ -407,8 +407,8 @@ func userIs(email string) client.Patch {
 	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"userEmail":%q}}`, email))
 }
 
-// awaitReferred returns once warrantgate knows that a cluster refers to the Secret: it watches clusters, and so sees each a
-// moment late. Until then it is nobody's business whom an author writes into it.
+// awaitReferred returns once warrantgate knows that a cluster refers to the Secret: it watches clusters, and so sees each of them a moment
+// late. Until then any author may write any user into it.
 func (s story) awaitReferred(ctx context.Context, who author, secret *corev1.Secret) {
 	GinkgoHelper()
 	Eventually(func() bool {
@@ -417,7 +417,7 @@ func (s story) awaitReferred(ctx context.Context, who author, secret *corev1.Sec
 	}).Should(BeTrue())
 }
 
-// userIn is whom the API server holds in a Secret.
+// userIn returns the user in a stored Secret.
 func (w *world) userIn(ctx context.Context, secret *corev1.Secret) string {
 	GinkgoHelper()
 	current := &corev1.Secret{}

@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// A cluster may keep its user in a Secret, and its machines are judged by whoever is named there now.
+// A cluster can have its user in a Secret. Claims of its machines are evaluated with the current user in it.
 var _ = Describe("a cluster that takes its user from a Secret", func() {
 	It("of its own namespace has that user's servers", func(ctx SpecContext) {
 		s := beginWithSecret(ctx, inOwnNamespace)
@@ -64,7 +64,7 @@ var _ = Describe("a cluster that takes its user from a Secret", func() {
 			Expect(s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)).To(BeZero())
 
 			By("and nobody can begin such a cluster")
-			// For some seconds it cannot be told whether a Secret that was created just before is gone or not stored yet.
+			// For some seconds after the creation of a Secret, warrantgate cannot distinguish a deleted Secret from one that is not stored yet.
 			Eventually(func() error { return s.client.Create(ctx, s.newCluster("another")) }).Should(Satisfy(func(err error) bool {
 				return apierrors.IsForbidden(err) && apierrors.HasStatusCause(err, metav1.CauseType(reason))
 			}))
@@ -111,7 +111,7 @@ var _ = Describe("a cluster's region", func() {
 	})
 })
 
-// withSecret is a story whose cluster takes its user from a Secret.
+// withSecret is a story whose cluster refers to a Secret with its user.
 type withSecret struct {
 	story
 	secret *corev1.Secret
@@ -160,7 +160,7 @@ func naming(data map[string][]byte) func(context.Context, withSecret) error {
 	}
 }
 
-// expectJudged shows that machines of the cluster may name the user's servers, and nobody else's.
+// expectJudged expects that machines of the cluster may name servers of the user, and no others.
 func (s story) expectJudged(ctx context.Context) {
 	GinkgoHelper()
 	s.admits(ctx)
@@ -186,7 +186,7 @@ func (s story) expectRegionRefused(ctx context.Context, why string) *unstructure
 	Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 	Expect(apierrors.HasStatusCause(err, "RegionNotAllowed")).To(BeTrue(), "%v", err)
 	Expect(err).To(MatchError(And(ContainSubstring(`spec.region of CloudSigmaCluster "pool"`), ContainSubstring(why))))
-	for _, request := range s.cloud.Requests() { // the audit may have asked about the cluster as it was before
+	for _, request := range s.cloud.Requests() { // the audit may have sent requests about the previous state of the cluster
 		if request.User == s.user.Email {
 			Expect(request.Operation).NotTo(Equal(cloudsigmatest.GetServer))
 			Expect(request.Region).To(BeElementOf("", region))

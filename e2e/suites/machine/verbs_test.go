@@ -20,14 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A verdict is about what a request changes, however that is sent.
+// A verdict depends on the change of a request, not on its verb.
 var _ = Describe("The same claim", func() {
 	for _, version := range []string{infrastructure.Version, "v1alpha4"} {
 		kind := infrastructure.WithKind(machineKind.Kind).GroupKind().WithVersion(version)
 		for _, verb := range verbs {
 			for _, field := range []string{providerIDPath, instanceIDPath} {
 				if verb.creates && field == instanceIDPath {
-					continue // the API server drops the status of what is created
+					continue // the API server drops the status of a created object
 				}
 				It(fmt.Sprintf("to %s by %s through %s gets the same verdict", field, verb.name, version), func(ctx SpecContext) {
 					sameVerdict(ctx, begin(ctx), kind, verb, field)

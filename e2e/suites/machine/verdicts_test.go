@@ -61,7 +61,7 @@ func (p policy) admits(reason string) bool {
 type way struct {
 	name, field string
 	creates     bool
-	// malformed is the reason for what is no ID in that field.
+	// malformed is the reason for a malformed ID in that field.
 	malformed string
 }
 
@@ -71,15 +71,14 @@ var ways = []way{
 	{name: "a status update of status.instanceID", field: instanceIDPath, malformed: "InstanceIDInvalid"},
 }
 
-// claim is what a request does to a field.
+// claim is the change of a field by a request.
 type claim struct {
 	name string
-	// value is what is written, given what the field holds; "" empties the field.
+	// value returns the value to write for the current one. "" clears the field.
 	value func(s story, field, held string) string
-	// held is true where the machine names a server already, which has become another user's since. removed is true where
-	// the request takes the field away.
+	// held is true if the machine already names a server, which now belongs to another user. removed is true if the request removes the field.
 	held, removed bool
-	// reason is that of the verdict, "" where nobody is to be asked for one.
+	// reason is the reason of the verdict, "" if there must be no request for one.
 	reason func(way) string
 }
 
@@ -116,7 +115,7 @@ func everyVerdict(of func() *world, p policy) {
 	for _, by := range ways {
 		for _, c := range claims {
 			if by.creates && c.held {
-				continue // what is created held nothing before
+				continue // a created object named nothing before
 			}
 			it := "is " + outcomeOf(p, c.reason(by))
 			It(fmt.Sprintf("%s on %s that names %s", it, by.name, c.name), func(ctx SpecContext) {
@@ -143,7 +142,7 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 	GinkgoHelper()
 	owner := s.createOwner(ctx, "machine")
 	machine := newMachine(s.namespace, "machine", clusterName, ownedBy(owner))
-	subject, held := owner, "" // what is not created has no Events: its owner has them
+	subject, held := owner, "" // an object that is not created has no Events: its owner has them
 	if !by.creates {
 		Expect(s.client.Create(ctx, machine)).To(Succeed())
 		subject = machine
@@ -193,7 +192,7 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 	expectTraces(ctx, s, p, subject, reason, essentials(s, by.field, value, reason), heard.TakeWarnings())
 }
 
-// expectTraces looks for the warning and the Event that a verdict leaves.
+// expectTraces checks the warning and the Event of a verdict.
 func expectTraces(ctx context.Context, s story, p policy, subject client.Object, reason string, texts OmegaMatcher, warned []string) {
 	GinkgoHelper()
 	if reason == "" || reason == "Owned" {
@@ -234,7 +233,7 @@ func decisionOf(p policy, reason string) string {
 	return "denied"
 }
 
-// expectDenial looks at what a controller acts on: code, reason and cause.
+// expectDenial checks the fields that a controller uses: code, reason and cause.
 func expectDenial(err error, reason, field string) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(ContainSubstring(`.machine.warrantgate.dev" denied the request: `)))
@@ -254,7 +253,7 @@ func expectDenial(err error, reason, field string) {
 	Expect(cause.Field).To(Equal(field))
 }
 
-// essentials are what a person has to read about a denial or a warning.
+// essentials are the texts that a denial or a warning must contain for the user.
 func essentials(s story, field, value, reason string) OmegaMatcher {
 	ofUser := fmt.Sprintf("of user %q (%s), which cluster %q acts as", s.user.Email, s.user.UUID, clusterName)
 	const advice = "clear the field, so that the provider adopts an instance of the user or makes one"
@@ -326,17 +325,17 @@ func ownedBy(owner *unstructured.Unstructured) func(*unstructured.Unstructured) 
 	}
 }
 
-// write sets one field of a machine, by a merge patch of whatever serves it.
+// write sets one field of a machine, by a merge patch of the resource that serves it.
 func write(ctx context.Context, c client.Client, machine *unstructured.Unstructured, field, value string, options ...client.PatchOption) error {
 	changed := machine.DeepCopy()
 	with(field, value)(changed)
 	return patch(ctx, c, machine, changed, field, options...)
 }
 
-// remove takes one field of a machine away.
+// remove removes one field of a machine.
 func remove(ctx context.Context, c client.Client, machine *unstructured.Unstructured, field string) error {
 	GinkgoHelper()
-	// As the API server holds it: a merge patch tells only what is different.
+	// Compares with the stored object, because a merge patch contains only the differences.
 	Expect(c.Get(ctx, client.ObjectKeyFromObject(machine), machine)).To(Succeed())
 	changed := machine.DeepCopy()
 	unstructured.RemoveNestedField(changed.Object, strings.Split(field, ".")...)
@@ -355,7 +354,7 @@ func patch(ctx context.Context, c client.Client, from, to *unstructured.Unstruct
 	return c.Status().Patch(ctx, to, difference, ofStatus...)
 }
 
-// holds is what the API server holds in a field, "" if there is nothing.
+// holds is the value of a field in the stored object, "" if there is none.
 func (w *world) holds(ctx context.Context, machine *unstructured.Unstructured, field string) string {
 	GinkgoHelper()
 	current := newObject(machine.GroupVersionKind(), machine.GetNamespace(), machine.GetName())
@@ -365,7 +364,7 @@ func (w *world) holds(ctx context.Context, machine *unstructured.Unstructured, f
 	return value
 }
 
-// admissions is how often warrantgate has judged machines, with further labels of the metric.
+// admissions is the number of verdicts on machines, for further labels of the metric.
 func (w *world) admissions(ctx context.Context, labels map[string]string) float64 {
 	GinkgoHelper()
 	all := map[string]string{"gate": "machine-ownership"}

@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/e2e/env/kubetest"
 )
 
-// What is known of machines and clusters is only as good as the watches that tell of them.
+// The caches of machines and clusters are only as current as their watches.
 var _ = Describe("The watches of warrantgate", Ordered, ContinueOnFailure, func() {
 	var (
 		w    *world
@@ -159,7 +159,7 @@ func (c *connection) forward(from net.Conn) {
 	<-done
 }
 
-// cut ends what is open and lets nothing through until mend.
+// cut closes all connections and accepts none until mend is called.
 func (c *connection) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,14 +35,14 @@ type setup struct {
 	configuration, cloud string
 	// args are more arguments of serve, apiArgs of the kube-apiserver, env more variables.
 	args, apiArgs, env []string
-	// credentials are the arguments and variables that say as whom the cloud is asked. Default: those that name the Secret.
+	// credentials are the arguments and variables with the credentials for the cloud. Default: those that name the Secret.
 	credentials func(w *world) (args, env []string)
 	// before is called before warrantgate is started.
 	before func(w *world)
 }
 
-// world is an API server with the kinds of Cluster API, a CloudSigma with its identity provider, and a warrantgate between
-// them, which acts as a user with the documented rights only.
+// world is an API server with the kinds of Cluster API, a CloudSigma with its identity provider, and a warrantgate between them.
+// warrantgate has a user with only the documented permissions.
 type world struct {
 	api    *kubetest.Server
 	cloud  *cloudsigmatest.Cloud
@@ -52,8 +52,8 @@ type world struct {
 	heard *kubetest.Heard
 }
 
-// newWorld starts a world, which ends with the suite or the spec that it is called from. At its end the cloud must not have
-// been asked anything that it does not know, and no secret may have been written anywhere.
+// newWorld starts a world. It stops with the suite or the spec that calls newWorld. At its end, the cloud must have no violations, and no
+// output may contain a secret.
 func newWorld(ctx context.Context, s setup) *world {
 	GinkgoHelper()
 	w := &world{heard: &kubetest.Heard{}}
