@@ -30,7 +30,7 @@ type request struct {
 
 type object map[string]any
 
-// send returns the status that a request ends with.
+// send returns the status of a request.
 func (c caller) send(ctx context.Context, r request) int {
 	GinkgoHelper()
 	options := &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK, http.StatusCreated, http.StatusNoContent}}
@@ -46,7 +46,7 @@ func (c caller) send(ctx context.Context, r request) int {
 	return response.StatusCode
 }
 
-// creates makes a user, project, group or domain.
+// creates creates a user, project, group or domain.
 func creates(kind, where string) call {
 	return call{"create a " + kind + " in " + where, "identity:create_" + kind, func(w *world, _ caller) request {
 		made := object{"name": rand.Text()}

@@ -17,7 +17,7 @@ var matrix = []struct {
 	call   call
 	want   statuses
 }{
-	// A manager manages the own domain.
+	// A manager manages the manager's own domain.
 	{manager, creates("user", own), statuses{403, 201, 201, 201}},
 	{manager, creates("project", own), statuses{403, 201, 201, 201}},
 	{manager, creates("group", own), statuses{403, 201, 201, 201}},
@@ -31,14 +31,14 @@ var matrix = []struct {
 	{manager, listsAll("domain"), statuses{403, 200, 200, 403}},
 	{manager, listsAll("role"), statuses{403, 200, 200, 200}},
 
-	// It is granted nothing that is more than its own.
+	// It cannot grant roles that exceed its own.
 	{manager, grants("admin", own, own), statuses{403, 403, 403, 403}},
 	{manager, grants("manager", own, own), statuses{403, 403, 403, 403}},
 	{manager, grants("reader", own, own), statuses{403, 403, 403, 403}},
 	{manager, creates("domain", nowhere), statuses{403, 403, 403, 403}},
 	{manager, reads("admin"), statuses{403, 403, 403, 403}},
 
-	// It does nothing in another domain. A list of that is allowed, but empty.
+	// It can do nothing in another domain. A list of another domain is allowed, but empty.
 	{manager, creates("user", other), statuses{403, 403, 403, 403}},
 	{manager, creates("project", other), statuses{403, 403, 403, 403}},
 	{manager, creates("group", other), statuses{403, 403, 403, 403}},
@@ -49,7 +49,7 @@ var matrix = []struct {
 	{manager, adds(other, own), statuses{403, 403, 403, 403}},
 	{manager, lists("user", other), statuses{403, 200, 200, 200}},
 
-	// It has to name the domain and to come with a token for it.
+	// It has to name the domain, and needs a token for it.
 	{manager, creates("user", nowhere), statuses{403, 403, 403, 403}},
 	{manager, creates("project", nowhere), statuses{403, 403, 403, 403}},
 	{projectManager, creates("user", own), statuses{403, 403, 403, 403}},
@@ -67,7 +67,7 @@ var matrix = []struct {
 	{domainAdmin, lists("project", own), statuses{200, 200, 403, 403}},
 	{domainAdmin, lists("group", own), statuses{200, 200, 403, 403}},
 
-	// The administrator of the cloud notices nothing.
+	// Nothing changes for the administrator of the cluster.
 	{cloudAdmin, creates("user", own), statuses{201, 201, 201, 201}},
 	{cloudAdmin, creates("project", other), statuses{201, 201, 201, 201}},
 	{cloudAdmin, creates("group", own), statuses{201, 201, 201, 201}},
@@ -80,7 +80,7 @@ var matrix = []struct {
 	{cloudAdmin, listsAll("domain"), statuses{200, 200, 200, 200}},
 	{cloudAdmin, reads("admin"), statuses{200, 200, 200, 200}},
 
-	// A tenant manages nothing.
+	// A tenant can manage nothing.
 	{tenant, creates("user", own), statuses{403, 403, 403, 403}},
 	{tenant, grants("member", own, own), statuses{403, 403, 403, 403}},
 	{tenant, lists("user", own), statuses{403, 403, 403, 403}},
@@ -129,7 +129,7 @@ var _ = Describe("Keystone", func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// domainsOf are the domains of the users that the manager is shown.
+// domainsOf are the domains of the users in the manager's list.
 func domainsOf(ctx context.Context, w *world, options users.ListOpts) []string {
 	GinkgoHelper()
 	page, err := users.List(w.callers[manager].ServiceClient, options).AllPages(ctx)

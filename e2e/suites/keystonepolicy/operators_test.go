@@ -28,7 +28,7 @@ var (
 	operatorsAfter  = filepath.Join("testdata", "operators", "after.yaml")
 )
 
-// enforceOverLive gives Keystone the live policy as its policy file and an override in policy.d, as the operators deploy them.
+// enforceOverLive applies the live policy as Keystone's policy file and an override in policy.d, as the operators deploy them.
 func enforceOverLive(ctx context.Context, override string) {
 	GinkgoHelper()
 	live, err := os.ReadFile(operatorsLive)
@@ -130,7 +130,7 @@ var _ = Describe("The override of the operators", func() {
 	}, SpecTimeout(2*specTimeout))
 })
 
-// acceptance makes the request of a case of the acceptance matrix, on objects that are there for it alone.
+// acceptance sends the request of a case of the acceptance matrix, on objects of its own.
 func (w *world) acceptance(ctx context.Context, c checkCase) request {
 	GinkgoHelper()
 	domainOf := func(attribute string) string {

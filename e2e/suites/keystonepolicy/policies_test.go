@@ -19,14 +19,14 @@ const (
 	broken
 	// mended restores them, except for the three lists.
 	mended
-	// sound is the override that the linter has nothing to say about. It knows no administrators of domains.
+	// sound is the override without findings of the linter. It has no administrators of domains.
 	sound
 )
 
 // statuses are the status codes of Keystone under each of the policies.
 type statuses [sound + 1]int
 
-// Where the policies are.
+// The paths of the policies.
 var files = [...]string{
 	shipped: filepath.Join("testdata", "shipped.yaml"),
 	broken:  filepath.Join("testdata", "broken.yaml"),
@@ -34,7 +34,7 @@ var files = [...]string{
 	sound:   filepath.Join("..", "oslopolicy", "testdata", "domain-manager.yaml"),
 }
 
-// enforce gives Keystone a policy.
+// enforce applies a policy in Keystone.
 func enforce(ctx context.Context, file string) {
 	GinkgoHelper()
 	policy, err := os.ReadFile(file)

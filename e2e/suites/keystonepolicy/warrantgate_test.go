@@ -36,7 +36,7 @@ func newCase(name string, c caller, can string, r request, status int) checkCase
 	return checkCase{Name: name, As: c.as, Can: can, Target: r.target, Expect: expect}
 }
 
-// agree fails the spec unless warrantgate gives the verdict of Keystone in all cases.
+// agree fails the spec unless warrantgate and Keystone have the same verdict in all cases.
 func agree(ctx context.Context, policyFile string, cases []checkCase) {
 	GinkgoHelper()
 	document, err := yaml.Marshal(map[string]any{"cases": cases})
@@ -55,7 +55,7 @@ func agree(ctx context.Context, policyFile string, cases []checkCase) {
 	Expect(code).To(Equal(0))
 }
 
-// finding is something that "warrantgate lint keystone-policy" has found.
+// finding is a finding of "warrantgate lint keystone-policy".
 type finding struct {
 	Rule, Severity, Code, Message string
 }

@@ -36,7 +36,7 @@ type place struct {
 	user                   keystonetest.User
 }
 
-// Which domain a call is about. Nowhere is for a call that names none.
+// The domain of a call. Nowhere is for a call that names none.
 const (
 	own     = "the own domain"
 	other   = "another domain"

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Objects can have come to contradict each other before the gates were there, or while they were off.
+// Objects can contradict each other from before the installation of the gates, or from a time when they were off.
 var _ = Describe("the audit of objects", Ordered, func() {
 	var (
 		w *world

@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// oftenAudited has an audit that does not let a story wait.
+// oftenAudited runs audits so often that stories do not wait.
 const oftenAudited = "audit: {interval: 1s, requestsPerSecond: 200}\n"
 
 // The audit also checks machines and servers from before the installation of warrantgate, and reports them to their owners.
@@ -31,7 +31,7 @@ var _ = Describe("the audit", Ordered, func() {
 		stale, sibling, twice, absent *unstructured.Unstructured
 		// spare and orphan are servers of the user.
 		spare, orphan cloudsigmatest.Server
-		// as they were before warrantgate came.
+		// versions are the resource versions before the installation of warrantgate.
 		versions map[string]string
 		servers  []cloudsigmatest.Server
 	)
@@ -155,7 +155,7 @@ func (w *world) eventsOn(ctx context.Context, object client.Object) ([]corev1.Ev
 	return events.Items, err
 }
 
-// findings is how many findings of a reason the last pass of the audit had.
+// findings is the number of findings with a reason in the last audit.
 func (w *world) findings(ctx context.Context, reason string) (float64, error) {
 	return w.gate.Metric(ctx, "warrantgate_audit_findings", map[string]string{"reason": reason})
 }
@@ -166,7 +166,7 @@ func (w *world) awaitPasses(ctx context.Context, n int) {
 	const passes = "warrantgate_audit_passes_total"
 	before, err := w.gate.Metric(ctx, passes, nil)
 	Expect(err).NotTo(HaveOccurred())
-	// One may be under way already.
+	// One may be running already.
 	Eventually(w.gate.Metric).WithContext(ctx).WithArguments(passes, map[string]string(nil)).Should(BeNumerically(">", before+float64(n)))
 }
 

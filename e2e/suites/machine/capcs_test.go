@@ -33,7 +33,7 @@ type provider struct {
 	// retry is the time after a write that was denied or failed: 10 seconds in the real provider. resync is the time until a machine without
 	// problems is reconciled again: 10 minutes.
 	retry, resync time.Duration
-	// forgets is whether it makes another server for a machine that names none, in place of one that it made before.
+	// forgets makes it create another server for a machine that names none, instead of using the one that it created before.
 	forgets bool
 	// created, if it is set, is called after a server was created and before its UUID is written.
 	created func(machine client.ObjectKey, server *cloudsigma.Server)
@@ -44,13 +44,13 @@ type provider struct {
 	stop     func()
 }
 
-// How much faster all is than in real life: retry is a hundredth of 10 seconds.
+// All intervals are shorter than in the real provider: retry is a hundredth of 10 seconds.
 const (
 	providerRetry  = 100 * time.Millisecond
 	providerResync = 200 * time.Millisecond
 )
 
-// newProvider returns the provider as it acts as a user.
+// newProvider returns the provider that acts as a user.
 func (w *world) newProvider(ctx context.Context, email string) *provider {
 	GinkgoHelper()
 	token, err := w.impersonate(ctx, email)
@@ -58,7 +58,7 @@ func (w *world) newProvider(ctx context.Context, email string) *provider {
 	return w.newProviderWith(token)
 }
 
-// newProviderWith returns the provider as it acts with a token.
+// newProviderWith returns the provider that acts with a token.
 func (w *world) newProviderWith(token string) *provider {
 	httpClient := &http.Client{Transport: toCloud{cloud: w.cloud}}
 	sdk := cloudsigma.NewClient(cloudsigma.NewTokenCredentialsProvider(token), cloudsigma.WithLocation(region), cloudsigma.WithHTTPClient(httpClient))
@@ -178,7 +178,7 @@ func (p *provider) create(ctx context.Context, machine *unstructured.Unstructure
 	return &created[0], nil
 }
 
-// name writes which server the machine has. Both fields are cleared before they name another one, and at once if it has none.
+// name writes the server of a machine into it. Both fields are cleared before they name another one, and at once if the machine has none.
 func (p *provider) name(ctx context.Context, machine *unstructured.Unstructured, id string) error {
 	if old, found, _ := unstructured.NestedString(machine.Object, "spec", "providerID"); found && old != "cloudsigma://"+id {
 		unstructured.RemoveNestedField(machine.Object, "spec", "providerID")

@@ -89,7 +89,7 @@ var styles = []style{
 	}},
 }
 
-// Both fields name one server, or the controller and the node do not talk of the same.
+// Both fields must name the same server; otherwise the controller and the node use different ones.
 var _ = Describe("Two fields that name different servers", func() {
 	for _, changed := range []string{instanceIDPath, providerIDPath} {
 		held := map[string]string{providerIDPath: instanceIDPath, instanceIDPath: providerIDPath}[changed]
@@ -147,7 +147,7 @@ var holdings = []holding{
 	{"a server that is gone", func(s story, id string) { s.cloud.RemoveServer(id) }},
 }
 
-// A server is that of one machine, and a machine that of a cluster with a user.
+// A server belongs to one machine, and a machine to a cluster with a user.
 var _ = Describe("A server that another machine names", func() {
 	It("is denied with the name of a machine of the same namespace, until that machine clears it", func(ctx SpecContext) {
 		s := begin(ctx)

@@ -34,13 +34,13 @@ import (
 )
 
 const (
-	// selectManagers picks the Deployments of controller managers.
+	// selectManagers selects the Deployments of controller managers.
 	selectManagers = "selector: {matchLabels: {app: cloudsigma-ccm}}"
 
 	identityWebhook = "controller-manager-identity.warrantgate.dev"
 	// envOfManager is the path of the environment of newManager's container.
 	envOfManager = "spec.template.spec.containers[0].env"
-	// globalCredentials is the Secret with the one account for all, from before there was impersonation.
+	// globalCredentials is the Secret with the one account for all clusters, which was used before impersonation.
 	globalCredentials = "cloudsigma-credentials"
 )
 
@@ -49,7 +49,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	var (
 		w       *world
 		account cloudsigmatest.Client
-		// earlier has a Deployment "ccm" that was there before warrantgate.
+		// earlier has a Deployment "ccm" that is older than the installation of warrantgate.
 		earlier story
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -124,7 +124,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		s := w.beginManaged(ctx, account)
 		Expect(w.client.Create(ctx, newCluster(s.namespace, "odd", "$(CLOUDSIGMA_CLIENT_SECRET)@example.com"))).To(Succeed())
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", ofCluster("odd")))).To(Succeed())
-		// Two dollars are one that a kubelet leaves alone.
+		// A kubelet does not expand two dollars; they mean one.
 		Expect(s.env(ctx, "ccm")).To(Equal(identity("$$(cloudsigma_client_secret)@example.com")))
 	}, SpecTimeout(timeout))
 
@@ -268,7 +268,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(before).WithTimeout(eventWithin).Should(HaveExactElements(And(
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", wanted.reason), HaveField("Count", BeEquivalentTo(1)),
 			HaveField("Message", "Denied: "+said(err)))))
-		// Events are written in order: when there is that of the second attempt, there will be none of the first.
+		// Events are written in order: if there is one about the second attempt, there will be none about the first.
 		Expect(s.eventsOn(ctx, tried)).To(BeEmpty())
 		Expect(s.describeManager(ctx, "ccm")).To(MatchRegexp(`(?m)^ +Warning +` + wanted.reason + ` .*` + regexp.QuoteMeta("Denied: "+said(err)) + `$`))
 	},
@@ -557,10 +557,10 @@ var _ = Describe("Where impersonation is not configured the Deployment of a clou
 	}, SpecTimeout(timeout))
 })
 
-// onlyApp are the labels of a controller manager that is of no cluster.
+// onlyApp are the labels of a controller manager without a cluster.
 func onlyApp() map[string]string { return map[string]string{"app": "cloudsigma-ccm"} }
 
-// newManager returns the Deployment of the controller manager of the cluster "pool", which has no identity.
+// newManager returns the Deployment of the controller manager of the cluster "pool", without the identity.
 func newManager(namespace, name string, modify ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	labels := map[string]string{"app": "cloudsigma-ccm", "cluster.x-k8s.io/cluster-name": clusterName}
 	manager := &appsv1.Deployment{
@@ -582,7 +582,7 @@ func newManager(namespace, name string, modify ...func(*appsv1.Deployment)) *app
 	return manager
 }
 
-// ofCluster makes it that of another cluster.
+// ofCluster sets the cluster of the Deployment.
 func ofCluster(name string) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) {
 		d.Labels = map[string]string{"app": "cloudsigma-ccm", "cluster.x-k8s.io/cluster-name": name}
@@ -600,7 +600,7 @@ func fromKey(name, secret, key string) corev1.EnvVar {
 	}}}
 }
 
-// identity is the whole environment that a controller manager has to have.
+// identity is the whole required environment of a controller manager.
 func identity(email string) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: "CLOUDSIGMA_IMPERSONATION_ENABLED", Value: "true"},

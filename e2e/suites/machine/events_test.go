@@ -30,7 +30,7 @@ const (
 
 // Users find the reason why a machine is not Ready in its Events.
 var _ = Describe("kubectl describe of a machine", func() {
-	// request is denied. It returns the texts of the denial besides the reason.
+	// request sends a request that is denied. It returns the texts of the denial other than the reason.
 	type request func(ctx context.Context, s story, machine *unstructured.Unstructured) (wants []string, err error)
 	named := func(s story) string { return fmt.Sprintf("user %q", s.user.Email) }
 	const clearIt = "clear the field, so that the provider adopts an instance of the user or makes one"
@@ -96,7 +96,7 @@ var _ = Describe("kubectl describe of a machine", func() {
 			return []string{"cluster.x-k8s.io/cluster-name", "set the label first"}, s.setInstanceID(ctx, machine, noServer)
 		}), SpecTimeout(timeout)),
 		Entry("a machine whose cluster is gone", "ClusterMissing", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
-			// A claim shows the gate that the cluster was stored. Otherwise its creation counts as under way for a while.
+			// A claim shows the gate that the cluster was stored. Otherwise the gate treats its creation as not stored yet for a while.
 			Expect(s.setInstanceID(ctx, machine, s.cloud.AddServer(region, s.user, "worker").UUID)).To(Succeed())
 			Expect(s.setInstanceID(ctx, machine, "")).To(Succeed())
 			Expect(s.client.Delete(ctx, newObject(clusterKind, s.namespace, clusterName))).To(Succeed())
@@ -190,7 +190,7 @@ var _ = Describe("Events", func() {
 		s := begin(ctx)
 		machine := s.createMachine(ctx, "worker")
 		Expect(s.previewInstanceID(ctx, machine, noServer)).NotTo(Succeed())
-		// They are written in order, so when there is this one, there will be none of before.
+		// Events are written in order, so after this one there are no earlier ones.
 		last := s.createMachine(ctx, "last")
 		Expect(s.setInstanceID(ctx, last, "server-1")).NotTo(Succeed())
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(last).Should(HaveLen(1))

@@ -14,8 +14,8 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// Where the identity provider exchanges tokens by RFC 8693, warrantgate needs no service provider API. It is set up here by
-// the environment that CloudSigma's own controllers have.
+// If the identity provider exchanges tokens by RFC 8693, warrantgate needs no service provider API. These specs configure it by the
+// environment variables of CloudSigma's own controllers.
 var _ = Describe("the gate with tokens by RFC 8693", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {

@@ -46,13 +46,13 @@ func failureEntries() []TableEntry {
 		add(operation, "cuts the connection", cloudsigmatest.Cut(), "CloudUnavailable", cloudFails)
 		add(operation, "answers bad JSON", cloudsigmatest.BadJSON(), "CloudUnavailable", cloudFails)
 		add(operation, "takes no token", cloudsigmatest.Status(http.StatusUnauthorized), "CredentialsRefused", renewCredentials)
-		// It is not the answer that the server is another's, though it has its status code.
+		// It must not be taken for the answer that the server belongs to another user, which has the same status code.
 		add(operation, "answers 403 for another reason", cloudsigmatest.Status(http.StatusForbidden), "CloudUnavailable", cloudFails)
 	}
 	for _, operation := range []cloudsigmatest.Operation{
 		cloudsigmatest.ClientCredentials, cloudsigmatest.UMATicket, cloudsigmatest.Impersonate,
 	} {
-		// Longer than anybody waits: to put a retry off until then would cost the caller the reason.
+		// Longer than any caller waits: if the retry were delayed until then, the caller would not get the reason.
 		add(operation, "answers 429", cloudsigmatest.TooManyRequests(3*time.Second), "RateLimited", fewerRequests)
 		add(operation, "answers 500", cloudsigmatest.Status(http.StatusInternalServerError), "IdentityProviderUnavailable", providerFails)
 		add(operation, "hangs", cloudsigmatest.Hang(), "Timeout", nobodyAnswers)
@@ -71,7 +71,7 @@ func failureEntries() []TableEntry {
 	return entries
 }
 
-// oauthError answers in the terms of RFC 6749, section 5.2.
+// oauthError responds with an error of RFC 6749, section 5.2.
 func oauthError(status int, code string) cloudsigmatest.Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}, _ http.HandlerFunc) {
 		w.Header().Set("Content-Type", "application/json")
@@ -292,7 +292,7 @@ var _ = Describe("a gate that admits requests without a decision", Ordered, func
 			own := w.cloud.AddServer(region, s.user, "node").UUID
 			id := foreign
 			if operation == cloudsigmatest.GetProfile {
-				id = own // for another's the cloud's denial says all
+				id = own // for another user's server, the denial of the cloud is sufficient
 			}
 			failure := w.cloud.Fail(fault, 0, operation)
 			DeferCleanup(failure.Release)

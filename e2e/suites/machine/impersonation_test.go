@@ -86,14 +86,14 @@ func (w *world) named(ctx context.Context, p place, object *unstructured.Unstruc
 	return email
 }
 
-// request is a way to have an object name a user. The object is there already unless creates is true.
+// request makes an object name a user. The object already exists unless creates is true.
 type request struct {
 	name    string
 	creates bool
 	send    func(ctx context.Context, c client.Client, p place, object *unstructured.Unstructured) error
 }
 
-// requests are all ways. The object names the user already, in memory.
+// requests are all ways to write. The object in memory already names the user.
 var requests = []request{
 	{"POST", true, func(ctx context.Context, c client.Client, _ place, object *unstructured.Unstructured) error {
 		return c.Create(ctx, object.DeepCopy())
@@ -178,7 +178,7 @@ func (s story) author(ctx context.Context, config *rest.Config, who author) auth
 type right struct {
 	rule      rbacv1.PolicyRule
 	namespace string
-	// toGroup is true where it is given to the first of the author's groups.
+	// toGroup is true if it is granted to the first of the author's groups.
 	toGroup bool
 }
 
@@ -235,7 +235,7 @@ func (w *world) mayAuthor(ctx context.Context, who author, r right) (bool, error
 	return review.Status.Allowed, err
 }
 
-// authors are both kinds of them.
+// authors are both kinds of authors.
 var authors = []struct {
 	what string
 	make func(story, context.Context) author
@@ -486,7 +486,7 @@ var _ = Describe("a cluster's user", func() {
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).WithTimeout(eventWithin).Should(HaveExactElements(And(
 				HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", "ImpersonationNotAllowed"),
 				HaveField("Message", message), HaveField("Count", BeEquivalentTo(1)))))
-			// Events are written in order: when there is that of the second attempt, there will be none of the first.
+			// Events are written in order: if there is one about the second attempt, there will be none about the first.
 			Expect(s.eventsOn(ctx, tried)).To(BeEmpty())
 			Expect(s.describe(object)).To(MatchRegexp(`(?m)^ +Warning +ImpersonationNotAllowed .*` + regexp.QuoteMeta(message) + `$`))
 
@@ -632,7 +632,7 @@ func expectPolicyRefusal(err error, policy string) {
 	Expect(denial.Status().Reason).To(Equal(metav1.StatusReasonForbidden))
 }
 
-// deniedRequest are the API server's words before those of a webhook, or of a policy.
+// deniedRequest matches the API server's text before that of a webhook or a policy.
 var deniedRequest = regexp.MustCompile(`^.* denied (the )?request: `)
 
 // said is the message of a denial without the prefix of the API server.

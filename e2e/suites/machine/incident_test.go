@@ -24,8 +24,8 @@ import (
 // settlePeriod is machine.settle of the incident's world.
 const settlePeriod = 2 * time.Second
 
-// The incident of CAPCS in region next, with the identity provider's flow of that day: a status update that lost a conflict left the
-// UUID of a server in the machine that an earlier attempt had made under another identity.
+// The incident of CAPCS in region next, with the identity provider's flow of that day: a status update that lost a conflict left a server's
+// UUID in the machine. An earlier attempt had created that server under another identity.
 var _ = Describe("the incident", Ordered, func() {
 	var (
 		w        *world
@@ -89,7 +89,7 @@ var _ = Describe("the incident", Ordered, func() {
 		))
 	}, SpecTimeout(timeout))
 
-	// found returns the instances that the audit has reported about a machine, by reason.
+	// found returns the instances in the findings of the audit about a machine, by reason.
 	found := func(ctx context.Context, machine *unstructured.Unstructured) (map[string][]string, error) {
 		events, err := w.eventsOn(ctx, machine)
 		instances := map[string][]string{}
@@ -168,7 +168,7 @@ var _ = Describe("the incident", Ordered, func() {
 		token, err := w.exchange(ctx, incident.Client, incident.User.Email)
 		Expect(err).NotTo(HaveOccurred())
 		p := w.newProviderWith(token)
-		p.forgets = true // nothing but the request knows the UUID
+		p.forgets = true // only the request contains the UUID
 		w.cloud.ShowAfter(settlePeriod / 2)
 		DeferCleanup(w.cloud.ShowAfter, time.Duration(0))
 		p.start(ctx, machine)

@@ -35,7 +35,7 @@ func newObject(kind schema.GroupVersionKind, namespace, name string, modify ...f
 	return object
 }
 
-// newMachine returns a machine of a cluster; of none if cluster is empty.
+// newMachine returns a machine of a cluster, or of none if cluster is empty.
 func newMachine(namespace, name, cluster string, modify ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	machine := newObject(machineKind, namespace, name)
 	if cluster != "" {
@@ -63,7 +63,7 @@ func providerID(uuid string) func(*unstructured.Unstructured) {
 	return with("spec.providerID", "cloudsigma://"+uuid)
 }
 
-// createMachine creates a machine of the story's cluster, which names nothing.
+// createMachine creates a machine of the story's cluster that names no server.
 func (s story) createMachine(ctx context.Context, name string) *unstructured.Unstructured {
 	GinkgoHelper()
 	machine := newMachine(s.namespace, name, clusterName)

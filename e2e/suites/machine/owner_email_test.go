@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A KdcCluster gives its cloud controller manager a user, and its CloudSigmaCluster gives one to the provider. If they differ, the one does
-// not see the servers of the other.
+// A KdcCluster sets the user of its cloud controller manager, and its CloudSigmaCluster that of the provider. If they differ, the
+// controller manager does not see the servers that the provider creates.
 var _ = Describe("the owner of a KdcCluster who is not the user of its CloudSigmaCluster", func() {
 	const actsAs = " of the same name: the cloud controller manager acts as the user of the KdcCluster and does not see the servers of the user " +
 		"of the CloudSigmaCluster; name the same user in both"

@@ -84,7 +84,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 
 		By("to create")
 		cluster := newCluster(s.namespace, "metal", email)
-		// Until the API server has seen the webhooks that may be away.
+		// Until the API server has observed the webhooks with failurePolicy Ignore.
 		Eventually(func() error { return s.client.Create(ctx, newCluster(s.namespace, "admins", email)) }).Should(Succeed())
 		for _, spelling := range []string{email, strings.ToUpper(email), " " + email + "\u00a0"} {
 			expectPolicyRefusal(who.client.Create(ctx, newCluster(s.namespace, "metal", spelling)), policy)

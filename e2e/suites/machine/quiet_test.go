@@ -88,7 +88,7 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 	It("answers a controller that writes the wrong server a thousand times from the cache, with one Event", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		machine, others := s.createMachine(ctx, "machine"), s.othersServer("machine").UUID
-		own := s.server("machine").UUID // named like the machine, so that each lookup costs a list as well
+		own := s.server("machine").UUID // with the name of the machine, so that each lookup also sends a request for the list
 		Expect(w.setInstanceID(ctx, s.createMachine(ctx, "sibling"), s.server("sibling").UUID)).To(Succeed())
 
 		counted := w.eventsByOutcome(ctx)
@@ -102,7 +102,7 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 		lookups, requests := s.lookups()-lookups, len(w.cloud.Requests())-before
 		AddReportEntry("a thousand denials", fmt.Sprintf("%s, %d lookups, %d requests to the cloud", took, lookups, requests))
 		Expect(w.admissions(ctx, nil)).To(Equal(admissions + 1000))
-		// A denial is cached for 9 seconds. Each lookup is one request for the server, and one for those of the machine's name.
+		// A denial is cached for 9 seconds. Each lookup is one request for the server, and one for the servers with the machine's name.
 		Expect(lookups).To(And(BeNumerically(">=", 1), BeNumerically("<=", 1+int(took/(9*time.Second)))))
 		Expect(requests).To(Equal(2 * lookups))
 		Expect(s.betweenLookups(others)).To(Or(BeEmpty(), HaveEach(BeNumerically(">", 8900*time.Millisecond))))
@@ -144,7 +144,7 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 		}
 	}, NodeTimeout(3*time.Minute))
 
-	// release changes a machine as controllers do that give it up.
+	// release changes a machine as a controller does that releases it.
 	release := func(ctx context.Context, name string) {
 		GinkgoHelper()
 		machine := machines[name]
@@ -201,7 +201,7 @@ func (w *world) nameAtOnce(ctx context.Context, s story, machines int) {
 	for i := range machines {
 		machine, id := s.createMachine(ctx, fmt.Sprintf("machine-%d", i)), s.server("server").UUID
 		all.Go(func() {
-			// On a busy machine the API server may wait too long; a controller tries again then, and so does this one.
+			// On a busy machine the API server may wait too long. A controller retries then, and so does this test.
 			errs[i] = retry.OnError(retry.DefaultBackoff, apierrors.IsServiceUnavailable, func() error {
 				return w.setInstanceID(ctx, machine, id)
 			})

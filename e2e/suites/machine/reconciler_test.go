@@ -83,7 +83,7 @@ var _ = Describe("the provider's reconcile loop", Ordered, func() {
 		Expect(w.versions(ctx, machineKind)).To(Equal(versions), "a machine was written to")
 		Expect(serversOf(w.cloud, earlier)).To(HaveLen(len(machines)), "it made one server for each machine, and found it again each time")
 		Expect(serversOf(w.cloud, s.user)).To(BeEmpty())
-		// A denial is remembered for 9 seconds, so that a loop costs the cloud next to nothing.
+		// A denial is cached for 9 seconds, so that a loop causes few requests to the cloud.
 		Expect(w.cloud.Count(cloudsigmatest.GetServer, s.user.Email)).To(BeNumerically("<=", len(machines)*(1+int(took/(9*time.Second)))))
 
 		left := serversOf(w.cloud, earlier)
@@ -116,7 +116,7 @@ var _ = Describe("the provider's reconcile loop", Ordered, func() {
 	}, SpecTimeout(timeout))
 })
 
-// leaveIncident makes machines as the incident, and others of its kind, have left them.
+// leaveIncident creates machines in the state after the incident, and after others of its kind.
 func (w *world) leaveIncident(ctx context.Context, incident cloudsigmatest.Incident) map[string]*unstructured.Unstructured {
 	GinkgoHelper()
 	namespace := w.namespace(ctx)

@@ -22,7 +22,7 @@ var _ = Describe("two replicas of warrantgate", Ordered, func() {
 	var (
 		w      *world
 		second *kubetest.Warrantgate
-		// left is a machine that the audit finds something about.
+		// left is a machine with findings of the audit.
 		left string
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -90,13 +90,13 @@ func (w *world) replica(ctx context.Context) *kubetest.Warrantgate {
 	return second
 }
 
-// awaitAuditing returns once a replica makes the audit.
+// awaitAuditing returns once a replica runs the audit.
 func awaitAuditing(ctx context.Context, gate *kubetest.Warrantgate) {
 	GinkgoHelper()
 	Eventually(func() (float64, error) { return passesOf(ctx, gate) }).Should(BeNumerically(">", 0))
 }
 
-// passesOf is how many passes a replica has made since it was started.
+// passesOf is the number of audits of a replica since its start.
 func passesOf(ctx context.Context, gate *kubetest.Warrantgate) (float64, error) {
 	return gate.Metric(ctx, "warrantgate_audit_passes_total", nil)
 }

@@ -92,7 +92,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 
 		By("and do without a restart once they are there")
 		giveBack()
-		// A watch that fails is tried again ever more seldom, up to every 30 seconds or so.
+		// A failed watch is retried with exponential backoff, up to about 30 seconds.
 		Eventually(func() (string, error) { return body(ctx, health+"/readyz") }).WithTimeout(time.Minute).Should(Equal("ok"))
 		Expect(serve.Stop()).To(Succeed())
 	},
@@ -104,7 +104,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 	// lacking is a request that cannot be decided without a permission.
 	type lacking struct {
 		resource, verb string
-		// reason is that of the denial.
+		// reason is the reason of the denial.
 		reason string
 		// before is called while warrantgate has the permission, and may be nil.
 		before  func(ctx context.Context, s story)
@@ -169,7 +169,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 			resource: "cloudsigmamachines", verb: "get", reason: "ObjectsUnknown",
 			before: func(ctx context.Context, s story) {
 				Expect(s.setInstanceID(ctx, s.createMachine(ctx, "holder"), s.cloud.AddServer(region, s.user, "holder").UUID)).To(Succeed())
-				// That it holds the ID is known from a watch, which is a moment late.
+				// warrantgate knows from a watch, a moment late, that this machine names the ID.
 				Eventually(s.tryHeld).WithContext(ctx).ShouldNot(Succeed())
 			},
 			request: func(ctx context.Context, s story) error { return s.tryHeld(ctx) },
@@ -253,7 +253,7 @@ func (s story) tryMachine(ctx context.Context, cluster string) error {
 	return s.client.Create(ctx, newMachine(s.namespace, "worker", cluster, providerID(noServer)), client.DryRunAll)
 }
 
-// tryHeld has a machine name the server that the machine "holder" names.
+// tryHeld makes a machine name the server that the machine "holder" names.
 func (s story) tryHeld(ctx context.Context) error {
 	GinkgoHelper()
 	held := s.instanceID(ctx, newMachine(s.namespace, "holder", clusterName))

@@ -61,7 +61,7 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 		w.giveCredentials(ctx, renewed)
 		for range 3 {
 			s := w.begin(ctx)
-			w.forgetTokens(s.user) // even where a new token is needed
+			w.forgetTokens(s.user) // even if a new token is needed
 			s.admits(ctx)
 		}
 		Expect(late.Met()).To(BeNumerically(">=", 4), "the new one was tried, and then the old one")
@@ -121,7 +121,7 @@ var _ = Describe("the client secret in a file", Ordered, func() {
 		w.admitsNewUser(ctx)
 		renewed, err := w.cloud.RotateSecret(serviceAccount)
 		Expect(err).NotTo(HaveOccurred())
-		writeSecretFile(file, renewed.Secret+"\n") // as editors leave it
+		writeSecretFile(file, renewed.Secret+"\n") // as editors write it
 		s := w.begin(ctx)
 		w.forgetTokens(s.user)
 		s.admits(ctx)
@@ -142,7 +142,7 @@ var _ = Describe("the client secret in a file", Ordered, func() {
 	}, SpecTimeout(timeout))
 })
 
-// writeSecretFile replaces a file at once, as a kubelet does.
+// writeSecretFile replaces a file atomically, as a kubelet does.
 func writeSecretFile(file, secret string) {
 	GinkgoHelper()
 	Expect(os.WriteFile(file+".new", []byte(secret), 0o600)).To(Succeed())
@@ -171,13 +171,13 @@ func (w *world) clientSecret(ctx context.Context) string {
 	return string(secret.Data["client-secret"])
 }
 
-// admitsNewUser shows that a user that the gate has never met can name a server, for which it needs a token.
+// admitsNewUser expects that a user that the gate has not seen before can name a server, for which it needs a token.
 func (w *world) admitsNewUser(ctx context.Context) {
 	GinkgoHelper()
 	w.begin(ctx).admits(ctx)
 }
 
-// admits shows that the user can name a server.
+// admits expects that the user can name a server.
 func (s story) admits(ctx context.Context) {
 	GinkgoHelper()
 	name := fmt.Sprintf("node-%d", len(s.cloud.Servers()))

@@ -120,13 +120,13 @@ func (w *world) runAudit(ctx context.Context) (string, error) {
 		"--impersonation-enabled", "--impersonation-secret="+secretNamespace+"/"+secretName)
 }
 
-// forgetTokens makes all tokens invalid that were had for a user and for the service account itself.
+// forgetTokens makes all issued tokens of a user and of the service account itself invalid.
 func (w *world) forgetTokens(user cloudsigmatest.User) {
 	w.cloud.RevokeTokens("service-account-" + serviceAccount)
 	w.cloud.RevokeTokens(user.Email)
 }
 
-// leaks returns the secrets that a text has. A part of a token is one as well: texts are cut off.
+// leaks returns the secrets in a text. A part of a token is a secret as well, because texts are truncated.
 func (w *world) leaks(text string) []string {
 	return slices.DeleteFunc(w.cloud.Secrets(), func(secret string) bool {
 		return !slices.ContainsFunc(parts(secret), func(part string) bool { return strings.Contains(text, part) })
@@ -160,7 +160,7 @@ func (w *world) metrics(ctx context.Context) string {
 	return string(page)
 }
 
-// listening returns a client whose denials and warnings are kept.
+// listening returns a client whose denials and warnings are recorded.
 func (w *world) listening(config *rest.Config) client.Client {
 	GinkgoHelper()
 	listening, err := w.api.NewClient(w.heard.Listen(config))

@@ -69,7 +69,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			cluster := s.referringCluster("by-secret", ref)
 			want := fmt.Sprintf("spec.userRef of CloudSigmaCluster \"by-secret\" of namespace %q: %s; "+
 				"write the user's email there under the key userEmail first, or name the user in spec.userEmail", s.namespace, fmt.Sprintf(text, namespace))
-			for _, c := range []client.Client{who.client, s.client} { // for every permission of the requester
+			for _, c := range []client.Client{who.client, s.client} { // regardless of the permissions of the requester
 				err := c.Create(ctx, cluster.DeepCopy())
 				expectClusterDenial(err, clusterWebhook, reason, "spec.userRef")
 				Expect(said(err)).To(Equal(want))
@@ -187,7 +187,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
 			unreadable := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"userEmail":null,"userRef":{"name":"any","namespace":"kube-system"}}}`))
 			expectClusterDenial(who.client.Patch(ctx, pool.DeepCopy(), unreadable), clusterWebhook, "SecretNotReadable", "spec.userRef")
-			// Events are written in order: when there is that of the second attempt, there will be none of the first.
+			// Events are written in order: if there is one about the second attempt, there will be none about the first.
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveLen(1))
 			Expect(s.eventsOn(ctx, secret)).To(BeEmpty())
 
@@ -261,7 +261,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 	Describe("whose content is secret", Ordered, func() {
 		var w *world
 		BeforeAll(func(ctx SpecContext) {
-			// The audit speaks of clusters that an administrator made, and names their users.
+			// The audit reports clusters that an administrator created, and names their users.
 			w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n", args: []string{"--log-level=debug"}})
 		}, NodeTimeout(3*time.Minute))
 
@@ -341,7 +341,7 @@ func (s story) referringCluster(name, namespace string, modify ...func(*unstruct
 	return newObject(clusterKind, s.namespace, name, append(modify, with("spec.region", region), with("spec.userRef", ref))...)
 }
 
-// byRef has a cluster refer to the Secret "user" instead of naming its user.
+// byRef makes a cluster refer to the Secret "user" instead of naming its user.
 func byRef(namespace string) client.Patch {
 	ref := `{"name":"user"}`
 	if namespace != "" {
@@ -402,7 +402,7 @@ var secretWrites = []struct {
 	}},
 }
 
-// userIs has a Secret name a user.
+// userIs makes a Secret name a user.
 func userIs(email string) client.Patch {
 	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"userEmail":%q}}`, email))
 }

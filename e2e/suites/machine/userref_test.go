@@ -83,7 +83,7 @@ var _ = Describe("a cluster that takes its user from a Secret", func() {
 	)
 })
 
-// Where a cluster is decides where warrantgate sends tokens to.
+// The location of a cluster determines where warrantgate sends tokens.
 var _ = Describe("a cluster's region", func() {
 	It("is denied if it could be another host or path, without a request to the cloud", func(ctx SpecContext) {
 		for _, odd := range []string{"next.example.com/", "..", "Next", "next/../zrh", "next@example.com", "-next"} {
@@ -131,7 +131,7 @@ func inOwnNamespace(_ context.Context, s story) string { return s.namespace }
 
 func inAnotherNamespace(ctx context.Context, s story) string { return s.world.namespace(ctx) }
 
-// newCluster returns one that refers to the Secret. It names a namespace only if it has to.
+// newCluster returns a cluster that refers to the Secret. It names a namespace only if it has to.
 func (s withSecret) newCluster(name string) *unstructured.Unstructured {
 	ref := map[string]any{"name": s.secret.Name}
 	if s.secret.Namespace != s.namespace {

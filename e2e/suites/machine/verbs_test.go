@@ -147,7 +147,7 @@ func sameVerdict(ctx context.Context, s story, kind schema.GroupVersionKind, by 
 	}
 }
 
-// Other providers keep their IDs elsewhere: here both in spec, where one request may change both, and without /status.
+// Other providers have their IDs in other fields: here both in spec, where one request may change both, and without /status.
 var _ = Describe("A machine of a kind that was added to the configuration", Ordered, ContinueOnFailure, func() {
 	const instancePath = "spec.instanceID"
 	var (

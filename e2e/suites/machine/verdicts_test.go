@@ -110,7 +110,7 @@ var claims = []claim{
 	}},
 }
 
-// everyVerdict has a spec for each claim by each way.
+// everyVerdict creates a spec for each claim and each way.
 func everyVerdict(of func() *world, p policy) {
 	for _, by := range ways {
 		for _, c := range claims {
@@ -279,25 +279,25 @@ func essentials(s story, field, value, reason string) OmegaMatcher {
 	return And(matchers...)
 }
 
-// othersEmail is whose servers the users of stories do not own.
+// othersEmail is the user whose servers the users of stories do not own.
 const othersEmail = "somebody-else@example.com"
 
-// server makes a server of the story's user.
+// server creates a server of the story's user.
 func (s story) server(name string) cloudsigmatest.Server {
 	return s.cloud.AddServer(region, s.user, name)
 }
 
-// othersServer makes a server that is not the story's user's.
+// othersServer creates a server of another user.
 func (s story) othersServer(name string) cloudsigmatest.Server {
 	return s.cloud.AddServer(region, s.cloud.AddUser(othersEmail), name)
 }
 
-// giveAway lets a server become another user's.
+// giveAway makes a server that of another user.
 func (s story) giveAway(server cloudsigmatest.Server) {
 	s.cloud.AddServer(region, s.cloud.AddUser(othersEmail), server.Name, cloudsigmatest.WithUUID(server.UUID))
 }
 
-// valueOf is how a field names a server.
+// valueOf is the value of a field for a server.
 func valueOf(field, id string) string {
 	if strings.HasSuffix(field, "providerID") {
 		return "cloudsigma://" + id

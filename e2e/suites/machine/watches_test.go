@@ -98,7 +98,7 @@ type connection struct {
 	open  map[net.Conn]bool
 }
 
-// newConnection begins a connection that ends with the spec or container that it is called from.
+// newConnection starts a connection. It ends with the spec or container that calls newConnection.
 func newConnection(ctx context.Context, serverURL string) *connection {
 	GinkgoHelper()
 	server, err := url.Parse(serverURL)

@@ -125,7 +125,7 @@ func (w *world) log() string {
 	return string(content)
 }
 
-// giveCredentials writes the Secret that warrantgate reads its own credentials from.
+// giveCredentials writes the Secret with warrantgate's own credentials.
 func (w *world) giveCredentials(ctx context.Context, account cloudsigmatest.Client) {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: secretNamespace}}

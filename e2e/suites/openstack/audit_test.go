@@ -18,12 +18,12 @@ import (
 	"warrantgate.dev/e2e/env/novatest"
 )
 
-// What was right when it was admitted can have become wrong since: servers and roles are changed elsewhere.
+// An object that was correct when it was admitted can become wrong later: servers and roles are changed elsewhere.
 var _ = Describe("The audit", Ordered, func() {
 	var (
 		w    *world
 		want []finding
-		// objects are those of the findings, in the same order.
+		// objects are the objects of the findings, in the same order.
 		objects  []*unstructured.Unstructured
 		versions map[string]string
 	)
@@ -71,7 +71,8 @@ var _ = Describe("The audit", Ordered, func() {
 		Expect(w.versions(ctx, clusterKind, machineKind)).To(Equal(versions))
 	}, SpecTimeout(timeout))
 
-	// Names are a namespace's own. Else whoever names a machine like a server of somebody else has these told to delete it.
+	// Names are only unique in a namespace. Otherwise a user with a machine of the same name would make the audit recommend to delete another
+	// user's server.
 	It("does not report the server of another tenant's machine of the same name", func(ctx SpecContext) {
 		s, other := w.beginCluster(ctx), w.beginCluster(ctx)
 		s.server(ctx, "database")
@@ -83,17 +84,17 @@ var _ = Describe("The audit", Ordered, func() {
 	}, SpecTimeout(timeout))
 })
 
-// awaitPasses waits until so many passes have begun and ended.
+// awaitPasses waits until n audits have begun and ended.
 func (w *world) awaitPasses(ctx context.Context, n int) {
 	GinkgoHelper()
 	passes := func() (float64, error) { return w.gate.Metric(ctx, "warrantgate_audit_passes_total", nil) }
 	before, err := passes()
 	Expect(err).NotTo(HaveOccurred())
-	// One may be under way already.
+	// One may be running already.
 	Eventually(passes).WithContext(ctx).Should(BeNumerically(">", before+float64(n)))
 }
 
-// driftOfServers has machines whose servers are not what they were when they were admitted.
+// driftOfServers creates machines whose servers have changed since the machines were admitted.
 func (w *world) driftOfServers(ctx context.Context, add func(*unstructured.Unstructured, finding)) {
 	GinkgoHelper()
 	s := w.beginCluster(ctx)
@@ -104,7 +105,7 @@ func (w *world) driftOfServers(ctx context.Context, add func(*unstructured.Unstr
 		return machine, server
 	}
 	named("as-it-should-be")
-	s.server(ctx, "desktop") // made for no machine, so it is nobody's business
+	s.server(ctx, "desktop") // not created for a machine, so it is not reported
 
 	stale, server := named("stale")
 	Expect(s.nova.RemoveServer(ctx, server.ID)).To(Succeed())
@@ -116,7 +117,7 @@ func (w *world) driftOfServers(ctx context.Context, add func(*unstructured.Unstr
 	add(twice, finding{Reason: "InstanceDuplicate", Instance: spare.ID, Message: "was made for this machine, which names " +
 		server.ID + "; delete the one that is not needed"})
 
-	// The cluster has moved to another project, and what it had before is still there.
+	// The cluster has moved to another project, and its earlier servers still exist.
 	moved := w.begin(ctx, member, loadBalancer)
 	s.writeSecret(ctx, "earlier", moved.password(moved.user))
 	earlier := s.existing(ctx, newObject(clusterKind, s.namespace, "earlier", actsWith("earlier")))
@@ -128,7 +129,7 @@ func (w *world) driftOfServers(ctx context.Context, add func(*unstructured.Unstr
 	})
 }
 
-// driftOfIdentities has clusters whose credentials are not what they were when they were admitted.
+// driftOfIdentities creates clusters whose credentials have changed since the clusters were admitted.
 func (w *world) driftOfIdentities(ctx context.Context, add func(*unstructured.Unstructured, finding)) {
 	GinkgoHelper()
 	cluster := func(s story) *unstructured.Unstructured {
@@ -171,7 +172,7 @@ func withoutMessage(f finding) finding {
 	return f
 }
 
-// findings reads the lines of the output that are JSON. What else it says is for people.
+// findings returns the lines of the output that are JSON. The other lines are for users.
 func findings(printed string) []finding {
 	GinkgoHelper()
 	var found []finding

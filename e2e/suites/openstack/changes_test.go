@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The gate judges when an object comes to refer to credentials, and nobody else's requests wait for it.
+// The gate evaluates an object when it starts to refer to credentials. Other requests do not wait for it.
 var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
@@ -52,7 +52,7 @@ var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, fun
 		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
 		cluster, last := newObject(clusterKind, s.namespace, clusterName), s.machine(ctx, "last")
 		expectDenial(s.set(ctx, cluster, identityRefPath+".name", "poor", client.DryRunAll), "RoleMissing", identityRefPath)
-		// Events are written in order, so when there is this one, there will be none of before.
+		// Events are written in order, so after this one there are no earlier ones.
 		expectDenial(s.set(ctx, last, identityRefPath, map[string]any{"name": "poor"}), "IdentityMissing", identityRefPath)
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(last).Should(HaveLen(1))
 		events := &corev1.EventList{}

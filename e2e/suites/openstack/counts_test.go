@@ -12,7 +12,7 @@ import (
 	"warrantgate.dev/e2e/fakes/openstacktest"
 )
 
-// A Keystone serves a whole cloud, and is not to notice how many clusters there are.
+// One Keystone serves a whole cloud. The number of clusters must not increase its load.
 var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))

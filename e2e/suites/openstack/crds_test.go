@@ -8,8 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// crds are the kinds of Cluster API Provider OpenStack, reduced to the fields that warrantgate looks at. Everything else is
-// kept as it comes.
+// crds are the kinds of Cluster API Provider OpenStack, reduced to the fields that warrantgate reads. All other fields are preserved.
 func crds() []*apiextensionsv1.CustomResourceDefinition {
 	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
 	identityRef := object(map[string]apiextensionsv1.JSONSchemaProps{"type": text, "name": text, "cloudName": text, "region": text})
@@ -22,7 +21,7 @@ func crds() []*apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// serverCRD is the kind of which newer versions of the provider make servers.
+// serverCRD is the kind from which newer versions of the provider create servers.
 func serverCRD(spec, status apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
 	server := crd("openstackservers", serverKind.Kind, spec, status)
 	server.Spec.Versions[0].Name = serverKind.Version

@@ -18,22 +18,22 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// What a cluster may act with is what the tenant could have Keystone delegate, without an administrator's power. So Keystone
-// itself is asked to delegate the same: by a trust, as Magnum does.
+// A cluster may act with the roles that Keystone lets the tenant delegate without an administrator's permissions. So the specs delegate the
+// same roles in Keystone itself: by a trust, as Magnum does.
 var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
 
 	const created, unauthorized, forbidden, notFound = http.StatusCreated, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound
-	// row is an identity, and what is said of it.
+	// row is an identity, and the expected results.
 	type row struct {
-		// roles are those of the user on the project.
+		// roles are the roles of the user on the project.
 		roles []string
-		// by is how the user comes to a token. Default: by password, for the project.
+		// by is how the user gets a token. Default: by password, for the project.
 		by func(ctx context.Context, s story) bearer
 		// reason is the reason of the denial of a cluster with this identity, "" if it is admitted.
 		reason string
-		// held is Keystone's status where the identity delegates the roles above, needed where it delegates load-balancer_member.
+		// held is Keystone's status when the identity delegates the roles above, needed when it delegates load-balancer_member.
 		held, needed int
 	}
 	DescribeTable("are evaluated as by Keystone, except for roles that no cluster may have", func(ctx SpecContext, r row) {
@@ -82,8 +82,8 @@ var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, func() 
 			roles: []string{member, loadBalancer, "heat_stack_owner"}, reason: "RoleNotDelegable", held: created, needed: created,
 		}, SpecTimeout(timeout)),
 		Entry("a Member, in another case", row{roles: []string{"Member", loadBalancer}, held: created, needed: created}, SpecTimeout(timeout)),
-		// The policies of the services take it for the same role, and a trust delegates what is held. Only who names it exactly
-		// is told that it is another.
+		// The policies of the services treat it as the same role, and a trust delegates the held role. Only a request with the exact name is
+		// denied.
 		Entry("load balancers, in another case", row{
 			roles: []string{member, "Load-Balancer_Member"}, held: created, needed: notFound,
 		}, SpecTimeout(timeout)),
@@ -117,7 +117,7 @@ var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, func() 
 	)
 })
 
-// bearer is who authenticates: by a clouds.yaml, and by hand.
+// bearer is an identity that authenticates: with a clouds.yaml, and directly.
 type bearer struct {
 	entry entry
 	login func(ctx context.Context) (*gophercloud.ServiceClient, error)
@@ -158,7 +158,7 @@ func forSystem(ctx context.Context, s story) bearer {
 	}
 }
 
-// byTrust acts as the user by a trust that the user has made.
+// byTrust acts as the user by a trust that the user has created.
 func byTrust(ctx context.Context, s story) bearer {
 	GinkgoHelper()
 	trust, err := s.keystone.CreateTrust(ctx, s.user, s.trustee, s.project, member, loadBalancer)
@@ -186,7 +186,7 @@ func byCredential(unrestricted bool, roleNames ...string) func(ctx context.Conte
 	}
 }
 
-// delegates is the status with which Keystone answers the wish of the bearer to delegate roles of the story's user.
+// delegates is the status of Keystone when the bearer delegates roles of the story's user.
 func (s story) delegates(ctx context.Context, b bearer, roleNames ...string) int {
 	GinkgoHelper()
 	client, err := b.login(ctx)

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// undecided are the reasons of what may be tried again.
+// undecided are the reasons of denials that may be retried.
 var undecided = []string{"DelegationUnknown", "OwnershipUnknown", "ObjectsUnknown"}
 
 // reasonOf is the reason of a gate's denial, "" if there is none.
@@ -25,7 +25,7 @@ func reasonOf(err error) string {
 	return string(denial.Status().Details.Causes[0].Type)
 }
 
-// expectDenial looks at what a controller acts on, code, reason and cause, and at texts for people.
+// expectDenial checks the fields that a controller uses, code, reason and cause, and texts for users.
 func expectDenial(err error, reason, field string, texts ...string) {
 	GinkgoHelper()
 	var denial *apierrors.StatusError

@@ -17,13 +17,13 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// tokensPath is where Keystone authenticates.
+// tokensPath is the path of authentications in Keystone.
 const tokensPath = "/v3/auth/tokens"
 
-// fault answers an authentication in place of Keystone. It returns true where Keystone is to be asked after all.
+// fault responds to an authentication instead of Keystone. It returns true if Keystone has to respond after all.
 type fault func(w http.ResponseWriter, r *http.Request, released <-chan struct{}) bool
 
-// front stands before Keystone. It counts authentications, keeps the tokens that are given out, and can fail.
+// front is a proxy in front of Keystone. It counts authentications, records the issued tokens, and can fail.
 type front struct {
 	server *httptest.Server
 	proxy  *httputil.ReverseProxy
@@ -41,7 +41,7 @@ func newFront(authURL string) *front {
 	Expect(err).NotTo(HaveOccurred())
 	target.Path = ""
 	f := &front{}
-	quiet := log.New(io.Discard, "", 0) // clients leave while it hangs
+	quiet := log.New(io.Discard, "", 0) // clients disconnect while it blocks
 	f.proxy = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, ModifyResponse: f.keepToken, ErrorLog: quiet,
 	}
@@ -57,7 +57,7 @@ func (f *front) stop() {
 	f.server.Close()
 }
 
-// authURL is what a clouds.yaml names.
+// authURL is the URL in a clouds.yaml.
 func (f *front) authURL() string { return f.server.URL + "/v3" }
 
 func (f *front) caPEM() []byte {
@@ -75,7 +75,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// begin counts a request. It is not known if it is no authentication.
+// begin counts a request. It returns false for a request that is no authentication.
 func (f *front) begin(r *http.Request) (_ fault, released <-chan struct{}, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,7 +96,7 @@ func (f *front) keepToken(response *http.Response) error {
 	return nil
 }
 
-// fail lets authentications meet a fault until release.
+// fail makes authentications fail with a fault until release.
 func (f *front) fail(with fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,14 +113,14 @@ func (f *front) release() {
 	}
 }
 
-// count is how many authentications have come.
+// count is the number of authentications.
 func (f *front) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.authentications
 }
 
-// given are the tokens that Keystone has given out through the front.
+// given are the tokens that Keystone has issued through the front.
 func (f *front) given() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,7 +134,7 @@ func (f *front) violated() []string {
 	return slices.Clone(f.violations)
 }
 
-// answers has a status and headers, as key and value. The body repeats that of the request, as careless servers do.
+// answers responds with a status and headers, as key and value. The body repeats that of the request, as careless servers do.
 func answers(code int, headers ...string) fault {
 	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}) bool {
 		for i := 0; i+1 < len(headers); i += 2 {
@@ -147,7 +147,7 @@ func answers(code int, headers ...string) fault {
 	}
 }
 
-// hangs until it is released or the client goes.
+// hangs blocks until it is released or the client disconnects.
 func hangs(_ http.ResponseWriter, r *http.Request, released <-chan struct{}) bool {
 	select {
 	case <-released:

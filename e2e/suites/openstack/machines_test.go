@@ -22,7 +22,7 @@ import (
 type way struct {
 	name, field string
 	creates     bool
-	// malformed is the reason for what is no ID in that field.
+	// malformed is the reason for a malformed ID in that field.
 	malformed string
 }
 
@@ -32,7 +32,7 @@ var ways = []way{
 	{name: "a status update", field: instanceIDPath, malformed: "InstanceIDInvalid"},
 }
 
-// value is how the field names a server.
+// value is the value of the field for a server.
 func (w way) value(id string) string {
 	if w.field == providerIDPath {
 		return "openstack:///" + id
@@ -40,7 +40,7 @@ func (w way) value(id string) string {
 	return id
 }
 
-// nameServer has the machine "worker" of the story name a server, and returns it.
+// nameServer makes the machine "worker" of the story name a server, and returns it.
 func (w way) nameServer(ctx context.Context, s story, value string) (*unstructured.Unstructured, error) {
 	GinkgoHelper()
 	if w.creates {
@@ -51,8 +51,8 @@ func (w way) nameServer(ctx context.Context, s story, value string) (*unstructur
 	return machine, s.set(ctx, machine, w.field, value)
 }
 
-// A machine may name the servers of the project that its cluster acts with, and no others. Nova hides those of other projects
-// from a tenant, so that they are none.
+// A machine may name the servers of its cluster's project, and no others. Nova hides the servers of other projects from a tenant, as if
+// they did not exist.
 var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
@@ -155,7 +155,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		server := s.server(ctx, "holder")
 		Expect(s.set(ctx, s.machine(ctx, "holder"), instanceIDPath, server.ID)).To(Succeed())
 		machine := s.machine(ctx, "worker")
-		// Who holds it is known from a watch, which is a moment late.
+		// The holder of the server is known from a watch, a moment late.
 		Eventually(func() error { return s.set(ctx, machine, instanceIDPath, server.ID, client.DryRunAll) }).WithContext(ctx).ShouldNot(Succeed())
 		expectDenial(s.set(ctx, machine, instanceIDPath, server.ID), "InstanceIDConflict", instanceIDPath,
 			`OpenStackMachine "holder" names this instance already`)

@@ -14,7 +14,7 @@ import (
 	"warrantgate.dev/e2e/fakes/openstacktest"
 )
 
-// Who tries the gate out lets it warn.
+// Operators who try the gate use the mode Warn.
 var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
@@ -58,7 +58,7 @@ var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 	}, SpecTimeout(timeout))
 })
 
-// Who cannot wait for a cloud has what it cannot tell admitted, and nothing else.
+// With unknown: Admit, only requests without a decision are admitted.
 var _ = Describe("With unknown: Admit", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "machine: {unknown: Admit, settle: 0s}") }, NodeTimeout(setupTimeout))
@@ -78,7 +78,7 @@ var _ = Describe("With unknown: Admit", Ordered, ContinueOnFailure, func() {
 	}, SpecTimeout(timeout))
 })
 
-// Without the gate on delegations an administrator can act as a cluster, who sees the servers of all projects.
+// Without the gate on delegations, a cluster can act as an administrator, who sees the servers of all projects.
 var _ = Describe("In the mode Off", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "cluster: {delegation: {mode: Off}}") }, NodeTimeout(setupTimeout))
@@ -105,7 +105,7 @@ var _ = Describe("In the mode Off", Ordered, ContinueOnFailure, func() {
 	}, SpecTimeout(timeout))
 })
 
-// Keystone creates no trust with an application credential, which Magnum would notice only later.
+// Keystone creates no trust with an application credential, which Magnum would detect only later.
 var _ = Describe("Where clusters act through a trust", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "cluster: {delegation: {through: Trust}}") }, NodeTimeout(setupTimeout))
@@ -124,7 +124,7 @@ var _ = Describe("Where clusters act through a trust", Ordered, ContinueOnFailur
 	}, SpecTimeout(timeout))
 })
 
-// hooks are the names of the webhooks that are registered.
+// hooks are the names of the registered webhooks.
 func (w *world) hooks(ctx context.Context) []string {
 	GinkgoHelper()
 	registered := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}

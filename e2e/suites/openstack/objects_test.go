@@ -23,7 +23,7 @@ import (
 const (
 	// clusterName is the cluster of most stories, credentials its Secret, cloudName the entry there.
 	clusterName, credentials, cloudName = "pool", "credentials", "openstack"
-	// clusterLabel says which cluster an object is of.
+	// clusterLabel names the cluster of an object.
 	clusterLabel = "cluster.x-k8s.io/cluster-name"
 
 	instanceIDPath  = "status.instanceID"
@@ -52,7 +52,7 @@ func newObject(kind schema.GroupVersionKind, namespace, name string, modify ...c
 	return object
 }
 
-// newMachine returns a machine of a cluster; of none if cluster is empty.
+// newMachine returns a machine of a cluster, or of none if cluster is empty.
 func newMachine(namespace, name, cluster string, modify ...change) *unstructured.Unstructured {
 	machine := newObject(machineKind, namespace, name)
 	if cluster != "" {
@@ -64,7 +64,7 @@ func newMachine(namespace, name, cluster string, modify ...change) *unstructured
 	return machine
 }
 
-// labeled says which cluster the object is of.
+// labeled sets the cluster of an object.
 func labeled(cluster string) change {
 	return func(object *unstructured.Unstructured) { object.SetLabels(map[string]string{clusterLabel: cluster}) }
 }
@@ -81,7 +81,7 @@ func actsWith(secret string) change {
 	return with(identityRefPath, map[string]any{"type": "Secret", "name": secret, "cloudName": cloudName})
 }
 
-// set writes one field of an object by a merge patch of whatever serves it; nil takes it away.
+// set writes one field of an object by a merge patch of the resource that serves it. nil removes it.
 func (w *world) set(ctx context.Context, object *unstructured.Unstructured, path string, value any, options ...client.PatchOption) error {
 	written := &unstructured.Unstructured{Object: map[string]any{}}
 	with(path, value)(written)
@@ -101,13 +101,13 @@ func (w *world) set(ctx context.Context, object *unstructured.Unstructured, path
 	return w.client.Status().Patch(ctx, target, patch, ofStatus)
 }
 
-// wayToSet writes one field of an object; nil takes it away.
+// wayToSet writes one field of an object. nil removes it.
 type wayToSet struct {
 	name string
 	set  func(ctx context.Context, c client.Client, object *unstructured.Unstructured, path string, value any) error
 }
 
-// waysToSet are those that a merge patch leaves out. Server-side apply takes away only what it has applied before.
+// waysToSet are the kinds of writes other than a merge patch. Server-side apply removes only fields that it has applied before.
 var waysToSet = []wayToSet{
 	{"JSON patch", func(ctx context.Context, c client.Client, object *unstructured.Unstructured, path string, value any) error {
 		operations := []map[string]any{{"op": "add", "path": "/" + strings.ReplaceAll(path, ".", "/"), "value": value}}
@@ -145,7 +145,7 @@ var waysToSet = []wayToSet{
 	}},
 }
 
-// holds is what the API server holds in a field, "" if there is nothing.
+// holds is the value of a field in the stored object, "" if there is none.
 func (w *world) holds(ctx context.Context, object *unstructured.Unstructured, path string) string {
 	GinkgoHelper()
 	current := newObject(object.GroupVersionKind(), object.GetNamespace(), object.GetName())
@@ -155,7 +155,7 @@ func (w *world) holds(ctx context.Context, object *unstructured.Unstructured, pa
 	return value
 }
 
-// namespace makes one for a story.
+// namespace creates a namespace for a story.
 func (w *world) namespace(ctx context.Context) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
@@ -171,7 +171,7 @@ func (w *world) eventsOn(ctx context.Context, object client.Object) ([]corev1.Ev
 	return events.Items, err
 }
 
-// describe is what "kubectl describe" prints of an object.
+// describe is the output of "kubectl describe" of an object.
 func (w *world) describe(object *unstructured.Unstructured) (string, error) {
 	kind := object.GroupVersionKind()
 	describer, found := describe.GenericDescriberFor(&meta.RESTMapping{

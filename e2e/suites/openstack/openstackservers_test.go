@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// configuredServers has the kind OpenStackServer judged, as the README says.
+// configuredServers enables the gate for the kind OpenStackServer, as the README says.
 const configuredServers = `machine:
   settle: 0s
   kinds:
@@ -22,7 +22,7 @@ cluster:
     - {group: infrastructure.cluster.x-k8s.io, version: v1alpha1, kind: OpenStackServer, resource: openstackservers}
 `
 
-// Newer versions of the provider make a server from an OpenStackServer, which has the name of its OpenStackMachine and refers to
+// Newer versions of the provider create a server from an OpenStackServer, which has the name of its OpenStackMachine and refers to
 // credentials itself. The attacker has every permission in its namespace.
 var _ = Describe("An OpenStackServer", Ordered, ContinueOnFailure, func() {
 	var w *world

@@ -31,17 +31,17 @@ const (
 	cloudsField  = "data[clouds.yaml]"
 )
 
-// requestID is what messages say of a request to Keystone.
+// requestID is the part of messages with the ID of a request to Keystone.
 var requestID = regexp.MustCompile(`request req-[0-9a-f-]+`)
 
-// operators are those who run the OpenStack: a domain with a user and the project in which their own cluster is.
+// operators run the OpenStack: a domain with a user and the project of their own cluster.
 type operators struct {
 	domainID, domain string
 	user             keystonetest.User
 	project          string
 }
 
-// newOperators makes them, with the configuration that denies their identities, the project by its ID.
+// newOperators creates them, with the configuration that denies their identities. It has the project by its ID.
 func newOperators(ctx context.Context) (o operators, configuration string) {
 	GinkgoHelper()
 	stories++
@@ -61,7 +61,7 @@ func newOperators(ctx context.Context) (o operators, configuration string) {
 `, o.domain, o.project)
 }
 
-// grant gives a user what a cluster needs on a project.
+// grant gives a user the roles that a cluster needs on a project.
 func (o operators) grant(ctx context.Context, user keystonetest.User, project string) {
 	GinkgoHelper()
 	for _, role := range []string{member, loadBalancer} {
@@ -69,8 +69,8 @@ func (o operators) grant(ctx context.Context, user keystonetest.User, project st
 	}
 }
 
-// The attacker has every permission in its namespace, and the credentials of an operator who helps in the attacker's own project and has
-// no more roles there than the attacker: nothing but who it is tells them apart.
+// The attacker has every permission in its namespace, and the credentials of an operator who helps in the attacker's own project. The
+// operator has no more roles there than the attacker, so only the identity distinguishes them.
 var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, func() {
 	var w *world
 	var o operators
@@ -91,7 +91,7 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 	secret := func(s story, name, content string) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, StringData: map[string]string{"clouds.yaml": content}}
 	}
-	// auth is a clouds.yaml with the entry, for the Keystone that is configured unless the entry names another.
+	// auth is a clouds.yaml with the entry, for the configured Keystone unless the entry names another.
 	auth := func(s story, e entry) string {
 		if e["auth_url"] == "" {
 			e = e.with("auth_url", s.front.authURL())
@@ -210,7 +210,7 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 		_, message, found := strings.Cut(cause.Message, `of namespace "`+s.namespace+`": `)
 		Expect(found).To(BeTrue(), cause.Message)
 		want := "  " + string(cause.Type) + ": " + strings.ReplaceAll(message, `cloud "openstack" of Secret "checked"`, name) + "\n"
-		// Each request to Keystone has an id of its own.
+		// Each request to Keystone has its own ID.
 		Expect(requestID.ReplaceAllString(printed, "request")).To(HaveSuffix(requestID.ReplaceAllString(want, "request")))
 	},
 		Entry("the tenant's own", func(_ context.Context, s story) entry { return s.password(s.user) }, "", SpecTimeout(timeout)),

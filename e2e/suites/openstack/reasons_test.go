@@ -18,12 +18,12 @@ import (
 // patience is how long the API server waits for a gate.
 const patience = 3 * time.Second
 
-// Credentials can be wrong in many ways, and each is to be put right in another one.
+// Credentials can be wrong in many ways. Each has its own fix.
 var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
 
-	// spoil writes the Secret, and returns what is to be read of it.
+	// spoil writes the Secret, and returns the texts that the denial must contain.
 	type spoil func(ctx context.Context, s story) (texts []string)
 	by := func(bearer func(ctx context.Context, s story) bearer, texts ...string) spoil {
 		return func(ctx context.Context, s story) []string {

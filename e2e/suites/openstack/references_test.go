@@ -36,7 +36,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
 
-	// attack is a namespace with the OpenStackClusters "one" and "two" of two projects, and what the attacker has there.
+	// attack is a namespace with the OpenStackClusters "one" and "two" of two projects, and the objects of the attacker there.
 	type attack struct {
 		story
 		// other is the second project.
@@ -56,11 +56,11 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 			"apiVersion": infrastructure, "kind": clusterKind.Kind, "name": infrastructure,
 		}))
 	}
-	// refer has the Cluster "pool" refer to an OpenStackCluster.
+	// refer makes the Cluster "pool" refer to an OpenStackCluster.
 	refer := func(ctx context.Context, a attack, infrastructure string) error {
 		return a.set(ctx, newObject(coreKind, a.namespace, clusterName), referencePath, map[string]any{"kind": clusterKind.Kind, "name": infrastructure})
 	}
-	// claim has a machine of the Cluster "pool" name a server of the first project.
+	// claim makes a machine of the Cluster "pool" name a server of the first project.
 	claim := func(ctx context.Context, a attack, name string) (*unstructured.Unstructured, novatest.Server) {
 		GinkgoHelper()
 		machine, server := a.machine(ctx, name), a.server(ctx, name)
@@ -194,7 +194,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 	It("is undecided if the Cluster may not be read", func(ctx SpecContext) {
 		a := begin(ctx)
 		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
-		claim(ctx, a, "before") // by which it is known that the Cluster is stored
+		claim(ctx, a, "before") // which shows that the Cluster is stored
 		machine, server := a.machine(ctx, "worker"), a.server(ctx, "worker")
 		giveBack := w.takeAway(ctx, coreKind.Group, "clusters", "get")
 		expectDenial(a.set(ctx, machine, instanceIDPath, server.ID), "ObjectsUnknown", instanceIDPath)
@@ -206,7 +206,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 // editors counts them, for their names.
 var editors int
 
-// editor returns the world as somebody sees it who has every verb on everything in the namespace, and nothing elsewhere.
+// editor returns the world as a user with every verb on every resource in the namespace, and no permission elsewhere.
 func (w *world) editor(ctx context.Context, namespace string) *world {
 	GinkgoHelper()
 	editors++

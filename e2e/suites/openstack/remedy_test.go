@@ -60,7 +60,7 @@ var _ = Describe("A denial because of roles", Ordered, ContinueOnFailure, func()
 // command is the command for an administrator in a denial.
 var command = regexp.MustCompile(`openstack role add --user ([0-9a-f]{32}) --project ([0-9a-f]{32}) (\S+)`)
 
-// run does what the command in a text would.
+// run does the same as the command in a text.
 func (s story) run(ctx context.Context, text string) {
 	GinkgoHelper()
 	words := command.FindStringSubmatch(text)

@@ -21,7 +21,7 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// What is needed for OpenStack is given where OpenStack is configured, and nothing else.
+// Permissions for OpenStack are granted only if OpenStack is configured, and all of them are needed.
 var _ = Describe("The permissions that install grants", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
@@ -121,8 +121,8 @@ func (w *world) mayDo(ctx context.Context, group, resource string) []string {
 	return may
 }
 
-// takeAway takes verbs on a resource from warrantgate, and waits until the API server knows. What is returned gives it back,
-// as does the end of the spec.
+// takeAway removes verbs on a resource from warrantgate, and waits until the API server applies that. The returned function restores them,
+// and so does the end of the spec.
 func (w *world) takeAway(ctx context.Context, group, resource string, verbs ...string) (giveBack func()) {
 	GinkgoHelper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// secrets are the passwords and the secrets of application credentials that stories have made.
+// secrets are the passwords and the secrets of application credentials that stories have created.
 var secrets struct {
 	sync.Mutex
 	all []string
@@ -29,7 +29,7 @@ func keepSecret(secret string) string {
 	return secret
 }
 
-// leaks returns the secrets that a text has. A token that was cut off is one as well.
+// leaks returns the secrets in a text. A truncated token is a secret as well.
 func (w *world) leaks(text string) []string {
 	const enough = 32
 	secrets.Lock()
@@ -41,7 +41,7 @@ func (w *world) leaks(text string) []string {
 	return slices.DeleteFunc(all, func(secret string) bool { return !strings.Contains(text, secret) })
 }
 
-// expectNoLeaks looks for secrets in all that warrantgate has written.
+// expectNoLeaks searches all output of warrantgate for secrets.
 func (w *world) expectNoLeaks(ctx context.Context, metrics string) {
 	GinkgoHelper()
 	var events corev1.EventList
@@ -71,7 +71,7 @@ func (w *world) metrics(ctx context.Context) string {
 	return ""
 }
 
-// body is what an address answers.
+// body is the response of an address.
 func body(ctx context.Context, at string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
 	if err != nil {

@@ -27,14 +27,14 @@ type story struct {
 	*world
 	namespace         string
 	domainID, project string
-	// user is the tenant, trustee somebody without any role.
+	// user is the tenant, trustee a user without any role.
 	user, trustee keystonetest.User
 }
 
 // stories counts them, for the names of their domains.
 var stories int
 
-// begin makes a user with roles on a project, and the Secret with the user's password. No cluster yet.
+// begin creates a user with roles on a project, and the Secret with the user's password. There is no cluster yet.
 func (w *world) begin(ctx context.Context, roleNames ...string) story {
 	GinkgoHelper()
 	stories++
@@ -49,7 +49,7 @@ func (w *world) begin(ctx context.Context, roleNames ...string) story {
 	return s
 }
 
-// beginCluster is begin of a tenant who is all right, with the cluster "pool".
+// beginCluster is begin for a tenant with valid credentials, with the cluster "pool".
 func (w *world) beginCluster(ctx context.Context) story {
 	GinkgoHelper()
 	s := w.begin(ctx, member, loadBalancer)
@@ -57,7 +57,7 @@ func (w *world) beginCluster(ctx context.Context) story {
 	return s
 }
 
-// newUser makes a user with roles on the story's project.
+// newUser creates a user with roles on the story's project.
 func (s story) newUser(ctx context.Context, name string, roleNames ...string) keystonetest.User {
 	GinkgoHelper()
 	user, err := s.keystone.CreateUser(ctx, s.domainID, name)
@@ -79,10 +79,10 @@ func (s story) revoke(ctx context.Context, role string) {
 	Expect(s.keystone.Unassign(ctx, role, roles.UnassignOpts{UserID: s.user.ID, ProjectID: s.project})).To(Succeed())
 }
 
-// entry is what the cloud of a clouds.yaml says below auth, without the URL.
+// entry is the section auth of a cloud in a clouds.yaml, without the URL.
 type entry map[string]string
 
-// password is a user's, for the story's project.
+// password is the entry of a user with a password, for the story's project.
 func (s story) password(user keystonetest.User) entry {
 	return entry{"user_id": user.ID, "password": user.Password, "project_id": s.project}
 }
@@ -101,7 +101,7 @@ func (e entry) with(key, value string) entry {
 	return changed
 }
 
-// credential makes an application credential of the story's user.
+// credential creates an application credential of the story's user.
 func (s story) credential(ctx context.Context, options applicationcredentials.CreateOpts) *applicationcredentials.ApplicationCredential {
 	GinkgoHelper()
 	if options.Name == "" {
@@ -122,7 +122,7 @@ func (s story) asUser(ctx context.Context, scope tokens.Scope) (*gophercloud.Ser
 	return s.keystone.Login(ctx, s.user, scope)
 }
 
-// writeSecret writes a Secret with the entry, for the Keystone that is configured unless the entry names another.
+// writeSecret writes a Secret with the entry, for the configured Keystone unless the entry names another.
 func (s story) writeSecret(ctx context.Context, name string, auth entry) {
 	GinkgoHelper()
 	if _, set := auth["auth_url"]; !set {
@@ -139,8 +139,8 @@ func cloudsYAML(auth entry) string {
 	return string(content)
 }
 
-// writeFile stores a Secret with a clouds.yaml, as one that was there before the gates: these stories are about what refers to it.
-// What may be written by way of the API server is in clouds_test.go.
+// writeFile stores a Secret with a clouds.yaml as if it were older than the gates: these stories test the objects that refer to it.
+// clouds_test.go tests writes of it through the API server.
 func (s story) writeFile(ctx context.Context, name, content string) {
 	GinkgoHelper()
 	Expect(s.api.StoreSecret(ctx, s.namespace, name, map[string][]byte{"clouds.yaml": []byte(content)})).To(Succeed())
@@ -157,7 +157,7 @@ func (s story) existing(ctx context.Context, object *unstructured.Unstructured) 
 	return object
 }
 
-// machine creates a machine of the cluster "pool" that names nothing.
+// machine creates a machine of the cluster "pool" that names no server.
 func (s story) machine(ctx context.Context, name string) *unstructured.Unstructured {
 	GinkgoHelper()
 	return s.existing(ctx, newMachine(s.namespace, name, clusterName))

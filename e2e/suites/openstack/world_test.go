@@ -20,7 +20,7 @@ import (
 	"warrantgate.dev/e2e/env/kubetest"
 )
 
-// world is a warrantgate on the shared servers, which acts as a user with the documented rights only. There is one at a time.
+// world is a warrantgate on the shared servers. Its user has only the documented permissions. There is one world at a time.
 type world struct {
 	*servers
 	client client.Client

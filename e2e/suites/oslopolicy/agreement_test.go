@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/internal/oslopolicy"
 )
 
-// question is asked of both.
+// question is the input of both.
 type question struct {
 	Rule        string         `json:"rule"`
 	Target      map[string]any `json:"target"`
@@ -34,7 +34,7 @@ type fileReply struct {
 	Answers []string `json:"answers"`
 }
 
-// ours answers as the reference does.
+// ours is our reply, in the form of the reference.
 func ours(request fileRequest) fileReply {
 	file, err := oslopolicy.Read("policy.yaml", []byte(request.File))
 	if err != nil {
@@ -59,8 +59,8 @@ func ours(request fileRequest) fileReply {
 	return reply
 }
 
-// disagreements asks both about files and tells where they differ, and how often each answer was given. Files that oslo.policy
-// loads, and that are not read here because others might load them otherwise, are "refused".
+// disagreements gives files to both. It returns the differences, and how often each reply was given. The reply is "refused" for a file that
+// oslo.policy loads and our reader rejects, because other readers might load it differently.
 func disagreements(requests []fileRequest) (differences []string, given map[string]int) {
 	GinkgoHelper()
 	given = map[string]int{}
@@ -91,13 +91,13 @@ func disagreements(requests []fileRequest) (differences []string, given map[stri
 	return differences, given
 }
 
-// helpers are rules that the generated ones refer to.
+// helpers are the rules that the generated ones refer to.
 var helpers = map[string]any{
 	"a": "role:member", "b": "user_id:%(user_id)s or rule:a", "open": "@", "shut": "!", "nothing": "", "remote": "http://127.0.0.1/%(nope)s",
 	"circle": "rule:around", "around": "role:nobody or rule:circle", "early": "@ or rule:early", "lone": "and",
 }
 
-// questionsOf asks a rule in the name of different callers, for different targets.
+// questionsOf evaluates a rule for different callers and targets.
 func questionsOf(rule string) []question {
 	admin := map[string]any{"user_id": "u1", "project_id": "p1", "domain_id": nil, "roles": []any{"Admin", "member"}, "is_admin_project": true}
 	manager := map[string]any{
@@ -141,7 +141,7 @@ func (g generator) pick(from ...string) string { return from[g.IntN(len(from))] 
 
 func (g generator) word() string { return words[g.IntN(len(words))] }
 
-// expression is one that parses, if its words are checks.
+// expression is an expression that can be parsed if its words are checks.
 func (g generator) expression(depth int) string {
 	if depth == 0 || g.IntN(4) == 0 {
 		return g.word()
@@ -155,7 +155,7 @@ func (g generator) expression(depth int) string {
 	return g.expression(depth-1) + g.pick(" and ", " or ", " AND ", "\tOr ", "\nand\n", "\u2003or\u00a0", "\x1cand\x1f") + g.expression(depth-1)
 }
 
-// soup is a row of words that seldom parses.
+// soup is a sequence of words that can rarely be parsed.
 func (g generator) soup() string {
 	var row []string
 	for range g.IntN(6) {
@@ -164,7 +164,7 @@ func (g generator) soup() string {
 	return strings.Join(row, g.pick(" ", "  ", "\n"))
 }
 
-// value is anything that a file may hold.
+// value is any value that a file can contain.
 func (g generator) value(depth int) any {
 	switch g.IntN(12) {
 	case 0, 1:
@@ -211,7 +211,7 @@ func (g generator) file(value any) string {
 	return b.String()
 }
 
-// surprises are whole files, among them all that the documents about oslo.policy's surprises name.
+// surprises are whole files, including all that the documents about oslo.policy's surprises name.
 var surprises = []string{
 	`rule: "(role:admin) rule:a"`, `rule: "role:admin role:member"`, `rule: "(role:admin"`, `rule: "role:admin)"`, `rule: "role:admin or"`, `rule: "()"`,
 	`rule: "role:admin && role:member"`, `rule: "   "`, `rule: [[]]`, `rule: {role: admin}`, `rule: {"role:admin": x}`, `rule: {"@": x}`, `rule: foo`, `rule: "foo or @"`, `rule: "not foo"`,
@@ -226,7 +226,7 @@ var surprises = []string{
 	"rule: \"role:admin\" or role:member", `rule: role: admin`, `? rule` + "\n: role:admin", "other: \"@\"",
 }
 
-// refusedSurprises are those that oslo.policy loads, and that are not read here.
+// refusedSurprises are those that oslo.policy loads and our reader rejects.
 var refusedSurprises = []string{
 	`rule: ! role:admin`, `rule: 0.0`, `rule: 0x0`, `rule: 00`, `rule: -0`, `rule: 0o0`, `rule: 0b0`, `rule: .0`, `rule: 08`, "---\nrule: \"@\"\n...\n",
 	`rule: [["role:admin", 5]]`, "rule: &x role:admin\nother: *x", `rule: !!str role:admin`, `? rule` + "\n: role:admin",

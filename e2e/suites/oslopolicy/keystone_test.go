@@ -33,7 +33,8 @@ func shippedNames() []string {
 	return names
 }
 
-// keystoneQuestions ask all rules of Keystone and of the override, in the name of many callers and for objects near and far.
+// keystoneQuestions evaluate all rules of Keystone and of the override, for many callers, and for objects in their own and in other
+// domains.
 func keystoneQuestions() []question {
 	GinkgoHelper()
 	names := append(shippedNames(), "cloud_admin", "cloud_reader", "domain_manager", "manager_of_user", "manager_of_project", "manager_of_group",
@@ -69,7 +70,7 @@ func keystoneQuestions() []question {
 	return questions
 }
 
-// lint judges a file of testdata and returns "rule: code" of what is found, without repeats.
+// lint lints a file of testdata and returns "rule: code" of each finding, without repeats.
 func lint(ctx context.Context, file string) []string {
 	GinkgoHelper()
 	document, err := os.ReadFile(filepath.Join("testdata", file))

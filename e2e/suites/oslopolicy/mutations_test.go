@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// mutated is how many files are mutated, and ordinary how many are written as people write them.
+	// mutated is the number of mutated files, and ordinary the number of files in the style of users.
 	mutated, ordinary = 20_000, 3_000
-	// atOnce is how many files the reference is asked about at once.
+	// atOnce is the number of files in one request to the reference.
 	atOnce = 250
 )
 
-// meaning is what the reference makes of a file: its checks by the names of rules, nil where it cannot load it.
+// meaning is the content of a file as the reference reads it: the checks by the names of rules, nil if it cannot load the file.
 type meaning map[string]string
 
-// meanings asks the reference about files.
+// meanings reads files with the reference.
 func meanings(files [][]byte) []meaning {
 	GinkgoHelper()
 	var all []meaning
@@ -46,7 +46,8 @@ func meanings(files [][]byte) []meaning {
 	return all
 }
 
-// difference says how a file is taken that oslo.policy cannot load, or takes otherwise. It is "" where that is not so.
+// difference describes how our reader accepts a file that oslo.policy cannot load, or reads it differently. It is "" if there is no
+// difference.
 func difference(file []byte, theirs meaning) (admitted bool, said string) {
 	read, err := oslopolicy.Read("policy.yaml", file)
 	switch {
@@ -61,10 +62,10 @@ func difference(file []byte, theirs meaning) (admitted bool, said string) {
 	return true, ""
 }
 
-// writer writes files as people do.
+// writer writes files in the style of users.
 type writer struct{ generator }
 
-// check is a rule that is longer than a line now and then.
+// check is a rule. Some rules are longer than a line.
 func (w writer) check() string {
 	plain := []string{
 		"role:admin", "rule:admin_required", "user_id:%(user_id)s", "domain_id:%(target.user.domain_id)s", "token.domain.id:%(target.project.domain_id)s",
@@ -145,7 +146,7 @@ func (w writer) file() string {
 	return text
 }
 
-// json writes a policy in JSON, or nearly so, as hands do.
+// json writes a policy in JSON, sometimes with the mistakes of users.
 func (w writer) json() string {
 	rules := map[string]any{}
 	for range 1 + w.IntN(6) {
@@ -163,7 +164,7 @@ func (w writer) json() string {
 	return text
 }
 
-// bits are what YAML, JSON and Python mind.
+// bits are texts with a special meaning in YAML, JSON or Python.
 var bits = []string{
 	"\t", "\t", " \t", "\t ", "\n\t", " ", "  ", "\n", "\n\n", "\n ", "\n  ", "\r", "\r\n", "\x00", "\ufeff", "\u0085", "\u2028", "\u2029", "\u00a0", "\u3000", "\x7f", "\x1b", "\x0b", "\x0c", "\ufffe",
 	"\U0001f600", "\U0010ffff", "\xff", "\xc0\x80", "\xed\xa0\x80", ":", ": ", " :", ":\t", "\t:", "::", "#", " #", "\t#", "# ", "- ", "-", "-\n", "--- ", "---", "---\n", "\n---\n", "...", "\n...\n", "\n... x\n", "--- x\n", "? ", "?",
@@ -222,12 +223,12 @@ func (w writer) mutate(file []byte) []byte {
 			place := places[w.IntN(len(places))]
 			return slices.Replace(slices.Clone(file), place[0], place[1], []byte(bit)...)
 		}
-	case 9: // what is missing
+	case 9: // a missing part
 		if len(file) > 0 {
 			i := w.IntN(len(file))
 			return slices.Delete(slices.Clone(file), i, min(len(file), i+1+w.IntN(3)))
 		}
-	case 10: // what ends early
+	case 10: // an early end
 		return slices.Clone(file[:at()])
 	case 11: // lines twice, elsewhere, indented, or not
 		lines := strings.SplitAfter(string(file), "\n")
@@ -262,13 +263,13 @@ func (w writer) mutate(file []byte) []byte {
 	return insert(at(), bit)
 }
 
-// unusual finds what people who write policies have no use for. It knows nothing of how the reader goes about it.
+// unusual matches constructs that users do not need in policies. It does not depend on the implementation of the reader.
 var unusual = regexp.MustCompile(`(?m)` +
-	`[\t\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}\x{a0}\x{2028}\x{2029}\x{feff}\x{3000}]` + // characters that nobody sees
-	`|(^|: +|^ *- +|[\[{,] *)([^\pL_"'\[\]{}(|>#! \n-]|![^ \n]|-[^ ])` + // what is neither a word nor in quotes where a value begins
+	`[\t\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}\x{a0}\x{2028}\x{2029}\x{feff}\x{3000}]` + // invisible characters
+	`|(^|: +|^ *- +|[\[{,] *)([^\pL_"'\[\]{}(|>#! \n-]|![^ \n]|-[^ ])` + // a value that begins with neither a word nor a quote
 	`|---|\.\.\.|\\|[|>].*[0-9]|[^ \n]#|not not not`) // documents, escapes, indentation by number, comments that touch
 
-// usual reports whether a file is written as people may write it. A text in quotes that goes on is indented then.
+// usual reports whether a file is in the style of users. The further lines of a quoted text are indented then.
 func usual(file []byte) bool {
 	lines := strings.Split(string(file), "\n")
 	for i, line := range lines[1:] {
@@ -279,7 +280,7 @@ func usual(file []byte) bool {
 	return !unusual.Match(file)
 }
 
-// shortly gives the first of many, each not at length.
+// shortly returns the first differences, each shortened.
 func shortly(differences []string) string {
 	var b strings.Builder
 	for _, difference := range differences[:min(len(differences), 20)] {
@@ -358,7 +359,7 @@ var _ = Describe("Files that are nearly policies", func() {
 		Expect(wrong).To(BeEmpty(), func() string { return fmt.Sprintf("seed %d\n%s", seed, shortly(wrong)) })
 	}, SpecTimeout(specTimeout))
 
-	// A difference that was found once stays found.
+	// Regression tests for differences of earlier runs.
 	It("are taken or not as written here", func(_ SpecContext) {
 		want := map[string]bool{
 			"\"a\":\t\"role:b\"":            false, // a tab after the colon

@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package oslopolicy_test holds our reading of policy files against the real oslo.policy, on the same files and questions.
+// Package oslopolicy_test compares our reading of policy files with the real oslo.policy, on the same files and questions.
 package oslopolicy_test
 
 import (
@@ -20,7 +20,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// specTimeout is the longest that a spec may take; all of them together take some ten seconds.
+// specTimeout limits a spec. All of them together take some ten seconds.
 const specTimeout = 2 * time.Minute
 
 // asked is the reference that the specs share.
@@ -38,7 +38,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(func() error { return asked.stop() })
 }, NodeTimeout(time.Minute))
 
-// reference is the Python program that asks the real oslo.policy.
+// reference is the Python program that evaluates policies with the real oslo.policy.
 type reference struct {
 	cmd    *exec.Cmd
 	in     *json.Encoder
@@ -46,7 +46,7 @@ type reference struct {
 	out    *bufio.Reader
 }
 
-// python is the interpreter that Debian's packages are for, unless another one is named.
+// python is the interpreter of Debian's packages, unless another one is named.
 func python() string {
 	if named := os.Getenv("TEST_ASSET_PYTHON"); named != "" {
 		return named
@@ -68,7 +68,7 @@ func startReference(ctx context.Context) (*reference, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), interpreter, program) // it outlives the node that starts it
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), interpreter, program) // it runs longer than the node that starts it
 	cmd.Stderr = GinkgoWriter
 	in, err := cmd.StdinPipe()
 	if err != nil {

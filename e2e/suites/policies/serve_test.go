@@ -27,7 +27,7 @@ const (
 	manyKilled = 100
 )
 
-// serve runs besides the policies, and does what they cannot.
+// serve runs in addition to the policies, and does the work that they cannot.
 var _ = Describe("With serve besides the policies", Ordered, func() {
 	var kcp *kcptest.Server
 	var gate *kcptest.Warrantgate
@@ -51,7 +51,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		Expect(gate.Start(ctx)).To(Succeed())
 		DeferCleanup(func() error { return gate.Stop() })
 		expectAsked(ctx, kcp)
-		// Events of which kcp does not know the permission yet are dropped.
+		// Events are dropped until kcp applies the permission for them.
 		Eventually(ctx, func() (string, error) {
 			log, err := os.ReadFile(gate.LogFile())
 			return string(log), err
@@ -226,7 +226,7 @@ var _ = Describe("On a kcp whose admission plugin is disabled", func() {
 	}, SpecTimeout(2*startTimeout))
 })
 
-// expectAsked waits until kcp asks the webhooks: a notice that is not answered is not sent again.
+// expectAsked waits until kcp calls the webhooks: a notice without a response is not sent again.
 func expectAsked(ctx context.Context, kcp *kcptest.Server) {
 	GinkgoHelper()
 	Eventually(ctx, func() (string, error) {

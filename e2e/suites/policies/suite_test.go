@@ -61,7 +61,7 @@ func startKCP(ctx context.Context, args ...string) (server *kcptest.Server, byPo
 	return server, byPolicy
 }
 
-// run runs warrantgate as an administrator of root, and returns what it prints and its exit code.
+// run runs warrantgate as an administrator of root, and returns its output and its exit code.
 func run(ctx context.Context, server *kcptest.Server, args ...string) (output string, code int) {
 	GinkgoHelper()
 	printed := suite.Warrantgate(ctx, append(args, "--kubeconfig="+server.AdminKubeconfig(), "--context=root")...)

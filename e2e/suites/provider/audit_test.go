@@ -58,7 +58,7 @@ func logged(file string) ([]finding, error) {
 	return found, nil
 }
 
-// customer adds a user of the cloud, as whom warrantgate may act there.
+// customer adds a user of the cloud that warrantgate may act as.
 func customer(email string) cloudsigmatest.User {
 	GinkgoHelper()
 	user := cloud.AddUser(email)

@@ -20,7 +20,7 @@ import (
 	"warrantgate.dev/e2e/env/access"
 )
 
-// certManager does what the chart needs of cert-manager: it writes the Secret of each Certificate, and the CA into the webhook
+// certManager does the work of cert-manager that the chart needs: it writes the Secret of each Certificate, and the CA into the webhook
 // configurations that name a Certificate.
 type certManager struct {
 	client client.Client

@@ -32,8 +32,8 @@ import (
 // namespace is the namespace of the release in the README. apiServerName is the name by which Pods call the API server.
 const namespace, apiServerName = "warrantgate", "kubernetes.default.svc"
 
-// cluster is a real kube-apiserver, and what a cluster has besides: a network with Services, something that runs Pods, and
-// cert-manager. These three are replaced by a few lines, because they cannot run on a machine without containers.
+// cluster is a real kube-apiserver with the other parts of a cluster: a network with Services, a kubelet that runs Pods, and cert-manager.
+// A few lines of code replace these three, because they cannot run on a machine without containers.
 type cluster struct {
 	admin      client.Client
 	kubeconfig string

@@ -28,7 +28,7 @@ type clone struct {
 	registry *registry
 }
 
-// newClone clones the repository, with the tools that it has built, and makes a key to sign with.
+// newClone clones the repository with its built tools, and creates a signing key.
 func newClone(ctx context.Context, r *registry) *clone {
 	GinkgoHelper()
 	root, err := charttest.Root()
@@ -64,7 +64,7 @@ func (c *clone) before(ctx context.Context) string {
 	return ""
 }
 
-// environment is what signs with the key, and pushes to the registry. No module is downloaded.
+// environment is the environment for signing with the key and pushing to the registry. No module is downloaded.
 func (c *clone) environment() []string {
 	return []string{
 		"COSIGN_KEY=" + c.key, "COSIGN_PASSWORD=", "REGISTRY=" + c.registry.address, "INSECURE=1", "GOPROXY=off", "GITHUB_REPOSITORY_OWNER=example",
@@ -72,7 +72,7 @@ func (c *clone) environment() []string {
 	}
 }
 
-// make builds the release. The tools are not built again, though their sources are younger here.
+// make builds the release. The tools are not built again, even if their sources are newer here.
 func (c *clone) make(ctx context.Context) {
 	GinkgoHelper()
 	args := []string{"--no-print-directory", "release-snapshot"}
@@ -82,7 +82,7 @@ func (c *clone) make(ctx context.Context) {
 	run(ctx, c.dir, c.environment(), "make", args...)
 }
 
-// publish pushes and signs what was made.
+// publish pushes and signs the release.
 func (c *clone) publish(ctx context.Context) {
 	GinkgoHelper()
 	run(ctx, c.dir, c.environment(), ".ci/publish", c.registry.address)
@@ -93,7 +93,7 @@ func (c *clone) git(ctx context.Context, args ...string) string {
 	return strings.TrimSpace(run(ctx, c.dir, nil, "git", args...))
 }
 
-// version is that of what was made last.
+// version is the version of the last built release.
 func (c *clone) version() string {
 	GinkgoHelper()
 	var made struct{ Version string }
@@ -139,7 +139,7 @@ func startRegistry(ctx context.Context) *registry {
 	return r
 }
 
-// outcome is what a command printed, and how it ended.
+// outcome is the output of a command, and its error.
 type outcome struct {
 	out string
 	err error
@@ -159,7 +159,7 @@ func attempt(ctx context.Context, dir string, env []string, name string, args ..
 	return outcome{out: out.String(), err: err}
 }
 
-// run is attempt for what has to succeed. It returns what the command printed.
+// run is attempt for a command that has to succeed. It returns the output of the command.
 func run(ctx context.Context, dir string, env []string, name string, args ...string) string {
 	GinkgoHelper()
 	result := attempt(ctx, dir, env, name, args...)

@@ -91,7 +91,7 @@ var _ = Describe("The files of a release", Ordered, func() {
 	}, SpecTimeout(buildTimeout))
 })
 
-// platforms are those that the release is built for.
+// platforms are the platforms of the release.
 func platforms() []string {
 	if onePlatform() {
 		return []string{"linux_amd64"}
@@ -104,7 +104,7 @@ func onePlatform() bool {
 	return os.Getenv("PLATFORMS") != "all"
 }
 
-// sums are the digests of all files that are released or that images and charts consist of. Signatures, and what goreleaser notes for
+// sums are the digests of all released files and of the files in images and charts. Signatures, and the metadata that goreleaser writes for
 // itself, differ each time.
 func (c *clone) sums() map[string]string {
 	GinkgoHelper()

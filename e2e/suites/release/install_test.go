@@ -35,7 +35,7 @@ const (
 	broken = "identity:list_users: !\n"
 )
 
-// selected are the labels of policies that are judged.
+// selected are the labels of the policies that the gate checks.
 var selected = map[string]string{"holds": "keystone-policy"}
 
 var _ = Describe("What is pulled from the registry", Ordered, func() {
@@ -91,7 +91,7 @@ var _ = Describe("What is pulled from the registry", Ordered, func() {
 	}, SpecTimeout(timeout))
 })
 
-// errPasses is that a broken policy is not denied.
+// errPasses means that a broken policy is not denied.
 var errPasses = errors.New("a broken policy passes")
 
 // world is an API server in which the chart is installed.
@@ -99,10 +99,10 @@ type world struct {
 	api        *kubetest.Server
 	admin      client.Client
 	kubeconfig string
-	// values are the chart's, port is that of the webhooks.
+	// values are the values of the chart, port is the port of the webhooks.
 	values map[string]any
 	port   int
-	// running is what serves, if something does.
+	// running is the serving process, if there is one.
 	running *process.Process
 }
 
@@ -120,7 +120,7 @@ func startWorld(ctx context.Context) *world {
 	w.values = map[string]any{
 		"kubernetes":   map[string]any{"server": strings.TrimSuffix(w.api.Config().Host, "/")},
 		"service":      map[string]any{"port": w.port},
-		"drainSeconds": 1, // nobody else would serve meanwhile
+		"drainSeconds": 1, // no other pod would serve meanwhile
 		"config": map[string]any{
 			"openStack":      map[string]any{"authURLs": []string{"https://keystone.invalid/v3"}},
 			"keystonePolicy": map[string]any{"selector": map[string]any{"matchLabels": selected}},
@@ -137,11 +137,11 @@ func startWorld(ctx context.Context) *world {
 	return w
 }
 
-// helm installs or upgrades to a chart in the registry, and has the API server reach what serves on this machine.
+// helm installs or upgrades to a chart in the registry, and makes the API server reach the serving process on this machine.
 func (w *world) helm(ctx context.Context, verb, chart string, args ...string) {
 	GinkgoHelper()
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: helmRelease}}
-	// What was changed for this machine is no matter of the chart's.
+	// This Service was changed for this machine. helm creates it again.
 	Expect(client.IgnoreNotFound(w.admin.Delete(ctx, service))).To(Succeed())
 	values, err := json.Marshal(w.values)
 	Expect(err).NotTo(HaveOccurred())
@@ -155,8 +155,8 @@ func (w *world) helm(ctx context.Context, verb, chart string, args ...string) {
 	Expect(w.admin.Update(ctx, service)).To(Succeed())
 }
 
-// serve does what a kubelet does for a pod of the Deployment: it pulls the image, mounts the volumes, and runs the program with the
-// arguments. It ends what served before, and returns once a gate denies what it has to. The program is of the version.
+// serve does the work of a kubelet for a pod of the Deployment: it pulls the image, mounts the volumes, and runs the program with the
+// arguments. It ends the previous process, and returns once a gate denies a broken policy. The program must have the version.
 func (w *world) serve(ctx context.Context, version string) {
 	GinkgoHelper()
 	deployment := &appsv1.Deployment{}
@@ -183,7 +183,7 @@ func (w *world) serve(ctx context.Context, version string) {
 	Expect(process.Metric(ctx, http.DefaultClient, "http://"+metrics, "warrantgate_build_info", map[string]string{"version": version})).To(BeEquivalentTo(1))
 }
 
-// asked tries whether the API server asks the gates.
+// asked returns whether the API server calls the gates.
 func (w *world) asked(ctx context.Context) error {
 	err := w.admin.Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "canary", Labels: selected}, Data: map[string]string{"policy.yaml": broken},

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package release_test makes a release of the last commit, publishes it to a registry on this machine, verifies it as the README of
-// the chart says, and upgrades to it what was pulled of an earlier commit, in a real kube-apiserver. "make e2e-release" runs it,
-// because it needs tools that take minutes to build.
+// Package release_test builds a release of the last commit, publishes it to a registry on this machine, and verifies it with the commands
+// in the README of the chart. In a real kube-apiserver, it upgrades to this release from one of an earlier commit. "make e2e-release" runs
+// it, because it needs tools that take minutes to build.
 package release_test
 
 import (
@@ -20,11 +20,11 @@ func TestRelease(t *testing.T) {
 }
 
 const (
-	// version is that of the tag that the suite gives the last commit in a clone.
+	// version is the version of the tag that the suite gives the last commit in a clone.
 	version = "0.1.0"
-	// buildTimeout is how long goreleaser may take. It compiles for three platforms that nothing else is compiled for.
+	// buildTimeout limits goreleaser. It compiles for three platforms for which nothing is compiled elsewhere.
 	buildTimeout = 15 * time.Minute
-	// timeout is how long a story may take.
+	// timeout limits a story.
 	timeout = 2 * time.Minute
 )
 
@@ -33,7 +33,7 @@ var (
 	sources *clone
 	// images is the registry.
 	images *registry
-	// snapshot is the version of what was published before the tag: the last release, or else the commit before.
+	// snapshot is the version that was published before the tag: the last release, or else the commit before.
 	snapshot string
 )
 

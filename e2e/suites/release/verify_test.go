@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/charts/charttest"
 )
 
-// Whoever may write to the registry, and has no key, gets nothing installed by somebody who verifies it first.
+// An attacker who may write to the registry and has no key cannot get an image installed by a user who verifies it first.
 var _ = Describe("The commands of the README that verify a release", Ordered, func() {
 	var signed string
 	BeforeAll(func(ctx SpecContext) {
@@ -75,7 +75,7 @@ var _ = Describe("The commands of the README that verify a release", Ordered, fu
 	}, SpecTimeout(timeout))
 })
 
-// A registry that hands out another layer under the digest of the one that was signed is noticed by whoever pulls.
+// A client that pulls detects a registry that returns another layer under the digest of the signed one.
 var _ = Describe("A layer that was changed in the registry", func() {
 	It("cannot be pulled", func(ctx SpecContext) {
 		image := images.address + "/warrantgate:v" + version
@@ -93,13 +93,13 @@ var _ = Describe("A layer that was changed in the registry", func() {
 	}, SpecTimeout(timeout))
 })
 
-// verified are the names of what the commands verified, or why they failed.
+// verified are the names of the verified images and charts, or the errors.
 type verified struct {
 	chart, image string
 	err          error
 }
 
-// verify runs the commands of the README as they are there, but with the registry and the key of the suite.
+// verify runs the commands of the README unchanged, except for the registry and the key of the suite.
 func verify(ctx context.Context) verified {
 	GinkgoHelper()
 	root, err := charttest.Root()
@@ -112,7 +112,7 @@ func verify(ctx context.Context) verified {
 	Expect(found).To(BeTrue())
 	commands, _, found = strings.Cut(commands, "\n```\n")
 	Expect(found).To(BeTrue())
-	// The first lines say whose release it is, the others are the same for everybody.
+	// The first lines depend on the signer, the others are the same for all users.
 	_, commands, found = strings.Cut(commands, "\n\n")
 	Expect(found).To(BeTrue())
 
@@ -129,7 +129,7 @@ func verify(ctx context.Context) verified {
 	return verified{chart: chart, image: image}
 }
 
-// signer are the arguments that say who has to have signed.
+// signer are the arguments with the expected signer.
 func signer() []string {
 	return []string{"--key=" + strings.TrimSuffix(sources.key, ".key") + ".pub", "--insecure-ignore-tlog=true", "--allow-insecure-registry", "--allow-http-registry"}
 }
@@ -154,7 +154,7 @@ func (r *registry) crane(ctx context.Context, verb string, args ...string) strin
 	return strings.TrimSpace(run(ctx, sources.dir, nil, sources.bin("crane"), append([]string{verb, "--insecure"}, args...)...))
 }
 
-// sign signs, by digest, what a name is now, with the key of the releases.
+// sign signs the current digest of a name with the key of the releases.
 func (r *registry) sign(ctx context.Context, name string) {
 	GinkgoHelper()
 	repository, _, _ := strings.Cut(strings.TrimPrefix(name, r.address), ":")

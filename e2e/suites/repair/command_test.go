@@ -37,7 +37,7 @@ var _ = Describe("warrantgate repair", func() {
 		Expect(lines(out)).To(BeEmpty())
 	}, SpecTimeout(specTimeout))
 
-	// kcp before v0.32 looks at a Workspace that is Initializing ever more seldom.
+	// kcp before v0.32 reconciles a Workspace that is Initializing at growing intervals.
 	It("makes a workspace Ready within seconds that has been stuck for long", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)

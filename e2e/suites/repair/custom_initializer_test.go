@@ -29,7 +29,7 @@ const (
 	securityType        = "security"
 )
 
-// A platform team has an initializer of its own, which makes a namespace in each workspace of a type. kcp has it act as the owner of the
+// A platform team has its own initializer, which creates a namespace in each workspace of a type. kcp makes it act as the owner of the
 // workspace, unless the type has initializerPermissions (KEP 0003, kcp v0.32 and later). The rows are those of the README of the repair.
 var _ = Describe("a service account's workspace of a type with the initializer of another provider", func() {
 	mayMake := func(resource string) []rbacv1.PolicyRule {
@@ -41,9 +41,9 @@ var _ = Describe("a service account's workspace of a type with the initializer o
 		permissions []rbacv1.PolicyRule
 		// bindings is whether the type has default API bindings.
 		bindings bool
-		// before and after are what the workspace waits for without the repair and with it.
+		// before and after are the initializers that the workspace waits for without the repair and with it.
 		before, after []string
-		// refused is why kcp refuses what the initializer does.
+		// refused is kcp's reason for denying the request of the initializer.
 		refused string
 	}
 	DescribeTable("is stuck until the initializer has the permissions", func(ctx SpecContext, r row) {
@@ -138,7 +138,7 @@ func (p place) initializingURL(ctx context.Context, ofType string) (url string) 
 	return url
 }
 
-// security is the controller of the platform team. It is a user who may initialize the workspaces of its type, and nothing else.
+// security is the controller of the platform team. Its user may initialize the workspaces of its type, and has no other permission.
 type security struct {
 	initializer corev1alpha1.LogicalClusterInitializer
 	url         string

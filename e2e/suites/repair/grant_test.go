@@ -25,7 +25,7 @@ var _ = Describe("a workspace whose owner lacks a permission", func() {
 	var child *tenancyv1alpha1.Workspace
 	// setUp has a workspace "child" of carol that is stuck.
 	setUp := func(ctx context.Context) {
-		// An administrator creates it in the name of its owner: kcp v0.33 refuses to create it for carol (kcp-dev/kcp#4311).
+		// An administrator creates it in the name of its owner: kcp v0.33 denies its creation for carol (kcp-dev/kcp#4311).
 		_, err := kcptest.CreateWorkspace(ctx, kcp.ShardAdmin(p.path), "child", p.binding(ctx),
 			kcptest.WithAnnotation(kcptest.OwnerAnnotation, owner))
 		Expect(err).NotTo(HaveOccurred())

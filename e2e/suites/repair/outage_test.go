@@ -24,17 +24,17 @@ const (
 	manyDuringOutage = 30
 	// outage is the minimum time without a replica.
 	outage = time.Minute
-	// outageTimeout is how long each step may take: kcp tries again after a time that doubles with each refusal.
+	// outageTimeout limits each step: kcp retries after a time that doubles with each denial.
 	outageTimeout = 3 * time.Minute
-	// longestReady is how long a workspace may take that was repaired. On a machine that is too busy to set it up while the repair
-	// waits for it, kcp before v0.32 looks at it again only after a fifth of its age, up to ten minutes.
+	// longestReady limits the time of a repaired workspace until it is Ready. If a busy machine does not set it up while the repair waits for
+	// it, kcp before v0.32 reconciles it again only after a fifth of its age, up to ten minutes.
 	longestReady = 12 * time.Minute
-	// outageSpecTimeout is for all of it. Most of the time it takes a minute.
+	// outageSpecTimeout limits the whole spec. It usually takes a minute.
 	outageSpecTimeout = 20 * time.Minute
 )
 
-// All replicas are down, and service accounts go on creating workspaces, which no admission policy rewrites. What becomes of those depends on how the rewrite is
-// registered; that all are Ready once a replica is back does not.
+// All replicas are down, and service accounts still create workspaces, whose owner no admission policy rewrites. The state of these
+// workspaces depends on how the rewrite is registered. Once a replica runs again, all become Ready in any case.
 var _ = Describe("after an outage of all replicas", Ordered, Serial, func() {
 	var w *kcptest.Warrantgate
 
@@ -126,7 +126,7 @@ func awaitUnguarded(ctx context.Context) {
 	waitInitializing(ctx, p, "probe")
 }
 
-// waitInitializing waits until kcp sets a workspace up. What it was refused meanwhile it tries again ever more seldom.
+// waitInitializing waits until kcp initializes a workspace. kcp retries denied requests at growing intervals.
 func waitInitializing(ctx context.Context, p place, name string) {
 	GinkgoHelper()
 	waitPhase(ctx, p, name, corev1alpha1.LogicalClusterPhaseInitializing, outageTimeout)
@@ -137,7 +137,7 @@ func waitPhase(ctx context.Context, p place, name string, phase corev1alpha1.Log
 	Eventually(ctx, phaseOf(p, name)).WithTimeout(timeout).Should(Equal(phase), name)
 }
 
-// phaseOf asks for the phase of a workspace.
+// phaseOf returns the phase of a workspace.
 func phaseOf(p place, name string) func(context.Context) (corev1alpha1.LogicalClusterPhaseType, error) {
 	return func(ctx context.Context) (corev1alpha1.LogicalClusterPhaseType, error) {
 		ws, err := kcptest.GetWorkspace(ctx, p.admin(), name)
@@ -185,7 +185,7 @@ func waitHanging(ctx context.Context, p place) {
 	}
 }
 
-// rewritten expects each workspace to tell that its owner was rewritten when kcp scheduled it.
+// rewritten expects that each workspace records that its owner was rewritten when kcp scheduled it.
 func rewritten(ctx context.Context, p place, _ *kcptest.Warrantgate) {
 	GinkgoHelper()
 	for i := range manyDuringOutage {

@@ -88,7 +88,7 @@ var _ = JustAfterEach(func() {
 	}
 })
 
-// repair runs "warrantgate repair" as the two users, and returns what it printed on each output and its exit status.
+// repair runs "warrantgate repair" as the two users, and returns its two outputs and its exit status.
 func repair(ctx context.Context, args ...string) (out, notes string, status int) {
 	GinkgoHelper()
 	return run(ctx, append([]string{

@@ -25,7 +25,8 @@ import (
 )
 
 // The author of a WorkspaceType with an initializer acts as the owner in workspaces that are Initializing, and can register webhooks there.
-// kcp calls them for every update of the LogicalCluster, also for its own (measured on v0.32.3), so that nobody outside can prevent it.
+// kcp calls them for every update of the LogicalCluster, even for its own (measured on v0.32.3), and no user outside the workspace can
+// prevent that.
 var _ = Describe("a tenant whose webhook changes what the repair writes", func() {
 	It("is reported", func(ctx SpecContext) {
 		const author, ofType, export, boss = "mallory", "trap", "core.example.io", `{"username":"kcp-boss","groups":["system:masters"]}`
@@ -43,7 +44,7 @@ var _ = Describe("a tenant whose webhook changes what the repair writes", func()
 			}},
 		})
 		Expect(err).NotTo(HaveOccurred())
-		// In the name of an owner who lacks a permission: kcp v0.33 refuses to create it for the owner (kcp-dev/kcp#4311).
+		// In the name of an owner who lacks a permission: kcp v0.33 denies its creation for the owner (kcp-dev/kcp#4311).
 		_, err = kcptest.CreateWorkspace(ctx, kcp.ShardAdmin(p.path), "child", trap,
 			kcptest.WithAnnotation(kcptest.OwnerAnnotation, `{"username":"carol","groups":["system:authenticated"]}`))
 		Expect(err).NotTo(HaveOccurred())
@@ -91,7 +92,7 @@ var _ = Describe("a tenant whose webhook changes what the repair writes", func()
 		By("granting what was missing, so that the repair retriggers the initialization")
 		serve(ctx, "Enforce")
 		describe := func() string { return kcptest.Describe(ctx, p.admin(), "child") }
-		// kcp tries again by itself within a second, after a conflict.
+		// kcp retries within a second, after a conflict.
 		Eventually(ctx, describe).Should(ContainSubstring("BindPermissionMissing"))
 		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("carol"), kcptest.AccessRule(), kcptest.BindRule(export))).To(Succeed())
 		if lc.Spec.CreatedBy == nil {

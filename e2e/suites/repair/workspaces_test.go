@@ -137,7 +137,7 @@ func expectAtHome(ctx context.Context, user *rest.Config, cluster string) {
 	}).Should(Succeed())
 }
 
-// takeAway takes the rule on a resource out of a role that install made, until the spec ends.
+// takeAway removes the rule on a resource from a role that install created, until the spec ends.
 func takeAway(ctx context.Context, place, role, resource string) {
 	GinkgoHelper()
 	admin, err := kcptest.NewClient(kcp.ShardAdmin(place))
@@ -167,7 +167,7 @@ func takeAway(ctx context.Context, place, role, resource string) {
 	Eventually(ctx, may).WithArguments(ctx, taken).Should(BeFalse())
 }
 
-// may reports whether the account that warrantgate serves as may do what a rule says.
+// may reports whether a rule is allowed for the account that warrantgate serves as.
 func may(ctx context.Context, rule rbacv1.PolicyRule) (bool, error) {
 	root, err := kcptest.NewClient(kcp.Admin("root"))
 	if err != nil {

@@ -136,7 +136,7 @@ func (l *load) between(do func()) {
 	do()
 }
 
-// awaitMore returns after so many more admissions that all replicas have had some.
+// awaitMore returns after so many more admissions that every replica has had some.
 func (l *load) awaitMore(ctx context.Context) {
 	GinkgoHelper()
 	more := 2 * int64(l.perSecond)

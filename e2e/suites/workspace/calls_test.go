@@ -18,7 +18,7 @@ import (
 	"warrantgate.dev/e2e/env/suite"
 )
 
-// What is right as it is costs nothing: kcp asks warrantgate about foreign owners only, and once.
+// A correct owner causes no call: kcp calls warrantgate only for foreign owners, and once.
 var _ = Describe("The owner-rewrite webhook", func() {
 	It("is not called for a user's workspace", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
@@ -74,7 +74,7 @@ var _ = Describe("The owner-rewrite webhook", func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// rewriteCalls is how often warrantgate has been asked about a rewrite.
+// rewriteCalls is the number of calls of warrantgate for a rewrite.
 func rewriteCalls(ctx context.Context) float64 {
 	GinkgoHelper()
 	calls, err := gate.Metric(ctx, "warrantgate_admissions_total", map[string]string{"gate": "owner-rewrite"})
@@ -82,9 +82,9 @@ func rewriteCalls(ctx context.Context) float64 {
 	return calls
 }
 
-// placements is how often kcp's scheduler tried to place a workspace: once, and once more when its cache was behind. What
-// it then writes conflicts with what it has written before. kcp itself may judge that write by a cache that is behind,
-// too, and then asks warrantgate before it finds out; nothing in the request tells.
+// placements is the number of times that kcp's scheduler tried to place a workspace: once, and once more when its cache was outdated. That
+// second write conflicts with the first. kcp itself can evaluate it with an outdated cache too, and then calls warrantgate before it
+// detects the conflict. Nothing in the request shows that.
 func (p place) placements(name string) int {
 	GinkgoHelper()
 	log, err := os.ReadFile(p.server.LogFile())

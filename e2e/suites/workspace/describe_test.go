@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubectl/pkg/describe"
 )
 
-// Whoever wonders what happened to a workspace looks at it the usual way.
+// Users find the reason for the state of a workspace with kubectl describe.
 var _ = Describe("kubectl describe of a workspace", func() {
 	It("shows that the owner was rewritten, and from whom to whom", func(ctx SpecContext) {
 		home := newPlace(ctx, guarded)
@@ -35,7 +35,7 @@ var _ = Describe("kubectl describe of a workspace", func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// describeWorkspace is what "kubectl describe workspace" prints to an administrator.
+// describeWorkspace is the output of "kubectl describe workspace" for an administrator.
 func describeWorkspace(config *rest.Config, name string) (string, error) {
 	mapping := &meta.RESTMapping{
 		Resource:         tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"),

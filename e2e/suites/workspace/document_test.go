@@ -16,7 +16,8 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// What kcp-dev/kcp#4038 reports: the service account, its home, the workspace whose consumer it acted for, and the owner that kcp recorded.
+// The report in kcp-dev/kcp#4038: the service account, its home, the workspace whose consumer it acted for, and the owner that kcp
+// recorded.
 const (
 	reportedAccount  = "platform-mesh-provider-account-operator-kubeconfig"
 	reportedHome     = "2zdbzrlcu6lvqr7p"
@@ -108,5 +109,5 @@ var _ = Describe("The workspace of kcp-dev/kcp#4038", func() {
 
 var uuid = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// withoutUUIDs replaces what is different for each service account and token.
+// withoutUUIDs replaces the values that differ for each service account and token.
 func withoutUUIDs(text string) string { return uuid.ReplaceAllString(text, "UUID") }

@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/e2e/env/suite"
 )
 
-// Whoever tries something out gets the answer, and leaves no trace.
+// A dry run has the same answer, and no side effects.
 var _ = Describe("A dry run of scheduling a service account's workspace", func() {
 	It("shows the new owner, and writes no Event", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)

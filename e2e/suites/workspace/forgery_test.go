@@ -58,7 +58,7 @@ type attack struct {
 	place   place
 	mallory *rest.Config
 	held    kcptest.WorkspaceOption
-	// met counts patches that met a workspace, be it that they were refused or not.
+	// met counts patches that reached a workspace, whether they were denied or not.
 	met atomic.Int64
 	// unharmed counts workspaces that no patch met in time.
 	unharmed int
@@ -87,7 +87,7 @@ func (a *attack) run(ctx context.Context, n int) int {
 	return wins
 }
 
-// one attacks one workspace until it is scheduled, and returns whom kcp has recorded as its owner.
+// one attacks one workspace until it is scheduled, and returns the owner that kcp has recorded.
 func (a *attack) one(ctx context.Context, clients []client.Client, name string) string {
 	GinkgoHelper()
 	fireCtx, ceaseFire := context.WithCancel(ctx)

@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/e2e/env/suite"
 )
 
-// forgedOwner is what a forger would like to be.
+// forgedOwner is an owner that an attacker would choose.
 const forgedOwner = `{"username":"root-boss","groups":["system:masters","system:kcp:admin"]}`
 
 // The owner of a workspace may change it, but not its recorded owner. The denial has advice.

@@ -9,8 +9,8 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// Only system:masters can create a Workspace with an owner of its own making. Whatever that is, kcp's scheduler goes on, and
-// the Workspace shows why kcp will not be able to act as it.
+// Only system:masters can create a Workspace with an owner of its own choice. kcp's scheduler accepts any such owner, and the Workspace
+// shows why kcp cannot act as it.
 var _ = Describe("A workspace with a malformed owner", func() {
 	DescribeTable("is scheduled, keeps the owner, and has an Event with the reason",
 		func(ctx SpecContext, owner, why string) {

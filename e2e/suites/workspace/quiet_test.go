@@ -66,7 +66,7 @@ var _ = Describe("warrantgate", func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// admissionCalls is how often warrantgate has been asked about anything.
+// admissionCalls is the number of all calls of warrantgate.
 func admissionCalls(ctx SpecContext) float64 {
 	GinkgoHelper()
 	calls, err := gate.Metric(ctx, "warrantgate_admissions_total", nil)

@@ -22,8 +22,8 @@ const (
 	requiredGroups = "team-a,on-call;operators"
 )
 
-// An organization keeps everybody out of a part of its tree who is not in certain groups. kcp passes that requirement on
-// to new workspaces below, and makes an exception for service accounts, who are in no such group.
+// An organization denies access to a part of its tree to users who are not in certain groups. kcp copies that requirement to new workspaces
+// below, and exempts service accounts, which are in no such group.
 var _ = Describe("A workspace below one that requires groups", func() {
 	It("is stuck in Initializing without warrantgate", func(ctx SpecContext) {
 		parent := newPlace(ctx, bare)
@@ -90,7 +90,7 @@ var _ = Describe("A workspace below one that requires groups", func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// requireGroups keeps everybody out who is not in the groups, from now on.
+// requireGroups denies access to users who are not in the groups, from now on.
 func (p place) requireGroups(ctx context.Context) {
 	GinkgoHelper()
 	visitor := suite.KCPClient(p.person(ctx, "visitor")) // who has permissions, but is not in the groups

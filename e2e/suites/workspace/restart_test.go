@@ -49,7 +49,7 @@ var _ = Describe("Killing warrantgate while service accounts create workspaces",
 
 	It("delays a new workspace that only the webhook can rewrite, instead of creating it with an owner that kcp cannot act as", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		alice := parent.impersonated(ctx, "alice") // whom no admission policy rewrites
+		alice := parent.impersonated(ctx, "alice") // no admission policy rewrites this owner
 		Expect(gate.Stop()).To(Succeed())
 		restart := sync.OnceValue(func() error { return gate.Start(ctx) })
 		DeferCleanup(restart)

@@ -32,7 +32,7 @@ func createNamespace(ctx context.Context, config *rest.Config, cluster, name str
 	return suite.KCPClient(kcptest.In(config, cluster)).Create(ctx, namespace)
 }
 
-// listBindings tries what a newcomer does first: look at which APIs there are.
+// listBindings sends the first request of a new user: it lists the available APIs.
 func listBindings(ctx context.Context, config *rest.Config, cluster string) ([]apisv1alpha2.APIBinding, error) {
 	GinkgoHelper()
 	bindings := &apisv1alpha2.APIBindingList{}
@@ -77,7 +77,7 @@ var probes = map[string]authorizationv1.SubjectAccessReviewSpec{
 	}},
 }
 
-// rightsOf asks kcp what a user may do in a cluster, and lists which of the probes are allowed.
+// rightsOf checks the permissions of a user in a cluster, and lists the allowed probes.
 func rightsOf(ctx context.Context, server *kcptest.Server, cluster string, user authenticationv1.UserInfo) []string {
 	GinkgoHelper()
 	c := suite.KCPClient(server.ShardAdmin(cluster))

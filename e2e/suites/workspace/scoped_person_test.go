@@ -47,7 +47,7 @@ var _ = Describe("The workspace of a user that an administrator impersonated", f
 	}, SpecTimeout(specTimeout))
 })
 
-// scopedTo is what kcp adds to a user that is valid in one cluster only.
+// scopedTo is the scope that kcp adds to a user that is valid in one cluster only.
 func scopedTo(cluster string) map[string]authenticationv1.ExtraValue {
 	return map[string]authenticationv1.ExtraValue{"authentication.kcp.io/scopes": {"cluster:" + cluster}}
 }

@@ -18,8 +18,8 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// A provider's controller creates workspaces for consumers who bind its API and accept its claim on workspaces. kcp lends
-// it an administrator's warrant for each such request, and records that as a part of the owner, for good.
+// A provider's controller creates workspaces for consumers who bind its API and accept its claim on workspaces. kcp gives it an
+// administrator's warrant for each such request, and records the warrant permanently as a part of the owner.
 var _ = Describe("A workspace that a service account creates through an APIExport virtual workspace", func() {
 	It("becomes Ready, and its recorded owner has no administrator's group", func(ctx SpecContext) {
 		provider, consumer := newPlace(ctx, guarded), newPlace(ctx, guarded)
@@ -121,7 +121,7 @@ func (p place) createThrough(ctx context.Context, provider place, bot *rest.Conf
 	}, name, options...)
 }
 
-// virtualWorkspaceURL waits until there is a virtual workspace of the export, and tells where.
+// virtualWorkspaceURL waits until there is a virtual workspace of the export, and returns its URL.
 func (p place) virtualWorkspaceURL(ctx context.Context) string {
 	GinkgoHelper()
 	slice := &apisv1alpha1.APIExportEndpointSlice{}
