@@ -4,19 +4,19 @@ VERSION          ?= $(shell git describe --tags --always --dirty 2>/dev/null || 
 REVISION         ?= $(shell git describe --always --abbrev=40 --exclude='*' --dirty 2>/dev/null)
 E2E_TIMEOUT      ?= 40m
 FUZZTIME         ?= 60s
-# How many random writes "make fuzz" makes on a kube-apiserver. On kcp it makes a tenth of them.
+# Number of random writes of "make fuzz" on a kube-apiserver. On kcp it sends a tenth of them.
 WRITES           ?= 50000
 SOAK             ?= 1h
-# How many admissions a second there are in the suites that put replicas under a load.
+# Admissions per second in the suites that put replicas under load.
 RATE             ?= 20
-# The release that an upgrade is tried from, as a tag or another name of a commit: the last before this commit. Where there is
-# none, or no git to ask, it is tried from these sources under another version.
+# The release from which the upgrade is tested, as a tag or another name of a commit. Default: the last before this commit. Without a
+# release or git, the upgrade is tested from these sources under another version.
 BEFORE           ?= $(shell git describe --tags --match 'v[0-9]*' --abbrev=0 HEAD^ 2>/dev/null)
 # More arguments for "go test" of the end-to-end suites, such as E2E_ARGS=-v.
 E2E_ARGS         ?=
 # The suites that "make e2e" runs, such as SUITES="workspace install"; all if empty.
 SUITES           ?=
-# The measurements that "make bench" makes, such as BENCH=start,serve; all if empty.
+# The measurements that "make bench" runs, such as BENCH=start,serve; all if empty.
 BENCH            ?=
 # The race detector needs a C compiler; without one the tests run without it.
 RACE             ?= $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
@@ -39,9 +39,9 @@ ACTIONLINT_MOD     := .ci/actionlint.mod
 REFERENCE          := bin/crd-ref-docs --source-path=internal/config/v1beta1 --config=.ci/refdocs/config.yaml \
 	--templates-dir=.ci/refdocs --renderer=markdown --log-level=ERROR
 
-# The end-to-end suites, the demo and the benchmark run against this kcp: one built elsewhere if TEST_ASSET_KCP names it,
-# else the one that e2e/servers/kcp/go.mod pins. The same holds for what a kcp of several shards needs besides, and for a
-# Kubernetes, which e2e/servers/kubernetes/go.mod pins.
+# The end-to-end suites, the demo and the benchmark run against this kcp: the binary in TEST_ASSET_KCP if it is set, otherwise the
+# version that e2e/servers/kcp/go.mod pins. The same applies to the other programs of a kcp with several shards, and to Kubernetes,
+# which e2e/servers/kubernetes/go.mod pins.
 KCP              := $(abspath $(or $(strip $(TEST_ASSET_KCP)),bin/kcp))
 FRONT_PROXY      := $(abspath $(or $(strip $(TEST_ASSET_KCP_FRONT_PROXY)),bin/kcp-front-proxy))
 CACHE_SERVER     := $(abspath $(or $(strip $(TEST_ASSET_CACHE_SERVER)),bin/cache-server))
@@ -53,22 +53,22 @@ KUBERNETES_BUILT := $(if $(strip $(TEST_ASSET_KUBE_APISERVER)),,bin/kube-apiserv
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# The go command is parallel by itself, and two suites at once would disturb each other.
+# The go command runs in parallel itself, and two concurrent suites would disturb each other.
 .NOTPARALLEL:
 
 .PHONY: help
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-# The same sources make the same binary, wherever they lie and whether git knows them: no paths, no date, and the revision from
-# here. goreleaser builds alike.
+# The same sources produce the same binary in every directory, with and without git: it contains no paths and no date, and the revision
+# is set here. goreleaser uses the same flags.
 BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)"
 
 .PHONY: build
 build: ## Build bin/warrantgate
 	$(BUILD) -o bin/warrantgate ./cmd/warrantgate
 
-# The sources of that release with what they build, because its chart belongs to it.
+# The sources of that release with their binaries, because the upgrade also uses its chart.
 .PHONY: generate
 generate: build bin/crd-ref-docs ## Write the admission policies of the chart and the reference of the configuration file
 	bin/warrantgate install kcp --policies-only --dry-run > charts/warrantgate/files/kcp-policies.yaml
@@ -101,8 +101,8 @@ test: unit e2e ## Run all tests
 unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server, those of the chart among them
 	$(GO) test $(RACE) $$($(GO) list ./... | grep -v '^warrantgate\.dev/e2e')
 
-# -count=1 because a cached result says nothing about binaries that were built since. The suite that puts replicas under a
-# load has the machine to itself: an API server waits for three seconds at most.
+# -count=1 because a cached result does not cover binaries that were built later. The suite that puts replicas under load runs alone:
+# an API server waits for three seconds at most.
 E2E_FLAGS = -tags e2e -count=1 -timeout $(E2E_TIMEOUT) $(E2E_ARGS)
 .PHONY: e2e
 e2e: build before servers openstack bin/helm bin/crds ## Run the end-to-end suites on real servers
@@ -130,7 +130,7 @@ lint: bin/golangci-lint bin/govulncheck bin/actionlint bin/crd-ref-docs reproduc
 	.ci/govulncheck-test
 	.ci/govulncheck ./...
 
-# With GOCACHE=/an/empty/directory, which takes minutes, everything is compiled anew; else it is linked anew.
+# With GOCACHE=/an/empty/directory, everything is compiled again, which takes minutes. Otherwise it is only linked again.
 .PHONY: reproducible
 reproducible: build ## Check that the sources make the same binary in another directory, without git
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cp -r go.mod go.sum cmd initializers internal webhooks "$$dir" && \
@@ -144,7 +144,7 @@ bench: build servers ## Measure what warrantgate costs, on servers of its own
 soak: build $(KUBERNETES_BUILT) bin/helm ## Watch memory, goroutines and descriptors for SOAK while admissions run
 	SOAK=$(SOAK) RATE=$(RATE) $(GO) test -tags e2e -count=1 -timeout 0 ./e2e/suites/replicas -ginkgo.focus='A soak' -ginkgo.timeout=48h -ginkgo.v
 
-# The seed of the random writes is printed; SEED=... makes the same sequences again.
+# The seed of the random writes is printed. SEED=... repeats the same sequences.
 .PHONY: fuzz
 fuzz: build $(KCP_BUILT) $(KUBERNETES_BUILT) ## Run each fuzz target for FUZZTIME, and WRITES random writes against the gates
 	@grep -rso --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal initializers webhooks | \
@@ -154,15 +154,15 @@ fuzz: build $(KCP_BUILT) $(KUBERNETES_BUILT) ## Run each fuzz target for FUZZTIM
 	done
 	WRITES=$(WRITES) $(GO) test -tags e2e -count=1 -timeout 70m $(E2E_ARGS) ./e2e/suites/attacks -ginkgo.focus='random sequences of writes'
 
-# What decides. Each mutant costs one run of its package's tests.
+# The packages that make decisions. Each mutant costs one run of its package's tests.
 MUTATE ?= internal/identity internal/impersonation internal/controllermanager internal/ownership internal/settle internal/oslopolicy \
 	webhooks webhooks/workspace webhooks/machine webhooks/cluster webhooks/controllermanager webhooks/keystone
 .PHONY: mutate
 mutate: bin/gremlins ## Change the packages MUTATE in small ways, and fail where no test notices it
 	GO=$(GO) .ci/mutate bin/gremlins $(MUTATE)
 
-# The real Keystone, with its oslo.policy, and the real Nova come from the distribution, and only "make e2e" installs them. Where they
-# cannot be had, their suites fail and say what to install.
+# The real Keystone, with its oslo.policy, and the real Nova are packages of the distribution, and only "make e2e" installs them. If they
+# cannot be installed, their suites fail with the names of the packages.
 PYTHON ?= $(or $(strip $(TEST_ASSET_PYTHON)),/usr/bin/python3)
 OPENSTACK := python3-oslo.policy python3-keystone python3-nova
 .PHONY: openstack
@@ -174,13 +174,13 @@ openstack:
 .PHONY: servers
 servers: $(KCP_BUILT) $(SHARDED_BUILT) bin/kcp-effective-users $(KUBERNETES_BUILT) ## Build the servers that the end-to-end suites run on
 
-# From a tag, goreleaser makes what is released; from any other commit a snapshot, with the version that would come next. Where
-# images are pushed to is in the chart, so that it has to be known before.
+# From a tag, goreleaser builds a release; from any other commit a snapshot, with the next version. The chart contains the registry of
+# the images, so the registry must be set before.
 TAG              := $(shell git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null)
 REGISTRY         ?= ghcr.io/warrantgate
 REPOSITORY       ?= $(or $(GITHUB_SERVER_URL),https://github.com)/$(or $(GITHUB_REPOSITORY),warrantgate/warrantgate)
 BUILDER          ?= $(if $(GITHUB_WORKFLOW_REF),$(GITHUB_SERVER_URL)/$(GITHUB_WORKFLOW_REF),local)
-# goreleaser asks git for the URL of a remote, which a clone of a clone, or a new repository, does not have.
+# goreleaser reads the URL of a git remote, which a clone of a clone, or a new repository, does not have.
 GORELEASER       = PATH="$(BIN):$$PATH" GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=$(REPOSITORY) \
 	bin/goreleaser release --config=.ci/goreleaser.yaml --clean
 RELEASE_TOOLS    := bin/goreleaser bin/sbom bin/oci
@@ -193,7 +193,7 @@ release-snapshot: $(RELEASE_TOOLS) $(if $(COSIGN_KEY),bin/cosign) ## Write what 
 	$(GORELEASER) $(if $(TAG),--skip=publish,--snapshot)$(if $(COSIGN_KEY),, --skip=sign)
 	$(OCI)
 
-# The workflow "release" runs it. Nothing is published before everything is built.
+# The workflow "release" runs this target. Nothing is published before everything is built.
 .PHONY: release
 release: tagged release-snapshot $(SIGNING_TOOLS) ## Publish the release of a tag: files, image and chart, all signed
 	.ci/publish $(REGISTRY)
@@ -203,7 +203,7 @@ release: tagged release-snapshot $(SIGNING_TOOLS) ## Publish the release of a ta
 tagged:
 	@[ -n "$(TAG)" ] || { echo "make release: this commit has no tag such as v0.1.0" >&2; exit 1; }
 
-# Apart from "make e2e", because goreleaser and cosign take minutes to build. So do the other platforms: PLATFORMS=all builds for them.
+# Not a part of "make e2e", because goreleaser and cosign take minutes to build. So do the other platforms: PLATFORMS=all includes them.
 .PHONY: e2e-release
 e2e-release: $(RELEASE_TOOLS) $(SIGNING_TOOLS) bin/helm $(KUBERNETES_BUILT) ## Make, publish, verify and install a release on this machine
 	$(GO) test $(E2E_FLAGS) ./e2e/suites/release
@@ -221,14 +221,14 @@ demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_WARRANT
 e2e: export TEST_ASSET_WARRANTGATE_BEFORE := $(BIN)/before/bin/warrantgate
 demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_EFFECTIVE_USERS := $(BIN)/kcp-effective-users
 
-# kcp and what is compiled from its packages. Built again only if the pinned versions or the sources change.
+# kcp, and programs that are compiled from its packages. Built again only if the pinned versions or the sources change.
 bin/kcp bin/kcp-front-proxy bin/cache-server: $(SERVERS_KCP)/go.mod $(SERVERS_KCP)/go.sum
 	cd $(SERVERS_KCP) && $(GO) build -mod=readonly -o $(BIN)/$(@F) github.com/kcp-dev/kcp/cmd/$(@F)
 
 bin/kcp-effective-users: $(SERVERS_KCP)/go.mod $(SERVERS_KCP)/go.sum $(wildcard $(SERVERS_KCP)/effectiveusers/*.go)
 	cd $(SERVERS_KCP) && $(GO) build -mod=readonly -o $(BIN)/kcp-effective-users ./effectiveusers
 
-# Kubernetes takes its version from the linker. The version of the module is the one that is meant.
+# The linker sets the version of Kubernetes to that of the module.
 bin/kube-apiserver: $(SERVERS_KUBERNETES)/go.mod $(SERVERS_KUBERNETES)/go.sum
 	cd $(SERVERS_KUBERNETES) && $(GO) build -mod=readonly -o $(BIN)/$(@F) \
 		-ldflags "-X k8s.io/component-base/version.gitVersion=$$($(GO) list -mod=readonly -m -f '{{.Version}}' k8s.io/kubernetes)" \
@@ -240,7 +240,7 @@ bin/etcd: $(SERVERS_KUBERNETES)/go.mod $(SERVERS_KUBERNETES)/go.sum
 bin/golangci-lint: $(TOOLS_MOD) $(TOOLS_MOD:.mod=.sum)
 	$(GO) build -modfile=$(TOOLS_MOD) -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-# In a module file of its own, because it takes another Kubernetes than the linters' modules and the product do.
+# A separate module file, because it needs another version of Kubernetes than the linters and the product.
 bin/helm: $(HELM_MOD) $(HELM_MOD:.mod=.sum)
 	$(GO) build -modfile=$(HELM_MOD) -o bin/helm helm.sh/helm/v3/cmd/helm
 
@@ -259,7 +259,7 @@ bin/actionlint: $(ACTIONLINT_MOD) $(ACTIONLINT_MOD:.mod=.sum)
 bin/sbom bin/oci: $(wildcard .ci/sbom/*.go .ci/sbom/go.* .ci/oci/*.go .ci/oci/go.*)
 	cd .ci/$(@F) && $(GO) build -mod=readonly -o $(BIN)/$(@F) .
 
-# What pushes to registries, and serves one to the suite "release".
+# The tools that push to registries, and serve one for the suite "release".
 bin/crane: .ci/oci/go.mod .ci/oci/go.sum
 	cd .ci/oci && $(GO) build -mod=readonly -o $(BIN)/crane github.com/google/go-containerregistry/cmd/crane
 
@@ -272,10 +272,10 @@ bin/kubeconform: $(KUBECONFORM_MOD) $(KUBECONFORM_MOD:.mod=.sum)
 bin/crd-ref-docs: $(REFDOCS_MOD) $(REFDOCS_MOD:.mod=.sum)
 	$(GO) build -modfile=$(REFDOCS_MOD) -o bin/crd-ref-docs github.com/elastic/crd-ref-docs
 
-# What the chart is held against. A directory, one file for each minor.
+# The schemas with which the tests of the chart compare. A directory with one file for each minor version.
 bin/schemas: .ci/schemas $(SCHEMAS_MOD) $(SCHEMAS_MOD:.mod=.sum)
 	.ci/schemas $@
 
-# What the chart's examples for GitOps and cert-manager are held against, a directory, too.
+# The CRDs with which the tests of the chart's examples for GitOps and cert-manager compare. A directory, too.
 bin/crds: .ci/crds $(CRDS_MOD) $(CRDS_MOD:.mod=.sum)
 	.ci/crds $@
