@@ -259,7 +259,7 @@ bin/actionlint: $(ACTIONLINT_MOD) $(ACTIONLINT_MOD:.mod=.sum)
 bin/sbom bin/oci: $(wildcard .ci/sbom/*.go .ci/sbom/go.* .ci/oci/*.go .ci/oci/go.*)
 	cd .ci/$(@F) && $(GO) build -mod=readonly -o $(BIN)/$(@F) .
 
-# The tools that push to registries, and serve one for the suite "release".
+# crane pushes to registries, and serves one for the suite "release".
 bin/crane: .ci/oci/go.mod .ci/oci/go.sum
 	cd .ci/oci && $(GO) build -mod=readonly -o $(BIN)/crane github.com/google/go-containerregistry/cmd/crane
 
