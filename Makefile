@@ -68,13 +68,13 @@ BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w -X m
 build: ## Build bin/warrantgate
 	$(BUILD) -o bin/warrantgate ./cmd/warrantgate
 
-# The sources of that release with their binaries, because the upgrade also uses its chart.
 .PHONY: generate
 generate: build bin/crd-ref-docs ## Write the admission policies of the chart and the reference of the configuration file
 	bin/warrantgate install kcp --policies-only --dry-run > charts/warrantgate/files/kcp-policies.yaml
 	bin/warrantgate install kubernetes --policies-only --dry-run > charts/warrantgate/files/kubernetes-policies.yaml
 	$(REFERENCE) --output-path=internal/config/v1beta1/README.md
 
+# The sources of that release with their binaries, because the upgrade also uses its chart.
 .PHONY: before
 before: ## Build bin/before/bin/warrantgate, the release that an upgrade is tried from
 	@rm -rf bin/before && mkdir -p bin/before
