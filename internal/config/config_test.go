@@ -34,7 +34,7 @@ func configuration(modify ...func(*v1beta1.GateConfiguration)) v1beta1.GateConfi
 			OwnerIntegrity: v1beta1.Gate{Mode: v1beta1.Enforce},
 		},
 		Repair:  v1beta1.Repair{Mode: v1beta1.Enforce, After: metav1.Duration{Duration: time.Minute}, WorkspacesPerSecond: 50},
-		Machine: v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Refuse, Settle: &metav1.Duration{Duration: 20 * time.Second}},
+		Machine: v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Deny, Settle: &metav1.Duration{Duration: 20 * time.Second}},
 		Cluster: v1beta1.Cluster{
 			Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Enforce},
 			Delegation: v1beta1.ClusterDelegation{
@@ -354,7 +354,7 @@ audit:
   providers: [{workspace: "root:../a", apiExport: A_B}, {workspace: "root:a", apiExport: b}, {workspace: "root:a", apiExport: b}]
 `,
 			want: []string{
-				`machine.unknown: Unsupported value: "Perhaps": supported values: "Refuse", "Admit"`,
+				`machine.unknown: Unsupported value: "Perhaps": supported values: "Deny", "Admit"`,
 				`machine.settle: Invalid value: "-1s": must not be negative`,
 				`machine.kinds[0]: Duplicate value: "cloudsigmamachines.infrastructure.cluster.x-k8s.io"`,
 				`machine.kinds[1].group: Invalid value: "A_B": ` + subdomain,

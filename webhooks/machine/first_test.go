@@ -45,7 +45,7 @@ func notYet(id string) outcome {
 
 // notYetResponse is the answer to a request, with Retry-After unless it is a dry run.
 func notYetResponse(id string, mode v1beta1.Mode) *admissionv1.AdmissionResponse {
-	response := notYet(id).response(mode, v1beta1.Refuse)
+	response := notYet(id).response(mode, v1beta1.Deny)
 	if mode == v1beta1.Enforce {
 		response.Result.Details.RetryAfterSeconds = 2
 	}
@@ -60,7 +60,7 @@ func TestAFirstClaimThatTheCloudDoesNotConfirmIsUndecidedAtFirst(t *testing.T) {
 			return ownership.Answer{Verdict: ownership.Absent, Response: "404 not found"}, nil
 		}},
 	} {
-		for _, unknown := range []v1beta1.UnknownPolicy{v1beta1.Refuse, v1beta1.Admit} { // the policy applies to outages only
+		for _, unknown := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit} { // the policy applies to outages only
 			t.Run(name+", unknown: "+string(unknown), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld()
@@ -76,7 +76,7 @@ func TestAFirstClaimThatTheCloudDoesNotConfirmIsUndecidedAtFirst(t *testing.T) {
 						}
 						<-time.After(5*time.Second - time.Millisecond)
 					}
-					if diff := cmp.Diff(notYet(foreignID).events(v1beta1.Enforce, v1beta1.Refuse, false)[0], w.events()[3]); diff != "" {
+					if diff := cmp.Diff(notYet(foreignID).events(v1beta1.Enforce, v1beta1.Deny, false)[0], w.events()[3]); diff != "" {
 						t.Errorf("Event (-want +got):\n%s", diff)
 					}
 					if got := cloud.count() - asked; got != 4 {
@@ -204,7 +204,7 @@ func TestADryRunOfAFirstClaim(t *testing.T) {
 			return ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), modify...)).AuditAnnotations["reason"]
 		}
 		for range 3 {
-			want := notYet(foreignID).response(v1beta1.Enforce, v1beta1.Refuse)
+			want := notYet(foreignID).response(v1beta1.Enforce, v1beta1.Deny)
 			if diff := cmp.Diff(want, ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), dryRun))); diff != "" {
 				t.Errorf("dry run (-want +got):\n%s", diff)
 			}
@@ -258,7 +258,7 @@ func TestEventsAboutAFirstClaim(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld()
-				handler := w.settling(t, foreignCloud(), v1beta1.Machine{Mode: mode, Unknown: v1beta1.Refuse}, settle.New(settlePeriod))
+				handler := w.settling(t, foreignCloud(), v1beta1.Machine{Mode: mode, Unknown: v1beta1.Deny}, settle.New(settlePeriod))
 				var got []*admissionv1.AdmissionResponse
 				for range 3 {
 					got = append(got, ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), ofStatus)))
@@ -268,7 +268,7 @@ func TestEventsAboutAFirstClaim(t *testing.T) {
 				if diff := cmp.Diff([]*admissionv1.AdmissionResponse{response, response, response}, got); diff != "" {
 					t.Errorf("answers (-want +got):\n%s", diff)
 				}
-				event := notYet(foreignID).events(mode, v1beta1.Refuse, false)[0]
+				event := notYet(foreignID).events(mode, v1beta1.Deny, false)[0]
 				if diff := cmp.Diff([]events.Event{event, event, event}, w.events()); diff != "" {
 					t.Errorf("Events (-want +got):\n%s", diff)
 				}

@@ -274,7 +274,7 @@ func TestVerdicts(t *testing.T) {
 			if write.create && s.onlyUpdate {
 				continue
 			}
-			for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Refuse, v1beta1.Admit} {
+			for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit} {
 				for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn, v1beta1.Off} {
 					t.Run(fmt.Sprintf("%s/%s/%s/%s", name, way, mode, policy), func(t *testing.T) {
 						old := newMachine(s.old...)
@@ -330,10 +330,10 @@ func claimsOf(s situation, created bool) []ownership.Claim {
 func TestAConfiguredKind(t *testing.T) {
 	w := newWorld()
 	changed := newMachine(with("spec.instanceID", foreignID), with("status.instanceID", ownID))
-	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Refuse), review(t, newMachine(), changed, ofMetalMachine))
+	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(), changed, ofMetalMachine))
 	want := foreign("spec.instanceID", foreignID)
 	want.message = strings.Replace(want.message, "CloudSigmaMachine", "MetalMachine", 1)
-	if diff := cmp.Diff(want.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
+	if diff := cmp.Diff(want.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 }
@@ -413,8 +413,8 @@ func TestADeletionIsNeverDenied(t *testing.T) {
 		r.Operation, r.Object.Raw = admissionv1.Delete, nil
 	}
 	w := newWorld(func(w *world) { w.answers, w.err = nil, errors.New("the cloud is away") })
-	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Refuse), review(t, newMachine(instanceID(foreignID)), nil, deletion))
-	if diff := cmp.Diff(nothing.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
+	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(instanceID(foreignID)), nil, deletion))
+	if diff := cmp.Diff(nothing.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 }
@@ -423,16 +423,16 @@ func TestADeletionIsNeverDenied(t *testing.T) {
 func TestAnObjectWithoutNamespaceAndName(t *testing.T) {
 	w := newWorld()
 	changed := newMachine(instanceID(foreignID), with("metadata.namespace", nil), with("metadata.name", nil))
-	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Refuse), review(t, newMachine(), changed))
-	if diff := cmp.Diff(foreign("status.instanceID", foreignID).response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
+	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(), changed))
+	if diff := cmp.Diff(foreign("status.instanceID", foreignID).response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 }
 
 func TestACreatedMachineWithoutOwnerHasNoEvent(t *testing.T) {
 	w := newWorld()
-	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Refuse), review(t, nil, newMachine(instanceID(foreignID), with("metadata.ownerReferences", nil))))
-	if diff := cmp.Diff(foreign("status.instanceID", foreignID).response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
+	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, nil, newMachine(instanceID(foreignID), with("metadata.ownerReferences", nil))))
+	if diff := cmp.Diff(foreign("status.instanceID", foreignID).response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
 	if recorded := w.events(); len(recorded) > 0 {
@@ -449,8 +449,8 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Refuse), review(t, newMachine(), newMachine(instanceID(tc.id)), dryRun))
-			if diff := cmp.Diff(tc.want.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
+			got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(), newMachine(instanceID(tc.id)), dryRun))
+			if diff := cmp.Diff(tc.want.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
 			if len(w.events()) > 0 || len(w.decided) > 0 {

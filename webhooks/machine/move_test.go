@@ -383,8 +383,8 @@ func TestChangesOfTheOwner(t *testing.T) {
 				if tc.world != nil {
 					tc.world(w)
 				}
-				got := ask(t, w.handler(mode, v1beta1.Refuse), review(t, tc.old, tc.changed, ofCAPIMachine))
-				if diff := cmp.Diff(tc.want.response(mode, v1beta1.Refuse), got); diff != "" {
+				got := ask(t, w.handler(mode, v1beta1.Deny), review(t, tc.old, tc.changed, ofCAPIMachine))
+				if diff := cmp.Diff(tc.want.response(mode, v1beta1.Deny), got); diff != "" {
 					t.Errorf("response (-want +got):\n%s", diff)
 				}
 				if diff := cmp.Diff(ownerEvents(tc.want, mode, tc.old != nil), w.events()); diff != "" {
@@ -398,20 +398,20 @@ func TestChangesOfTheOwner(t *testing.T) {
 	}
 	t.Run("is deleted", func(t *testing.T) {
 		deletion := func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }
-		got := ask(t, newWorld(owning(machineOf("a", "other", ownID))).handler(v1beta1.Enforce, v1beta1.Refuse), review(t, capiMachine(), nil, ofCAPIMachine, deletion))
-		if diff := cmp.Diff(nothing.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
+		got := ask(t, newWorld(owning(machineOf("a", "other", ownID))).handler(v1beta1.Enforce, v1beta1.Deny), review(t, capiMachine(), nil, ofCAPIMachine, deletion))
+		if diff := cmp.Diff(nothing.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 			t.Errorf("response (-want +got):\n%s", diff)
 		}
 	})
 	t.Run("cannot be read", func(t *testing.T) {
-		got := ask(t, newWorld().handler(v1beta1.Enforce, v1beta1.Refuse), review(t, capiMachine(), capiMachine(with("metadata.labels", "odd")), ofCAPIMachine))
+		got := ask(t, newWorld().handler(v1beta1.Enforce, v1beta1.Deny), review(t, capiMachine(), capiMachine(with("metadata.labels", "odd")), ofCAPIMachine))
 		if got.Allowed || got.Result.Code != 400 {
 			t.Errorf("response = %v, want 400", got)
 		}
 	})
 	t.Run("could not be read before", func(t *testing.T) {
-		got := ask(t, newWorld().handler(v1beta1.Enforce, v1beta1.Refuse), review(t, capiMachine(with("metadata.labels", "odd")), capiMachine(), ofCAPIMachine))
-		if diff := cmp.Diff(same.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
+		got := ask(t, newWorld().handler(v1beta1.Enforce, v1beta1.Deny), review(t, capiMachine(with("metadata.labels", "odd")), capiMachine(), ofCAPIMachine))
+		if diff := cmp.Diff(same.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 			t.Errorf("response (-want +got):\n%s", diff)
 		}
 	})
@@ -419,7 +419,7 @@ func TestChangesOfTheOwner(t *testing.T) {
 
 // ownerEvents are the Events on a Machine, or on its MachineSet if it is created.
 func ownerEvents(o outcome, mode v1beta1.Mode, exists bool) []events.Event {
-	all := o.events(mode, v1beta1.Refuse, false)
+	all := o.events(mode, v1beta1.Deny, false)
 	for i := range all {
 		all[i].Object = corev1.ObjectReference{
 			APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", Namespace: "team-a", Name: "hl9tl", UID: "0eb3", ResourceVersion: "9",

@@ -23,7 +23,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-var enforce = v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Refuse}
+var enforce = v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Deny}
 
 // foreignCloud answers that every instance belongs to another user, with another request ID each time.
 func foreignCloud() *fakeCloud {
@@ -175,7 +175,7 @@ func TestHeartbeatsReadNothing(t *testing.T) {
 // If the cloud does not answer, the gate answers before the timeout of the API server, by the configured policy and with the reason.
 func TestACloudThatDoesNotAnswer(t *testing.T) {
 	for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn} {
-		for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Refuse, v1beta1.Admit} {
+		for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit} {
 			t.Run(fmt.Sprintf("%s/%s", mode, policy), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					cloud := &fakeCloud{answer: func(ctx context.Context, _ int) (ownership.Answer, error) {

@@ -23,7 +23,7 @@ func from(namespace string) func(*admissionv1.AdmissionRequest) {
 
 // A tenant that sends too many requests is denied even if requests without a decision are admitted: otherwise it could bypass the gate.
 func TestATenantThatSendsTooManyRequestsIsDenied(t *testing.T) {
-	for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Refuse, v1beta1.Admit} {
+	for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				answers := make(chan struct{})

@@ -62,7 +62,7 @@ func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 		"of which the second is gone":               {version: "", want: owned},
 		"on dry run":                                {modify: dryRun, version: "7", want: owned},
 	} {
-		for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Refuse, v1beta1.Admit} {
+		for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit} {
 			t.Run(name+"/"+string(policy), func(t *testing.T) {
 				registry, w := &inflight.Registry{}, newWorld()
 				config := v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: policy}
@@ -81,11 +81,11 @@ func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 						newMachine(append(inTeamB("second"), instanceID(ownID))...), modify...))
 				}}).Sharing(registry, version, ""), v1beta1.Enforce, w)
 				got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))
-				want := tc.want.response(v1beta1.Enforce, v1beta1.Refuse) // with every policy
+				want := tc.want.response(v1beta1.Enforce, v1beta1.Deny) // with every policy
 				if diff := gocmp.Diff(want, got); diff != "" {
 					t.Errorf("response (-want +got):\n%s", diff)
 				}
-				if diff := gocmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Refuse), first); diff != "" {
+				if diff := gocmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Deny), first); diff != "" {
 					t.Errorf("response to the second (-want +got):\n%s", diff)
 				}
 			})
@@ -96,7 +96,7 @@ func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 // TestAClaimOfAForeignInstanceBlocksNoOthers: a tenant cannot block the claims of the owner of an instance by naming it.
 func TestAClaimOfAForeignInstanceBlocksNoOthers(t *testing.T) {
 	registry, w := &inflight.Registry{}, newWorld()
-	config := v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Refuse}
+	config := v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Deny}
 	unstored := func(context.Context, inflight.Object) (string, error) { return "7", nil }
 	victims := newWorld()
 	victims.answers[foreignID] = victims.answers[ownID]
@@ -109,7 +109,7 @@ func TestAClaimOfAForeignInstanceBlocksNoOthers(t *testing.T) {
 	if denied.Result.Code != http.StatusForbidden || denied.AuditAnnotations["reason"] != "InstanceNotOwned" {
 		t.Errorf("the attacker: %v", denied)
 	}
-	if diff := gocmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Refuse), got); diff != "" {
+	if diff := gocmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 		t.Errorf("response to the owner (-want +got):\n%s", diff)
 	}
 }
@@ -122,10 +122,10 @@ func TestOnlyAdmittedClaimsBlockOthers(t *testing.T) {
 		want     string // the decision
 		wantHeld bool
 	}{
-		"allowed":                 {id: ownID, unknown: v1beta1.Refuse, want: "allowed", wantHeld: true},
+		"allowed":                 {id: ownID, unknown: v1beta1.Deny, want: "allowed", wantHeld: true},
 		"admitted with a warning": {id: unansweredID, unknown: v1beta1.Admit, want: "warned", wantHeld: true},
-		"denied":                  {id: foreignID, unknown: v1beta1.Refuse, want: "denied"},
-		"undecided":               {id: unansweredID, unknown: v1beta1.Refuse, want: "error"},
+		"denied":                  {id: foreignID, unknown: v1beta1.Deny, want: "denied"},
+		"undecided":               {id: unansweredID, unknown: v1beta1.Deny, want: "error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			registry, w := &inflight.Registry{}, newWorld(func(w *world) { w.err = errors.New("the cloud is away") })
@@ -153,7 +153,7 @@ const unansweredID = "0d1f9c0c-5a3f-4b55-8f0e-3f1c5f0b6a11"
 
 // TestAClaimWaitsForAChangeOfItsCluster: the claim is undecided with every policy for outages.
 func TestAClaimWaitsForAChangeOfItsCluster(t *testing.T) {
-	for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Refuse, v1beta1.Admit} {
+	for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit} {
 		registry, w := &inflight.Registry{}, newWorld()
 		unstored := func(context.Context, inflight.Object) (string, error) { return "3", nil }
 		entry, err := registry.Begin(t.Context(), inflight.Write{
@@ -166,11 +166,11 @@ func TestAClaimWaitsForAChangeOfItsCluster(t *testing.T) {
 		handler := webhooks.Handler(w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: policy}).Sharing(registry, unstored, ""), v1beta1.Enforce, w)
 		want := deniedBy("status.instanceID", ownID, "ClaimPending", "another write is being stored that changes the identity that the provider of its cluster acts as; try again")
 		want.decision = webhooks.Undecided
-		if diff := gocmp.Diff(want.response(v1beta1.Enforce, v1beta1.Refuse), ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
+		if diff := gocmp.Diff(want.response(v1beta1.Enforce, v1beta1.Deny), ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
 			t.Errorf("%s: response (-want +got):\n%s", policy, diff)
 		}
 		entry.End()
-		if diff := gocmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Refuse), ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
+		if diff := gocmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Deny), ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
 			t.Errorf("%s: response once it has ended (-want +got):\n%s", policy, diff)
 		}
 	}

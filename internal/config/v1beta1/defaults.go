@@ -114,7 +114,7 @@ func modeOf(mode Mode, selector *metav1.LabelSelector) Mode {
 }
 
 func setMachineDefaults(machine *Machine) {
-	machine.Unknown = cmp.Or(machine.Unknown, Refuse)
+	machine.Unknown = cmp.Or(machine.Unknown, Deny)
 	if machine.Settle == nil { // 0s is to say no time
 		machine.Settle = &metav1.Duration{Duration: defaultSettle}
 	}

@@ -14,7 +14,7 @@ type Machine struct {
 	// Mode is Enforce, Warn or Off. Default: Enforce.
 	Mode Mode `json:"mode,omitzero"`
 	// Unknown is what happens with a request if the owner of a server cannot be determined, because the cloud or the identity
-	// provider does not answer. Default: Refuse.
+	// provider does not answer. Default: Deny.
 	Unknown UnknownPolicy `json:"unknown,omitzero"`
 	// Settle is how long the first claim of a machine is undecided, such as 20s, while the cloud does not show the server as the user's:
 	// it may have been created a moment ago. After that the claim is denied. Default: 20s. 0s denies it at once.
@@ -36,8 +36,8 @@ func (m Machine) SettlePeriod() time.Duration {
 type UnknownPolicy string
 
 const (
-	// Refuse denies the request with status 503, so that it is retried. The default.
-	Refuse UnknownPolicy = "Refuse"
+	// Deny answers with status 503, so that the request is retried. The default.
+	Deny UnknownPolicy = "Deny"
 	// Admit admits the request with a warning and an Event. The audit checks the machine later.
 	Admit UnknownPolicy = "Admit"
 )

@@ -76,8 +76,8 @@ func validateAtLeastOne(value int32, at *field.Path) field.ErrorList {
 
 func validateMachine(machine Machine, openStack OpenStack, at *field.Path) field.ErrorList {
 	errs := validateMode(machine.Mode, at)
-	if machine.Unknown != Refuse && machine.Unknown != Admit {
-		errs = append(errs, field.NotSupported(at.Child("unknown"), machine.Unknown, []UnknownPolicy{Refuse, Admit}))
+	if machine.Unknown != Deny && machine.Unknown != Admit {
+		errs = append(errs, field.NotSupported(at.Child("unknown"), machine.Unknown, []UnknownPolicy{Deny, Admit}))
 	}
 	if settle := machine.SettlePeriod(); settle < 0 {
 		errs = append(errs, field.Invalid(at.Child("settle"), settle.String(), "must not be negative"))
