@@ -56,7 +56,7 @@ func TestRepairReconcile(t *testing.T) {
 	now := time.Now()
 	rewrittenEvent := "Normal OwnerRewritten " + theHome + "/child Repaired"
 	retriggeredEvent := "Normal InitializationRetriggered " + theHome + "/child nothing that it needs is missing any more, so kcp was made to try again"
-	refusedEvent := "Warning OwnerRefused " + theHome + `/child user "alice" may not make API bindings in root:orgs:child; see whether the ` +
+	refusedEvent := "Warning OwnerDenied " + theHome + `/child user "alice" may not make API bindings in root:orgs:child; see whether the ` +
 		`ClusterRoleBinding "workspace-admin" in ` + theCluster + ` names "alice"`
 	for name, tc := range map[string]struct {
 		cluster    cluster

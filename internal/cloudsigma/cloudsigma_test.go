@@ -271,7 +271,7 @@ func TestNoVerdict(t *testing.T) {
 			answers: answers{getServer: reply(http.StatusUnauthorized, canary)},
 			want: failure{
 				Cause: ownership.CauseCredentials, RequestID: "req-401",
-				Text: "CredentialsRefused: server request: the answer was 401 unspecified",
+				Text: "CredentialsDenied: server request: the answer was 401 unspecified",
 			},
 		},
 		"401, and then no token": {
@@ -507,20 +507,20 @@ func TestLegacyAccount(t *testing.T) {
 		"rejected by the cloud, without a retry": {
 			answers: answers{getServer: reply(http.StatusUnauthorized, canary)}, legacy: credentials, wantRequests: []string{getServer},
 			want: failure{
-				Cause: ownership.CauseCredentials, RequestID: "req-401", Text: "CredentialsRefused: server request: the answer was 401 unspecified",
+				Cause: ownership.CauseCredentials, RequestID: "req-401", Text: "CredentialsDenied: server request: the answer was 401 unspecified",
 			},
 		},
 		"without a password": {
 			legacy: func() (cloudsigma.LegacyCredentials, error) {
 				return cloudsigma.LegacyCredentials{Username: userEmail}, nil
 			},
-			want: failure{Cause: ownership.CauseCredentials, Text: "CredentialsRefused: password must not be empty"},
+			want: failure{Cause: ownership.CauseCredentials, Text: "CredentialsDenied: password must not be empty"},
 		},
 		"unreadable credentials": {
 			legacy: func() (cloudsigma.LegacyCredentials, error) {
 				return cloudsigma.LegacyCredentials{}, errors.New("no such file")
 			},
-			want: failure{Cause: ownership.CauseCredentials, Text: "CredentialsRefused: credentials of the legacy account: no such file"},
+			want: failure{Cause: ownership.CauseCredentials, Text: "CredentialsDenied: credentials of the legacy account: no such file"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

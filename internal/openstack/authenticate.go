@@ -36,7 +36,7 @@ func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, 
 	if err != nil {
 		if x.refuses() {
 			return nil, &refused{
-				reason: IdentityRefused, status: x.Status, requestID: x.RequestID(), definite: x.refusal.kind == kindKeystone,
+				reason: IdentityDenied, status: x.Status, requestID: x.RequestID(), definite: x.refusal.kind == kindKeystone,
 			}
 		}
 		return nil, x.unknown(err)

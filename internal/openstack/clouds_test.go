@@ -225,7 +225,7 @@ func TestASecretThatCannotBeRead(t *testing.T) {
 		}},
 		"not allowed": {identity: identity, err: apierrors.NewForbidden(secrets, identity.Secret, errors.New("no")), want: failure{
 			Cause: ownership.CauseCredentials,
-			Text:  `CredentialsRefused: read Secret "cloud-config" in namespace "team-a": secrets "cloud-config" is forbidden: no`,
+			Text:  `CredentialsDenied: read Secret "cloud-config" in namespace "team-a": secrets "cloud-config" is forbidden: no`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,8 +14,8 @@ const (
 	IdentityMalformed = "IdentityMalformed"
 	// IdentityEndpointNotAllowed: the credentials are for a Keystone that is not configured.
 	IdentityEndpointNotAllowed = "IdentityEndpointNotAllowed"
-	// IdentityRefused: Keystone rejects the credentials, or Nova does not let them read servers.
-	IdentityRefused = "IdentityRefused"
+	// IdentityDenied: Keystone rejects the credentials, or Nova does not let them read servers.
+	IdentityDenied = "IdentityDenied"
 	// IdentityUnscoped: the credentials have no scope.
 	IdentityUnscoped = "IdentityUnscoped"
 	// IdentityDomainScoped: the credentials are scoped to a domain, not to a project.

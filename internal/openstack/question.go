@@ -106,6 +106,6 @@ func (q *question) try(ctx context.Context, r request) (*exchange, error) {
 // forbidden returns the error for credentials that may not read servers. It is no verdict: for servers of other projects, Nova returns 404.
 // Nova's policy requires a role (os_compute_api:servers:show), so the credentials have to be changed.
 func (q *question) forbidden(x *exchange) error {
-	return unusable(q.credentials.identity, IdentityRefused, "Nova does not let %s read servers of project %.100q (%d%s); grant it a role that may, such as reader or member",
+	return unusable(q.credentials.identity, IdentityDenied, "Nova does not let %s read servers of project %.100q (%d%s); grant it a role that may, such as reader or member",
 		q.credentials.who(), q.project(), x.Status, inParentheses(x.RequestID()))
 }

@@ -56,8 +56,8 @@ func expectRefused(t *testing.T, err error) {
 		t.Error("there is no error, want that the credentials are refused")
 		return
 	}
-	if got := failureOf(t, err); got.Reason != openstack.IdentityRefused {
-		t.Errorf("error = %+v, want %s", got, openstack.IdentityRefused)
+	if got := failureOf(t, err); got.Reason != openstack.IdentityDenied {
+		t.Errorf("error = %+v, want %s", got, openstack.IdentityDenied)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestRejectionNamesTheSecretOfTheCaller(t *testing.T) {
 	for _, secret := range []string{"one", "another"} {
 		_, err := cloud.Token(t.Context(), ownership.Identity{Namespace: "team-b", Secret: secret, Entry: identity.Entry})
 		expectFailure(t, err, failure{
-			Reason: openstack.IdentityRefused,
+			Reason: openstack.IdentityDenied,
 			Text:   `cloud "openstack" of Secret "` + secret + `": Keystone at ` + api.server.URL + "/identity " + text,
 		})
 	}

@@ -139,7 +139,7 @@ func TestNoVerdict(t *testing.T) {
 		},
 		"403": {
 			answer: failed(http.StatusForbidden, "forbidden"),
-			want:   failure{Reason: openstack.IdentityRefused, Text: where + noAccess},
+			want:   failure{Reason: openstack.IdentityDenied, Text: where + noAccess},
 		},
 		"403 of a proxy": {
 			answer: reply(http.StatusForbidden, canary),
@@ -212,7 +212,7 @@ func TestTokenThatNovaRejects(t *testing.T) {
 	t.Run("because the credentials are no longer good", func(t *testing.T) {
 		api := newAPI(t, answers{authenticate: cloudhttptest.InTurn(aToken(), refused), getServer: refused})
 		_, err := api.cloud(api.secret()).Ask(t.Context(), claim())
-		if got := failureOf(t, err); got.Reason != openstack.IdentityRefused {
+		if got := failureOf(t, err); got.Reason != openstack.IdentityDenied {
 			t.Errorf("error = %+v, want that Keystone refuses them", got)
 		}
 		api.expect(authenticate, getServer, authenticate)
@@ -425,7 +425,7 @@ func TestInstances(t *testing.T) {
 		"403": {
 			answers: answers{getPage1: failed(http.StatusForbidden, "forbidden")},
 			wantErr: failure{
-				Reason: openstack.IdentityRefused,
+				Reason: openstack.IdentityDenied,
 				Text:   where + `Nova does not let user "alice" read servers of project "` + projectID + `" (403, request req-403); grant it a role that may, such as reader or member`,
 			},
 			wantRequests: 1,

@@ -124,7 +124,7 @@ func TestTokenNow(t *testing.T) {
 	api.expect(authenticate)
 	api.set(authenticate, failed(http.StatusUnauthorized, "error"))
 	for _, ask := range []func(context.Context, ownership.Identity) (openstack.Token, error){cloud.TokenNow, cloud.Token} {
-		if _, err := ask(t.Context(), identity); failureOf(t, err).Reason != openstack.IdentityRefused {
+		if _, err := ask(t.Context(), identity); failureOf(t, err).Reason != openstack.IdentityDenied {
 			t.Errorf("error = %v, want that it is refused", err)
 		}
 	}

@@ -125,7 +125,7 @@ const (
 	// CauseNotImpersonable: the identity provider does not permit warrantgate to impersonate the user.
 	CauseNotImpersonable Cause = "UserNotImpersonable"
 	// CauseCredentials: the identity provider or the cloud rejects the credentials of warrantgate.
-	CauseCredentials Cause = "CredentialsRefused"
+	CauseCredentials Cause = "CredentialsDenied"
 	// CauseBusy: too many lookups of all tenants are queued.
 	CauseBusy Cause = "QueueFull"
 	// CauseTenantBusy: too many lookups of this tenant are queued.

@@ -184,14 +184,14 @@ func (c *check) entry(ctx context.Context) {
 			c.description, c.ws.Path, missingRight(err, "create", "subjectaccessreviews.authorization.k8s.io", c.ws.Cluster.Path()))})
 	case !allowed && c.ws.RequiredGroups != "":
 		c.add(Finding{
-			Reason: OwnerRefused,
+			Reason: OwnerDenied,
 			Message: fmt.Sprintf("%s may not make API bindings in %s, which requires the groups %q",
 				c.description, c.ws.Path, c.ws.RequiredGroups),
 			Next: "create the workspace again as somebody in these groups",
 		})
 	case !allowed:
 		c.add(Finding{
-			Reason:  OwnerRefused,
+			Reason:  OwnerDenied,
 			Message: fmt.Sprintf("%s may not make API bindings in %s", c.description, c.ws.Path),
 			Next:    fmt.Sprintf("see whether the ClusterRoleBinding \"workspace-admin\" in %s names %q", c.ws.Cluster, c.actor.Username),
 		})

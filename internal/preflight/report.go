@@ -21,8 +21,8 @@ const (
 	OwnerUnusable Reason = "OwnerUnusable"
 	// OwnerDiffers: the owner on the LogicalCluster is not the one on the Workspace.
 	OwnerDiffers Reason = "OwnerDiffers"
-	// OwnerRefused: the owner is in scope, but may not create API bindings in the workspace.
-	OwnerRefused Reason = "OwnerRefused"
+	// OwnerDenied: the owner is in scope, but may not create API bindings in the workspace.
+	OwnerDenied Reason = "OwnerDenied"
 	// TypeMissing: the WorkspaceType, or one that it extends, does not exist.
 	TypeMissing Reason = "TypeMissing"
 	// UsePermissionMissing: the owner may not create workspaces of this type. kcp checks this only when a workspace is created.

@@ -497,9 +497,9 @@ func TestDenialsWithCredentials(t *testing.T) {
 		},
 		"credentials that cannot be used": {
 			world: func(w *world) {
-				w.answers, w.err = nil, &ownership.IdentityError{Reason: "IdentityRefused", Message: "renew the Secret"}
+				w.answers, w.err = nil, &ownership.IdentityError{Reason: "IdentityDenied", Message: "renew the Secret"}
 			},
-			reason: "IdentityRefused", want: "the owner of the instance cannot be checked: renew the Secret",
+			reason: "IdentityDenied", want: "the owner of the instance cannot be checked: renew the Secret",
 		},
 		"a region that does not exist": {
 			world: func(w *world) {
@@ -550,7 +550,7 @@ func TestDetailsForTheOperator(t *testing.T) {
 			},
 			want: []any{
 				"cluster", "metal", "cause", ownership.CauseCredentials, "cloud", "cloudsigma", "region", "next",
-				"user", "tsap@shalb.com", "cloudRequestID", "r1", "error", "CredentialsRefused: invalid_client",
+				"user", "tsap@shalb.com", "cloudRequestID", "r1", "error", "CredentialsDenied: invalid_client",
 			},
 		},
 		"a machine of another namespace": {

@@ -288,7 +288,7 @@ var _ = Describe("explain workspace", func() {
 		home.waitDenied(ctx, `User "carol" cannot create`)
 
 		// kcp's own initializer may still be at work.
-		Eventually(ctx, func() []string { return explainAsJSON(ctx, home.path+":child").reasons() }).Should(ConsistOf("OwnerRefused"))
+		Eventually(ctx, func() []string { return explainAsJSON(ctx, home.path+":child").reasons() }).Should(ConsistOf("OwnerDenied"))
 		text, _ := explainAsAdmin(ctx, home.path+":child")
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(text.out).To(ContainSubstring(`requires the groups "team-a,on-call;operators"`))

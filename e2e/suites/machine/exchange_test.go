@@ -94,7 +94,7 @@ func exchangeEntries() []TableEntry {
 		entry("gives the token of somebody else", cloudsigmatest.TokenOf("someone-else@example.com"), "IdentityProviderUnavailable", providerFails),
 		entry("gives another kind of token", cloudsigmatest.Field("issued_token_type", "urn:ietf:params:oauth:token-type:refresh_token"),
 			"IdentityProviderUnavailable", providerFails),
-		entry("rejects the client", oauthError(http.StatusBadRequest, "unauthorized_client"), "CredentialsRefused", renewCredentials),
+		entry("rejects the client", oauthError(http.StatusBadRequest, "unauthorized_client"), "CredentialsDenied", renewCredentials),
 		entry("rejects the user", oauthError(http.StatusBadRequest, "access_denied"), "UserNotImpersonable", allowUser),
 	}
 }

@@ -45,7 +45,7 @@ func failureEntries() []TableEntry {
 		add(operation, "hangs", cloudsigmatest.Hang(), "Timeout", nobodyAnswers)
 		add(operation, "cuts the connection", cloudsigmatest.Cut(), "CloudUnavailable", cloudFails)
 		add(operation, "answers bad JSON", cloudsigmatest.BadJSON(), "CloudUnavailable", cloudFails)
-		add(operation, "takes no token", cloudsigmatest.Status(http.StatusUnauthorized), "CredentialsRefused", renewCredentials)
+		add(operation, "takes no token", cloudsigmatest.Status(http.StatusUnauthorized), "CredentialsDenied", renewCredentials)
 		// It must not be taken for the answer that the server belongs to another user, which has the same status code.
 		add(operation, "answers 403 for another reason", cloudsigmatest.Status(http.StatusForbidden), "CloudUnavailable", cloudFails)
 	}
@@ -61,9 +61,9 @@ func failureEntries() []TableEntry {
 		add(operation, "gives a token that has expired", cloudsigmatest.ExpiredToken(), "IdentityProviderUnavailable", providerFails)
 	}
 	add(cloudsigmatest.ClientCredentials, "does not know the client", oauthError(http.StatusUnauthorized, "invalid_client"),
-		"CredentialsRefused", renewCredentials)
+		"CredentialsDenied", renewCredentials)
 	add(cloudsigmatest.UMATicket, "denies the service account access", oauthError(http.StatusForbidden, "access_denied"),
-		"CredentialsRefused", renewCredentials)
+		"CredentialsDenied", renewCredentials)
 	add(cloudsigmatest.Impersonate, "denies access to the user", oauthError(http.StatusForbidden, "access_denied"),
 		"UserNotImpersonable", allowUser)
 	add(cloudsigmatest.Impersonate, "gives the token of somebody else", cloudsigmatest.TokenOf("someone-else@example.com"),
@@ -131,7 +131,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 		failure := s.cloud.Fail(cloudsigmatest.ExpiredToken(), 0, cloudsigmatest.Impersonate)
 		DeferCleanup(failure.Release)
 		s.forgetTokens(s.user)
-		expectUnknown(s.setInstanceID(ctx, machine, own), own, s.user, "CredentialsRefused", renewCredentials)
+		expectUnknown(s.setInstanceID(ctx, machine, own), own, s.user, "CredentialsDenied", renewCredentials)
 		Expect(s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)).To(Equal(2), "asked again with another token, and once only")
 		failure.Release()
 		Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())

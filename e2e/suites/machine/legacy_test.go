@@ -75,7 +75,7 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		w.cloud.AllowPassword(email, "another-password-of-the-suite")
 		err := s.setInstanceID(ctx, machine, own)
 		Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
-		Expect(apierrors.HasStatusCause(err, "CredentialsRefused")).To(BeTrue(), "%v", err)
+		Expect(apierrors.HasStatusCause(err, "CredentialsDenied")).To(BeTrue(), "%v", err)
 		Expect(err).To(MatchError(ContainSubstring(renewCredentials)))
 		w.cloud.AllowPassword(email, password)
 		Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())

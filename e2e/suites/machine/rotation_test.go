@@ -96,7 +96,7 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 		s := w.begin(ctx)
 		machine, id := s.createMachine(ctx, "node"), w.cloud.AddServer(region, s.user, "node").UUID
 		w.forgetTokens(s.user)
-		expectUnknown(w.setInstanceID(ctx, machine, id), id, s.user, "CredentialsRefused", renewCredentials)
+		expectUnknown(w.setInstanceID(ctx, machine, id), id, s.user, "CredentialsDenied", renewCredentials)
 		w.giveCredentials(ctx, renewed)
 		Eventually(w.setInstanceID).WithContext(ctx).WithArguments(machine, id).Should(Succeed())
 	}, SpecTimeout(timeout))

@@ -54,7 +54,7 @@ var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
 		s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("mistyped-password")))
 		before := s.front.count()
 		for range 5 {
-			expectDenial(s.createCluster(ctx, clusterName, actsWith(credentials)), "IdentityRefused", identityRefPath)
+			expectDenial(s.createCluster(ctx, clusterName, actsWith(credentials)), "IdentityDenied", identityRefPath)
 		}
 		Expect(s.front.count()).To(Equal(before + 1))
 

@@ -68,7 +68,7 @@ var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, func() 
 			roles: []string{member}, reason: "RoleMissing", held: created, needed: notFound,
 		}, SpecTimeout(timeout)),
 		Entry("a reader", row{roles: []string{reader}, reason: "RoleMissing", held: created, needed: notFound}, SpecTimeout(timeout)),
-		Entry("without a role there", row{reason: "IdentityRefused", held: unauthorized, needed: unauthorized}, SpecTimeout(timeout)),
+		Entry("without a role there", row{reason: "IdentityDenied", held: unauthorized, needed: unauthorized}, SpecTimeout(timeout)),
 		Entry("an administrator", row{
 			roles: []string{member, loadBalancer, "admin"}, reason: "RolePrivileged", held: created, needed: created,
 		}, SpecTimeout(timeout)),

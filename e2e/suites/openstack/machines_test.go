@@ -256,7 +256,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		s := w.beginCluster(ctx)
 		machine := s.machine(ctx, "worker")
 		s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("no-more-the-password")))
-		expectDenial(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID), "IdentityRefused", instanceIDPath,
+		expectDenial(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID), "IdentityDenied", instanceIDPath,
 			`the owner of the instance cannot be checked: cloud "openstack" of Secret "credentials": Keystone at`)
 	}, SpecTimeout(timeout))
 

@@ -43,11 +43,11 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 		expectDenial(s.createCluster(ctx, clusterName, actsWith(credentials)), reason, identityRefPath,
 			append(texts, `cloud "openstack" of Secret "credentials": `)...)
 	},
-		Entry("a wrong password", "IdentityRefused", spoil(func(ctx context.Context, s story) []string {
+		Entry("a wrong password", "IdentityDenied", spoil(func(ctx context.Context, s story) []string {
 			s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("not-the-password")))
 			return []string{"refuses user", s.user.ID, "(401, request req-", "renew them in the Secret"}
 		}), SpecTimeout(timeout)),
-		Entry("a deleted application credential", "IdentityRefused", spoil(func(ctx context.Context, s story) []string {
+		Entry("a deleted application credential", "IdentityDenied", spoil(func(ctx context.Context, s story) []string {
 			made := s.credential(ctx, applicationcredentials.CreateOpts{})
 			user, err := s.asUser(ctx, tokens.Scope{ProjectID: s.project})
 			Expect(err).NotTo(HaveOccurred())
@@ -55,7 +55,7 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 			s.writeSecret(ctx, credentials, entryOf(made))
 			return []string{"refuses application credential", made.ID, "expired or revoked"}
 		}), SpecTimeout(timeout)),
-		Entry("an expired application credential", "IdentityRefused", spoil(func(ctx context.Context, s story) []string {
+		Entry("an expired application credential", "IdentityDenied", spoil(func(ctx context.Context, s story) []string {
 			soon := time.Now().UTC().Add(2 * time.Second)
 			made := s.credential(ctx, applicationcredentials.CreateOpts{ExpiresAt: &soon})
 			Eventually(func() error {

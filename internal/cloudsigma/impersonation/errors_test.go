@@ -35,11 +35,11 @@ func TestTokenErrors(t *testing.T) {
 	}{
 		"unknown client": {
 			at: stepAccount, reply: says(http.StatusUnauthorized, `{"error":"invalid_client"}`), wantRequests: 1,
-			wantError: `CredentialsRefused: token step "account": refused, status 401, error code "invalid_client"`,
+			wantError: `CredentialsDenied: token step "account": refused, status 401, error code "invalid_client"`,
 		},
 		"client without permission": {
 			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"unauthorized_client"}`), wantRequests: 1,
-			wantError: `CredentialsRefused: token step "account": refused, status 400, error code "unauthorized_client"`,
+			wantError: `CredentialsDenied: token step "account": refused, status 400, error code "unauthorized_client"`,
 		},
 		"invalid grant": {
 			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"invalid_grant"}`), wantRequests: 1,
@@ -47,7 +47,7 @@ func TestTokenErrors(t *testing.T) {
 		},
 		"an error with status 200": {
 			at: stepAccount, reply: says(http.StatusOK, `{"error":"invalid_client"}`), wantRequests: 1,
-			wantError: `CredentialsRefused: token step "account": refused, status 200, error code "invalid_client"`,
+			wantError: `CredentialsDenied: token step "account": refused, status 200, error code "invalid_client"`,
 		},
 		"an unregistered error code": {
 			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"canary"}`), wantRequests: 1,
@@ -55,7 +55,7 @@ func TestTokenErrors(t *testing.T) {
 		},
 		"no permission for tickets": {
 			at: stepTicket, reply: says(http.StatusForbidden, `{"error":"access_denied"}`), wantRequests: 1,
-			wantError: `CredentialsRefused: token step "ticket": refused, status 403, error code "access_denied"`,
+			wantError: `CredentialsDenied: token step "ticket": refused, status 403, error code "access_denied"`,
 		},
 		"a user outside of the service account's permissions": {
 			at: stepImpersonate, reply: says(http.StatusForbidden, `[{"error_type":"permission","error_message":"canary"}]`), wantRequests: 1,
