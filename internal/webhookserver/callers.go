@@ -24,7 +24,7 @@ const (
 const refusedLogInterval = time.Minute
 
 var refused = prometheus.NewCounterVec(prometheus.CounterOpts{
-	Name: "warrantgate_refused_callers_total",
+	Name: "warrantgate_rejected_callers_total",
 	Help: "Requests that got 404 without their body being read, because they did not come from an API server.",
 }, []string{"reason"})
 

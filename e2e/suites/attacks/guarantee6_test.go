@@ -68,7 +68,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		By("sending reviews without the token")
 		before, err := w.gate.Metric(ctx, "warrantgate_admissions_total", nil)
 		Expect(err).NotTo(HaveOccurred())
-		refused, err := w.gate.Metric(ctx, "warrantgate_refused_callers_total", nil)
+		refused, err := w.gate.Metric(ctx, "warrantgate_rejected_callers_total", nil)
 		Expect(err).NotTo(HaveOccurred())
 		asked := 0
 		for _, path := range gatePaths {
@@ -85,7 +85,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 			}
 		}
 		Expect(w.gate.Metric(ctx, "warrantgate_admissions_total", nil)).To(Equal(before))
-		Expect(w.gate.Metric(ctx, "warrantgate_refused_callers_total", nil)).To(Equal(refused + float64(asked)))
+		Expect(w.gate.Metric(ctx, "warrantgate_rejected_callers_total", nil)).To(Equal(refused + float64(asked)))
 		log, err := os.ReadFile(w.gate.LogFile())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(strings.Count(string(log), "denied a caller")).To(BeNumerically("<=", 3), "callers can fill the log")
