@@ -24,7 +24,7 @@ func (c *check) bindings(ctx context.Context) {
 	made, err := c.made(ctx)
 	if err != nil {
 		c.add(Finding{
-			Reason: CouldNotTell, Advisory: true, Message: fmt.Sprintf("which API bindings there are in %s could not be determined: %s", c.ws.Path,
+			Reason: Undetermined, Advisory: true, Message: fmt.Sprintf("which API bindings there are in %s could not be determined: %s", c.ws.Path,
 				missingRight(err, "list", "apibindings.apis.kcp.io", c.ws.Cluster.Path())),
 		})
 	}
@@ -107,7 +107,7 @@ func (c *check) missing(ctx context.Context, reference tenancyv1alpha1.APIExport
 	switch {
 	case err != nil:
 		binding.Why = missingRight(err, "get", "apiexports.apis.kcp.io", at)
-		c.add(Finding{Reason: CouldNotTell, Message: fmt.Sprintf("whether there is an APIExport %s could not be determined: %s", binding.Export, binding.Why)})
+		c.add(Finding{Reason: Undetermined, Message: fmt.Sprintf("whether there is an APIExport %s could not be determined: %s", binding.Export, binding.Why)})
 	case !found:
 		binding.Answer, binding.Why = No, "there is no such APIExport"
 		c.add(Finding{
@@ -128,7 +128,7 @@ func (c *check) missing(ctx context.Context, reference tenancyv1alpha1.APIExport
 	switch {
 	case askErr != nil:
 		binding.Why = missingRight(askErr, "create", "subjectaccessreviews.authorization.k8s.io", at)
-		c.add(Finding{Reason: CouldNotTell, Message: fmt.Sprintf("whether %s may bind the APIExport %s could not be determined: %s",
+		c.add(Finding{Reason: Undetermined, Message: fmt.Sprintf("whether %s may bind the APIExport %s could not be determined: %s",
 			c.description, binding.Export, binding.Why)})
 	case !allowed:
 		binding.Answer, binding.Why = No, "the owner lacks \"bind\""

@@ -44,7 +44,7 @@ type check struct {
 func (c *check) run(ctx context.Context) {
 	if c.ws.unread != nil && !c.ws.Deleted { // the LogicalCluster may be gone already
 		c.add(Finding{
-			Reason: CouldNotTell, Advisory: c.ready(),
+			Reason: Undetermined, Advisory: c.ready(),
 			Message: fmt.Sprintf("what the LogicalCluster says could not be determined, only what the Workspace does: %v", c.ws.unread),
 		})
 	}
@@ -180,7 +180,7 @@ func (c *check) entry(ctx context.Context) {
 	}, false)
 	switch {
 	case err != nil:
-		c.add(Finding{Reason: CouldNotTell, Message: fmt.Sprintf("whether %s may make API bindings in %s could not be determined: %s",
+		c.add(Finding{Reason: Undetermined, Message: fmt.Sprintf("whether %s may make API bindings in %s could not be determined: %s",
 			c.description, c.ws.Path, missingRight(err, "create", "subjectaccessreviews.authorization.k8s.io", c.ws.Cluster.Path()))})
 	case !allowed && c.ws.RequiredGroups != "":
 		c.add(Finding{

@@ -230,7 +230,7 @@ func TestFindings(t *testing.T) {
 		"a type whose workspace exists, and cannot be reached": {
 			given: func(k *fakeKCP) { k.unreachable = []string{"root:apis"} },
 			want: []preflight.Finding{{
-				Reason:  preflight.CouldNotTell,
+				Reason:  preflight.Undetermined,
 				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: your kubeconfig does not reach root:apis",
 			}},
 			wantVerdict: preflight.Unknown,
@@ -238,7 +238,7 @@ func TestFindings(t *testing.T) {
 		"a type that may not be read": {
 			given: func(k *fakeKCP) { k.closed = []string{"root:apis"} },
 			want: []preflight.Finding{{
-				Reason: preflight.CouldNotTell,
+				Reason: preflight.Undetermined,
 				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: " +
 					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down`,
 			}},
@@ -247,7 +247,7 @@ func TestFindings(t *testing.T) {
 		"a type that may not be read, where kcp tells who asks": {
 			given: func(k *fakeKCP) { k.closed, k.asker = []string{"root:apis"}, "bob" },
 			want: []preflight.Finding{{
-				Reason: preflight.CouldNotTell,
+				Reason: preflight.Undetermined,
 				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: " +
 					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down; ` +
 					`kcp knows you as "bob"`,
@@ -259,7 +259,7 @@ func TestFindings(t *testing.T) {
 				k.closed, k.asker = []string{"root:apis"}, "system:serviceaccount:warrantgate:warrantgate"
 			},
 			want: []preflight.Finding{{
-				Reason: preflight.CouldNotTell,
+				Reason: preflight.Undetermined,
 				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: " +
 					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down; ` +
 					`kcp knows you as "system:serviceaccount:warrantgate:warrantgate", and outside its home lets no service account use ` +

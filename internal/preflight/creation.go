@@ -119,7 +119,7 @@ func (c *check) create(ctx context.Context, parent logicalcluster.Path, cluster 
 	switch {
 	case err != nil:
 		c.add(Finding{
-			Reason: CouldNotTell,
+			Reason: Undetermined,
 			Message: fmt.Sprintf("whether %s may create Workspaces in %s could not be determined: %s", c.description, parent,
 				missingRight(err, "create", "subjectaccessreviews.authorization.k8s.io", parent)),
 		})

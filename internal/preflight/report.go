@@ -41,8 +41,8 @@ const (
 	EventsNeedGroups Reason = "EventsNeedGroups"
 	// NotReady: the workspace is in another phase than Initializing or Ready, or about to be Ready.
 	NotReady Reason = "NotReady"
-	// CouldNotTell: an object could not be read, or a check failed.
-	CouldNotTell Reason = "CouldNotTell"
+	// Undetermined: an object could not be read, or a check failed.
+	Undetermined Reason = "Undetermined"
 )
 
 // Finding is one problem, or one check that failed.
@@ -145,7 +145,7 @@ func (r Report) Verdict() Answer {
 	for _, finding := range r.Findings {
 		switch {
 		case finding.Advisory:
-		case finding.Reason != CouldNotTell:
+		case finding.Reason != Undetermined:
 			return No
 		default:
 			verdict = Unknown

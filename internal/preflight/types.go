@@ -37,7 +37,7 @@ func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, refer
 	switch {
 	case err != nil:
 		c.add(Finding{
-			Reason: CouldNotTell, Advisory: c.ready(), Message: fmt.Sprintf("what %s asks for could not be determined: %s", whose,
+			Reason: Undetermined, Advisory: c.ready(), Message: fmt.Sprintf("what %s asks for could not be determined: %s", whose,
 				missingRight(err, "get", "workspacetypes.tenancy.kcp.io", cmp.Or(logicalcluster.NewPath(reference.Path), from))),
 		})
 	case t == nil:
@@ -122,7 +122,7 @@ func (c *check) use(ctx context.Context, t *tenancyv1alpha1.WorkspaceType) {
 	switch {
 	case err != nil:
 		c.add(Finding{
-			Reason: CouldNotTell, Advisory: true,
+			Reason: Undetermined, Advisory: true,
 			Message: fmt.Sprintf("whether %s may use the type %s could not be determined: %s", c.description, typeName(t),
 				missingRight(err, "create", "subjectaccessreviews.authorization.k8s.io", typePath(t))),
 		})

@@ -116,8 +116,8 @@ func TestLastWordOfAnExplanation(t *testing.T) {
 		"nothing found":     {want: "Nothing is wrong with it.\n"},
 		"only advice found": {findings: hanging.Findings[:1], want: "Nothing is wrong with it.\n\n  UsePermissionMissing (only to know)\n    it lacks \"use\"\n"},
 		"nothing told": {
-			findings: []preflight.Finding{{Reason: preflight.CouldNotTell, Message: "you lack \"get\""}},
-			want:     "Whether something is wrong with it could not be determined:\n\n  CouldNotTell\n    you lack \"get\"\n",
+			findings: []preflight.Finding{{Reason: preflight.Undetermined, Message: "you lack \"get\""}},
+			want:     "Whether something is wrong with it could not be determined:\n\n  Undetermined\n    you lack \"get\"\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -64,7 +64,7 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 	}
 
 	DescribeTable("one is needed to explain why a workspace is stuck:", func(ctx SpecContext, role, resource, verb, want string) {
-		tells := And(ContainSubstring("BindPermissionMissing"), Not(ContainSubstring("CouldNotTell")), Not(ContainSubstring("you lack")))
+		tells := And(ContainSubstring("BindPermissionMissing"), Not(ContainSubstring("Undetermined")), Not(ContainSubstring("you lack")))
 		Eventually(explained(ctx, stuck)).Should(tells)
 		giveBack := without(ctx, role, resource, verb)
 		Eventually(explained(ctx, stuck)).Should(ContainSubstring(want))

@@ -96,7 +96,7 @@ var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFa
 		home.expectWorking(ctx, waitReady(ctx, home.admin(), "near"), kcptest.RootShard)
 		// The Workspace is on the shard that is up, and has all the information.
 		Expect(explain(ctx, home.path+":far")).To(And(HaveField("Status", 1), HaveField("Stdout", And(
-			ContainSubstring("OwnerForeign"), ContainSubstring("CouldNotTell"), ContainSubstring("or the shard that has it is down")))))
+			ContainSubstring("OwnerForeign"), ContainSubstring("Undetermined"), ContainSubstring("or the shard that has it is down")))))
 		Expect(kcp.StartShard(ctx, kcptest.SecondShard)).To(Succeed())
 		home.expectWorking(ctx, waitReady(ctx, home.admin(), "far"), kcptest.SecondShard)
 	}, SpecTimeout(specTimeout))
