@@ -82,7 +82,7 @@ func (r reporter) causes(ctx context.Context, req request, result Result) (repor
 		switch {
 		case finding.Advisory, finding.Reason == preflight.NotReady:
 		case finding.Reason == preflight.Undetermined: // objects that this program may not read concern the operator, not the creator
-			log.Info("it cannot be told what else keeps a workspace from becoming Ready", "message", finding.Message)
+			log.Info("it cannot be determined what else keeps a workspace from becoming Ready", "message", finding.Message)
 		case finding.Reason == preflight.InitializerPending, finding.Reason == preflight.BindingIncomplete:
 			// The conditions of the Workspace already report these.
 			log.V(1).Info("the workspace is stuck", "reason", string(finding.Reason), "message", finding.Message)
@@ -140,7 +140,7 @@ func Sentence(result Result, err error) string {
 	case result.Outcome == Retriggered:
 		return "nothing that it needs is missing any more, so kcp was made to try again"
 	case result.Outcome == Fine && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing:
-		return fmt.Sprintf("its owner is correct, so it hangs for another reason: %s", result.Report.Message)
+		return fmt.Sprintf("its owner is correct, so it is stuck for another reason: %s", result.Report.Message)
 	case result.Report.Message == "":
 		return "its repair was finished"
 	default:

@@ -185,6 +185,6 @@ func inPhase(phase corev1alpha1.LogicalClusterPhaseType) labels.Selector {
 
 // explainList names the permission that listing Workspaces needs.
 func explainList(url string, err error) error {
-	return fmt.Errorf("see the workspaces at %s (this takes the rights list and watch on apiexports/content of %s in root): %w",
+	return fmt.Errorf("see the workspaces at %s (this needs the permissions list and watch on apiexports/content of %s in root): %w",
 		url, kcp.WorkspacesExport, err)
 }

@@ -343,7 +343,7 @@ func explain(what, where string, err error) error {
 	err = fmt.Errorf("%s %s: %w", what, where, err)
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w (LogicalClusters are read and written as the group system:kcp:external-logical-cluster-admin, and "+
-			"workspace-admin is read with the rights of `warrantgate install kcp --shard-kubeconfig`)", err)
+			"workspace-admin is read with the permissions of `warrantgate install kcp --shard-kubeconfig`)", err)
 	}
 	return err
 }

@@ -332,7 +332,7 @@ func TestSteps(t *testing.T) {
 			want:      result{Outcome: Failed, Path: theCluster},
 			wantAfter: after{Owner: bareName, BindingsLabel: true},
 			wantError: `read the LogicalCluster of ` + theCluster + `: logicalclusters.core.kcp.io "cluster" is forbidden: not in the group (LogicalClusters are read ` +
-				"and written as the group system:kcp:external-logical-cluster-admin, and workspace-admin is read with the rights of `warrantgate install kcp --shard-kubeconfig`)",
+				"and written as the group system:kcp:external-logical-cluster-admin, and workspace-admin is read with the permissions of `warrantgate install kcp --shard-kubeconfig`)",
 		},
 		"a webhook in the workspace changes the owner that is written": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, admins: []string{bareName}}, fail: changesOwner,
@@ -361,7 +361,7 @@ func TestSteps(t *testing.T) {
 			fail:    failOn[*rbacv1.ClusterRoleBinding]("get", apierrors.NewForbidden(bindings, workspaceAdmin, errors.New("no rule"))),
 			want:    result{Outcome: Failed, Path: path, Reason: "ServiceAccountRewritten"}, wantAfter: after{Owner: bareName, BindingsLabel: true},
 			wantError: `change the owner of root:orgs:child: read ClusterRoleBinding workspace-admin: clusterrolebindings.rbac.authorization.k8s.io "workspace-admin" is forbidden: no rule ` +
-				"(LogicalClusters are read and written as the group system:kcp:external-logical-cluster-admin, and workspace-admin is read with the rights of `warrantgate install kcp --shard-kubeconfig`)",
+				"(LogicalClusters are read and written as the group system:kcp:external-logical-cluster-admin, and workspace-admin is read with the permissions of `warrantgate install kcp --shard-kubeconfig`)",
 		},
 		"the Workspace cannot be read": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, fail: failOnce(failOn[*tenancyv1alpha1.Workspace]("get", errors.New("no shard"))),

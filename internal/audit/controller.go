@@ -104,7 +104,7 @@ func (c *Controller) pass(ctx context.Context) {
 	}
 	log := logf.FromContext(ctx)
 	if err != nil {
-		log.Error(err, "not all accounts could be looked at; the next pass tries again")
+		log.Error(err, "not all accounts could be read; the next pass tries again")
 	}
 	observe(c.platform(), result, err)
 	if errors.Is(err, errNotRead) {

@@ -18,7 +18,7 @@ var (
 	}, []string{"platform"})
 	passes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_audit_passes_total",
-		Help: "Passes of the audit by outcome: complete, incomplete (not all accounts could be looked at).",
+		Help: "Passes of the audit by outcome: complete, incomplete (not all accounts could be read).",
 	}, []string{"outcome"})
 	requests = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "warrantgate_audit_cloud_requests_total",

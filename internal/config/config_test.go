@@ -366,7 +366,7 @@ audit:
 				`machine.kinds[1].identityRefPath: Invalid value: "spec[0]": must be a path of fields, such as spec.identityRef`,
 				`machine.kinds[1].provider: Unsupported value: "elsewhere": supported values: "cloudsigma", "openstack"`,
 				`machine.kinds[2]: Duplicate value: "openstackmachines.infrastructure.cluster.x-k8s.io"`,
-				`machine.kinds[2].provider: Invalid value: "openstack": needs openStack.authURLs, which say whom to ask`,
+				`machine.kinds[2].provider: Invalid value: "openstack": needs openStack.authURLs, the Keystones that may be called`,
 				`cluster.impersonation.mode: Unsupported value: "maybe": supported values: "Enforce", "Warn", "Off"`,
 				`controllerManager.selector: Required value: without labels to pick them by, every Deployment would be taken for a cloud controller manager`,
 				`controllerManager.clusterNameLabel: Invalid value: "/": prefix part must be non-empty`,

@@ -62,7 +62,7 @@ func (e *OutOfScopeError) Error() string { return e.message }
 func (c *Checker) MayImpersonate(ctx context.Context, requester authenticationv1.UserInfo, email string) (Verdict, error) {
 	known, err := c.knownAs(requester)
 	if err != nil {
-		return Verdict{}, &OutOfScopeError{fmt.Sprintf("user %q cannot be told apart from others%s: %v; "+
+		return Verdict{}, &OutOfScopeError{fmt.Sprintf("user %q cannot be distinguished from others%s: %v; "+
 			"use the service account's own token, as one that was impersonated in another workspace has no permissions there",
 			message.Value(requester.Username), where(c.provider), err)}
 	}

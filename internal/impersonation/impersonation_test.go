@@ -111,7 +111,7 @@ func TestMayImpersonateFails(t *testing.T) {
 	if !errors.As(err, &outOfScope) || verdict.Allowed || len(reviewer.asked) > 0 {
 		t.Fatalf("MayImpersonate() = %t, %v, want an OutOfScopeError and no review", verdict.Allowed, err)
 	}
-	const prefix = `user "system:serviceaccount:default:bot" cannot be told apart from others in logical cluster "pppppppp", the provider's workspace: `
+	const prefix = `user "system:serviceaccount:default:bot" cannot be distinguished from others in logical cluster "pppppppp", the provider's workspace: `
 	const suffix = "; use the service account's own token, as one that was impersonated in another workspace has no permissions there"
 	if !strings.HasPrefix(err.Error(), prefix) || !strings.HasSuffix(err.Error(), suffix) {
 		t.Errorf("error %q", err)

@@ -96,7 +96,7 @@ func (r *refused) explain(c *credentials) error {
 	if r.err != nil {
 		return unusable(c.identity, r.reason, "%v", r.err)
 	}
-	return unusable(c.identity, r.reason, "Keystone at %s refuses %s (%d%s): the credentials are wrong, expired or revoked, or have no role on %s; renew them in the Secret",
+	return unusable(c.identity, r.reason, "Keystone at %s rejects %s (%d%s): the credentials are wrong, expired or revoked, or have no role on %s; renew them in the Secret",
 		c.keystone, c.who(), r.status, inParentheses(r.requestID), c.wanted())
 }
 

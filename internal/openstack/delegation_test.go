@@ -315,7 +315,7 @@ func TestDenialByCachedRolesIsRepeatedWithANewToken(t *testing.T) {
 			answer: failed(http.StatusUnauthorized, "error"),
 			want: failure{
 				Reason: openstack.IdentityDenied,
-				Text: where + `Keystone at https://cloud.example:443/identity refuses user "alice" (401, request req-401): the credentials are wrong, ` +
+				Text: where + `Keystone at https://cloud.example:443/identity rejects user "alice" (401, request req-401): the credentials are wrong, ` +
 					`expired or revoked, or have no role on project "` + projectID + `"; renew them in the Secret`,
 			},
 		},

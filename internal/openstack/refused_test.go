@@ -115,7 +115,7 @@ func TestRejectionNamesTheSecretOfTheCaller(t *testing.T) {
 		AuthURLs: []string{api.authURL()}, RootCAs: api.roots(),
 		Secrets: func(context.Context, string, string) (map[string][]byte, error) { return data, nil },
 	})
-	const text = `refuses user "alice" (401, request req-401): the credentials are wrong, expired or revoked, or have no role on project "` +
+	const text = `rejects user "alice" (401, request req-401): the credentials are wrong, expired or revoked, or have no role on project "` +
 		projectID + `"; renew them in the Secret`
 	for _, secret := range []string{"one", "another"} {
 		_, err := cloud.Token(t.Context(), ownership.Identity{Namespace: "team-b", Secret: secret, Entry: identity.Entry})

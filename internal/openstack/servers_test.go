@@ -213,7 +213,7 @@ func TestTokenThatNovaRejects(t *testing.T) {
 		api := newAPI(t, answers{authenticate: cloudhttptest.InTurn(aToken(), refused), getServer: refused})
 		_, err := api.cloud(api.secret()).Ask(t.Context(), claim())
 		if got := failureOf(t, err); got.Reason != openstack.IdentityDenied {
-			t.Errorf("error = %+v, want that Keystone refuses them", got)
+			t.Errorf("error = %+v, want that Keystone rejects them", got)
 		}
 		api.expect(authenticate, getServer, authenticate)
 	})

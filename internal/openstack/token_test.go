@@ -153,7 +153,7 @@ func TestRejectedCredentials(t *testing.T) {
 			for range 2 {
 				_, err := cloud.Token(t.Context(), identity)
 				expectFailure(t, err, failure{
-					Reason: openstack.IdentityDenied, Text: where + "Keystone at " + api.server.URL + "/identity refuses " + tc.want,
+					Reason: openstack.IdentityDenied, Text: where + "Keystone at " + api.server.URL + "/identity rejects " + tc.want,
 				})
 			}
 			api.expect(slices.Repeat([]string{authenticate}, max(tc.asked, 1))...)

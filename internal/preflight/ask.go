@@ -140,6 +140,6 @@ func asWhom(user, resource string) string {
 	if !(identity.Owner{Username: user}).IsServiceAccount() || !strings.HasSuffix(resource, "."+tenancy.GroupName) {
 		return text
 	}
-	return text + fmt.Sprintf(", and outside its home lets no service account use %s, whatever its rights: there ask with the "+
+	return text + fmt.Sprintf(", and outside its home lets no service account use %s, whatever its permissions: for that workspace, use the "+
 		"kubeconfig of a user with a client certificate", resource)
 }

@@ -146,7 +146,7 @@ func (c *check) bindMissing(reference tenancyv1alpha1.APIExportReference, cluste
 	}
 	subject, ok := subjectIn(*c.actor, cluster, c.ws.NotCreated)
 	if !ok {
-		finding.Next = fmt.Sprintf("create the workspace again as somebody who may: in %s the owner counts as nobody in particular, so no right can be given to it alone",
+		finding.Next = fmt.Sprintf("create the workspace again as a user who may: in %s the owner has no user or group of its own, so no permission can be granted to it alone",
 			reference.Path)
 		return finding
 	}

@@ -91,7 +91,7 @@ func (c *check) owner(ctx context.Context) {
 		finding := Finding{
 			Reason: OwnerForeign,
 			Message: fmt.Sprintf("the owner %q is the bare name of a service account of another workspace: "+
-				"whoever makes a service account of that name in this one is its administrator", recorded.Username),
+				"anyone who creates a service account of that name in this one is its administrator", recorded.Username),
 			Next: c.repair(),
 		}
 		switch {
@@ -114,7 +114,7 @@ func (c *check) owner(ctx context.Context) {
 	case !rewrite.Reason.Harmless():
 		c.add(Finding{
 			Reason: OwnerUnusable, Message: rewrite.Message,
-			Next: "create the workspace again as somebody whose home kcp knows",
+			Next: "create the workspace again as a user whose home kcp knows",
 		})
 	default:
 		c.actor = &recorded
@@ -187,7 +187,7 @@ func (c *check) entry(ctx context.Context) {
 			Reason: OwnerDenied,
 			Message: fmt.Sprintf("%s may not make API bindings in %s, which requires the groups %q",
 				c.description, c.ws.Path, c.ws.RequiredGroups),
-			Next: "create the workspace again as somebody in these groups",
+			Next: "create the workspace again as a user in these groups",
 		})
 	case !allowed:
 		c.add(Finding{
@@ -204,7 +204,7 @@ func (c *check) initializers() {
 	for _, initializer := range c.ws.Initializers {
 		waiting := slices.Contains(c.ws.Waiting, initializer)
 		own := initializer == tenancyv1alpha1.WorkspaceAPIBindingsInitializer
-		of := "whoever provides the WorkspaceType " + c.typeOf(initializer)
+		of := "the provider of the WorkspaceType " + c.typeOf(initializer)
 		if own {
 			of = "kcp, which makes the default API bindings as the owner"
 		}

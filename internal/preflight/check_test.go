@@ -182,7 +182,7 @@ func TestFindings(t *testing.T) {
 			want: []preflight.Finding{{
 				Reason:  preflight.BindPermissionMissing,
 				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis`,
-				Next:    "create the workspace again as somebody who may: in root:apis the owner counts as nobody in particular, so no right can be given to it alone",
+				Next:    "create the workspace again as a user who may: in root:apis the owner has no user or group of its own, so no permission can be granted to it alone",
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},
@@ -263,7 +263,7 @@ func TestFindings(t *testing.T) {
 				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: " +
 					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down; ` +
 					`kcp knows you as "system:serviceaccount:warrantgate:warrantgate", and outside its home lets no service account use ` +
-					"workspacetypes.tenancy.kcp.io, whatever its rights: there ask with the kubeconfig of a user with a client certificate",
+					"workspacetypes.tenancy.kcp.io, whatever its permissions: for that workspace, use the kubeconfig of a user with a client certificate",
 			}},
 			wantVerdict: preflight.Unknown,
 		},
@@ -271,7 +271,7 @@ func TestFindings(t *testing.T) {
 			given: func(k *fakeKCP) { k.rights = without(k.rights, "alice use base root:apis") },
 			want: []preflight.Finding{{
 				Reason: preflight.UsePermissionMissing, Advisory: true,
-				Message: `user "alice" lacks "use" on the type root:apis:base; kcp asks for it when a workspace is created, and not afterwards`,
+				Message: `user "alice" lacks "use" on the type root:apis:base; kcp checks it when a workspace is created, and not afterwards`,
 			}, {
 				Reason:  preflight.InitializerPending,
 				Message: "initializer system:apibindings has not finished, though nothing that it needs is missing any more",
@@ -286,7 +286,7 @@ func TestFindings(t *testing.T) {
 			},
 			want: []preflight.Finding{{
 				Reason: preflight.OwnerDenied, Message: `user "alice" may not make API bindings in root:org:child, which requires the groups "ops"`,
-				Next: "create the workspace again as somebody in these groups",
+				Next: "create the workspace again as a user in these groups",
 			}, eventsNeedGroups},
 			wantBinding: preflight.Yes, wantVerdict: preflight.No,
 		},
@@ -302,7 +302,7 @@ func TestFindings(t *testing.T) {
 			given: func(k *fakeKCP) { delete(child(k).Annotations, "experimental.tenancy.kcp.io/owner") },
 			want: []preflight.Finding{{
 				Reason: preflight.OwnerUnusable, Message: "no owner is recorded, so kcp can impersonate no user",
-				Next: "create the workspace again as somebody whose home kcp knows",
+				Next: "create the workspace again as a user whose home kcp knows",
 			}},
 			wantBinding: preflight.Unknown, wantVerdict: preflight.No,
 		},
@@ -332,7 +332,7 @@ func TestFindings(t *testing.T) {
 			want: []preflight.Finding{{
 				Reason: preflight.OwnerForeign,
 				Message: `the owner "system:serviceaccount:default:bot" is the bare name of a service account of another workspace: ` +
-					"whoever makes a service account of that name in this one is its administrator",
+					"anyone who creates a service account of that name in this one is its administrator",
 				Next: repairNext,
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
@@ -346,7 +346,7 @@ func TestFindings(t *testing.T) {
 			want: []preflight.Finding{{
 				Reason: preflight.OwnerForeign,
 				Message: `the owner "system:serviceaccount:default:bot" is the bare name of a service account of another workspace: ` +
-					"whoever makes a service account of that name in this one is its administrator",
+					"anyone who creates a service account of that name in this one is its administrator",
 				Next: "move to a new workspace: kcp no longer records the home of the service account, so this one cannot be repaired",
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
@@ -410,7 +410,7 @@ func binding(phase apisv1alpha2.APIBindingPhaseType) *apisv1alpha2.APIBinding {
 }
 
 func TestWorkspacesThatCannotBeRead(t *testing.T) {
-	const refused = "if kcp refused to create it, `warrantgate explain workspace %s --creator=USER --type=PATH:NAME` says what USER lacks"
+	const refused = "if kcp denied its creation, `warrantgate explain workspace %s --creator=USER --type=PATH:NAME` says what USER lacks"
 	for name, tc := range map[string]struct {
 		path   string
 		closed []string
@@ -429,7 +429,7 @@ func TestWorkspacesThatCannotBeRead(t *testing.T) {
 			path: "root:org:child", closed: []string{"root:org", "root:org:child"}, asker: "system:serviceaccount:default:bot",
 			want: `root:org:child could not be read: you lack "get" on workspaces.tenancy.kcp.io in root:org, or access to that workspace, or the shard that has it is down; ` +
 				`kcp knows you as "system:serviceaccount:default:bot", and outside its home lets no service account use workspaces.tenancy.kcp.io, ` +
-				`whatever its rights: there ask with the kubeconfig of a user with a client certificate; ` +
+				`whatever its permissions: for that workspace, use the kubeconfig of a user with a client certificate; ` +
 				`you lack "get" on logicalclusters.core.kcp.io in root:org:child, or access to that workspace, or the shard that has it is down; ` +
 				`kcp knows you as "system:serviceaccount:default:bot"`,
 		},

@@ -135,7 +135,7 @@ func (c *check) use(ctx context.Context, t *tenancyv1alpha1.WorkspaceType) {
 		answer.Use = No
 		c.add(Finding{
 			Reason: UsePermissionMissing, Advisory: true,
-			Message: fmt.Sprintf("%s lacks \"use\" on the type %s; kcp asks for it when a workspace is created, and not afterwards",
+			Message: fmt.Sprintf("%s lacks \"use\" on the type %s; kcp checks it when a workspace is created, and not afterwards",
 				c.description, typeName(t)),
 		})
 	}

@@ -70,7 +70,7 @@ func (c Checker) Load(ctx context.Context, path logicalcluster.Path) (Workspace,
 		case err != nil:
 			unread = errors.New(missingRight(err, "get", "workspaces.tenancy.kcp.io", parent))
 		case !found:
-			return Workspace{}, fmt.Errorf("there is no workspace %q in %s; if kcp refused to create it, `warrantgate explain workspace %s "+
+			return Workspace{}, fmt.Errorf("there is no workspace %q in %s; if kcp denied its creation, `warrantgate explain workspace %s "+
 				"--creator=USER --type=PATH:NAME` says what USER lacks", name, parent, path)
 		default:
 			ws.fromWorkspace(workspace)

@@ -8,11 +8,11 @@ import (
 var (
 	first = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "warrantgate_first_claims",
-		Help: "First claims of machines that the cloud refused and that this replica remembers, undecided and denied.",
+		Help: "First claims of machines that the cloud did not confirm and that this replica remembers, undecided and denied.",
 	})
 	denials = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "warrantgate_first_claims_denied_total",
-		Help: "First claims of machines that were denied because the cloud still refused them after machine.settle.",
+		Help: "First claims of machines that were denied because the cloud still did not confirm them after machine.settle.",
 	})
 )
 

@@ -99,12 +99,12 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 		"a service account of a forged home has no review": {
 			requester:   authenticationv1.UserInfo{Username: bot, Groups: authenticated, Extra: extra{homeKey: {"vvvvvvvv"}, scopesKey: {"cluster:wwwwwwww"}}},
 			wantReason:  "HomeOutOfScope",
-			wantMessage: `user "` + bot + `" cannot be told apart from others` + forged,
+			wantMessage: `user "` + bot + `" cannot be distinguished from others` + forged,
 		},
 		"a service account without a home has no review": {
 			requester:  authenticationv1.UserInfo{Username: bot, Groups: authenticated, Extra: extra{scopesKey: {"cluster:wwwwwwww"}}},
 			wantReason: "HomeOutOfScope",
-			wantMessage: `user "` + bot + `" cannot be told apart from others` +
+			wantMessage: `user "` + bot + `" cannot be distinguished from others` +
 				strings.Replace(forged, "its scopes do not include the home that it claims", "it does not come with exactly one home", 1),
 		},
 	} {

@@ -47,7 +47,7 @@ type kcpTarget struct {
 func (t *kcpTarget) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of root (default $KUBECONFIG)")
 	flags.StringVar(&t.context, "context", "", "context of that kubeconfig (default: the current one)")
-	t.addShardFlags(flags, "for the right to write Events")
+	t.addShardFlags(flags, "for the permission to write Events")
 }
 
 func (t *kcpTarget) addShardFlags(flags *pflag.FlagSet, what string) {
@@ -86,7 +86,7 @@ func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 		"file of tokens, one a line, that serve has, too; the first is registered, as the begin of every path; leave it out only where serve has none")
 	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
 	flags.StringVar(&o.failurePolicy, "failure-policy", string(admissionregistrationv1.Fail),
-		"what becomes of a request for a gate while no serve answers: Fail refuses it; Ignore lets it pass, as a gate in mode Warn does anyhow")
+		"what becomes of a request for a gate while no serve answers: Fail denies it; Ignore admits it, as a gate in mode Warn does")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, as YAML, and write nothing")
 	if err := cmd.MarkFlagRequired("url"); err != nil {
 		panic(err) // a flag that is not defined above
@@ -223,7 +223,7 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	if len(o.shardKubeconfigs) == 0 {
-		_, err := fmt.Fprintf(notes, "Without --shard-kubeconfig, user %q was not given the right to write Events. Unless it has it already, "+
+		_, err := fmt.Fprintf(notes, "Without --shard-kubeconfig, user %q was not given the permission to write Events. Unless it has it already, "+
 			"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n", o.user)
 		return err
 	}

@@ -227,7 +227,7 @@ const (
 	rewritePolicy  = "root/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/warrantgate-owner-rewrite"
 	rewriteBinding = "root/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/warrantgate-owner-rewrite"
 
-	withoutEvents = "Without --shard-kubeconfig, user \"warrantgate\" was not given the right to write Events. Unless it has it already, " +
+	withoutEvents = "Without --shard-kubeconfig, user \"warrantgate\" was not given the permission to write Events. Unless it has it already, " +
 		"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n"
 )
 

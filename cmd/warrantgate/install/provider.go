@@ -131,7 +131,7 @@ func (t *providerTarget) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of the workspace with the APIExport (default $KUBECONFIG)")
 	flags.StringVar(&t.context, "context", "", "context of that kubeconfig, for the workspace (default: the current one)")
-	t.shards.addShardFlags(flags, "for the right to see machines and clusters there")
+	t.shards.addShardFlags(flags, "for the permission to read machines and clusters there")
 }
 
 // change changes the shards first, because serve may be waiting for its permissions there, and then the workspace.

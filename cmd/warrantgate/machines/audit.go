@@ -116,7 +116,7 @@ func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit
 		return nil, err
 	}
 	if owners.Gate == nil {
-		return nil, errors.New("there is no access to a cloud: give --impersonation-enabled and the flags that say as whom CloudSigma is asked, or configure openStack.authURLs")
+		return nil, errors.New("there is no access to a cloud: give --impersonation-enabled and the flags for the CloudSigma credentials, or configure openStack.authURLs")
 	}
 	owners.Gate.Close() // the audit sends requests by itself
 	objects, err := clusterapi.NewObjects(kubernetes, owners.Options(config))

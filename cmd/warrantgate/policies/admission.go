@@ -65,10 +65,10 @@ const repeatInterval = time.Second
 
 const checkAdmissionExits = `
 
-Nothing is written: the objects are sent as dry runs. Only warrantgate's own refusal counts, or its warning where the gate is in
+Nothing is written: the objects are sent as dry runs. Only a denial by warrantgate counts, or its warning where the gate is in
 mode Warn.
 
-The exit status is 0 if warrantgate refused, 1 if an object passed or warrantgate was not reached, 2 if neither could be told.`
+The exit status is 0 if warrantgate denied the objects, 1 if one was admitted or warrantgate was not reached, 2 if neither could be determined.`
 
 func newCheckAdmissionCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -156,7 +156,7 @@ func (o *checkAdmissionOptions) send(
 	ctx context.Context, out io.Writer, canaries []canary.Canary, newClient func(*rest.Config) (client.Client, error),
 ) error {
 	if len(canaries) == 0 {
-		return cli.UnknownIfError(errors.New("the configuration has no gate on that could be tried with an object that it has to refuse"))
+		return cli.UnknownIfError(errors.New("the configuration has no gate on that could be tried with an object that it must deny"))
 	}
 	config, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
 	if err != nil {
@@ -186,14 +186,14 @@ func (o *checkAdmissionOptions) send(
 
 // printCanary prints which canary was sent where, the result, and what to check.
 func printCanary(out io.Writer, server string, c canary.Canary, found canary.Finding) error {
-	words := map[canary.Verdict]string{canary.Proven: "ok", canary.Missing: "NOT REFUSED", canary.Unknown: "NOT KNOWN"}
+	words := map[canary.Verdict]string{canary.Proven: "ok", canary.Missing: "NOT DENIED", canary.Unknown: "NOT KNOWN"}
 	where := ""
 	if namespace := c.Object.GetNamespace(); namespace != "" {
 		where = fmt.Sprintf(" in namespace %q", namespace)
 	}
 	text := &strings.Builder{}
 	fmt.Fprintf(text, "%s: %s\n", c.Webhook, words[found.Verdict])
-	fmt.Fprintf(text, "  sent %s a %s%s, as a dry run, that has to be refused as %s\n",
+	fmt.Fprintf(text, "  sent %s a %s%s, as a dry run, that must be denied as %s\n",
 		server, c.Object.GetObjectKind().GroupVersionKind().Kind, where, c.Reason)
 	fmt.Fprintf(text, "  %s\n", found.Message)
 	if len(found.Advice) > 0 {

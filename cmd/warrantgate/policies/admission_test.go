@@ -102,14 +102,14 @@ func TestCheckAdmission(t *testing.T) {
 			args: []string{"kubernetes"}, configuration: both,
 			statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden(byPolicy), "cloudsigmamachines": clitest.Forbidden(byMachine)},
 			want: []string{
-				"policies.keystone.warrantgate.dev: ok\n", ` a ConfigMap in namespace "default", as a dry run, that has to be refused as KeystonePolicyBroken`,
+				"policies.keystone.warrantgate.dev: ok\n", ` a ConfigMap in namespace "default", as a dry run, that must be denied as KeystonePolicyBroken`,
 				"cloudsigmamachines.machine.warrantgate.dev: ok\n", "warrantgate denied the object: " + byMachine,
 			},
 		},
 		"one does not": {
 			args: []string{"kubernetes", "--namespace=tenants"}, configuration: both, statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden(byPolicy)},
 			want: []string{
-				"policies.keystone.warrantgate.dev: ok\n", "cloudsigmamachines.machine.warrantgate.dev: NOT REFUSED\n",
+				"policies.keystone.warrantgate.dev: ok\n", "cloudsigmamachines.machine.warrantgate.dev: NOT DENIED\n",
 				`a CloudSigmaMachine in namespace "tenants"`, "Look at\n  - whether the webhook configuration is installed",
 			},
 			wantCode: cli.ExitWrong,
@@ -125,10 +125,10 @@ func TestCheckAdmission(t *testing.T) {
 		},
 		"kcp": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
-			want: []string{"Warning: this kcp is older than v0.32: ", "owner-integrity.warrantgate.dev: ok\n", "a Workspace, as a dry run, that has to be refused as OwnerChangeDenied"},
+			want: []string{"Warning: this kcp is older than v0.32: ", "owner-integrity.warrantgate.dev: ok\n", "a Workspace, as a dry run, that must be denied as OwnerChangeDenied"},
 		},
 		"kcp does not ask": {
-			args: []string{"kcp"}, configuration: header, want: []string{"owner-integrity.warrantgate.dev: NOT REFUSED\n"}, wantCode: cli.ExitWrong,
+			args: []string{"kcp"}, configuration: header, want: []string{"owner-integrity.warrantgate.dev: NOT DENIED\n"}, wantCode: cli.ExitWrong,
 		},
 		"kcp without the policy, which the webhook stands in for": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
@@ -139,12 +139,12 @@ func TestCheckAdmission(t *testing.T) {
 			statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden("ValidatingAdmissionPolicy 'warrantgate-owner-integrity' with binding denied request: no")},
 			want: []string{
 				"warrantgate-owner-rewrite: ok\n  the admission policy rewrites the owners of plain service accounts",
-				"warrantgate-owner-integrity: ok\n  the admission policy refuses forged owners\n",
+				"warrantgate-owner-integrity: ok\n  the admission policy denies forged owners\n",
 			},
 		},
 		"kcp without policies": {
 			args: []string{"kcp", "--policies-only"}, configuration: header, wantCode: cli.ExitWrong,
-			want: []string{"warrantgate-owner-rewrite: NOT ACTING\n", "warrantgate-owner-integrity: NOT REFUSED\n"},
+			want: []string{"warrantgate-owner-rewrite: NOT ACTING\n", "warrantgate-owner-integrity: NOT DENIED\n"},
 		},
 		"kcp where one may not ask for policies": {
 			args: []string{"kcp", "--policies-only"}, configuration: header, wantCode: cli.ExitUnknown,
@@ -153,7 +153,7 @@ func TestCheckAdmission(t *testing.T) {
 		},
 		"no gate is on": {
 			args: []string{"kcp"}, configuration: header + "workspace: {ownerIntegrity: {mode: Off}}\n", wantCode: cli.ExitUnknown,
-			wantMessage: "the configuration has no gate on that could be tried with an object that it has to refuse",
+			wantMessage: "the configuration has no gate on that could be tried with an object that it must deny",
 		},
 		"a selector that no labels were found for": {
 			args: []string{"kubernetes"}, wantCode: cli.ExitUnknown,
@@ -200,8 +200,8 @@ func TestCheckAdmissionWaits(t *testing.T) {
 		code    int
 	}{
 		"until it is called": {wait: "1m", current: after, want: "owner-integrity.warrantgate.dev: ok\n"},
-		"not at all":         {wait: "0s", current: after, want: "owner-integrity.warrantgate.dev: NOT REFUSED\n", code: cli.ExitWrong},
-		"in vain":            {wait: "1500ms", current: before, want: "owner-integrity.warrantgate.dev: NOT REFUSED\n", code: cli.ExitWrong},
+		"not at all":         {wait: "0s", current: after, want: "owner-integrity.warrantgate.dev: NOT DENIED\n", code: cli.ExitWrong},
+		"in vain":            {wait: "1500ms", current: before, want: "owner-integrity.warrantgate.dev: NOT DENIED\n", code: cli.ExitWrong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var canaries atomic.Int64

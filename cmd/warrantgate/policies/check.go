@@ -40,7 +40,7 @@ func newCheckKeystonePolicyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keystone-policy FILE",
 		Short: "Evaluate a Keystone policy for a user and an operation",
-		Long: `Say whether a Keystone policy lets somebody do something, without a Keystone: FILE is an override in YAML or JSON, a directory
+		Long: `Say whether a Keystone policy allows an operation, without a Keystone: FILE is an override in YAML or JSON, a directory
 such as policy.d, or a zip archive as the charm of Keystone takes it. Where it has no rule, that of --base stands, and otherwise
 that of Keystone in the release. --base is a policy that Keystone loads before, as for "lint keystone-policy".
 

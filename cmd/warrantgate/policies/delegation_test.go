@@ -131,7 +131,7 @@ func TestCheckDelegation(t *testing.T) {
 		},
 		"wrong credentials": {
 			clouds: cloudsFor(authURL, "nobody"), args: []string{"--os-cloud=nobody"},
-			wantOut: "cloud \"nobody\" of clouds.yaml: DENIED\n  IdentityDenied: cloud \"nobody\" of clouds.yaml: Keystone at " + host + " refuses user \"nobody\" (401): " +
+			wantOut: "cloud \"nobody\" of clouds.yaml: DENIED\n  IdentityDenied: cloud \"nobody\" of clouds.yaml: Keystone at " + host + " rejects user \"nobody\" (401): " +
 				"the credentials are wrong, expired or revoked, or have no role on project \"p1\"; renew them in the Secret\n",
 			wantCode: cli.ExitWrong,
 		},

@@ -44,7 +44,7 @@ func newLintKeystonePolicyCommand() *cobra.Command {
 		Use:   "keystone-policy FILE...",
 		Short: "Report mistakes in a Keystone policy",
 		Long: `Find rules of a Keystone policy that do not do what they say: those that silently allow everybody, that silently never
-match, that oslo.policy cannot parse, that refer to what does not exist, that let pass whom Keystone's own rules deny, or
+match, that oslo.policy cannot parse, that refer to what does not exist, that allow what Keystone's own rules deny, or
 that let the manager of a domain grant roles beyond those that are managed. FILE is an override in YAML or JSON, as
 Keystone reads it, a directory such as policy.d, or a zip archive as the charm of Keystone takes it. Each is judged by itself, and
 the files of a directory or an archive together. YAML is read more strictly than its standard allows: what oslo.policy may not

@@ -40,7 +40,7 @@ func watchExpiry(certificate tls.Certificate) {
 	}
 	expiry.Store(&leaf.NotAfter)
 	if now := time.Now(); now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) {
-		logf.Log.WithName("certificate").Info("the serving certificate does not hold now, and API servers refuse it: renew it, or look at the clock",
+		logf.Log.WithName("certificate").Info("the serving certificate is not valid now, so API servers reject it: renew it, or check the clock",
 			"notBefore", leaf.NotBefore, "notAfter", leaf.NotAfter, "now", now)
 	}
 }

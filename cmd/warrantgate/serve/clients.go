@@ -30,7 +30,7 @@ func (f *callerFlags) addFlags(flags *pflag.FlagSet) {
 // load reads the files. It returns an error if no option distinguishes API servers from other clients.
 func (f callerFlags) load() (*webhookserver.Clients, *webhookserver.Tokens, error) {
 	if f.pathFile == "" && f.caFile == "" && len(f.names) == 0 {
-		return nil, nil, errors.New("whom do the webhooks answer? --webhook-path-file names a file of tokens that the path has to begin with " +
+		return nil, nil, errors.New("the webhooks have no callers configured: --webhook-path-file names a file of tokens that the path has to begin with " +
 			"(\"openssl rand -hex 32\" prints one; give the same file to install), --client-ca-file and --client-names say which client certificates API servers have")
 	}
 	clients, err := f.clients()

@@ -187,7 +187,7 @@ func (o serveOptions) kcpControllers(config v1beta1.GateConfiguration, recorder 
 	case err != nil:
 		return nil, err
 	case repair == nil:
-		logger.Info("the repair of workspaces that hang is off", "reason", off)
+		logger.Info("the repair of stuck workspaces is off", "reason", off)
 	default:
 		controllers = append(controllers, repair)
 	}

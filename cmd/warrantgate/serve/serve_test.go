@@ -657,7 +657,7 @@ func TestServeMistakes(t *testing.T) {
 		},
 		"nobody whom it answers": {
 			args: serve("--webhook-path-file="),
-			want: "whom do the webhooks answer? --webhook-path-file names a file of tokens that the path has to begin with " +
+			want: "the webhooks have no callers configured: --webhook-path-file names a file of tokens that the path has to begin with " +
 				`("openssl rand -hex 32" prints one; give the same file to install), --client-ca-file and --client-names say which client certificates API servers have`,
 		},
 		"another's key": {args: serve("--tls-private-key-file=" + other.KeyFile), want: certificate + "tls: private key does not match public key"},

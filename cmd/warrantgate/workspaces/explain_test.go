@@ -41,7 +41,7 @@ var hanging = preflight.Report{
 	},
 	Types: []preflight.Type{{Name: "root:universal", Use: preflight.No}},
 	Initializers: []preflight.Initializer{
-		{Name: "root:universal", Of: "whoever provides the WorkspaceType root:universal"},
+		{Name: "root:universal", Of: "the provider of the WorkspaceType root:universal"},
 		{Name: "system:apibindings", Waiting: true, Of: "kcp, which makes the default API bindings as the owner"},
 	},
 	Bindings: []preflight.Binding{
@@ -76,7 +76,7 @@ Owner: service account default/bot of root:orgs, in scope in the workspace
     nobody, in no group
 
 Initializers:
-  root:universal      done     by whoever provides the WorkspaceType root:universal
+  root:universal      done     by the provider of the WorkspaceType root:universal
   system:apibindings  waiting  by kcp, which makes the default API bindings as the owner
 
 Default API bindings:

@@ -46,7 +46,7 @@ var _ = Describe("A release with failurePolicy Ignore", func() {
 
 		By("while the pod does not run")
 		Consistently(write).WithTimeout(3 * time.Second).Should(Succeed())
-		Expect(proven()).To(MatchError(And(ContainSubstring("NOT REFUSED"), ContainSubstring("its failurePolicy: with Ignore"))))
+		Expect(proven()).To(MatchError(And(ContainSubstring("NOT DENIED"), ContainSubstring("its failurePolicy: with Ignore"))))
 		Expect(w.run(ctx, "get", "notes")).To(And(ContainSubstring("its gates are OPEN"),
 			ContainSubstring("helm test warrantgate --namespace=warrantgate-system\n"), ContainSubstring("--set=failurePolicy=Fail\n")))
 

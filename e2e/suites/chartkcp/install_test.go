@@ -128,7 +128,7 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(root.Delete(ctx, registered())).To(Succeed())
 		Eventually(w.testing(ctx, "warrantgate-test-kcp")).WithContext(ctx).Should(And(
-			ContainSubstring("owner-integrity.warrantgate.dev: NOT REFUSED\n"),
+			ContainSubstring("owner-integrity.warrantgate.dev: NOT DENIED\n"),
 			ContainSubstring(`the object was admitted, and webhook "owner-integrity.warrantgate.dev" neither denied it nor warned`),
 			ContainSubstring("whether the webhook configuration is installed: kubectl get validatingwebhookconfigurations warrantgate")))
 		w.upgrade(ctx)
@@ -139,7 +139,7 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 	It("fails helm test if the API server does not call it", func(ctx SpecContext) {
 		Expect(w.host.Delete(ctx, registered())).To(Succeed())
 		Eventually(w.testing(ctx, "warrantgate-test-kubernetes")).WithContext(ctx).Should(And(
-			ContainSubstring("policies.keystone.warrantgate.dev: NOT REFUSED\n"),
+			ContainSubstring("policies.keystone.warrantgate.dev: NOT DENIED\n"),
 			ContainSubstring("whether the webhook configuration is installed: kubectl get validatingwebhookconfigurations warrantgate")))
 		w.upgrade(ctx)
 		w.awaitAsked(ctx)

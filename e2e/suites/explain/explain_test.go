@@ -178,7 +178,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(found.reasons()).To(ConsistOf("InitializerPending"))
 		Expect(found.waiting()).To(ConsistOf(home.cluster + ":held"))
-		Expect(text.out).To(ContainSubstring("initializer %s:held has not finished; that is for whoever provides the WorkspaceType %s:held to do, and not the owner's fault",
+		Expect(text.out).To(ContainSubstring("initializer %s:held has not finished; that is for the provider of the WorkspaceType %s:held to do, and not the owner's fault",
 			home.cluster, home.path))
 	}, SpecTimeout(specTimeout))
 
@@ -192,7 +192,7 @@ var _ = Describe("explain workspace", func() {
 		text, found := explainAsAdmin(ctx, home.path+":child")
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(found.reasons()).To(ConsistOf("OwnerForeign"))
-		Expect(text.out).To(ContainSubstring("whoever makes a service account of that name in this one is its administrator"))
+		Expect(text.out).To(ContainSubstring("anyone who creates a service account of that name in this one is its administrator"))
 	}, SpecTimeout(specTimeout))
 
 	It("reports that a user is foreign whose identity is scoped to another workspace", func(ctx SpecContext) {
@@ -368,14 +368,14 @@ var _ = Describe("explain workspace", func() {
 			}).Should(ContainSubstring(
 				`you lack "get" on workspacetypes.tenancy.kcp.io in %s, or access to that workspace, or the shard that has it is down; `+
 					`kcp knows you as "system:serviceaccount:default:bot", and outside its home lets no service account use `+
-					`workspacetypes.tenancy.kcp.io, whatever its rights: there ask with the kubeconfig of a user with a client certificate`,
+					`workspacetypes.tenancy.kcp.io, whatever its permissions: for that workspace, use the kubeconfig of a user with a client certificate`,
 				home.path), path)
 		}
 	}, SpecTimeout(specTimeout))
 
 	It("distinguishes a missing workspace from one that cannot be read", func(ctx SpecContext) {
 		refused := func(path string) string {
-			return "; if kcp refused to create it, `warrantgate explain workspace " + path + " --creator=USER --type=PATH:NAME` says what USER lacks\n"
+			return "; if kcp denied its creation, `warrantgate explain workspace " + path + " --creator=USER --type=PATH:NAME` says what USER lacks\n"
 		}
 		home := newPlace(ctx)
 		for path, want := range map[string]string{

@@ -97,7 +97,7 @@ var _ = Describe("install and uninstall", func() {
 	It("report that Events are off without the kubeconfigs of the shards, while everything else works", func(ctx SpecContext) {
 		w := serve(ctx, "")
 		output := runInstall(ctx, w)
-		Expect(output).To(ContainSubstring(`user "warrantgate" was not given the right to write Events`))
+		Expect(output).To(ContainSubstring(`user "warrantgate" was not given the permission to write Events`))
 		Expect(output).To(ContainSubstring("Everything else works."))
 		Eventually(logOf(w)).Should(ContainSubstring("Events are off; everything else works"))
 		Expect(logOf(w)()).To(ContainSubstring("--shard-kubeconfig"))

@@ -136,7 +136,7 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 			return err
 		}
 		giveBack := without(ctx, "warrantgate-explain", "clusterrolebindings", "get")
-		Eventually(repair).Should(MatchError(And(ContainSubstring("workspace-admin is read with the rights of"), ContainSubstring("forbidden"))))
+		Eventually(repair).Should(MatchError(And(ContainSubstring("workspace-admin is read with the permissions of"), ContainSubstring("forbidden"))))
 		giveBack()
 		Eventually(repair).Should(Succeed())
 		_, err = kcptest.WaitReady(ctx, provider, ws.Name)

@@ -93,7 +93,7 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 			Expect(err).NotTo(MatchError(ContainSubstring(password)))
 		},
 		Entry("if they are not enabled", []string{"CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password},
-			"machine.mode and audit.mode need an access to a cloud: give --impersonation-enabled and the flags that say as whom CloudSigma is asked, "+
+			"machine.mode and audit.mode need an access to a cloud: give --impersonation-enabled and the flags for the CloudSigma credentials, "+
 				"configure openStack.authURLs, or set both modes to Off", SpecTimeout(timeout)),
 		Entry("if they are disabled", []string{
 			"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=false", "CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password,

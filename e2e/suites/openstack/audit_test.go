@@ -153,7 +153,7 @@ func (w *world) driftOfIdentities(ctx context.Context, add func(*unstructured.Un
 	user, err := gone.asUser(ctx, tokens.Scope{ProjectID: gone.project})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(applicationcredentials.Delete(ctx, user, gone.user.ID, made.ID).ExtractErr()).To(Succeed())
-	add(cluster(gone), finding{Reason: "IdentityDenied", Message: "refuses application credential"})
+	add(cluster(gone), finding{Reason: "IdentityDenied", Message: "rejects application credential"})
 }
 
 // finding is one line of the command's output. It has no other fields. Identity is namespace/Secret/entry.

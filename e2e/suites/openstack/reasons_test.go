@@ -45,7 +45,7 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 	},
 		Entry("a wrong password", "IdentityDenied", spoil(func(ctx context.Context, s story) []string {
 			s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("not-the-password")))
-			return []string{"refuses user", s.user.ID, "(401, request req-", "renew them in the Secret"}
+			return []string{"rejects user", s.user.ID, "(401, request req-", "renew them in the Secret"}
 		}), SpecTimeout(timeout)),
 		Entry("a deleted application credential", "IdentityDenied", spoil(func(ctx context.Context, s story) []string {
 			made := s.credential(ctx, applicationcredentials.CreateOpts{})
@@ -53,7 +53,7 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 			Expect(err).NotTo(HaveOccurred())
 			Expect(applicationcredentials.Delete(ctx, user, s.user.ID, made.ID).ExtractErr()).To(Succeed())
 			s.writeSecret(ctx, credentials, entryOf(made))
-			return []string{"refuses application credential", made.ID, "expired or revoked"}
+			return []string{"rejects application credential", made.ID, "expired or revoked"}
 		}), SpecTimeout(timeout)),
 		Entry("an expired application credential", "IdentityDenied", spoil(func(ctx context.Context, s story) []string {
 			soon := time.Now().UTC().Add(2 * time.Second)
@@ -63,7 +63,7 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 				return err
 			}).WithContext(ctx).Should(HaveOccurred())
 			s.writeSecret(ctx, credentials, entryOf(made))
-			return []string{"refuses application credential", made.ID, "expired or revoked"}
+			return []string{"rejects application credential", made.ID, "expired or revoked"}
 		}), SpecTimeout(timeout)),
 		Entry("a token without a scope", "IdentityUnscoped",
 			by(unscoped, "the credentials are for no project; name the project in clouds.yaml"), SpecTimeout(timeout)),

@@ -146,7 +146,7 @@ var _ = Describe("warrantgate repair", func() {
 		Entry("to list workspaces", "root", "warrantgate-repair", "apiexports/content",
 			"the rights list and watch on apiexports/content of tenancy.kcp.io in root", SpecTimeout(specTimeout)),
 		Entry("to read the owner of a workspace", "system:admin", "warrantgate-explain", "clusterrolebindings",
-			"workspace-admin is read with the rights of `warrantgate install kcp --shard-kubeconfig`", SpecTimeout(specTimeout)),
+			"workspace-admin is read with the permissions of `warrantgate install kcp --shard-kubeconfig`", SpecTimeout(specTimeout)),
 	)
 
 	It("names the group that the certificate has lost", func(ctx SpecContext) {

@@ -95,7 +95,7 @@ func validateMachine(machine Machine, openStack OpenStack, at *field.Path) field
 		}
 		seen[name] = true
 		if kind.Provider == ProviderOpenStack && !openStack.Enabled() {
-			errs = append(errs, field.Invalid(at.Child("provider"), kind.Provider, "needs openStack.authURLs, which say whom to ask"))
+			errs = append(errs, field.Invalid(at.Child("provider"), kind.Provider, "needs openStack.authURLs, the Keystones that may be called"))
 		}
 	}
 	return errs
@@ -236,7 +236,7 @@ func validateDelegation(delegation ClusterDelegation, openStack OpenStack, at *f
 			errs = append(errs, field.Invalid(at.Child("identityRefPath"), kind.IdentityRefPath, "must be a path of fields, such as spec.identityRef"))
 		}
 		if !openStack.Enabled() {
-			errs = append(errs, field.Invalid(at, kind.Resource+"."+kind.Group, "needs openStack.authURLs, which say whom to ask"))
+			errs = append(errs, field.Invalid(at, kind.Resource+"."+kind.Group, "needs openStack.authURLs, the Keystones that may be called"))
 		}
 	}
 	if delegation.Through != ApplicationCredential && delegation.Through != Trust {
