@@ -86,7 +86,7 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 		Eventually(repair).Should(Succeed())
 	},
 		Entry("to read the shards", "apiexportendpointslices", "get", "find the shards (APIExportEndpointSlice tenancy.kcp.io in root): ", SpecTimeout(ruleTimeout)),
-		Entry("to list the workspaces", "apiexports/content", "list", "the rights list and watch on apiexports/content of tenancy.kcp.io in root", SpecTimeout(ruleTimeout)),
+		Entry("to list the workspaces", "apiexports/content", "list", "the permissions list and watch on apiexports/content of tenancy.kcp.io in root", SpecTimeout(ruleTimeout)),
 	)
 
 	DescribeTable("one is needed for the Lease of the repair:", func(ctx SpecContext, verb string) {

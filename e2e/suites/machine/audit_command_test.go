@@ -152,8 +152,8 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 	It("exits with 2 and advice if the access to the cloud is not configured", func(ctx SpecContext) {
 		got := auditCommand{world: w, args: command.args[:1]}.run(ctx)
 		Expect(got.status).To(Equal(2))
-		Expect(got.notes).To(Equal("warrantgate: there is no access to a cloud: give --impersonation-enabled and the flags that say as whom " +
-			"CloudSigma is asked, or configure openStack.authURLs\n"))
+		Expect(got.notes).To(Equal("warrantgate: there is no access to a cloud: give --impersonation-enabled and the flags for the " +
+			"CloudSigma credentials, or configure openStack.authURLs\n"))
 	}, SpecTimeout(timeout))
 })
 

@@ -127,7 +127,7 @@ var _ = Describe("warrantgate repair", func() {
 			found = lines(out)
 			return found
 		}).Should(ContainElement(And(HaveField("Path", p.path+":local"), HaveField("Outcome", "fine"),
-			HaveField("Message", ContainSubstring("hangs for another reason")))))
+			HaveField("Message", ContainSubstring("is stuck for another reason")))))
 		Expect(found).To(ContainElement(And(HaveField("Path", p.path+":foreign"), HaveField("Outcome", BeElementOf("waiting", "foreign")))))
 	}, SpecTimeout(specTimeout))
 
@@ -144,7 +144,7 @@ var _ = Describe("warrantgate repair", func() {
 		Entry("to read the shards", "root", "warrantgate-repair", "apiexportendpointslices",
 			"find the shards (APIExportEndpointSlice tenancy.kcp.io in root)", SpecTimeout(specTimeout)),
 		Entry("to list workspaces", "root", "warrantgate-repair", "apiexports/content",
-			"the rights list and watch on apiexports/content of tenancy.kcp.io in root", SpecTimeout(specTimeout)),
+			"the permissions list and watch on apiexports/content of tenancy.kcp.io in root", SpecTimeout(specTimeout)),
 		Entry("to read the owner of a workspace", "system:admin", "warrantgate-explain", "clusterrolebindings",
 			"workspace-admin is read with the permissions of `warrantgate install kcp --shard-kubeconfig`", SpecTimeout(specTimeout)),
 	)
