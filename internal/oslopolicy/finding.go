@@ -128,7 +128,8 @@ type LintOptions struct {
 }
 
 // LintKeystone lints policy files for Keystone together. Keystone loads them in this order, after the base, and their rules can refer to each
-// other. The findings are in the order of the files, at most 200. The only error is that of ctx: a malicious file can take seconds.
+// other. The findings are in the order of the files, at most 200 of each severity and one for each unreadable file. The only error is that of
+// ctx: a malicious file can take seconds.
 func LintKeystone(ctx context.Context, sources []Source, options LintOptions) ([]Finding, error) {
 	if len(options.ManagerRoles) == 0 {
 		options.ManagerRoles = []string{"manager"}

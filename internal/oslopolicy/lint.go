@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxFindings is the maximum number of findings. It limits the time for malicious files.
+// maxFindings is the maximum number of findings of each severity. It limits the time for malicious files. Notes and warnings have limits of
+// their own: a file with many of them must not hide an error.
 const maxFindings = 200
 
 // linter lints files that Keystone loads together.
@@ -44,13 +45,15 @@ type linter struct {
 	// ordinary and managers are the callers for which rules are evaluated.
 	ordinary, managers []trial
 	findings           []Finding
+	// counts are the numbers of findings that the linter has added, by severity.
+	counts map[Severity]int
 	// ended reports whether the caller has stopped waiting for the findings. Searches end then.
 	ended func() bool
 }
 
 func newLinter(files []*File, options LintOptions) *linter {
 	l := &linter{
-		options: options, policy: options.Release.Policy(slices.Concat(options.Base, files)...),
+		options: options, counts: map[Severity]int{}, policy: options.Release.Policy(slices.Concat(options.Base, files)...),
 		table: options.Release.table(), based: map[string]bool{},
 		last: map[string]*rule{}, users: map[string][]*shippedRule{}, explained: map[[2]string]bool{}, dead: map[string][]deadBranch{},
 		referred: map[string]bool{}, folded: map[string]outcome{}, ordinary: ordinaryTrials(), managers: managerTrials(options.ManagerRoles),
@@ -214,8 +217,8 @@ func (l *linter) lintGifts(r *rule) {
 	l.lintEscalation(r)
 }
 
-// full reports whether there are maxFindings findings.
-func (l *linter) full() bool { return len(l.findings) >= maxFindings }
+// full reports whether there are maxFindings errors, so that no further rule is checked.
+func (l *linter) full() bool { return l.counts[SeverityError] >= maxFindings }
 
 func (l *linter) add(r *rule, severity Severity, code, message, suggestion string) {
 	l.addWith(nil, r, severity, code, message, suggestion)
@@ -223,9 +226,10 @@ func (l *linter) add(r *rule, severity Severity, code, message, suggestion strin
 
 // addWith adds a finding with a witness, if there is one.
 func (l *linter) addWith(witness *Witness, r *rule, severity Severity, code, message, suggestion string) {
-	if l.full() {
+	if l.counts[severity] >= maxFindings {
 		return
 	}
+	l.counts[severity]++
 	l.findings = append(l.findings, Finding{
 		File: r.file, Line: r.line, Rule: r.name, Severity: severity, Code: code, Message: message, Suggestion: suggestion, Witness: witness,
 	})

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -217,13 +218,43 @@ func TestFindingsAreLimited(t *testing.T) {
 	}{
 		"a chain":  {chain.String(), 2},
 		"a circle": {circle.String(), maxFindings},
-		"misses":   {misses.String(), maxFindings},
-		"thrice":   {thrice.String(), maxFindings}, // the last ones cause three findings, with room for two
+		"misses":   {misses.String(), 2 * maxFindings},             // as many errors and notes
+		"thrice":   {thrice.String(), maxFindings + maxFindings/2}, // two errors and a note each
 		"wide":     {"admin_required: \"role:admin" + wide.String() + "\"", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := len(found(tc.file, LintOptions{})); got != tc.want {
 				t.Errorf("%d findings, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestNotesHideNoErrors checks that a rule that allows too much is found after more notes and warnings than are reported.
+func TestNotesHideNoErrors(t *testing.T) {
+	for severity, many := range map[Severity]string{
+		SeverityNote:    "unused_%d: role:admin\n",
+		SeverityWarning: "unused_%d: nothing:%%(x)s\n",
+	} {
+		t.Run(string(severity), func(t *testing.T) {
+			var file strings.Builder
+			for i := range 2 * maxFindings {
+				fmt.Fprintf(&file, many, i)
+			}
+			file.WriteString("\"identity:create_grant\": \"\"\n")
+			findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(file.String())}}, LintOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[Severity]int{}
+			for _, f := range findings {
+				got[f.Severity]++
+			}
+			if got[severity] != maxFindings {
+				t.Errorf("%d findings of severity %s, want %d", got[severity], severity, maxFindings)
+			}
+			if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Rule == "identity:create_grant" && f.Code == CodeAlwaysAllows }) {
+				t.Error("the error in the last rule is missing")
 			}
 		})
 	}

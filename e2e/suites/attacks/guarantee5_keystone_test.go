@@ -3,13 +3,16 @@
 package attacks_test
 
 import (
+	"fmt"
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
 
 // Guarantee 5: the gate parses what the consumer parses. oslo.policy rejects these files, and Keystone then issues no tokens;
-// e2e/suites/oslopolicy compares this with the real one.
-var _ = DescribeTable("the editor of a namespace who writes a policy that oslo.policy cannot load",
+// e2e/suites/oslopolicy compares this with the real one. The last file is loaded and allows everybody.
+var _ = DescribeTable("the editor of a namespace who writes a policy that oslo.policy cannot load, or that hides a rule",
 	func(ctx SpecContext, policy string) {
 		w := kube(ctx)
 		attacker := w.editor(ctx, w.namespace(ctx))
@@ -27,4 +30,14 @@ var _ = DescribeTable("the editor of a namespace who writes a policy that oslo.p
 	Entry("a tab after a bracket", SpecTimeout(startTimeout), "\"identity:list_users\": [\"rule:admin_required\"]\t\n"),
 	Entry("a comment without a blank before it", SpecTimeout(startTimeout), "\"identity:list_users\": |#\n  rule:admin_required\n"),
 	Entry("a tag before a list", SpecTimeout(startTimeout), "\"identity:list_users\": !!str [\"rule:admin_required\"]\n"),
+	Entry("a rule for everybody after more unused rules than are reported", SpecTimeout(startTimeout), unusedRules(500)+"\"identity:create_grant\": \"\"\n"),
 )
+
+// unusedRules returns rules that each cause a note.
+func unusedRules(count int) string {
+	var rules strings.Builder
+	for i := range count {
+		fmt.Fprintf(&rules, "\"unused_%d\": \"role:admin\"\n", i)
+	}
+	return rules.String()
+}
