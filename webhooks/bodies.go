@@ -59,7 +59,7 @@ type roomKey struct{}
 // one tenant that wait for a cloud do not keep those of others from being read.
 func (b *bodies) shared(ctx context.Context, review func() Answer) Answer {
 	taken, _ := ctx.Value(roomKey{}).(room)
-	share := TenantOf(ctx).Share()
+	share := fairqueue.TenantOf(ctx).Share()
 	if taken.budget == nil || share == (fairqueue.Tenant{}) {
 		return review()
 	}

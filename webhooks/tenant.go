@@ -14,17 +14,9 @@ import (
 // almost a MiB, and names are kept for as long as a request waits.
 const maxUserBytes = 1024
 
-type tenantKey struct{}
-
-// TenantOf returns the tenant of the request of ctx. Limited resources are divided among tenants.
-func TenantOf(ctx context.Context) fairqueue.Tenant {
-	tenant, _ := ctx.Value(tenantKey{}).(fairqueue.Tenant)
-	return tenant
-}
-
 // withTenant returns a context with the tenant of a request. cluster is "" on Kubernetes.
 func withTenant(ctx context.Context, request admission.Request, cluster logicalcluster.Name) context.Context {
-	return context.WithValue(ctx, tenantKey{}, fairqueue.Tenant{
+	return fairqueue.WithTenant(ctx, fairqueue.Tenant{
 		LogicalCluster: cluster.String(), Namespace: request.Namespace, User: message.Clip(request.UserInfo.Username, maxUserBytes),
 	})
 }

@@ -22,7 +22,7 @@ type tenantGate struct{ asked fairqueue.Tenant }
 func (*tenantGate) Name() string { return "tenant" }
 
 func (g *tenantGate) Review(ctx context.Context, _ admission.Request) webhooks.Answer {
-	g.asked = webhooks.TenantOf(ctx)
+	g.asked = fairqueue.TenantOf(ctx)
 	return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Judged"}
 }
 
@@ -56,7 +56,7 @@ func TestTenantOfARequest(t *testing.T) {
 			}
 		})
 	}
-	if diff := cmp.Diff(fairqueue.Tenant{}, webhooks.TenantOf(t.Context())); diff != "" {
+	if diff := cmp.Diff(fairqueue.Tenant{}, fairqueue.TenantOf(t.Context())); diff != "" {
 		t.Errorf("TenantOf() without a request (-want +got):\n%s", diff)
 	}
 }

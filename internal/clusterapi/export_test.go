@@ -2,12 +2,14 @@ package clusterapi
 
 import (
 	"context"
+	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/fairqueue"
 )
 
 // Versions returns the served versions of a resource.
@@ -27,3 +29,16 @@ func (k Kind) Essentials(object any) (any, error) { return k.essentials(object) 
 
 // EssentialsOfCluster exports the function that removes unused fields of a CloudSigmaCluster.
 var EssentialsOfCluster = clusterKinds[v1beta1.ProviderCloudSigma].essentialsOf
+
+// ReadPages takes the room for all pages. The functions give back one page each.
+func ReadPages(ctx context.Context, t *testing.T) (finish []func()) {
+	t.Helper()
+	for range pagesAtOnce {
+		release, err := pages.Acquire(ctx, fairqueue.TenantOf(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		finish = append(finish, release)
+	}
+	return finish
+}

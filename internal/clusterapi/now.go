@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
@@ -25,12 +25,16 @@ const (
 	// pageSize and pagesAtOnce limit the number of objects in memory at the same time, because a tenant can make each of them large: more
 	// than a MiB, and several times that once it is decoded.
 	pageSize, pagesAtOnce = 10, 2
+	// waitingPerShare and waitingForPages limit the number of requests that wait for a page, per share of tenants and in total. Each waits
+	// until its webhook times out.
+	waitingPerShare, waitingForPages = 200, 2000
 	// maxDependents limits the number of clusters in other namespaces that take their user from one Secret.
 	maxDependents = 100
 )
 
-// pages has room for pagesAtOnce pages. All readers share it, because they share the memory of the process.
-var pages = semaphore.NewWeighted(pagesAtOnce)
+// pages has room for pagesAtOnce pages. All readers share it, because they share the memory of the process. It is divided among tenants: a
+// tenant with many large objects delays the pages of another tenant by one page at most.
+var pages = fairqueue.New(fairqueue.Limits{Slots: pagesAtOnce, WaitingPerShare: waitingPerShare, Waiting: waitingForPages})
 
 // SecretSubject is the Subject of the keys of Secrets.
 const SecretSubject = "Secret"
@@ -162,10 +166,11 @@ func (r *reader) list(
 func (r *reader) page(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
 ) (more string, err error) {
-	if err := pages.Acquire(ctx, 1); err != nil {
-		return "", err
+	release, err := pages.Acquire(ctx, fairqueue.TenantOf(ctx))
+	if err != nil {
+		return "", fmt.Errorf("wait for other lists: %w", err)
 	}
-	defer pages.Release(1)
+	defer release()
 	page, err := r.dynamic.Resource(resource).Namespace(namespace).List(ctx, options)
 	if err != nil {
 		return "", err

@@ -1,12 +1,19 @@
 package clusterapi_test
 
 import (
+	"context"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
@@ -46,6 +53,44 @@ func TestHolders(t *testing.T) {
 			t.Errorf("machines of %v (-want +got):\n%s", cluster, diff)
 		}
 	}
+}
+
+// TestPagesAreDividedAmongTenants checks that lists of one tenant delay those of another only by the pages that are being read.
+func TestPagesAreDividedAmongTenants(t *testing.T) {
+	const ofAttacker = 20
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, false)
+		var order []string
+		server.machines.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			order = append(order, action.GetNamespace()) // under the lock of the fake client
+			return false, nil, nil
+		})
+		tenant := func(namespace string) context.Context {
+			return fairqueue.WithTenant(t.Context(), fairqueue.Tenant{Namespace: namespace})
+		}
+		finish := clusterapi.ReadPages(tenant("attacker"), t)
+		var lists sync.WaitGroup
+		for i := range ofAttacker + 1 {
+			namespace := "attacker"
+			if i == ofAttacker {
+				namespace = "victim"
+			}
+			lists.Go(func() {
+				if _, err := server.objects.Holders(tenant(namespace), clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"}); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		for _, finished := range finish {
+			finished()
+			synctest.Wait()
+		}
+		lists.Wait()
+		if len(order) != ofAttacker+1 || slices.Index(order, "victim") != 0 {
+			t.Errorf("the lists came in the order %v, want the victim's next", order)
+		}
+	})
 }
 
 func TestCredentialDependents(t *testing.T) {

@@ -35,6 +35,19 @@ func (t Tenant) Share() Tenant {
 	return Tenant{Namespace: t.Namespace}
 }
 
+type tenantKey struct{}
+
+// WithTenant returns a context for work that is done for a tenant.
+func WithTenant(ctx context.Context, tenant Tenant) context.Context {
+	return context.WithValue(ctx, tenantKey{}, tenant)
+}
+
+// TenantOf returns the tenant that the work of ctx is done for. It is the zero Tenant for work that no request caused.
+func TenantOf(ctx context.Context) Tenant {
+	tenant, _ := ctx.Value(tenantKey{}).(Tenant)
+	return tenant
+}
+
 var (
 	// ErrTenant means that the tenant's share has too many waiting callers.
 	ErrTenant = errors.New("too many of this tenant are waiting")

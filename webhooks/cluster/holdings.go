@@ -149,7 +149,7 @@ func (c *change) check(ctx context.Context, o object, whom whom, lister ownershi
 			if len(own) == maxAccounts {
 				return ptr.To(denied("TooManyAccounts", fmt.Sprintf("machines act with more than %d accounts because of it; change fewer at a time", maxAccounts)))
 			}
-			instances, err := c.instances.InstancesBy(ctx, webhooks.TenantOf(ctx), dependent.Account, lister)
+			instances, err := c.instances.InstancesBy(ctx, fairqueue.TenantOf(ctx), dependent.Account, lister)
 			if err != nil {
 				return d.notListed(err)
 			}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/oslopolicy"
 	"warrantgate.dev/webhooks"
 )
@@ -129,7 +130,7 @@ func (g *Gate) named(o object) bool {
 
 // lint checks a write. There is at least one policy after it.
 func (g *Gate) lint(ctx context.Context, o object, w write) webhooks.Answer {
-	problems, err := g.linter.problems(ctx, webhooks.TenantOf(ctx), w)
+	problems, err := g.linter.problems(ctx, fairqueue.TenantOf(ctx), w)
 	answer := webhooks.Answer{Decision: webhooks.Denied, Subject: o.subject()}
 	var large *sizeError
 	var busy *busyError

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/internal/settle"
 	"warrantgate.dev/webhooks"
@@ -38,7 +39,7 @@ func (f firstClaims) claim(c change, id string, account ownership.Account) settl
 
 // settles reports whether to send another request to the cloud, because a denial would be undecided or is the first after the period.
 func (f firstClaims) settles(ctx context.Context, c change, id string, account ownership.Account) bool {
-	return f.apply(c) && f.claims.Settles(webhooks.TenantOf(ctx), f.claim(c, id, account))
+	return f.apply(c) && f.claims.Settles(fairqueue.TenantOf(ctx), f.claim(c, id, account))
 }
 
 // settle returns the denial of a claim, or the answer that it is undecided for now.
@@ -48,7 +49,7 @@ func (f firstClaims) settles(ctx context.Context, c change, id string, account o
 // another server. So a claim can block one worker of a provider for the period, and no longer.
 func (f firstClaims) settle(ctx context.Context, c change, id string, account ownership.Account, denial webhooks.Answer, dryRun bool) webhooks.Answer {
 	byCloud := denial.Reason == ownership.ReasonNotOwned || denial.Reason == ownership.ReasonNotFound
-	if !byCloud || !f.apply(c) || f.claims.Refuse(webhooks.TenantOf(ctx), f.claim(c, id, account), dryRun) {
+	if !byCloud || !f.apply(c) || f.claims.Refuse(fairqueue.TenantOf(ctx), f.claim(c, id, account), dryRun) {
 		return denial
 	}
 	cluster := c.machine.ClusterName()
@@ -67,6 +68,6 @@ func (f firstClaims) settle(ctx context.Context, c change, id string, account ow
 
 func (f firstClaims) forget(ctx context.Context, c change, id string, account ownership.Account) {
 	if f.apply(c) {
-		f.claims.Forget(webhooks.TenantOf(ctx), f.claim(c, id, account))
+		f.claims.Forget(fairqueue.TenantOf(ctx), f.claim(c, id, account))
 	}
 }

@@ -202,7 +202,7 @@ func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.A
 }
 
 func (g *Gate) decide(ctx context.Context, c change, claim ownership.Claim, dryRun bool) (ownership.Answer, error) {
-	tenant := webhooks.TenantOf(ctx)
+	tenant := fairqueue.TenantOf(ctx)
 	switch {
 	case dryRun: // also from the cache: repeated dry runs of a first claim must not reach the cloud each time
 		return g.owners.Preview(ctx, tenant, claim)
