@@ -42,7 +42,7 @@ func clocks() {
 		for _, r := range chaos.replicas { // open connections continue to work
 			r.terminate(ctx)
 			r.serve(ctx)
-			Expect(r.log()).To(And(ContainSubstring("the serving certificate does not hold now"), ContainSubstring(said)))
+			Expect(r.log()).To(And(ContainSubstring("the serving certificate is not valid now"), ContainSubstring(said)))
 		}
 		Expect(s.judged(ctx)).To(MatchError(ContainSubstring("certificate has expired or is not yet valid")))
 		Expect(s.instanceID(ctx)).To(BeEmpty())
