@@ -8,6 +8,7 @@ import (
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -42,8 +43,9 @@ func Export(ctx context.Context, config *rest.Config, name string, crds ...*apie
 	return nil
 }
 
-// Bind binds an APIExport of the workspace at path in the workspace of config, as the user of config. It waits until kcp serves a
-// kind of the APIExport there.
+// Bind binds an APIExport of the workspace at path in the workspace of config, as the user of config, who may bind it. It waits until
+// kcp serves a kind of the APIExport there. kcp denies the APIBinding as long as its indexes lack the APIExport or the permissions of the
+// user, which may be those of another shard.
 func Bind(ctx context.Context, config *rest.Config, path, name string, kind schema.GroupVersionKind) error {
 	c, err := NewClient(config)
 	if err != nil {
@@ -55,19 +57,22 @@ func Bind(ctx context.Context, config *rest.Config, path, name string, kind sche
 			Export: &apisv1alpha2.ExportBindingReference{Path: path, Name: name},
 		}},
 	}
-	if err := c.Create(ctx, binding); err != nil {
-		return fmt.Errorf("bind APIExport %s: %w", name, err)
-	}
-	kind.Kind += "List"
 	var last error
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		last = c.Create(ctx, binding.DeepCopy())
+		return !apierrors.IsForbidden(last), nil
+	})
+	if err := errors.Join(last, err); err != nil {
+		return fmt.Errorf("bind APIExport %s at %s: %w", name, config.Host, err)
+	}
+	kind.Kind += "List"
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		var served client.Client // it reads the served resources when it is created
-		if served, last = client.New(config, client.Options{}); last != nil {
-			return false, last
+		if served, last = client.New(config, client.Options{}); last == nil {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(kind)
+			last = served.List(ctx, list)
 		}
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind)
-		last = served.List(ctx, list)
 		return last == nil, nil
 	})
 	if err != nil {

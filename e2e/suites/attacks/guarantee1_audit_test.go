@@ -59,9 +59,7 @@ func (w *kcpWorld) startUngated(ctx SpecContext) (path string, auditor *kcptest.
 func (w *kcpWorld) tenantOf(ctx context.Context, path, name string) owner {
 	GinkgoHelper()
 	who := w.newOwner(ctx, name)
-	Eventually(func() error { // until kcp observes workspace-admin and the permission to bind
-		return kcptest.Bind(ctx, who.config, path, exportName, machineKind)
-	}).Should(Or(Succeed(), MatchError(ContainSubstring("already exists"))))
+	Expect(kcptest.Bind(ctx, who.config, path, exportName, machineKind)).To(Succeed())
 	var err error
 	who.client, err = client.New(who.heard.Listen(who.config), client.Options{})
 	Expect(err).NotTo(HaveOccurred())

@@ -137,9 +137,7 @@ type owner struct {
 func (w *kcpWorld) owner(ctx context.Context, name string) owner {
 	GinkgoHelper()
 	who := w.newOwner(ctx, name)
-	Eventually(func() error { // until kcp observes workspace-admin and the permission to bind
-		return kcptest.Bind(ctx, who.config, providerPath, exportName, machineKind)
-	}).Should(Or(Succeed(), MatchError(ContainSubstring("already exists"))))
+	Expect(kcptest.Bind(ctx, who.config, providerPath, exportName, machineKind)).To(Succeed())
 	var err error
 	who.client, err = client.New(who.heard.Listen(who.config), client.Options{})
 	Expect(err).NotTo(HaveOccurred())

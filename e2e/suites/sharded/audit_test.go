@@ -62,8 +62,7 @@ var _ = Describe("On several shards, the audit of a provider", func() {
 			create(ctx, kcp.Admin("root"), name, shard)
 			waitReady(ctx, kcp.Admin("root"), name)
 			consumer := kcp.Admin("root:" + name)
-			// A shard receives the permission to bind from the shard of the provider, with a delay.
-			Eventually(ctx, func() error { return kcptest.Bind(ctx, consumer, path, export, machineKind) }).Should(Succeed())
+			Expect(kcptest.Bind(ctx, consumer, path, export, machineKind)).To(Succeed())
 			c, err := client.New(consumer, client.Options{})
 			Expect(err).NotTo(HaveOccurred())
 			machine := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"providerID": "cloudsigma://11111111-2222-4333-8444-555555555555"}}}
