@@ -105,7 +105,7 @@ unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server,
 # an API server waits for three seconds at most.
 E2E_FLAGS = -tags e2e -count=1 -timeout $(E2E_TIMEOUT) $(E2E_ARGS)
 .PHONY: e2e
-e2e: build before servers openstack bin/helm bin/crds ## Run the end-to-end suites on real servers
+e2e: build $(if $(filter replicas,$(or $(strip $(SUITES)),replicas)),before) servers openstack bin/helm bin/crds ## Run the end-to-end suites on real servers
 ifneq ($(strip $(SUITES)),)
 	RATE=$(RATE) $(GO) test $(E2E_FLAGS) $(addprefix ./e2e/suites/,$(SUITES))
 else
