@@ -56,6 +56,39 @@ func (p *perCluster) Review(ctx context.Context, request admission.Request) Answ
 	return answer
 }
 
+// Bindings are the APIBindings of one logical cluster.
+type Bindings interface {
+	// Binds reports whether the logical cluster binds an APIExport of a provider's logical cluster.
+	Binds(ctx context.Context, provider logicalcluster.Name) (bool, error)
+}
+
+// Bound returns a gate that denies requests about a logical cluster that does not bind an APIExport of the provider. kcp sends none, but
+// a user who can read the webhook configuration in the provider's workspace can send a request about any logical cluster.
+func Bound(gate Gate, bindings Bindings, provider logicalcluster.Name) Gate {
+	return &bound{Gate: gate, bindings: bindings, provider: provider}
+}
+
+type bound struct {
+	Gate
+	bindings Bindings
+	provider logicalcluster.Name
+}
+
+// Review implements Gate.
+func (b *bound) Review(ctx context.Context, request admission.Request) Answer {
+	switch binds, err := b.bindings.Binds(ctx, b.provider); {
+	case err != nil:
+		return Answer{
+			Decision: Undecided, Reason: "BindingsUnknown", Message: "it could not be determined which APIExports this workspace binds; try again",
+			Details: func() []any { return []any{"provider", b.provider, "error", err.Error()} },
+		}
+	case !binds:
+		return Answer{Decision: Denied, Reason: "ProviderNotBound", Message: fmt.Sprintf(
+			"the workspace of the object binds no APIExport of logical cluster %q, whose webhook configuration this request comes from", b.provider)}
+	}
+	return b.Gate.Review(ctx, request)
+}
+
 // ClusterOf returns the logical cluster of the object of a request, by the annotation that kcp wrote. The answer is not nil if the
 // annotation is missing, or if the client has sent another value.
 func ClusterOf(request admission.Request) (logicalcluster.Name, *Answer) {

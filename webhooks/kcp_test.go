@@ -32,6 +32,48 @@ func in(cluster string) string {
 	return `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"` + cluster + `"}}}`
 }
 
+// bindings are the providers that a logical cluster binds.
+type bindings struct {
+	bound logicalcluster.Name
+	err   error
+}
+
+func (b bindings) Binds(_ context.Context, provider logicalcluster.Name) (bool, error) {
+	return provider == b.bound, b.err
+}
+
+func TestBound(t *testing.T) {
+	const provider = "m82w61j76ws21znq"
+	for name, tc := range map[string]struct {
+		bindings bindings
+		want     webhooks.Answer
+	}{
+		"the provider": {
+			bindings: bindings{bound: provider},
+			want:     webhooks.Answer{Decision: webhooks.Allowed, Reason: "Judged", Message: "1dz6n4ubraua7pul"},
+		},
+		"another provider": {
+			bindings: bindings{bound: "2x9ia1l7yyfqzxuw"},
+			want: webhooks.Answer{Reason: "ProviderNotBound", Message: `the workspace of the object binds no APIExport of logical cluster "m82w61j76ws21znq", ` +
+				`whose webhook configuration this request comes from`},
+		},
+		"unknown": {
+			bindings: bindings{bound: provider, err: errors.New("forbidden")},
+			want: webhooks.Answer{
+				Decision: webhooks.Undecided, Reason: "BindingsUnknown", Message: "it could not be determined which APIExports this workspace binds; try again",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := webhooks.Bound(clusterGate{"1dz6n4ubraua7pul"}, tc.bindings, provider)
+			got := gate.Review(t.Context(), admission.Request{})
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(webhooks.Answer{}, "Details")); diff != "" {
+				t.Errorf("Review() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestEachRequestIsReviewedInItsLogicalCluster(t *testing.T) {
 	const own, others, unsaid = "1dz6n4ubraua7pul", "m82w61j76ws21znq", `{"metadata":{"name":"a"}}`
 	const field = "metadata.annotations[kcp.io/cluster]"

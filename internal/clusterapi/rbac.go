@@ -90,8 +90,8 @@ func rules(config v1beta1.GateConfiguration) []rbacv1.PolicyRule {
 	return rules
 }
 
-// WorkspaceRoles returns roles for a shard's logical cluster system:admin. They permit a user to read machines of the kinds and
-// their clusters, and to write Events, in every workspace of the shard.
+// WorkspaceRoles returns roles for a shard's logical cluster system:admin. They permit a user to read machines of the kinds, their
+// clusters and APIBindings, and to write Events, in every workspace of the shard.
 func WorkspaceRoles(kinds []v1beta1.MachineKind, username string) []client.Object {
 	rules := []rbacv1.PolicyRule{
 		{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
@@ -99,6 +99,7 @@ func WorkspaceRoles(kinds []v1beta1.MachineKind, username string) []client.Objec
 		rule(OwnerMachines.Group, OwnerMachines.Resource, "get"),
 		rule(CloudSigmaClusters.Group, CloudSigmaClusters.Resource, "get"),
 		rule(KdcClusters.Group, KdcClusters.Resource, "get"),
+		rule(apis.GroupName, "apibindings", "list"),
 		events.Rule(),
 	}
 	for _, kind := range kinds {

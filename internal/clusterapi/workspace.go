@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -27,7 +30,17 @@ type Workspaces struct {
 	options Options
 	// ownerVersion and clusterVersion are the same as in reader.
 	ownerVersion, clusterVersion versionHint
+	// bound contains the bindings that were seen.
+	bound *cache.LRUExpireCache
 }
+
+// binding identifies that a logical cluster binds an APIExport of a provider's.
+type binding struct{ cluster, provider logicalcluster.Name }
+
+const (
+	// boundFor is how long a binding is remembered, and maxBound how many are. Not binding is never remembered.
+	boundFor, maxBound = time.Minute, 10_000
+)
 
 // NewWorkspaces returns the workspaces of the kcp of config. They share one HTTP client.
 func NewWorkspaces(config *rest.Config, options Options) (*Workspaces, error) {
@@ -37,7 +50,7 @@ func NewWorkspaces(config *rest.Config, options Options) (*Workspaces, error) {
 	if err != nil {
 		return nil, fmt.Errorf("HTTP client for kcp: %w", err)
 	}
-	return &Workspaces{config: config, client: client, options: options}, nil
+	return &Workspaces{config: config, client: client, options: options, bound: cache.NewLRUExpireCache(maxBound)}, nil
 }
 
 // In returns the objects of one logical cluster. The name may come from a request. It is an error if the name is invalid.
@@ -60,7 +73,7 @@ func (w *Workspaces) In(cluster logicalcluster.Name) (*Workspace, error) {
 			dynamic: dynamicClient, discovery: restDiscovery{discovery}, ownerVersion: &w.ownerVersion, clusterVersion: &w.clusterVersion,
 			sharedAccount: w.options.SharedAccount,
 		},
-		kinds: w.options.Kinds,
+		kinds: w.options.Kinds, cluster: cluster, bound: w.bound,
 	}, nil
 }
 
@@ -68,7 +81,30 @@ func (w *Workspaces) In(cluster logicalcluster.Name) (*Workspace, error) {
 // webhooks of an APIExport for Secrets, so no gate would check changes of a user in a Secret.
 type Workspace struct {
 	reader
-	kinds []Kind
+	kinds   []Kind
+	cluster logicalcluster.Name
+	bound   *cache.LRUExpireCache
+}
+
+// Binds reports whether the logical cluster binds an APIExport of a provider's logical cluster. kcp writes which one an APIBinding binds
+// into its status.
+func (w *Workspace) Binds(ctx context.Context, provider logicalcluster.Name) (bool, error) {
+	key := binding{cluster: w.cluster, provider: provider}
+	if _, seen := w.bound.Get(key); seen {
+		return true, nil
+	}
+	binds := false
+	err := w.list(ctx, apisv1alpha1.SchemeGroupVersion.WithResource("apibindings"), "", metav1.ListOptions{}, func(object *unstructured.Unstructured) {
+		name, _, _ := unstructured.NestedString(object.Object, "status", "apiExportClusterName")
+		binds = binds || name == provider.String()
+	})
+	if err != nil {
+		return false, fmt.Errorf("list APIBindings: %w", err)
+	}
+	if binds {
+		w.bound.Add(key, nil, boundFor)
+	}
+	return binds, nil
 }
 
 // Account returns AccountNow, because nothing is watched.

@@ -2,6 +2,7 @@ package clusterapi_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -100,6 +101,52 @@ func TestWorkspace(t *testing.T) {
 	}
 }
 
+// TestBinds checks that a binding is remembered, and a missing one is not.
+func TestBinds(t *testing.T) {
+	const provider, other = logicalcluster.Name("m82w61j76ws21znq"), logicalcluster.Name("2x9ia1l7yyfqzxuw")
+	bound, requests, fails := "", 0, false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		if r.URL.Path != "/clusters/1dz6n4ubraua7pul/apis/apis.kcp.io/v1alpha1/apibindings" || fails {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"apiVersion":"apis.kcp.io/v1alpha1","kind":"APIBindingList","items":[{"apiVersion":"apis.kcp.io/v1alpha1","kind":"APIBinding",`+
+			`"metadata":{"name":"a"},"status":{"apiExportClusterName":"root"}},{"apiVersion":"apis.kcp.io/v1alpha1","kind":"APIBinding","metadata":{"name":"b"}%s}]}`, bound)
+	}))
+	defer server.Close()
+	workspaces, err := clusterapi.NewWorkspaces(&rest.Config{Host: server.URL}, clusterapi.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		name         string
+		bound        string
+		fails        bool
+		provider     logicalcluster.Name
+		want         bool
+		wantErr      bool
+		wantRequests int
+	}{
+		{name: "the APIBinding is not bound yet", provider: provider, wantRequests: 1},
+		{name: "bound now", bound: `,"status":{"apiExportClusterName":"m82w61j76ws21znq"}`, provider: provider, want: true, wantRequests: 2},
+		{name: "remembered", provider: provider, want: true, wantRequests: 2},
+		{name: "another provider", provider: other, wantRequests: 3},
+		{name: "not permitted", fails: true, provider: other, wantErr: true, wantRequests: 4},
+	} {
+		bound, fails = step.bound, step.fails
+		workspace, err := workspaces.In("1dz6n4ubraua7pul") // new for each request
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := workspace.Binds(t.Context(), step.provider)
+		if got != step.want || (err != nil) != step.wantErr || requests != step.wantRequests {
+			t.Errorf("%s: Binds() = %t, %v after %d requests, want %t, error %t, %d", step.name, got, err, requests, step.want, step.wantErr, step.wantRequests)
+		}
+	}
+}
+
 func TestNewWorkspacesWithInvalidConfiguration(t *testing.T) {
 	if _, err := clusterapi.NewWorkspaces(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: []byte("no PEM")}}, clusterapi.Options{}); err == nil {
 		t.Error("NewWorkspaces() has no error")
@@ -138,6 +185,7 @@ func TestWorkspaceRoles(t *testing.T) {
 				{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"machines"}, Verbs: []string{"get"}},
 				{APIGroups: []string{group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"get"}},
 				{APIGroups: []string{"k8s.kube-dc.com"}, Resources: []string{"kdcclusters"}, Verbs: []string{"get"}},
+				{APIGroups: []string{"apis.kcp.io"}, Resources: []string{"apibindings"}, Verbs: []string{"list"}},
 				{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 				{APIGroups: []string{group}, Resources: []string{"cloudsigmamachines"}, Verbs: []string{"get", "list"}},
 			},

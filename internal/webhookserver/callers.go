@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,11 +34,13 @@ func init() { //nolint:gochecknoinits // a collector belongs to the process, as 
 // callers serves the hooks to API servers only. All other callers get the same response for every path: 404 without a body, and the
 // server closes the connection. It does not read their request bodies.
 //
+// The paths with a wildcard have tokens of their own for each value of it; see TokenFor.
+//
 // The path is compared without cleaning or decoding. Otherwise responses would reveal which paths are hooks.
 type callers struct {
 	clients *Clients
 	tokens  *Tokens
-	// paths are the paths of the hooks. A segment in braces is a wildcard, as in http.ServeMux.
+	// paths are the paths of the hooks. One segment of a path, in braces, can be a wildcard, as in http.ServeMux.
 	paths map[string]bool
 	hooks http.Handler
 	log   rate.Sometimes
@@ -50,11 +51,16 @@ func (c *callers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, r, wrongCertificate)
 		return
 	}
-	path, known := r.URL.EscapedPath(), c.clients != nil
+	path, token := r.URL.EscapedPath(), ""
 	if c.tokens != nil {
-		path, known = c.tokens.cut(path)
+		token, path = cut(path)
 	}
-	if !known || !c.serves(path) {
+	name, served := c.match(path)
+	known := c.clients != nil
+	if c.tokens != nil {
+		known = c.tokens.accept(token, name)
+	}
+	if !known || !served {
 		c.refuse(w, r, wrongPath)
 		return
 	}
@@ -66,31 +72,28 @@ func (c *callers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.hooks.ServeHTTP(w, inner)
 }
 
-// serves reports whether path is the path of a hook.
-func (c *callers) serves(path string) bool {
+// match reports whether path is the path of a hook, and returns the value of the wildcard, if the path has one.
+func (c *callers) match(path string) (name string, served bool) {
 	if strings.ContainsAny(path, "{}") {
-		return false
+		return "", false
 	}
 	if c.paths[path] {
-		return true
+		return "", true
 	}
 	for pattern := range c.paths {
-		if strings.Contains(pattern, "{") && matches(pattern, path) {
-			return true
+		before, rest, wild := strings.Cut(pattern, "{")
+		_, after, _ := strings.Cut(rest, "}")
+		name, begins := strings.CutPrefix(path, before)
+		name, ends := strings.CutSuffix(name, after)
+		if wild && begins && ends && wildcardValue.MatchString(name) {
+			return name, true
 		}
 	}
-	return false
+	return "", false
 }
 
-// wildcardValue matches the values of a wildcard. Cleaning and decoding do not change such a value.
+// wildcardValue matches the values of the wildcard. Cleaning and decoding do not change such a value.
 var wildcardValue = regexp.MustCompile(`^[a-z0-9-]+$`)
-
-func matches(pattern, path string) bool {
-	wanted, segments := strings.Split(pattern, "/"), strings.Split(path, "/")
-	return slices.EqualFunc(wanted, segments, func(want, segment string) bool {
-		return want == segment || strings.HasPrefix(want, "{") && wildcardValue.MatchString(segment)
-	})
-}
 
 // refuse responds without reading the body. Without the read deadline, net/http would read a small body after the response.
 func (c *callers) refuse(w http.ResponseWriter, r *http.Request, reason string) {

@@ -93,6 +93,10 @@ var forgeries = map[string]string{
 	"a capital letter in the wildcard":  "/" + token + "/kcp/A/gate/of",
 	"all for the wildcard":              "/" + token + "/kcp/*/gate/of",
 	"the wildcard without a token":      "/kcp/1dz6n4ubraua7pul/gate/of",
+	"the wildcard with the token":       "/" + token + "/kcp/1dz6n4ubraua7pul/gate/of",
+	"the token of another wildcard":     "/" + TokenFor(token, "m82w61j76ws21znq") + "/kcp/1dz6n4ubraua7pul/gate/of",
+	"a wildcard's token for the others": "/" + TokenFor(token, "1dz6n4ubraua7pul") + "/gate",
+	"a wildcard's token, and no name":   "/" + TokenFor(token, "") + "/gate",
 }
 
 // rawAnswer sends a request with the unmodified target, and returns the response without its date.
@@ -185,7 +189,9 @@ func TestOtherCallersGetTheSameResponseInHTTP2(t *testing.T) {
 func TestEachTokenIsAccepted(t *testing.T) {
 	server := startGate(t, tokens(t))
 	for _, known := range []string{token, next} {
-		for _, path := range []string{"/gate", "/kcp/gate", "/kcp/1dz6n4ubraua7pul/gate/of"} {
+		for path, known := range map[string]string{
+			"/gate": known, "/kcp/gate": known, "/kcp/1dz6n4ubraua7pul/gate/of": TokenFor(known, "1dz6n4ubraua7pul"),
+		} {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/"+known+path+"?timeout=3s", strings.NewReader("body"))
 			if err != nil {
 				t.Fatal(err)
@@ -252,7 +258,8 @@ func TestWildcardMatchesOneSegment(t *testing.T) {
 		_, _ = io.WriteString(w, r.PathValue("provider"))
 	}))
 	answer := httptest.NewRecorder()
-	hooks.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/"+token+"/kcp/1dz6n4ubraua7pul/gate?timeout=3s", nil))
+	hooks.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+		"/"+TokenFor(token, "1dz6n4ubraua7pul")+"/kcp/1dz6n4ubraua7pul/gate?timeout=3s", nil))
 	if answer.Code != http.StatusOK || answer.Body.String() != "1dz6n4ubraua7pul" {
 		t.Errorf("answer %d %q", answer.Code, answer.Body)
 	}

@@ -3,7 +3,10 @@ package webhookserver
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +23,9 @@ import (
 // tokenSyntax makes a token one path segment that needs no escaping, and at least 128 bits long even if it is hexadecimal. API
 // servers allow no other characters in the path of a webhook that refers to a Service.
 var tokenSyntax = regexp.MustCompile(`^[a-z0-9]{32,128}$`)
+
+// derived matches the tokens of TokenFor in a path.
+var derived = regexp.MustCompile(`/[0-9a-f]{64}/`)
 
 // reloadInterval is how often the file is read. A kubelet needs up to two minutes to update the file of a changed Secret.
 const reloadInterval = time.Second
@@ -69,23 +75,40 @@ func ParseTokens(content []byte) (*Tokens, error) {
 	return t, nil
 }
 
-// First returns the token for webhook configurations.
+// First returns the token for webhook configurations that only administrators can read.
 func (t *Tokens) First() string { return (*t.current.Load())[0] }
 
-// cut returns the rest of an escaped path after a token, and whether the path begins with a token.
-func (t *Tokens) cut(path string) (rest string, found bool) {
+// TokenFor returns the token for a webhook configuration that others than administrators can read, such as the owner of a provider's
+// workspace on kcp. It is valid only for the paths with that name in place of the wildcard, and the given token is not valid there. The
+// given token cannot be computed from it (HMAC-SHA256, RFC 2104).
+func TokenFor(token, name string) string {
+	mac := hmac.New(sha256.New, []byte(token))
+	mac.Write([]byte(name))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// cut splits an escaped path into its first segment and the rest. Both are empty if there is no rest.
+func cut(path string) (first, rest string) {
 	if !strings.HasPrefix(path, "/") {
-		return "", false
+		return "", ""
 	}
 	end := strings.IndexByte(path[1:], '/') + 1
 	if end < 1 {
-		return "", false
+		return "", ""
 	}
-	given, equal := []byte(path[1:end]), 0
+	return path[1:end], path[end:]
+}
+
+// accept reports whether given is one of the tokens, or, for paths with a wildcard, one of those for the name in place of it.
+func (t *Tokens) accept(given, name string) bool {
+	equal := 0
 	for _, token := range *t.current.Load() { // compares with all tokens, so that the duration reveals nothing
-		equal |= subtle.ConstantTimeCompare(given, []byte(token))
+		if name != "" {
+			token = TokenFor(token, name)
+		}
+		equal |= subtle.ConstantTimeCompare([]byte(given), []byte(token))
 	}
-	return path[end:], equal == 1
+	return equal == 1
 }
 
 // Hide returns text without the tokens. API servers include the URL of a webhook in errors, which may be logged.
@@ -93,7 +116,7 @@ func (t *Tokens) Hide(text []byte) []byte {
 	for _, token := range *t.current.Load() {
 		text = bytes.ReplaceAll(text, []byte(token), []byte("TOKEN"))
 	}
-	return text
+	return derived.ReplaceAll(text, []byte("/TOKEN/"))
 }
 
 var _ manager.Runnable = &Tokens{}

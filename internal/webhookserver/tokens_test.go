@@ -82,8 +82,7 @@ func TestTokensAreReloaded(t *testing.T) {
 			time.Sleep(3*reloadInterval + reloadInterval/2) //nolint:forbidigo // of the bubble
 			text := ""
 			for _, each := range []string{token, next} {
-				rest, found := tokens.cut("/" + each + "/gate")
-				text += fmt.Sprintf("%t %s ", found, rest)
+				text += fmt.Sprintf("%t %t ", tokens.accept(each, ""), tokens.accept(TokenFor(each, "a"), "a"))
 			}
 			return text + tokens.First()
 		}
@@ -105,9 +104,9 @@ func TestTokensAreReloaded(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		both := "true /gate true /gate "
-		only := "false /gate " + "true /gate " + next
-		want := []string{"true /gate false /gate " + token, both + token, both + next, both + next, both + next, only, only}
+		both := "true true true true "
+		only := "false false true true " + next
+		want := []string{"true true false false " + token, both + token, both + next, both + next, both + next, only, only}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("tokens that are accepted, and the first (-want +got):\n%s", diff)
 		}
@@ -138,8 +137,8 @@ func TestNewTokensWithMissingFile(t *testing.T) {
 }
 
 func TestHide(t *testing.T) {
-	text := `Post "https://warrantgate.example.com/` + token + `/gate?timeout=3s": EOF, and ` + next + "\n"
-	want := `Post "https://warrantgate.example.com/TOKEN/gate?timeout=3s": EOF, and TOKEN` + "\n"
+	text := `Post "https://warrantgate.example.com/` + token + `/gate?timeout=3s": EOF, and ` + next + ", and /" + TokenFor(next, "a") + "/kcp/a/gate\n"
+	want := `Post "https://warrantgate.example.com/TOKEN/gate?timeout=3s": EOF, and TOKEN, and /TOKEN/kcp/a/gate` + "\n"
 	if diff := cmp.Diff(want, string(tokens(t).Hide([]byte(text)))); diff != "" {
 		t.Errorf("Hide() (-want +got):\n%s", diff)
 	}

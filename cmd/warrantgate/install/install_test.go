@@ -786,7 +786,7 @@ func TestInstallProviderSaysWhoseTheGatesAre(t *testing.T) {
 		"# in the workspace of the APIExport ClusterRole warrantgate-reviews",
 		"# in the workspace of the APIExport ClusterRoleBinding warrantgate-reviews",
 		"# in the workspace of the APIExport ValidatingWebhookConfiguration warrantgate",
-		"https://warrantgate.example.com:9443/kcp/machine/ownership",
+		"https://warrantgate.example.com:9443/kcp/1dz6n4ubraua7pul/machine/ownership",
 		"https://warrantgate.example.com:9443/kcp/1dz6n4ubraua7pul/cluster/impersonation",
 		"# in logical cluster system:admin of each shard ClusterRole warrantgate-machines",
 		"# in logical cluster system:admin of each shard ClusterRoleBinding warrantgate-machines",

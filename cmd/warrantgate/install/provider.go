@@ -18,6 +18,7 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/install"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/webhookserver"
 	"warrantgate.dev/webhooks"
 )
 
@@ -65,6 +66,9 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	provider, path, err := o.cluster(ctx)
 	if err != nil {
 		return err
+	}
+	if server.PathToken != "" { // the owner of this workspace can read it
+		server.PathToken = webhookserver.TokenFor(server.PathToken, provider.String())
 	}
 	// The permission comes first: serve needs it for the first request that it evaluates.
 	registration := clusterapi.ProviderRoles(o.user)

@@ -33,28 +33,39 @@ func registerProviderGates(server webhook.Server, reached *rest.Config, config v
 	if err != nil {
 		return err
 	}
-	machines := webhooks.PerCluster("machine-ownership", func(name logicalcluster.Name) (webhooks.Gate, error) {
+	for path, handler := range map[string]func(provider logicalcluster.Name) http.Handler{
+		machine.Path: func(provider logicalcluster.Name) http.Handler {
+			return webhooks.Handler(machineGate(workspaces, config, owners, provider), config.Machine.Mode, recorder)
+		},
+		cluster.Path: func(provider logicalcluster.Name) http.Handler {
+			return webhooks.Handler(impersonationGate(reached, workspaces, config, owners, provider), config.Cluster.Impersonation.Mode, recorder)
+		},
+	} {
+		server.Register(gates.ProviderPath("{"+gates.ProviderWildcard+"}", path), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			provider := logicalcluster.Name(r.PathValue(gates.ProviderWildcard))
+			if kcp.ValidateName(provider) != nil {
+				http.NotFound(w, r)
+				return
+			}
+			handler(provider).ServeHTTP(w, r)
+		}))
+	}
+	return nil
+}
+
+// machineGate is the gate on machines for the APIExports of one provider.
+func machineGate(workspaces *clusterapi.Workspaces, config v1beta1.GateConfiguration, owners clouds.Owners, provider logicalcluster.Name) webhooks.Gate {
+	return webhooks.PerCluster("machine-ownership", func(name logicalcluster.Name) (webhooks.Gate, error) {
 		objects, err := workspaces.In(name)
 		if err != nil {
 			return nil, err
 		}
 		gate := machine.New(config.Machine, clouds.Kinds(config), objects, owners.Gate)
-		return gate.Sharing(owners.Writes, objects.Version, name.String()).Settling(owners.FirstClaims, name.String()), nil
+		return webhooks.Bound(gate.Sharing(owners.Writes, objects.Version, name.String()).Settling(owners.FirstClaims, name.String()), objects, provider), nil
 	})
-	mode := config.Cluster.Impersonation.Mode
-	server.Register(gates.ProviderPath+machine.Path, webhooks.Handler(machines, config.Machine.Mode, recorder))
-	server.Register(gates.ImpersonationPath("{"+gates.ProviderWildcard+"}"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		provider := logicalcluster.Name(r.PathValue(gates.ProviderWildcard))
-		if kcp.ValidateName(provider) != nil {
-			http.NotFound(w, r)
-			return
-		}
-		webhooks.Handler(impersonationGate(reached, workspaces, config, owners, provider), mode, recorder).ServeHTTP(w, r)
-	}))
-	return nil
 }
 
-// impersonationGate is the gate for the APIExports of one provider.
+// impersonationGate is the gate on clusters for the APIExports of one provider.
 func impersonationGate(
 	reached *rest.Config, workspaces *clusterapi.Workspaces, config v1beta1.GateConfiguration, owners clouds.Owners, provider logicalcluster.Name,
 ) webhooks.Gate {
@@ -68,8 +79,12 @@ func impersonationGate(
 			return nil, err
 		}
 		reviewer, err := impersonation.NewReviewer(within)
-		return cluster.NewImpersonation(
-			config.Cluster, impersonation.NewProviderChecker(reviewer, provider), objects, newHoldings(owners, config, objects, name)), err
+		if err != nil {
+			return nil, err
+		}
+		gate := cluster.NewImpersonation(
+			config.Cluster, impersonation.NewProviderChecker(reviewer, provider), objects, newHoldings(owners, config, objects, name))
+		return webhooks.Bound(gate, objects, provider), nil
 	})
 }
 

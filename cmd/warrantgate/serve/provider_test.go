@@ -30,7 +30,13 @@ func TestTheProviderOfAPath(t *testing.T) {
 	var asked []string
 	kcp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.Method+" "+r.URL.Path)
-		w.WriteHeader(http.StatusForbidden)
+		if !strings.HasSuffix(r.URL.Path, "/apibindings") {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"apiVersion":"apis.kcp.io/v1alpha1","kind":"APIBindingList","items":[{"apiVersion":"apis.kcp.io/v1alpha1",` +
+			`"kind":"APIBinding","metadata":{"name":"capcs"},"status":{"apiExportClusterName":"m82w61j76ws21znq"}}]}`))
 	}))
 	t.Cleanup(kcp.Close)
 	server := paths{registered: map[string]http.Handler{}}
@@ -51,8 +57,18 @@ func TestTheProviderOfAPath(t *testing.T) {
 	}{
 		"/kcp/m82w61j76ws21znq/cluster/impersonation": {
 			code: http.StatusOK, says: "ImpersonationUnknown",
-			asked: []string{"POST /clusters/m82w61j76ws21znq/apis/authorization.k8s.io/v1/subjectaccessreviews"},
+			asked: []string{
+				"GET /clusters/1dz6n4ubraua7pul/apis/apis.kcp.io/v1alpha1/apibindings",
+				"POST /clusters/m82w61j76ws21znq/apis/authorization.k8s.io/v1/subjectaccessreviews",
+			},
 		},
+		"/kcp/2x9ia1l7yyfqzxuw/cluster/impersonation": {
+			code: http.StatusOK, says: "ProviderNotBound", asked: []string{"GET /clusters/1dz6n4ubraua7pul/apis/apis.kcp.io/v1alpha1/apibindings"},
+		},
+		"/kcp/2x9ia1l7yyfqzxuw/machine/ownership": {
+			code: http.StatusOK, says: "ProviderNotBound", asked: []string{"GET /clusters/1dz6n4ubraua7pul/apis/apis.kcp.io/v1alpha1/apibindings"},
+		},
+		"/kcp/machine/ownership":                      {code: http.StatusNotFound, says: "not found"},
 		"/kcp/cluster/impersonation":                  {code: http.StatusNotFound, says: "not found"},
 		"/kcp/*/cluster/impersonation":                {code: http.StatusNotFound, says: "not found"},
 		"/kcp/root:org/cluster/impersonation":         {code: http.StatusNotFound, says: "not found"},

@@ -35,7 +35,7 @@ import (
 // gatePaths are the paths of all gates.
 var gatePaths = []string{
 	"/cluster/delegation", "/cluster/impersonation", "/controllermanager/identity", "/controllermanager/integrity", "/kcp/root/cluster/impersonation",
-	"/kcp/machine/ownership", "/keystone/policy", "/machine/ownership", "/workspace/denial-notice", "/workspace/owner-integrity",
+	"/kcp/root/machine/ownership", "/keystone/policy", "/machine/ownership", "/workspace/denial-notice", "/workspace/owner-integrity",
 	"/workspace/owner-notice", "/workspace/owner-rewrite",
 }
 
@@ -265,10 +265,22 @@ func review(object runtime.Object) []byte {
 	return body
 }
 
-// ask sends a request with an unmodified target to the port of warrantgate, on its own connection.
+// ask is askGate for the warrantgate of this world.
 func (w *kubeWorld) ask(ctx context.Context, http2 bool, target string, body []byte) (answer *http.Response, text string) {
 	GinkgoHelper()
-	ca, err := os.ReadFile(w.gate.CAFile())
+	return askGate(ctx, w.gate, http2, target, body)
+}
+
+// served is a warrantgate that runs.
+type served interface {
+	URL() string
+	CAFile() string
+}
+
+// askGate sends a request with an unmodified target to the port of a warrantgate, on its own connection.
+func askGate(ctx context.Context, gate served, http2 bool, target string, body []byte) (answer *http.Response, text string) {
+	GinkgoHelper()
+	ca, err := os.ReadFile(gate.CAFile())
 	Expect(err).NotTo(HaveOccurred())
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
@@ -277,7 +289,7 @@ func (w *kubeWorld) ask(ctx context.Context, http2 bool, target string, body []b
 		DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 	}
 	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.gate.URL(), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, gate.URL(), bytes.NewReader(body))
 	Expect(err).NotTo(HaveOccurred())
 	path, query, _ := strings.Cut(target, "?")
 	if strings.HasPrefix(path, "//") { // with Opaque, these would name a server

@@ -11,17 +11,14 @@ import (
 	"warrantgate.dev/webhooks/machine"
 )
 
-// ProviderPath is the prefix of the paths of the gates on objects that a provider exports on kcp. They are separate from the gates of
-// Kubernetes, where an object could claim to be from a logical cluster.
-const ProviderPath = "/kcp"
-
 // ProviderWildcard is the path segment that names the logical cluster of a provider. "install provider" writes it into the webhook
-// configuration in that workspace, which only the provider can change. kcp therefore reports with each request which APIExport the object
+// configuration in that workspace, which only the provider can change. kcp therefore reports with each request which provider the object
 // is from, and one serve can handle several providers.
 const ProviderWildcard = "provider"
 
-// ImpersonationPath returns the path of the gate that checks, in the workspace of the provider, who may impersonate a user.
-func ImpersonationPath(provider string) string { return ProviderPath + "/" + provider + cluster.Path }
+// ProviderPath returns the path of a gate on objects that a provider exports on kcp. These paths are separate from those of Kubernetes,
+// where an object could claim to be from a logical cluster.
+func ProviderPath(provider, gate string) string { return "/kcp/" + provider + gate }
 
 // Exportable returns the configuration without the checks that are impossible in a workspace of kcp: those of credentials in Secrets there.
 func Exportable(config v1beta1.GateConfiguration) v1beta1.GateConfiguration {
@@ -37,10 +34,10 @@ func ProviderHooks(config v1beta1.GateConfiguration, provider logicalcluster.Nam
 	config = Exportable(config)
 	machines, clusters := machine.Hooks(config.Machine.Mode, config.MachineKinds()), cluster.ProviderHooks(config.Cluster)
 	for i := range machines {
-		machines[i].Path = ProviderPath + machines[i].Path
+		machines[i].Path = ProviderPath(provider.String(), machines[i].Path)
 	}
 	for i := range clusters {
-		clusters[i].Path = ImpersonationPath(provider.String())
+		clusters[i].Path = ProviderPath(provider.String(), clusters[i].Path)
 	}
 	return append(machines, clusters...)
 }
