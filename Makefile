@@ -69,9 +69,10 @@ build: ## Build bin/warrantgate
 	$(BUILD) -o bin/warrantgate ./cmd/warrantgate
 
 .PHONY: generate
-generate: build bin/crd-ref-docs ## Write the admission policies of the chart and the reference of the configuration file
+generate: build bin/crd-ref-docs ## Write the policies, webhooks and RBAC rules of the chart, and the reference of the configuration file
 	bin/warrantgate install kcp --policies-only --dry-run > charts/warrantgate/files/kcp-policies.yaml
 	bin/warrantgate install kubernetes --policies-only --dry-run > charts/warrantgate/files/kubernetes-policies.yaml
+	$(GO) run ./cmd/warrantgate/internal/gates/generate > charts/warrantgate/templates/_generated.tpl
 	$(REFERENCE) --output-path=internal/config/v1beta1/README.md
 
 # The sources of that release with their binaries, because the upgrade also uses its chart.

@@ -9,6 +9,8 @@ import (
 // CELField returns the CEL expression for the value at a path of an object of a match condition, such as "oldObject". The value is
 // the empty string if the field or one of its parents is missing, null, or of the wrong type, because an evaluation error would
 // count as a failure of the webhook (KEP-3716). The value may have any type.
+//
+// The chart has a copy, "warrantgate.celField", for paths that its values name.
 func CELField(object string, path ...string) string {
 	var conditions []string
 	at := object
