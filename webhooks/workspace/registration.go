@@ -59,9 +59,25 @@ func registration(server webhooks.Server, config v1beta1.Workspace, byPolicy boo
 	return slices.Concat(policies, server.Registration(mutating, nil), server.Registration(nil, validating))
 }
 
+// Names of the webhook of OwnerRewrite, and of its condition that leaves owners to RewritePolicy.
+const (
+	ownerRewriteName = "owner-rewrite.warrantgate.dev"
+	notForThePolicy  = "not-for-the-policy"
+)
+
+// LeavesOwnersToPolicy reports whether a webhook configuration is one of RegistrationWithPolicy, so that OwnerRewrite is not called for the
+// owners that RewritePolicy rewrites.
+func LeavesOwnersToPolicy(configuration *admissionregistrationv1.MutatingWebhookConfiguration) bool {
+	return slices.ContainsFunc(configuration.Webhooks, func(hook admissionregistrationv1.MutatingWebhook) bool {
+		return hook.Name == ownerRewriteName && slices.ContainsFunc(hook.MatchConditions, func(condition admissionregistrationv1.MatchCondition) bool {
+			return condition.Name == notForThePolicy
+		})
+	})
+}
+
 func ownerRewriteHook(mode v1beta1.Mode, byPolicy bool) webhooks.Hook {
 	hook := webhooks.Hook{
-		Name: "owner-rewrite.warrantgate.dev", Path: OwnerRewritePath, FailurePolicy: webhooks.FailurePolicy(mode),
+		Name: ownerRewriteName, Path: OwnerRewritePath, FailurePolicy: webhooks.FailurePolicy(mode),
 		Rules: workspaceRules(admissionregistrationv1.Update),
 		Conditions: []admissionregistrationv1.MatchCondition{
 			{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
@@ -71,7 +87,7 @@ func ownerRewriteHook(mode v1beta1.Mode, byPolicy bool) webhooks.Hook {
 		},
 	}
 	if byPolicy {
-		hook.Conditions = append(hook.Conditions, admissionregistrationv1.MatchCondition{Name: "not-for-the-policy", Expression: "!(" + celForPolicy() + ")"})
+		hook.Conditions = append(hook.Conditions, admissionregistrationv1.MatchCondition{Name: notForThePolicy, Expression: "!(" + celForPolicy() + ")"})
 	}
 	return hook
 }

@@ -315,11 +315,16 @@ func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, regis
 	}
 	return report(out, "root", func() ([]install.Result, error) {
 		results, err := install.ReplaceAfter(ctx, root, registration, o.registrable(), func(gone []client.Object) error {
-			// One of the policy and the webhook is always in place.
-			if refusing(registration) && slices.ContainsFunc(gone, isRewritePolicy) {
-				return o.awaitWebhook(ctx)
+			if !slices.ContainsFunc(gone, isRewritePolicy) {
+				return nil
 			}
-			return nil
+			// One of the policy and the webhook is always in place, in every logical cluster.
+			if refusing(registration) {
+				if err := o.awaitWebhook(ctx); err != nil {
+					return err
+				}
+			}
+			return o.settle(ctx)
 		})
 		return slices.DeleteFunc(results, func(result install.Result) bool { return again && result.Outcome == install.Unchanged }), err
 	})

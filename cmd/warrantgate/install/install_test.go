@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
@@ -28,6 +29,7 @@ import (
 
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/webhooks/workspace"
 )
 
 // fakeKCP holds the objects of logical clusters, by their paths in the API. It knows the resources that are installed.
@@ -44,7 +46,13 @@ type fakeKCP struct {
 	asked int
 	// remembered is the number of dry runs in which it still evaluates a deleted policy.
 	remembered int
+	// changed is when an object was last created or changed.
+	changed map[string]time.Time
 }
+
+// settled is how long install waits at least between the changes that replace the webhook by the policy or the policy by the webhook. Tests
+// that do so use at least this for --wait.
+const settled = time.Second
 
 var discovered = map[string]any{
 	"/api": metav1.APIVersions{Versions: []string{"v1"}},
@@ -69,7 +77,7 @@ var admissionKinds = []string{
 // startFakeKCP starts a fakeKCP. It returns it and the path of a kubeconfig for one of its workspaces.
 func startFakeKCP(t *testing.T) (api *fakeKCP, kubeconfig string) {
 	t.Helper()
-	api = &fakeKCP{t: t, held: map[string]*unstructured.Unstructured{}, gitVersion: "v1.36.0+kcp-v0.32.3"}
+	api = &fakeKCP{t: t, held: map[string]*unstructured.Unstructured{}, changed: map[string]time.Time{}, gitVersion: "v1.36.0+kcp-v0.32.3"}
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
 	return api, clitest.WriteKubeconfig(t, map[string]string{"home": server.URL + "/clusters/root:home"})
@@ -105,6 +113,9 @@ func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.URL.RawQuery == "fieldManager=warrantgate&force=true":
 		f.apply(w, r, within)
 	case r.Method == http.MethodDelete && held != nil:
+		if within == rewritePolicy && f.held[mutating] != nil && time.Since(f.changed[mutating]) < settled {
+			f.t.Error("the policy is deleted before all evaluators have the webhook for all owners")
+		}
 		delete(f.held, within)
 		f.answer(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
 	case r.Method == http.MethodGet || r.Method == http.MethodDelete:
@@ -157,17 +168,35 @@ func (f *fakeKCP) apply(w http.ResponseWriter, r *http.Request, key string) {
 	if key == rewritePolicy && f.remembered > 0 {
 		f.t.Error("the policy is written while kcp still evaluates the one before")
 	}
+	if key == mutating && f.divides(object) && !f.divides(f.held[mutating]) && time.Since(f.changed[rewritePolicy]) < settled {
+		f.t.Error("owners are left to the policy before all evaluators have it")
+	}
 	f.version++
 	object.SetResourceVersion(fmt.Sprint(f.version))
+	now := time.Now()
 	if held := f.held[key]; held != nil {
 		version := object.GetResourceVersion()
 		object.SetResourceVersion(held.GetResourceVersion())
-		if !cmp.Equal(held.Object, object.Object) {
+		if cmp.Equal(held.Object, object.Object) {
+			now = f.changed[key]
+		} else {
 			object.SetResourceVersion(version)
 		}
 	}
-	f.held[key] = object
+	f.held[key], f.changed[key] = object, now
 	f.answer(w, http.StatusOK, object.Object)
+}
+
+// divides reports whether the webhook leaves owners to the policy.
+func (f *fakeKCP) divides(object *unstructured.Unstructured) bool {
+	if object == nil {
+		return false
+	}
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, configuration); err != nil {
+		f.t.Error(err)
+	}
+	return workspace.LeavesOwnersToPolicy(configuration)
 }
 
 func (f *fakeKCP) answer(w http.ResponseWriter, code int, answer any) {
@@ -435,6 +464,7 @@ func TestInstallByPolicyOrWebhook(t *testing.T) {
 	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
 	const (
 		inEffect = "root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" rewrites the owners of plain service accounts\n"
+		divided  = "root: MutatingWebhookConfiguration \"warrantgate\" configured\n"
 		gone     = "root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" deleted\nroot: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" deleted\n"
 		notUsed  = noEffect + ". The policy is not used: the webhook rewrites the owners of all service accounts.\n" + withoutEvents
 	)
@@ -462,7 +492,7 @@ func TestInstallByPolicyOrWebhook(t *testing.T) {
 		{name: "the policies alone", args: []string{"--policies-only"}, wantHeld: []string{rewritePolicy, rewriteBinding, policy, binding}, want: inEffectAlone + inEffect},
 		{
 			name: "the webhooks besides", wantHeld: with, wantErrOut: withoutEvents,
-			want: inEffect + both(append([]string{"unchanged", "unchanged", "unchanged"}, slices.Repeat([]string{"created"}, 7)...)...),
+			want: both(append([]string{"unchanged", "unchanged", "unchanged"}, slices.Repeat([]string{"created"}, 7)...)...) + inEffect + divided,
 		},
 		{name: "again", wantHeld: with, wantErrOut: withoutEvents, want: inEffect + both(unchanged...)},
 		{
@@ -471,8 +501,21 @@ func TestInstallByPolicyOrWebhook(t *testing.T) {
 		},
 		{
 			name: "the policy in its place", args: []string{"--rewrite=Policy"}, wantHeld: with, wantErrOut: withoutEvents,
-			want: both(append([]string{"created"}, unchanged[1:]...)...) + inEffect +
-				"root: MutatingWebhookConfiguration \"warrantgate\" configured\n",
+			want: both(append([]string{"created"}, unchanged[1:]...)...) + inEffect + divided,
+		},
+		{
+			name: "the webhook in its place, which admits requests while no serve answers", args: []string{"--rewrite=Webhook", "--failure-policy=Ignore"},
+			wantHeld: without, wantErrOut: withoutEvents,
+			want: inRoot("unchanged", "unchanged", "configured", "configured", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged") + gone,
+		},
+		{
+			name: "the file of the policies", args: []string{"--policies-only"}, wantHeld: with,
+			want: strings.Replace(strings.ReplaceAll(inEffectAlone, "created", "unchanged"), "unchanged", "created", 2) + inEffect,
+		},
+		{
+			name: "the policy in the place of the webhook, as it has just been applied", wantHeld: with, wantErrOut: withoutEvents,
+			want: both("unchanged", "unchanged", "unchanged", "configured", "configured", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged") +
+				inEffect + divided,
 		},
 		{
 			name: "kcp does not act on it any more", disabled: true, wantHeld: without, wantErrOut: notUsed,

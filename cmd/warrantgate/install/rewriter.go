@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
@@ -21,6 +22,7 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/install"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
 
@@ -34,8 +36,9 @@ const (
 // effectInterval is the time between two canaries.
 const effectInterval = 250 * time.Millisecond
 
-// settleTime is how long the webhook handles all owners after kcp was seen to evaluate the policy in root. kcp has an evaluator for each
-// logical cluster, which loads new policies once a second. Other shards get them from the cache server.
+// settleTime is how long both the policy and the webhook handle the owners of plain service accounts while one replaces the other. What
+// kcp does in root does not show what it does elsewhere: it has an evaluator for each logical cluster, which loads new policies once a
+// second, and other shards get policies and webhook configurations from the cache server.
 const settleTime = 3 * time.Second
 
 const (
@@ -87,7 +90,17 @@ func (o installOptions) awaitForgotten(ctx context.Context, c client.Client, pol
 	return false, nil
 }
 
-// awaitWebhook waits until kcp calls the new webhooks, even if the calls fail. From then on no request that they have to see bypasses them.
+// settle waits until all evaluators of kcp have what was written last.
+func (o installOptions) settle(ctx context.Context) error {
+	select {
+	case <-time.After(min(settleTime, o.wait)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// awaitWebhook waits until kcp calls the new webhooks, even if the calls fail.
 func (o installOptions) awaitWebhook(ctx context.Context) error {
 	c, err := o.canaryClient()
 	if err != nil {
@@ -176,7 +189,12 @@ func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer
 	if err != nil {
 		return nil, false, err
 	}
-	if found, _ := canary.PolicyEffect(ctx, c); !present || found != canary.Acting {
+	divides, err := o.divides(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	// Somebody may have applied the policy a moment ago. Only a webhook that leaves owners to it shows that it has settled.
+	if found, _ := canary.PolicyEffect(ctx, c); !present || !divides || found != canary.Acting {
 		if err := o.registerInRoot(ctx, out, both, false); err != nil {
 			return nil, false, err
 		}
@@ -187,10 +205,8 @@ func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer
 		return nil, written, ctx.Err()
 	case found == canary.Acting:
 		if written {
-			select {
-			case <-time.After(min(settleTime, o.wait)):
-			case <-ctx.Done():
-				return nil, written, ctx.Err()
+			if err := o.settle(ctx); err != nil {
+				return nil, written, err
 			}
 		}
 		_, err = fmt.Fprintf(out, "root: MutatingAdmissionPolicy %q rewrites the owners of plain service accounts\n", workspace.RewritePolicyName)
@@ -206,6 +222,20 @@ func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer
 		_, err = io.WriteString(notes, "Warning: "+noEffect+". The webhook rewrites the owners of all service accounts; install again once kcp does.\n")
 		return both, written, err
 	}
+}
+
+// divides reports whether the webhook configuration in root leaves owners to the policy.
+func (o installOptions) divides(ctx context.Context) (bool, error) {
+	root, err := o.rootClient()
+	if err != nil {
+		return false, err
+	}
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	err = root.Get(ctx, client.ObjectKey{Name: webhooks.ConfigurationName}, configuration)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read MutatingWebhookConfiguration %q: %w", webhooks.ConfigurationName, err)
+	}
+	return workspace.LeavesOwnersToPolicy(configuration), nil
 }
 
 // checkPolicyAlone returns an error unless kcp evaluates the policy, because there is no webhook to do its work.
