@@ -38,8 +38,10 @@ var (
 	celUnchanged = fmt.Sprintf("%[1]s == (oldObject == null ? '' : %[2]s)",
 		annotation("object", kcp.CreatedByAnnotation), annotation("oldObject", kcp.CreatedByAnnotation))
 
-	// celNotable is true of owners with a group of administrators, and of owners that kcp did not write.
-	celNotable = fmt.Sprintf(`(!%s.startsWith('{"username":"') || %s.matches('%s'))`, celOwner, celOwner, privilegedPattern())
+	// celNotable is true of owners with a group of administrators, of owners that kcp did not write, and of owners that are too large to be
+	// read. The regular expression would exceed the API server's cost limit on larger ones, and the failure would skip the webhook.
+	celNotable = fmt.Sprintf(`(!%[1]s.startsWith('{"username":"') || size(%[1]s) > %[2]d || %[1]s.matches('%[3]s'))`,
+		celOwner, identity.MaxOwnerBytes, privilegedPattern())
 
 	// celSystem is true of requests by kcp's own controllers, celNotSystem of all others.
 	celSystem    = fmt.Sprintf("(has(request.userInfo.groups) && request.userInfo.groups.exists(group, group == '%s'))", systemGroup)

@@ -56,6 +56,13 @@ func annotations(pairs ...string) map[string]any {
 	return made
 }
 
+// padded is the owner of a user with a group, and of a size.
+func padded(size int, group string) string {
+	owner := identity.Owner{Username: "alice", Groups: []string{group}, Extra: map[string][]string{"example.com/x": {""}}}
+	owner.Extra["example.com/x"][0] = strings.Repeat("x", size-len(owner.String()))
+	return owner.String()
+}
+
 // object is a Workspace with a value for its annotations. nil: it has none.
 func object(annotations any) *unstructured.Unstructured {
 	metadata := map[string]any{"name": "child", "uid": "0eb3", "resourceVersion": "2"}
@@ -119,6 +126,21 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		"an administrator's workspace is placed": {
 			by: apiServer, old: annotations(ownerKey, rawAdmin),
 			new: annotations(ownerKey, rawAdmin, clusterKey, newCluster), want: []string{notice},
+		},
+		"an administrator's workspace is placed, and its owner is as large as a regular expression may read": {
+			by: apiServer, old: annotations(),
+			new: annotations(ownerKey, padded(identity.MaxOwnerBytes, "system:kcp:admin"), clusterKey, newCluster), want: []string{notice},
+		},
+		"an administrator's workspace is placed, and its owner is larger": {
+			by: apiServer, old: annotations(),
+			new: annotations(ownerKey, padded(identity.MaxOwnerBytes+1, "system:kcp:admin"), clusterKey, newCluster), want: []string{notice},
+		},
+		"an administrator's workspace is placed, and its owner is as large as annotations may be": {
+			by: apiServer, old: annotations(),
+			new: annotations(ownerKey, padded(256<<10, "system:kcp:admin"), clusterKey, newCluster), want: []string{notice},
+		},
+		"a user's workspace is placed, and its owner is as large as a regular expression may read": {
+			by: apiServer, old: annotations(), new: annotations(ownerKey, padded(identity.MaxOwnerBytes, "team-a"), clusterKey, newCluster),
 		},
 		"an owner with an initializer's warrant": {
 			by: apiServer, old: annotations(),

@@ -274,6 +274,14 @@ func TestOwnerNotice(t *testing.T) {
 			owner: annotations(ownerKey, rawAdmin, clusterKey, newCluster), wantReason: "PrivilegedOwner",
 			wantEvents: []eventText{{corev1.EventTypeWarning, "PrivilegedOwner", admin}},
 		},
+		"an administrator with an owner that is too large to be rewritten": {
+			owner: annotations(ownerKey, padded(200<<10, "system:kcp:admin"), clusterKey, newCluster), wantReason: "PrivilegedOwner",
+			wantEvents: []eventText{{corev1.EventTypeWarning, "PrivilegedOwner", admin}},
+		},
+		"a user with an owner that is too large to be rewritten": {
+			owner: annotations(ownerKey, padded(200<<10, "team-a"), clusterKey, newCluster), wantReason: "OwnerTooLarge",
+			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", "The recorded owner was not read: it is larger than 65536 bytes (OwnerTooLarge)"}},
+		},
 		"a user": {owner: annotations(ownerKey, rawUser, clusterKey, newCluster), wantReason: "InScope"},
 		"no owner": {
 			owner: annotations(clusterKey, newCluster), wantReason: "OwnerAbsent",

@@ -48,12 +48,16 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 		Details: func() []any { return details(workspace, report) },
 	}
 	switch {
-	case report.Reason == identity.InScope && len(report.Privileged) > 0:
+	case len(report.Privileged) > 0 && (report.Reason == identity.InScope || report.Reason == identity.TooLarge):
 		answer.Reason = events.PrivilegedOwner
 		answer.Message = fmt.Sprintf("the recorded owner has an administrator's permissions (%s), and kcp initializes this workspace with them; "+
 			"create workspaces with a scoped service account, or as a user without these groups", strings.Join(report.Privileged, ", "))
 		answer.Notices = []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: events.PrivilegedOwner, Message: sentence(answer.Message)}}
 		answer.Committed = privilegedOwners.Inc
+	case report.Reason == identity.TooLarge: // kcp has no such limit
+		answer.Notices = []webhooks.Notice{{
+			Type: corev1.EventTypeWarning, Reason: events.OwnerNotRewritten, Message: fmt.Sprintf("%s (%s)", sentence(report.Message), report.Reason),
+		}}
 	case !report.Reason.Harmless():
 		answer.Notices = []webhooks.Notice{unusableOwner(report)}
 	}
