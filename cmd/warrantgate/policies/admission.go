@@ -2,6 +2,7 @@ package policies
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +97,8 @@ The admission policy on spec.userEmail of CloudSigmaClusters is not tested, beca
 does not check this annotation, so a denial shows that the webhook answers.
 
 It also prints whether the policy or the webhook rewrites the owners of plain service accounts: on kcp v0.32 and later the admission
-policy removes an annotation from a dry run. A missing policy is not an error if the webhook answers.
+policy removes an annotation from a dry run. A missing policy is not an error if the webhook answers, unless the webhook leaves these
+owners to it: that is reported if the user may read the webhook configuration in root.
 
 With --policies-only, for "install kcp --policies-only", both admission policies are tested, and no webhook.` + checkAdmissionExits,
 		Example: `  warrantgate check admission kcp --kubeconfig=admin.kubeconfig --context=root`,
@@ -137,17 +139,18 @@ func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error 
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}
-	if err := o.reportRewrite(ctx, out, config.Workspace); err != nil || o.policiesOnly {
-		return err
+	rewrite := o.reportRewrite(ctx, out, config.Workspace)
+	if code, _ := cli.ExitCode(rewrite); o.policiesOnly || rewrite != nil && code != cli.ExitWrong {
+		return rewrite
 	}
-	return o.send(ctx, out, canary.ForKCP(config.Workspace), func(config *rest.Config) (client.Client, error) {
+	return cmp.Or(rewrite, o.send(ctx, out, canary.ForKCP(config.Workspace), func(config *rest.Config) (client.Client, error) {
 		if warning, err := cli.OwnerWarning(config); err == nil && warning != "" { // the canaries show whether kcp answers
 			if _, err := fmt.Fprintf(out, "Warning: %s.\n", warning); err != nil {
 				return nil, err
 			}
 		}
 		return kcp.NewClient(config)
-	})
+	}))
 }
 
 // send sends the canaries, reports each, and returns the error for the exit status: a gate that is missing outweighs proven

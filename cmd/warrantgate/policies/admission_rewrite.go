@@ -5,34 +5,43 @@ import (
 	"fmt"
 	"io"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+	"k8s.io/client-go/rest"
+
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/canary"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
 
-// reportRewrite reports whether the policy or the webhook rewrites the owners of plain service accounts. With --policies-only the policies
-// alone decide on the exit status.
+// reportRewrite reports whether the policy or the webhook rewrites the owners of plain service accounts. It returns the error for the exit
+// status if neither does, and with --policies-only that of the policies alone.
 func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer, config v1beta1.Workspace) error {
-	rest, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	server, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}
-	rest.Timeout = cli.RequestTimeout
-	c, err := kcp.NewClient(rest)
+	server.Timeout = cli.RequestTimeout
+	c, err := kcp.NewClient(server)
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}
-	var wrong, unknown bool
+	var wrong, unknown, leftAlone bool
 	if len(workspace.RewritePolicy(config)) > 0 {
 		found, err := canary.PolicyEffect(ctx, c)
 		wrong, unknown = found == canary.NotActing, found == canary.EffectUnknown
-		if err := o.printEffect(out, found, err); err != nil {
+		leftAlone = wrong && !o.policiesOnly && leavesOwnersToPolicy(ctx, server)
+		if err := o.printEffect(out, found, leftAlone, err); err != nil {
 			return cli.UnknownIfError(err)
 		}
 	}
-	if !o.policiesOnly {
+	switch {
+	case leftAlone:
+		return cli.ExitError{Code: cli.ExitWrong}
+	case !o.policiesOnly:
 		return nil
 	}
 	if config.OwnerIntegrity.Mode == v1beta1.Enforce {
@@ -58,7 +67,21 @@ func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer
 	return nil
 }
 
-func (o *checkAdmissionOptions) printEffect(out io.Writer, found canary.Effect, why error) error {
+// leavesOwnersToPolicy reports whether the webhook configuration in root leaves owners to the policy. It is false if it cannot be read.
+func leavesOwnersToPolicy(ctx context.Context, config *rest.Config) bool {
+	root, err := kcp.ConfigFor(config, kcp.Root)
+	if err != nil {
+		return false
+	}
+	c, err := admissionregistrationclient.NewForConfig(root)
+	if err != nil {
+		return false
+	}
+	configuration, err := c.MutatingWebhookConfigurations().Get(ctx, webhooks.ConfigurationName, metav1.GetOptions{})
+	return err == nil && workspace.LeavesOwnersToPolicy(configuration)
+}
+
+func (o *checkAdmissionOptions) printEffect(out io.Writer, found canary.Effect, leftAlone bool, why error) error {
 	text := ""
 	switch {
 	case found == canary.Acting:
@@ -68,6 +91,8 @@ func (o *checkAdmissionOptions) printEffect(out io.Writer, found canary.Effect, 
 	case o.policiesOnly:
 		text = "NOT ACTING\n  no admission policy rewrites owners. Before v0.32 kcp has no such policies; it may have been started with " +
 			"--feature-gates=MutatingAdmissionPolicy=false; or the policy is not installed"
+	case leftAlone:
+		text = "NOT ACTING\n  nothing rewrites the owners of plain service accounts: no admission policy does, and the webhook leaves them to it. Run install again"
 	default:
 		text = "not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers. If there was a policy before, run install again"
 	}

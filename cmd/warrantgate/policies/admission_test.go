@@ -9,10 +9,15 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/workspace"
 )
 
 // admitting is an API server that answers a creation with the status for its resource, and admits a resource for which it has none.
@@ -21,6 +26,8 @@ type admitting struct {
 	statuses map[string]metav1.Status
 	// mutates is whether a policy answers canaries.
 	mutates bool
+	// registered are the objects in root.
+	registered []client.Object
 }
 
 func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -38,6 +45,9 @@ func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = namespacedResource("v1", "configmaps", "ConfigMap")
 	case r.URL.Path == "/apis/infrastructure.cluster.x-k8s.io/v1beta1":
 		answer = namespacedResource("infrastructure.cluster.x-k8s.io/v1beta1", "cloudsigmamachines", "CloudSigmaMachine")
+	case r.URL.Path == "/clusters/root/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/warrantgate":
+		s.getRegistered(w)
+		return
 	case r.Method != http.MethodPost || r.URL.Query().Get("dryRun") != "All":
 		s.t.Errorf("%s %s is no dry run", r.Method, r.URL)
 	case refused && (!s.mutates || readCanary(s.t, r)["warrantgate.dev/canary"] != "rewrite-policy"):
@@ -58,6 +68,23 @@ func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusCreated)
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// getRegistered answers with the configuration of the mutating webhooks.
+func (s admitting) getRegistered(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	var answer any = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+	for _, object := range s.registered {
+		if configuration, ok := object.(*admissionregistrationv1.MutatingWebhookConfiguration); ok {
+			answer = configuration
+		}
+	}
+	if _, missing := answer.(metav1.Status); missing {
+		w.WriteHeader(http.StatusNotFound)
+	}
 	if err := json.NewEncoder(w).Encode(answer); err != nil {
 		s.t.Error(err)
 	}
@@ -94,6 +121,7 @@ func TestCheckAdmission(t *testing.T) {
 		configuration string
 		statuses      map[string]metav1.Status
 		mutates       bool
+		registered    []client.Object
 		want          []string
 		wantCode      int
 		wantMessage   string
@@ -134,6 +162,24 @@ func TestCheckAdmission(t *testing.T) {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
 			want: []string{"warrantgate-owner-rewrite: not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers. If there was a policy before, run install again\n"},
 		},
+		"kcp without the policy, with a webhook for all owners": {
+			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
+			registered: workspace.Registration(webhooks.Server{}, v1beta1.Default().Workspace),
+			want:       []string{"warrantgate-owner-rewrite: not in use\n", "owner-integrity.warrantgate.dev: ok\n"},
+		},
+		"kcp without the policy that the webhook leaves owners to": {
+			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
+			registered: workspace.RegistrationWithPolicy(webhooks.Server{}, v1beta1.Default().Workspace), wantCode: cli.ExitWrong,
+			want: []string{
+				"warrantgate-owner-rewrite: NOT ACTING\n  nothing rewrites the owners of plain service accounts: no admission policy does, and the webhook leaves them to it. Run install again\n",
+				"owner-integrity.warrantgate.dev: ok\n",
+			},
+		},
+		"kcp with the policy that the webhook leaves owners to": {
+			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)}, mutates: true,
+			registered: workspace.RegistrationWithPolicy(webhooks.Server{}, v1beta1.Default().Workspace),
+			want:       []string{"warrantgate-owner-rewrite: ok\n", "owner-integrity.warrantgate.dev: ok\n"},
+		},
 		"kcp with policies alone": {
 			args: []string{"kcp", "--policies-only"}, configuration: header, mutates: true,
 			statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden("ValidatingAdmissionPolicy 'warrantgate-owner-integrity' with binding denied request: no")},
@@ -164,7 +210,7 @@ func TestCheckAdmission(t *testing.T) {
 		"an argument":              {args: []string{"kcp", "a"}, configuration: header, wantCode: cli.ExitUnknown, wantMessage: `unknown command "a" for "warrantgate check admission kcp"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(admitting{t: t, statuses: tc.statuses, mutates: tc.mutates})
+			server := httptest.NewServer(admitting{t: t, statuses: tc.statuses, mutates: tc.mutates, registered: tc.registered})
 			defer server.Close()
 			kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"home": server.URL})
 			args := append([]string{"check", "admission"}, tc.args...)
