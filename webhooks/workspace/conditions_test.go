@@ -265,6 +265,8 @@ func TestPolicyAndGateHaveTheSameMessage(t *testing.T) {
 		"an update that also leaves out the logical cluster that holds the object": {object(annotations(ownerKey, rawUser)), object(nil)},
 		"a create":                           {nil, object(annotations(createdBy, "bob"))},
 		"a create without a logical cluster": {nil, object(map[string]any{createdBy: "bob"})},
+		"a create with generateName":         {nil, generated(annotations(createdBy, "bob"), "")},
+		"a create with a generated name":     {nil, generated(annotations(createdBy, "bob"), "child-x2x4z")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			attributes := versioned(change.new, nil, admission.Create, alice)
@@ -286,8 +288,20 @@ func TestPolicyAndGateHaveTheSameMessage(t *testing.T) {
 	}
 }
 
+// generated is a Workspace that is created with generateName. Its name is empty until the API server has generated it.
+func generated(annotations map[string]any, name string) *unstructured.Unstructured {
+	made := object(annotations)
+	made.SetName(name)
+	made.SetGenerateName("child-")
+	return made
+}
+
 func versioned(object, old runtime.Object, operation admission.Operation, by user.Info) *admission.VersionedAttributes {
-	attributes := admission.NewAttributesRecord(object, old, tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"), "", "child",
+	name := "child"
+	if workspace, ok := object.(*unstructured.Unstructured); ok && workspace.GetGenerateName() != "" {
+		name = "" // that of the request
+	}
+	attributes := admission.NewAttributesRecord(object, old, tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"), "", name,
 		tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"), "", operation, nil, false, by)
 	return &admission.VersionedAttributes{
 		Attributes: attributes, VersionedObject: object, VersionedOldObject: old,

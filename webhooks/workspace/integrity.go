@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -69,7 +70,7 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 		where = fmt.Sprintf(" in logical cluster %q", workspace.cluster)
 	}
 	message := fmt.Sprintf("user %q tried to change %s of workspace %q%s: %s; %s",
-		request.UserInfo.Username, strings.Join(changed, ", "), workspace.object.Name, where, whyGuarded, whatToDo)
+		request.UserInfo.Username, strings.Join(changed, ", "), cmp.Or(workspace.object.Name, workspace.object.GenerateName), where, whyGuarded, whatToDo)
 	return webhooks.Answer{
 		Decision: webhooks.Denied, Reason: events.OwnerChangeDenied, Subject: workspace.subject(), Message: message, Details: details,
 		Notices: []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: events.OwnerChangeDenied, Message: sentence(message)}},

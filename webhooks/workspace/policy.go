@@ -203,11 +203,14 @@ func integrityPolicy(mode v1beta1.Mode) client.Object {
 				{Name: "cluster", Expression: fmt.Sprintf("(request.operation == 'CREATE' ? variables.after : variables.before)[?'%s'].orValue('')", logicalcluster.AnnotationKey)},
 				// On create, kcp sets the logical cluster for webhooks, but not for policies.
 				{Name: "where", Expression: `variables.cluster == '' ? '' : ' in logical cluster "' + variables.cluster + '"'`},
+				// Empty fields of a request are missing. A Workspace that is created with generateName may have no name yet.
+				{Name: "user", Expression: "has(request.userInfo.username) ? request.userInfo.username : ''"},
+				{Name: "name", Expression: "([object.metadata.?name.orValue(''), object.metadata.?generateName.orValue('')].filter(name, name != '') + [''])[0]"},
 			},
 			Validations: []admissionregistrationv1.Validation{{
 				Expression: "size(variables.changed) == 0",
-				MessageExpression: fmt.Sprintf(`'user "' + request.userInfo.username + '" tried to change ' + variables.changed.join(', ') + `+
-					`' of workspace "' + request.name + '"' + variables.where + ': %s; %s'`, whyGuarded, whatToDo),
+				MessageExpression: fmt.Sprintf(`'user "' + variables.user + '" tried to change ' + variables.changed.join(', ') + `+
+					`' of workspace "' + variables.name + '"' + variables.where + ': %s; %s'`, whyGuarded, whatToDo),
 				Reason: ptr.To(metav1.StatusReasonForbidden),
 			}},
 		},

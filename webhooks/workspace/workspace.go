@@ -35,6 +35,7 @@ type reviewed struct {
 // metadata is the part of a Workspace that the gates read. The rest is not decoded.
 type metadata struct {
 	Name            string            `json:"name"`
+	GenerateName    string            `json:"generateName"`
 	UID             types.UID         `json:"uid"`
 	ResourceVersion string            `json:"resourceVersion"`
 	Annotations     map[string]string `json:"annotations"`
