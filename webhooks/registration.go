@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -14,8 +15,8 @@ import (
 // ConfigurationName is the name of the mutating and of the validating webhook configuration.
 const ConfigurationName = "warrantgate"
 
-// timeoutSeconds is how long an API server waits for a response. A gate that decides from memory takes a millisecond, and a gate
-// that sends requests to a cloud has an earlier deadline.
+// timeoutSeconds is how long an API server waits for a response, unless the hook has another limit. A gate that decides from memory takes a
+// millisecond, and a gate that sends requests to a cloud has an earlier deadline.
 const timeoutSeconds = 3
 
 // Hook is one webhook in a webhook configuration.
@@ -24,6 +25,8 @@ type Hook struct {
 	Name, Path string
 	// FailurePolicy applies while no replica of warrantgate answers; see the function FailurePolicy.
 	FailurePolicy admissionregistrationv1.FailurePolicyType
+	// TimeoutSeconds is how long an API server waits for a response. Default: 3.
+	TimeoutSeconds int32
 	// Rules select the requests, by plural resources.
 	Rules []admissionregistrationv1.RuleWithOperations
 	// Conditions, in CEL, select the requests that the API server calls the webhook for (KEP-3716).
@@ -112,7 +115,7 @@ func (s Server) mutating(hook Hook) admissionregistrationv1.MutatingWebhook {
 		ObjectSelector:          hook.Selector,
 		FailurePolicy:           s.failurePolicy(hook),
 		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun),
-		TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
+		TimeoutSeconds:          ptr.To(cmp.Or(hook.TimeoutSeconds, timeoutSeconds)),
 		ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
 		AdmissionReviewVersions: []string{"v1"},
 	}
@@ -128,7 +131,7 @@ func (s Server) validating(hook Hook) admissionregistrationv1.ValidatingWebhook 
 		ObjectSelector:          hook.Selector,
 		FailurePolicy:           s.failurePolicy(hook),
 		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun),
-		TimeoutSeconds:          ptr.To[int32](timeoutSeconds),
+		TimeoutSeconds:          ptr.To(cmp.Or(hook.TimeoutSeconds, timeoutSeconds)),
 		AdmissionReviewVersions: []string{"v1"},
 	}
 }

@@ -98,7 +98,9 @@ func ownerNoticeHook() webhooks.Hook {
 	notable := fmt.Sprintf("%s || %s", celByPolicy, celUnhandled)
 	return webhooks.Hook{
 		Name: "owner-notice.warrantgate.dev", Path: OwnerNoticePath, FailurePolicy: admissionregistrationv1.Ignore,
-		Rules: workspaceRules(admissionregistrationv1.Update),
+		// Every placement by the policy waits so long for a serve that does not answer.
+		TimeoutSeconds: 1,
+		Rules:          workspaceRules(admissionregistrationv1.Update),
 		Conditions: []admissionregistrationv1.MatchCondition{
 			{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
 			{Name: "not-a-conflict", Expression: celCurrent},

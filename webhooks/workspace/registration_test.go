@@ -44,7 +44,7 @@ func TestWebhooksArePinned(t *testing.T) {
 		},
 		"owner-notice.warrantgate.dev": {
 			URL: "https://warrantgate.example.com:9443/workspace/owner-notice", Rules: rules("UPDATE"), MatchPolicy: "Equivalent",
-			FailurePolicy: "Ignore", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 3,
+			FailurePolicy: "Ignore", SideEffects: "NoneOnDryRun", Timeout: 1, Conditions: 3,
 		},
 		"denial-notice.warrantgate.dev": {
 			URL: "https://warrantgate.example.com:9443/workspace/denial-notice", Rules: rules("UPDATE"), MatchPolicy: "Equivalent",
