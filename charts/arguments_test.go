@@ -70,6 +70,30 @@ func mounted(t *testing.T, pod corev1.PodSpec, container corev1.Container) {
 func TestTheJobRegistersInKCP(t *testing.T) {
 	values := certificate + "kubernetes: {enabled: false}\nconfig: {workspace: {ownerRewrite: {mode: Warn}}}\n" +
 		"kcp: {enabled: true, user: alice, install: {enabled: true, kubeconfigSecret: admin, context: root, shardKubeconfigSecrets: [a, b]}}\n"
+	out := dryRunInKCP(t, values)
+	for _, want := range []string{
+		"url: https://" + charttest.Release + "." + charttest.Namespace + ".svc:443/" + charttest.Token + "/workspace/owner-rewrite", "failurePolicy: Ignore", "name: alice",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the Job would not register %q:\n%s", want, out)
+		}
+	}
+}
+
+// TestTheJobRegistersWhatRewritesOwners runs the command of the Job as a dry run, which contacts no kcp if the value is not Auto.
+func TestTheJobRegistersWhatRewritesOwners(t *testing.T) {
+	for rewrite, want := range map[string]bool{"Policy": true, "Webhook": false} {
+		values := certificate + "kubernetes: {enabled: false}\n" +
+			"kcp: {enabled: true, kubeconfigSecret: kcp, install: {enabled: true, kubeconfigSecret: admin, rewrite: " + rewrite + "}}\n"
+		if out := dryRunInKCP(t, values); strings.Contains(out, "kind: MutatingAdmissionPolicy\n") != want {
+			t.Errorf("rewrite %s: the Job would register the policy: %t, want %t:\n%s", rewrite, !want, want, out)
+		}
+	}
+}
+
+// dryRunInKCP runs the command of the Job that registers the gates in kcp as a dry run, and returns what it prints.
+func dryRunInKCP(t *testing.T, values string) string {
+	t.Helper()
 	rendered := template(t, values, "--set-file=certificates.secret.caBundle="+authority(t))
 	file, _ := find[corev1.ConfigMap](t, rendered.Objects, "ConfigMap")
 	dir := t.TempDir()
@@ -91,13 +115,7 @@ func TestTheJobRegistersInKCP(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, want := range []string{
-		"url: https://" + charttest.Release + "." + charttest.Namespace + ".svc:443/" + charttest.Token + "/workspace/owner-rewrite", "failurePolicy: Ignore", "name: alice",
-	} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("the Job would not register %q:\n%s", want, out)
-		}
-	}
+	return string(out)
 }
 
 // The Jobs of a provider are those of kcp, with another command and another administrator. They cannot run without the provider's
@@ -111,7 +129,8 @@ func TestTheJobsRegisterProviders(t *testing.T) {
 	for _, verb := range []string{"install", "uninstall"} {
 		of := all["warrantgate-kcp-"+verb]
 		for suffix, context := range map[string]string{"-provider-0": "", "-provider-1": "--context=root:other"} {
-			want := slices.Clone(of)
+			// A provider's gates rewrite no owners.
+			want := slices.DeleteFunc(slices.Clone(of), func(arg string) bool { return strings.HasPrefix(arg, "--rewrite=") })
 			want[1] = "provider"
 			at := slices.Index(want, "--context=root")
 			if want[at] = context; context == "" {

@@ -35,6 +35,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"a number in quotes":                   {certificate + keystoneOnly + "replicas: \"3\"", "replicas"},
 		"no replica":                           {certificate + keystoneOnly + "replicas: 0", "replicas"},
 		"a digest that is a tag":               {certificate + keystoneOnly + "image: {digest: latest}", "digest"},
+		"a rewrite in another case":            {certificate + keystoneOnly + "kcp: {install: {rewrite: policy}}", "rewrite"},
 		"a failure policy in another case":     {certificate + keystoneOnly + "failurePolicy: ignore", "failurePolicy"},
 		"a URL without TLS":                    {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true, url: \"http://a\"}", "url"},
 		"kube-system, gated":                   {certificate + keystoneOnly + "kubernetes: {excludedNamespaces: []}", "excludedNamespaces"},
