@@ -9,11 +9,13 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
@@ -25,6 +27,8 @@ const (
 	manyServed = 20
 	// manyKilled is how many they create while serve is killed, after a third of them.
 	manyKilled = 100
+	// noticeTimeout is the timeout of the notice webhook.
+	noticeTimeout = time.Second
 )
 
 // serve runs in addition to the policies, and does the work that they cannot.
@@ -153,6 +157,27 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		Expect(after[len(after)-1]).To(BeNumerically("<=", 2*before[len(before)-1]+5*time.Second))
 	}, SpecTimeout(manyTimeout))
 
+	// A stopped process accepts connections and does not answer, like one that the network has lost.
+	It("workspaces wait for a serve that does not answer at most for the timeout of the notice", func(ctx SpecContext) {
+		if !byPolicy {
+			return
+		}
+		h := newHome(ctx, kcp)
+		before := h.many(ctx, "before", manyServed, ignored, never)
+		serve, err := os.FindProcess(gate.PID())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(serve.Signal(syscall.SIGSTOP)).To(Succeed())
+		DeferCleanup(func() error { return serve.Signal(syscall.SIGCONT) })
+		children := h.many(ctx, "child", manyServed, ignored, never)
+		Expect(serve.Signal(syscall.SIGCONT)).To(Succeed())
+		h.expectOwned(ctx, children)
+		for _, c := range children {
+			Expect(c.ws.Annotations).To(HaveKeyWithValue("warrantgate.dev/rewritten-by", "policy"))
+		}
+		AddReportEntry("median time to Ready before and while it is stopped", fmt.Sprint(median(before), median(children)))
+		Expect(median(children)).To(BeNumerically("<", median(before)+2*noticeTimeout))
+	}, SpecTimeout(manyTimeout))
+
 	It("from webhook to policy and back, no workspace is stuck and none is rewritten twice", func(ctx SpecContext) {
 		h := newHome(ctx, kcp)
 		changes := []string{"--rewrite=Webhook", "--rewrite=Auto", "--rewrite=Webhook", "--rewrite=Auto"}
@@ -189,7 +214,40 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 			Expect(byEach).To(And(HaveKeyWithValue("policy", BeNumerically(">", 0)), HaveKeyWithValue("", BeNumerically(">", 0))))
 		}
 	}, SpecTimeout(manyTimeout))
+
+	It("check reports that nothing rewrites owners once the policy is deleted, and install mends it", func(ctx SpecContext) {
+		if !byPolicy {
+			return
+		}
+		policy := &unstructured.Unstructured{}
+		policy.SetAPIVersion("admissionregistration.k8s.io/v1")
+		policy.SetKind("MutatingAdmissionPolicy")
+		policy.SetName("warrantgate-owner-rewrite")
+		Expect(suite.KCPClient(kcp.Admin("root")).Delete(ctx, policy)).To(Succeed())
+		Eventually(ctx, func(g Gomega) {
+			output, code := run(ctx, kcp, "check", "admission", "kcp")
+			g.Expect(code).To(Equal(1), output)
+			g.Expect(output).To(ContainSubstring("warrantgate-owner-rewrite: NOT ACTING\n  nothing rewrites the owners of plain service accounts"))
+		}).Should(Succeed())
+		_, err := gate.InstallOnly(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		output, code := run(ctx, kcp, "check", "admission", "kcp")
+		Expect(code).To(Equal(0), output)
+		Expect(output).To(ContainSubstring("warrantgate-owner-rewrite: ok"))
+		h := newHome(ctx, kcp)
+		h.expectOwned(ctx, h.many(ctx, "mended", 2, ignored, never))
+	}, SpecTimeout(specTimeout))
 })
+
+// median is that of the times to Ready.
+func median(children []child) time.Duration {
+	var took []time.Duration
+	for _, c := range children {
+		took = append(took, c.took)
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
 
 // kcp has the kind, and no plugin that evaluates it. kcp has no flag --disable-admission-plugins; the feature gate does the same.
 var _ = Describe("On a kcp whose admission plugin is disabled", func() {

@@ -132,8 +132,8 @@ type child struct {
 	// took is the time from create to Ready.
 	took time.Duration
 	ws   *tenancyv1alpha1.Workspace
-	// met is the number of forgeries that reached the workspace.
-	met int
+	// met is the number of forgeries that reached the workspace, forged the number of those that changed its owner.
+	met, forged int
 }
 
 // many creates service accounts that create a workspace each, some at a time, and waits until all are Ready. Workspaces for which forged
@@ -159,7 +159,7 @@ func (h home) one(ctx context.Context, c *child, i int, created func(int), forge
 	if err != nil {
 		return err
 	}
-	cease := func() int { return 0 }
+	cease := func() (int, int) { return 0, 0 }
 	if forged {
 		cease = h.forge(ctx, c.name)
 	}
@@ -180,19 +180,19 @@ func (h home) one(ctx context.Context, c *child, i int, created func(int), forge
 	defer cancel()
 	c.ws, err = kcptest.WaitReady(waiting, h.admin(), c.name)
 	c.took = time.Since(c.created)
-	c.met = cease()
+	c.met, c.forged = cease()
 	return err
 }
 
 const forgedOwner = `{"username":"root-boss","groups":["system:masters","system:kcp:admin"]}`
 
 // forge patches the owner of a workspace as fast as it can, as a cluster-admin of the workspace around it, until cease is called. cease
-// returns the number of patches that reached the workspace.
-func (h home) forge(ctx context.Context, name string) (cease func() int) {
+// returns the number of patches that reached the workspace, and the number of those that were admitted.
+func (h home) forge(ctx context.Context, name string) (cease func() (met, forged int)) {
 	ctx, cancel := context.WithCancel(ctx)
 	var forgers sync.WaitGroup
 	var mu sync.Mutex
-	met := 0
+	met, forged := 0, 0
 	for range 2 {
 		forgers.Go(func() {
 			c, err := kcptest.NewClient(kcptest.OwnConnection(h.server.Person(h.path, "mallory")))
@@ -202,22 +202,26 @@ func (h home) forge(ctx context.Context, name string) (cease func() int) {
 			patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, kcptest.OwnerAnnotation, forgedOwner))
 			for ctx.Err() == nil {
 				err := c.Patch(ctx, &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch)
+				mu.Lock()
 				if err == nil || apierrors.IsForbidden(err) {
-					mu.Lock()
 					met++
-					mu.Unlock()
 				}
+				if err == nil {
+					forged++
+				}
+				mu.Unlock()
 			}
 		})
 	}
-	return func() int {
+	return func() (int, int) {
 		cancel()
 		forgers.Wait()
-		return met
+		return met, forged
 	}
 }
 
-// expectOwned expects that the creator of each workspace can work in it, and the next service account cannot.
+// expectOwned expects that the creator of each workspace can work in it, that the next service account cannot, and that nobody forged its
+// owner.
 func (h home) expectOwned(ctx context.Context, children []child) {
 	GinkgoHelper()
 	for i, c := range children {
@@ -228,6 +232,10 @@ func (h home) expectOwned(ctx context.Context, children []child) {
 			Expect(lc.Spec.CreatedBy.Username).To(Equal("system:kcp:serviceaccount:" + h.cluster + ":default:" + c.name))
 		}
 		Expect(lc.Annotations[kcptest.OwnerAnnotation]).NotTo(ContainSubstring("root-boss"))
+		ws := &tenancyv1alpha1.Workspace{} // after the last forgery
+		Expect(suite.KCPClient(h.admin()).Get(ctx, client.ObjectKey{Name: c.name}, ws)).To(Succeed())
+		Expect(ws.Annotations[kcptest.OwnerAnnotation]).NotTo(ContainSubstring("root-boss"))
+		Expect(c.forged).To(BeZero(), c.name)
 		expectAtWork(ctx, c.bot, c.ws.Spec.Cluster)
 		other := suite.KCPClient(kcptest.In(children[(i+1)%len(children)].bot, c.ws.Spec.Cluster))
 		Expect(other.List(ctx, &corev1.NamespaceList{})).To(WithTransform(apierrors.IsForbidden, BeTrue()), c.name)
