@@ -136,7 +136,8 @@ lint: bin/golangci-lint bin/govulncheck bin/actionlint verify reproducible ## Ch
 	cd .ci/alerts && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
 	cd .ci/mutants && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
 	bin/actionlint -shellcheck= -pyflakes=
-	.ci/pinned .github/workflows/*.yaml
+	.ci/pinned-test
+	.ci/pinned .github/workflows
 	$(GO) mod tidy -diff
 	.ci/govulncheck-test
 	.ci/govulncheck ./...
