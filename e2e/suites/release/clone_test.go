@@ -3,14 +3,21 @@
 package release_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -114,10 +121,12 @@ func (c *clone) dist(name string) string { return filepath.Join(c.dir, "dist", n
 // bin is the path of a tool.
 func (c *clone) bin(tool string) string { return filepath.Join(c.dir, "bin", tool) }
 
-// registry is the one of go-containerregistry on this machine.
+// registry is the one of go-containerregistry on this machine, behind a proxy that can change a blob on the way.
 type registry struct {
-	// address is where it listens, dir is where its blobs are.
-	address, dir string
+	// address is the address of the proxy.
+	address string
+	// changed is the digest of the blob that the proxy changes, or nil. The registry itself does not return a blob with another digest.
+	changed atomic.Pointer[string]
 }
 
 func startRegistry(ctx context.Context) *registry {
@@ -126,17 +135,39 @@ func startRegistry(ctx context.Context) *registry {
 	Expect(err).NotTo(HaveOccurred())
 	ports, err := process.FreePorts(ctx, 1)
 	Expect(err).NotTo(HaveOccurred())
-	r := &registry{address: process.Loopback(ports[0]), dir: GinkgoT().TempDir()}
+	address := process.Loopback(ports[0])
 	serve, err := process.Start(process.Options{
 		Name: "registry", LogFile: filepath.Join(GinkgoT().TempDir(), "registry.log"), Binary: filepath.Join(root, "bin", "crane"),
-		Args: []string{"registry", "serve", "--address=" + r.address, "--disk=" + r.dir},
+		Args: []string{"registry", "serve", "--address=" + address, "--disk=" + GinkgoT().TempDir()},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(serve.Stop)
+	r := &registry{}
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
+	proxy.ModifyResponse = r.change
+	front := httptest.NewServer(proxy)
+	DeferCleanup(front.Close)
+	r.address = strings.TrimPrefix(front.URL, "http://")
 	Eventually(func() error {
 		return attempt(ctx, root, nil, filepath.Join(root, "bin", "crane"), "catalog", "--insecure", r.address).err
 	}).Should(Succeed())
 	return r
+}
+
+// change changes a byte of the blob that has to be changed. The byte names the operating system in the header of gzip, which readers ignore:
+// only the digest differs.
+func (r *registry) change(response *http.Response) error {
+	digest := r.changed.Load()
+	if digest == nil || response.Request.Method != http.MethodGet || !strings.HasSuffix(response.Request.URL.Path, "/blobs/"+*digest) {
+		return nil
+	}
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	content[9] ^= 1
+	response.Body = io.NopCloser(bytes.NewReader(content))
+	return nil
 }
 
 // outcome is the output of a command, and its error.
