@@ -187,14 +187,14 @@ openstack:
 servers: $(KCP_BUILT) $(SHARDED_BUILT) bin/kcp-effective-users $(KUBERNETES_BUILT) ## Build the servers that the end-to-end suites run on
 
 # From a tag, goreleaser builds a release; from any other commit a snapshot, with the next version. The chart contains the registry of
-# the images, so the registry must be set before.
+# the images, so the registry must be set before. A commit with several tags is released under the one that TAG names.
 TAG              := $(shell git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null)
 REGISTRY         ?= ghcr.io/warrantgate
 REPOSITORY       ?= $(or $(GITHUB_SERVER_URL),https://github.com)/$(or $(GITHUB_REPOSITORY),warrantgate/warrantgate)
 BUILDER          ?= $(if $(GITHUB_WORKFLOW_REF),$(GITHUB_SERVER_URL)/$(GITHUB_WORKFLOW_REF),local)
 # goreleaser reads the URL of a git remote, which a clone of a clone, or a new repository, does not have.
 GORELEASER       = PATH="$(BIN):$$PATH" GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=$(REPOSITORY) \
-	bin/goreleaser release --config=.ci/goreleaser.yaml --clean
+	$(if $(TAG),GORELEASER_CURRENT_TAG=$(TAG)) bin/goreleaser release --config=.ci/goreleaser.yaml --clean
 RELEASE_TOOLS    := bin/goreleaser bin/sbom bin/oci
 SIGNING_TOOLS    := bin/cosign bin/crane
 OCI              = SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) bin/oci -registry=$(REGISTRY) -source=$(REPOSITORY) -builder=$(BUILDER) dist && \
@@ -205,15 +205,21 @@ release-snapshot: $(RELEASE_TOOLS) $(if $(COSIGN_KEY),bin/cosign) ## Write what 
 	$(GORELEASER) $(if $(TAG),--skip=publish,--snapshot)$(if $(COSIGN_KEY),, --skip=sign)
 	$(OCI)
 
-# The workflow "release" runs this target. Nothing is published before everything is built.
+# The workflow "release" runs this target. Nothing is published before everything is built. goreleaser cannot continue a build, so it builds
+# a second time to upload the files, and fails before that if a program differs from the one in the published image.
 .PHONY: release
 release: tagged release-snapshot $(SIGNING_TOOLS) ## Publish the release of a tag: files, image and chart, all signed
 	.ci/publish $(REGISTRY)
-	$(GORELEASER)
+	rm -rf bin/published && mv dist bin/published
+	PUBLISHED=$(BIN)/published $(GORELEASER)
+	cd bin/published && cp -r image chart warrantgate-*.tgz kcp-policies.yaml provenance.json published.txt $(CURDIR)/dist
 
+# README, chart and examples name the version of Chart.yaml, so a tag with another version would contradict them.
+CHART_TAG         = v$(shell sed -n 's/^version: //p' charts/warrantgate/Chart.yaml)
 .PHONY: tagged
 tagged:
 	@[ -n "$(TAG)" ] || { echo "make release: this commit has no tag such as v0.1.0" >&2; exit 1; }
+	@[ "$(TAG)" = "$(CHART_TAG)" ] || { echo "make release: the tag is $(TAG), but charts/warrantgate/Chart.yaml has the version of $(CHART_TAG)" >&2; exit 1; }
 
 # Not a part of "make e2e", because goreleaser and cosign take minutes to build. So do the other platforms: PLATFORMS=all includes them.
 .PHONY: e2e-release
@@ -222,7 +228,7 @@ e2e-release: $(RELEASE_TOOLS) $(SIGNING_TOOLS) bin/helm $(KUBERNETES_BUILT) ## M
 
 .PHONY: clean
 clean: ## Remove what was built, but keep the programs of others, which take minutes to build
-	rm -rf dist bin/warrantgate bin/before bin/kcp-effective-users
+	rm -rf dist bin/published bin/warrantgate bin/before bin/kcp-effective-users
 
 demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_KCP := $(KCP)
 demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_KCP_FRONT_PROXY := $(FRONT_PROXY)

@@ -21,6 +21,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"sigs.k8s.io/yaml"
 
 	"warrantgate.dev/charts/charttest"
 	"warrantgate.dev/e2e/env/process"
@@ -33,6 +34,8 @@ var tools = []string{"goreleaser", "cosign", "crane", "sbom", "oci", "helm"}
 type clone struct {
 	dir, key string
 	registry *registry
+	// tag is the tag to release. Without it, a snapshot is built.
+	tag string
 }
 
 // newClone clones the repository with its built tools, and creates a signing key.
@@ -75,24 +78,45 @@ func (c *clone) before(ctx context.Context) string {
 func (c *clone) environment() []string {
 	return []string{
 		"COSIGN_KEY=" + c.key, "COSIGN_PASSWORD=", "REGISTRY=" + c.registry.address, "INSECURE=1", "GOPROXY=off", "GITHUB_REPOSITORY_OWNER=example",
-		"ONE_PLATFORM=" + strconv.FormatBool(onePlatform()),
+		"ONE_PLATFORM=" + strconv.FormatBool(onePlatform()), "RELEASE_API=" + page.address, "GITHUB_TOKEN=none",
 	}
 }
 
-// make builds the release. The tools are not built again, even if their sources are newer here.
+// make builds the release.
 func (c *clone) make(ctx context.Context) {
 	GinkgoHelper()
-	args := []string{"--no-print-directory", "release-snapshot"}
+	Expect(c.attemptMake(ctx, nil, "release-snapshot").err).NotTo(HaveOccurred())
+}
+
+// release builds the release of a tag, publishes and signs the image and the chart, and uploads the files.
+func (c *clone) release(ctx context.Context) {
+	GinkgoHelper()
+	Expect(c.attemptMake(ctx, nil, "release").err).NotTo(HaveOccurred())
+}
+
+// attemptMake runs make with variables beside those of the clone. The tools are not built again, even if their sources are newer here.
+func (c *clone) attemptMake(ctx context.Context, env []string, args ...string) outcome {
+	args = append([]string{"--no-print-directory", "TAG=" + c.tag}, args...)
 	for _, tool := range tools {
 		args = append(args, "--old-file=bin/"+tool)
 	}
-	run(ctx, c.dir, c.environment(), "make", args...)
+	return attempt(ctx, c.dir, append(c.environment(), env...), "make", args...)
 }
 
-// publish pushes and signs the release.
+// publish pushes and signs the image and the chart.
 func (c *clone) publish(ctx context.Context) {
 	GinkgoHelper()
 	run(ctx, c.dir, c.environment(), ".ci/publish", c.registry.address)
+}
+
+// chartVersion is the version in the sources of the chart.
+func (c *clone) chartVersion() string {
+	GinkgoHelper()
+	content, err := os.ReadFile(filepath.Join(c.dir, "charts", "warrantgate", "Chart.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	var chart struct{ Version string }
+	Expect(yaml.Unmarshal(content, &chart)).To(Succeed())
+	return chart.Version
 }
 
 func (c *clone) git(ctx context.Context, args ...string) string {

@@ -31,11 +31,7 @@ var _ = Describe("The files of a release", Ordered, func() {
 			content := sha256.Sum256([]byte(sources.read(name)))
 			Expect(hex.EncodeToString(content[:])).To(Equal(want), name)
 		}
-		want := []string{"kcp-policies.yaml"}
-		for _, platform := range platforms() {
-			want = append(want, "warrantgate_"+version+"_"+platform+".tar.gz", "warrantgate_"+version+"_"+platform+".spdx.json")
-		}
-		Expect(names).To(ConsistOf(want))
+		Expect(names).To(ConsistOf(checked()))
 		signed := []string{"verify-blob", "--key=" + strings.TrimSuffix(sources.key, ".key") + ".pub", "--insecure-ignore-tlog=true",
 			"--bundle=" + sources.dist("checksums.txt.sigstore.json")}
 		run(ctx, sources.dir, nil, sources.bin("cosign"), append(signed, sources.dist("checksums.txt"))...)
@@ -72,15 +68,18 @@ var _ = Describe("The files of a release", Ordered, func() {
 			Expect(json.Unmarshal([]byte(run(ctx, installed, nil, "./kubectl-warrantgate", "version", "--output=json")), &printed)).To(Succeed())
 			Expect(printed.Version).To(Equal("v" + version))
 			Expect(printed.Revision).To(Equal(sources.git(ctx, "rev-parse", "HEAD")))
+			Expect(run(ctx, installed, nil, "./kubectl-warrantgate", "install", "kcp", "--policies-only", "--dry-run")).To(Equal(sources.read("kcp-policies.yaml")))
 		}
 	}, SpecTimeout(timeout))
 
-	It("have notes of what users see, what breaks first", func() {
+	It("have notes of what users see, what breaks first, and what has no type last", func() {
 		notes := sources.read("CHANGELOG.md")
 		breaking, features, fixes := strings.Index(notes, "### Breaking changes"), strings.Index(notes, "### Features"), strings.Index(notes, "### Fixes")
 		Expect(breaking).To(BeNumerically(">", 0))
 		Expect(features).To(BeNumerically(">", breaking))
 		Expect(fixes).To(BeNumerically(">", features))
+		Expect(notes).To(MatchRegexp(`### Other changes\n(?:\* .*\n)*\* [0-9a-f]+ ` + unusual + `\n`))
+		Expect(strings.Index(notes, "### Other changes")).To(BeNumerically(">", strings.Index(notes, "### Documentation")))
 		Expect(regexp.MustCompile(`(?m)^\* [0-9a-f]+ (refactor|test)(\([^)]*\))?:`).FindAllString(notes, -1)).To(BeEmpty())
 	})
 
@@ -90,6 +89,15 @@ var _ = Describe("The files of a release", Ordered, func() {
 		Expect(sources.sums()).To(Equal(first))
 	}, SpecTimeout(buildTimeout))
 })
+
+// checked are the names of the files in checksums.txt.
+func checked() []string {
+	names := []string{"kcp-policies.yaml"}
+	for _, platform := range platforms() {
+		names = append(names, "warrantgate_"+version+"_"+platform+".tar.gz", "warrantgate_"+version+"_"+platform+".spdx.json")
+	}
+	return names
+}
 
 // platforms are the platforms of the release.
 func platforms() []string {

@@ -20,25 +20,29 @@ func TestRelease(t *testing.T) {
 }
 
 const (
-	// version is the version of the tag that the suite gives the last commit in a clone.
-	version = "0.1.0"
 	// buildTimeout limits goreleaser. It compiles for three platforms for which nothing is compiled elsewhere.
 	buildTimeout = 15 * time.Minute
 	// timeout limits a story.
 	timeout = 2 * time.Minute
+	// unusual is the subject of a commit that has none of the types of CONTRIBUTING.md.
+	unusual = "Say hello"
 )
 
 var (
 	// sources is a clone of this repository.
 	sources *clone
+	// version is the version of the tag that the suite gives the last commit in a clone. It is the version of the chart.
+	version string
 	// images is the registry.
 	images *registry
+	// page is the release page.
+	page *releasePage
 	// snapshot is the version that was published before the tag: the last release, or else the commit before.
 	snapshot string
 )
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	images = startRegistry(ctx)
+	images, page = startRegistry(ctx), startReleasePage()
 	sources = newClone(ctx, images)
 	current, earlier := sources.git(ctx, "rev-parse", "HEAD"), sources.before(ctx)
 	sources.git(ctx, "checkout", "--quiet", earlier)
@@ -47,7 +51,11 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(snapshot).To(MatchRegexp(`-dev\.g%s$`, sources.git(ctx, "rev-parse", "--short", earlier)))
 	sources.publish(ctx)
 	sources.git(ctx, "checkout", "--quiet", current)
-	sources.git(ctx, "tag", "v"+version)
-	sources.make(ctx)
-	sources.publish(ctx)
+	sources.git(ctx, "-c", "user.name=example", "-c", "user.email=example@example.com", "commit", "--quiet", "--allow-empty", "--message="+unusual)
+	version = sources.chartVersion()
+	// Of these two tags, goreleaser by itself takes the one of the candidate.
+	sources.git(ctx, "tag", "v"+version+"-rc.1")
+	sources.tag = "v" + version
+	sources.git(ctx, "tag", sources.tag)
+	sources.release(ctx)
 }, NodeTimeout(buildTimeout))
