@@ -38,6 +38,44 @@ func TestTheSupportedVersionsAreThoseOfTheMatrix(t *testing.T) {
 	}
 }
 
+// TestTheSupportedReleaseIsNamedEverywhere checks that documents and examples name the version of Chart.yaml, the registry of the Makefile, and its
+// owner as the signer.
+func TestTheSupportedReleaseIsNamedEverywhere(t *testing.T) {
+	version := only(t, "warrantgate/Chart.yaml", `(?m)^version: (.*)$`)
+	registry := only(t, "../Makefile", `(?m)^REGISTRY +\?= (.*)$`)
+	_, owner, _ := strings.Cut(registry, "/")
+	chart := "oci://" + registry + "/charts/warrantgate"
+	signer := `/` + owner + `/warrantgate/.github/workflows/release.yaml@refs/tags/v` + version + "$"
+	for _, tc := range []struct{ file, expression, want string }{
+		{"warrantgate/README.md", `(?m)^owner=(\S+) version=`, owner},
+		{"warrantgate/README.md", `(?m)^owner=\S+ version=(\S+) `, version},
+		{"warrantgate/README.md", `(?m)^owner=.* registry=(\S+)$`, registry},
+		{"warrantgate/examples/gitops/argocd.yaml", `(?m)^ +repoURL: (.*)$`, registry + "/charts"},
+		{"warrantgate/examples/gitops/argocd.yaml", `(?m)^ +targetRevision: (.*)$`, version},
+		{"warrantgate/examples/gitops/flux.yaml", `(?m)^ +url: (.*)$`, chart},
+		{"warrantgate/examples/gitops/flux.yaml", `(?m)^ +ref: {tag: (.*)}$`, version},
+		{"warrantgate/examples/gitops/flux.yaml", `(?m)^ +subject: \^https://github\\\.com(.*)$`, strings.ReplaceAll(signer, ".", `\.`)},
+	} {
+		if *update {
+			rewrite(t, tc.file, tc.expression, tc.want)
+		}
+		if got := only(t, tc.file, tc.expression); got != tc.want {
+			t.Errorf("%s has %q, want %q: run go test ./charts -run Supported -update", tc.file, got, tc.want)
+		}
+	}
+}
+
+// rewrite replaces the group of the only match of an expression in a file.
+func rewrite(t *testing.T, file, expression, group string) {
+	t.Helper()
+	content := readFile(t, file)
+	only(t, file, expression)
+	at := regexp.MustCompile(expression).FindStringSubmatchIndex(content)
+	if err := os.WriteFile(file, []byte(content[:at[2]]+group+content[at[3]:]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func testedKCP(t *testing.T) string {
 	t.Helper()
 	script, _, found := strings.Cut(readFile(t, "../.ci/run"), "\nelse\n")
