@@ -67,6 +67,19 @@ func TestTheNotesTellOfAGateThatIsNotActive(t *testing.T) {
 	}
 }
 
+// The chart may be a folder, an archive or in a registry, so the notes name no place of it.
+func TestTheNotesOfIgnoreSayHowToSetFail(t *testing.T) {
+	const policies = "config: {machine: {mode: Off}, audit: {mode: Off}, keystonePolicy: {selector: {matchLabels: {a: b}}}}\n"
+	const want = "  helm test warrantgate --namespace=" + charttest.Namespace + "\n" +
+		"  helm upgrade warrantgate CHART --namespace=" + charttest.Namespace + " --reuse-values --set=failurePolicy=Fail\n"
+	if notes := notesOf(t, certificate+policies+"failurePolicy: Ignore\n"); !strings.Contains(notes, want) {
+		t.Errorf("notes:\n%s\nwant in them:\n%s", notes, want)
+	}
+	if notes := notesOf(t, certificate+policies); strings.Contains(notes, "helm upgrade warrantgate ") {
+		t.Errorf("notes with failurePolicy Fail:\n%s", notes)
+	}
+}
+
 // printedNotes is a template of an object with the notes, which "helm template" does not print.
 const printedNotes = `apiVersion: v1
 kind: ConfigMap
