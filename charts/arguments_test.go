@@ -94,7 +94,7 @@ func TestTheJobRegistersWhatRewritesOwners(t *testing.T) {
 // dryRunInKCP runs the command of the Job that registers the gates in kcp as a dry run, and returns what it prints.
 func dryRunInKCP(t *testing.T, values string) string {
 	t.Helper()
-	rendered := template(t, values, "--set-file=certificates.secret.caBundle="+authority(t))
+	rendered := template(t, values, "--set-file=certificates.secret.caBundle="+caFile(t))
 	file, _ := find[corev1.ConfigMap](t, rendered.Objects, "ConfigMap")
 	dir := t.TempDir()
 	file.Data["tokens"] = charttest.Token // from a Secret

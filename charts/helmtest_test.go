@@ -47,11 +47,11 @@ func TestHelmTestTriesWhatIsServed(t *testing.T) {
 			want:       map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=default"}},
 			wantRights: []string{"configmaps", "cloudsigmamachines", "openstackmachines"},
 		},
-		"a kcp, as whoever registers the gates": {
+		"a kcp, as the user who registers the gates": {
 			values: "kubernetes: {enabled: false}\n" + beside,
 			want:   map[string][]string{"warrantgate-test-kcp": {"kcp", "--wait=30s", "--context=root"}}, wantSecret: "admin",
 		},
-		"a kcp, as somebody else": {
+		"a kcp, as another user": {
 			values: "kubernetes: {enabled: false}\n" + strings.Replace(beside, "kcp: {", "kcp: {test: {kubeconfigSecret: tester}, ", 1),
 			want:   map[string][]string{"warrantgate-test-kcp": {"kcp", "--wait=30s"}}, wantSecret: "tester",
 		},
@@ -62,7 +62,7 @@ func TestHelmTestTriesWhatIsServed(t *testing.T) {
 			},
 			wantRights: []string{"configmaps"}, wantSecret: "admin",
 		},
-		"a kcp that nobody is known for":       {values: "kubernetes: {enabled: false}\nkcp: {enabled: true}\n"},
+		"a kcp without a user":                 {values: "kubernetes: {enabled: false}\nkcp: {enabled: true}\n"},
 		"a kcp whose gate on owners is off":    {values: "kubernetes: {enabled: false}\nconfig: {workspace: {ownerIntegrity: {mode: Off}}}\n" + beside},
 		"a Kubernetes without any such a gate": {values: "config: {machine: {mode: Off}, audit: {mode: Off}}\n"},
 	} {

@@ -12,18 +12,18 @@ import (
 )
 
 // The notes say which gates are not active although they or their cloud are configured, and which providers the audit does not check.
-func TestTheNotesTellOfAGateThatIsNotActive(t *testing.T) {
+func TestTheNotesNameInactiveGates(t *testing.T) {
 	const (
 		cloud = certificate + "cloudSigma: {enabled: true, secret: {name: cloudsigma-impersonation}}\n"
 		onKCP = "kubernetes: {enabled: false}\nconfig: {cloudSigma: {regions: [zrh]}}\nkcp: {enabled: true, kubeconfigSecret: a, "
 
-		policies = "The gate on policies for Keystone is NOT ACTIVE, although config.keystonePolicy is set: "
+		policies = "The gate on Keystone policies is NOT ACTIVE, although config.keystonePolicy is set: "
 		about    = "The gate on cloud controller managers is NOT ACTIVE, although cloudSigma.enabled is set: "
 	)
 	for name, tc := range map[string]struct{ values, want string }{
 		"no selector": {
 			values: cloud + "config: {cloudSigma: {regions: [zrh]}}\n",
-			want: about + "config.controllerManager has neither a selector nor objects.\nSay which Deployments they are, for example:\n\n" +
+			want: about + "config.controllerManager has neither a selector nor objects.\nSelect the Deployments, for example:\n\n" +
 				"  --set=config.controllerManager.selector.matchLabels.app=cloudsigma-ccm\n",
 		},
 		"a selector, and the mode Off": {
@@ -34,7 +34,7 @@ func TestTheNotesTellOfAGateThatIsNotActive(t *testing.T) {
 		"names":      {values: cloud + "config: {cloudSigma: {regions: [zrh]}, controllerManager: {objects: [{namespace: tenant, name: ccm}]}}\n"},
 		"a base of Keystone's policies, without the policies": {
 			values: certificate + "config: {machine: {mode: Off}, audit: {mode: Off}, keystonePolicy: {base: [{namespace: keystone, name: live}]}}\n",
-			want: policies + "it has neither a selector nor objects.\nSay which ConfigMaps and Secrets hold policies, for example:\n\n" +
+			want: policies + "it has neither a selector nor objects.\nSelect the ConfigMaps and Secrets that hold policies, for example:\n\n" +
 				"  --set=config.keystonePolicy.selector.matchLabels.holds=keystone-policy\n",
 		},
 		"policies of Keystone, and the mode Off": {

@@ -69,7 +69,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 		name, text, _ := strings.Cut(paragraph, "\n")
 		got = append(got, name)
 		at := -1
-		for _, part := range []string{"\n*For users*: ", "\n*Look at*: ", "\n*It stops* "} {
+		for _, part := range []string{"\n*For users*: ", "\n*Check*: ", "\n*It stops* "} {
 			next := strings.Index(text, part)
 			if next <= at {
 				t.Errorf("the runbook of %s does not go on with %q", name, part)
@@ -109,7 +109,7 @@ func TestTheDashboardShowsMetricsThatThereAre(t *testing.T) {
 // TestWhoIsAnsweredAndProfiles checks the results of these values: the CA is a file beside the configuration, and none of it exists by
 // default.
 func TestWhoIsAnsweredAndProfiles(t *testing.T) {
-	const authority = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+	const caBundle = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 	for name, tc := range map[string]struct {
 		values    string
 		wantArgs  []string
@@ -120,12 +120,12 @@ func TestWhoIsAnsweredAndProfiles(t *testing.T) {
 			wantItems: []corev1.KeyToPath{{Key: "config.yaml", Path: "config.yaml"}},
 		},
 		"all of it": {
-			values: "pprof: {port: 6060}\nclients:\n  names: [kube-apiserver, kcp]\n  caBundle: |\n    " + strings.ReplaceAll(authority, "\n", "\n    "),
+			values: "pprof: {port: 6060}\nclients:\n  names: [kube-apiserver, kcp]\n  caBundle: |\n    " + strings.ReplaceAll(caBundle, "\n", "\n    "),
 			wantArgs: []string{
 				"--client-ca-file=/etc/warrantgate/config/clients.crt", "--client-names=kube-apiserver,kcp", "--pprof-address=6060",
 			},
 			wantItems: []corev1.KeyToPath{{Key: "config.yaml", Path: "config.yaml"}, {Key: "clients.crt", Path: "clients.crt"}},
-			wantData:  authority,
+			wantData:  caBundle,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestWhoIsAnsweredAndProfiles(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(strings.TrimSpace(tc.wantData), strings.TrimSpace(file.Data["clients.crt"])); diff != "" {
-				t.Errorf("authority (-want +got):\n%s", diff)
+				t.Errorf("CA (-want +got):\n%s", diff)
 			}
 		})
 	}

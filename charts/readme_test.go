@@ -14,13 +14,13 @@ import (
 )
 
 // update writes the chart's README: go test ./charts -run Readme -update.
-var update = flag.Bool("update", false, "write the README of the chart anew")
+var update = flag.Bool("update", false, "write the generated part of the chart's README")
 
 const (
 	readmeFile = "warrantgate/README.md"
-	// readmeMark ends the text that is written by hand.
+	// readmeMark is the last line of the handwritten text.
 	readmeMark   = "\"go test ./charts -run Readme -update\". -->\n"
-	readmeValues = "\n## Values\n\nNames that are not among these are refused.\n\n| Value | Default | Meaning |\n|---|---|---|\n"
+	readmeValues = "\n## Values\n\nAll other names are errors.\n\n| Value | Default | Meaning |\n|---|---|---|\n"
 )
 
 func TestTheReadmeIsMadeOfTheComments(t *testing.T) {

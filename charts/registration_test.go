@@ -284,7 +284,7 @@ func installed(t *testing.T, configuration string, args ...string) []*unstructur
 		}
 	}
 	out, err := exec.CommandContext(t.Context(), warrantgate, append([]string{
-		"install", "kubernetes", "--dry-run", "--config=" + file, "--webhook-path-file=" + tokens, "--ca-file=" + authority(t),
+		"install", "kubernetes", "--dry-run", "--config=" + file, "--webhook-path-file=" + tokens, "--ca-file=" + caFile(t),
 		"--url=https://" + charttest.Release + "." + charttest.Namespace + ".svc:443", "--lease-namespace=" + charttest.Namespace,
 	}, args...)...).CombinedOutput()
 	if err != nil {
@@ -308,8 +308,8 @@ func installed(t *testing.T, configuration string, args ...string) []*unstructur
 	return objects
 }
 
-// authority returns the file of a CA.
-func authority(t *testing.T) string {
+// caFile returns the path of a file with a CA certificate.
+func caFile(t *testing.T) string {
 	t.Helper()
 	bundle, _, err := cert.GenerateSelfSignedCertKey("example", nil, nil)
 	if err != nil {

@@ -44,17 +44,17 @@ func TestWhatIsRefused(t *testing.T) {
 		"a generated certificate without a cluster":   {keystoneOnly, generatedNowhere},
 		"one for a kcp without a cluster":             {"kubernetes: {enabled: false}\nkcp: {enabled: true}", generatedNowhere},
 		"the life of a generated certificate":         {keystoneOnly + "certificates: {selfManaged: {duration: 48h}}", "selfManaged"},
-		"an authority of no certificate":              {keystoneOnly + "certificates: {secret: {caBundle: \"-----BEGIN CERTIFICATE-----\"}}", "certificates.secret.caBundle is of no use"},
+		"a CA of no certificate":                      {keystoneOnly + "certificates: {secret: {caBundle: \"-----BEGIN CERTIFICATE-----\"}}", "certificates.secret.caBundle requires certificates.secret.name"},
 		"two certificates":                            {certificate + keystoneOnly + "---", "there are two serving certificates"},
-		"a certificate without authority":             {keystoneOnly + "certificates: {secret: {name: tls}}", "certificates.secret.caBundle has to be the authority"},
-		"nothing to serve":                            {certificate + "kubernetes: {enabled: false}", "nothing is to be served"},
+		"a certificate without its CA":                {keystoneOnly + "certificates: {secret: {name: tls}}", "certificates.secret.caBundle has to be the CA"},
+		"no gate":                                     {certificate + "kubernetes: {enabled: false}", "no gate is enabled"},
 		"machines without a cloud":                    {certificate, "config.machine.mode and config.audit.mode need a cloud"},
 		"an audit without a cloud":                    {certificate + "config: {machine: {mode: \"Off\"}}", "config.machine.mode and config.audit.mode need a cloud"},
-		"policies by no labels":                       {certificate + "config: {machine: {mode: Off}, audit: {mode: Off}, keystonePolicy: {mode: Warn}}", "config.keystonePolicy.selector has to say"},
-		"controller managers by labels that are none": {certificate + "config: {machine: {mode: Off}, audit: {mode: Off}, controllerManager: {selector: {}}}", "config.controllerManager.selector has to say"},
+		"policies by no labels":                       {certificate + "config: {machine: {mode: Off}, audit: {mode: Off}, keystonePolicy: {mode: Warn}}", "config.keystonePolicy.selector is required"},
+		"controller managers by labels that are none": {certificate + "config: {machine: {mode: Off}, audit: {mode: Off}, controllerManager: {selector: {}}}", "config.controllerManager.selector is required"},
 		"a cloud without regions": {
 			certificate + "cloudSigma: {enabled: true, secret: {name: cloudsigma}}",
-			"config.cloudSigma.regions is required: tokens are sent to the host that the region of an object is part of, so list the regions, such as [zrh]",
+			"config.cloudSigma.regions is required: the region of an object becomes part of the host that tokens are sent to, so list the regions, such as [zrh]",
 		},
 		"a service provider API without regions": {
 			certificate + "cloudSigma: {enabled: true, secret: {name: cloudsigma}}\nconfig: {cloudSigma: {api: \"https://cloud.example.com/api\"}}",
@@ -62,12 +62,12 @@ func TestWhatIsRefused(t *testing.T) {
 		},
 		"a cloud without credentials":       {certificate + "cloudSigma: {enabled: true}", "cloudSigma.enabled needs cloudSigma.secret.name"},
 		"credentials that no pod can mount": {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true}\ncloudSigma: {enabled: true, secret: {name: a, namespace: b}}\nconfig: {cloudSigma: {regions: [zrh]}}", "has to be in the namespace of the release"},
-		"a registration in no kcp":          {certificate + keystoneOnly + "kcp: {install: {enabled: true, kubeconfigSecret: a}}", "kcp.install.enabled needs kcp.enabled"},
-		"a registration by nobody":          {certificate + keystoneOnly + "kcp: {enabled: true, install: {enabled: true}}", "kcp.install.kubeconfigSecret"},
+		"a Job that installs in no kcp":     {certificate + keystoneOnly + "kcp: {install: {enabled: true, kubeconfigSecret: a}}", "kcp.install.enabled needs kcp.enabled"},
+		"a Job without a kubeconfig":        {certificate + keystoneOnly + "kcp: {enabled: true, install: {enabled: true}}", "kcp.install.kubeconfigSecret"},
 		"half of what the audit needs": {
 			certificate + "kubernetes: {enabled: false}\ncloudSigma: {enabled: true, secret: {name: c}}\nconfig: {cloudSigma: {regions: [zrh]}}\n" +
 				"kcp: {enabled: true, kubeconfigSecret: a, install: {enabled: true, kubeconfigSecret: b, providers: [{kubeconfigSecret: c, workspace: root:a}]}}",
-			"kcp.install.providers: workspace and apiExport belong together",
+			"kcp.install.providers: set both workspace and apiExport, or neither",
 		},
 		"an audit on kcp without a cloud": {
 			certificate + "kubernetes: {enabled: false}\nconfig: {audit: {providers: [{workspace: root:a, apiExport: b}]}}\nkcp: {enabled: true, kubeconfigSecret: a}",
@@ -80,11 +80,11 @@ func TestWhatIsRefused(t *testing.T) {
 		"a provider without a kubeconfig": {
 			certificate + keystoneOnly + "kcp: {enabled: true, install: {enabled: true, kubeconfigSecret: b, providers: [{context: c}]}}", "kubeconfigSecret",
 		},
-		"clients of an authority, by no name": {certificate + keystoneOnly + "clients: {caBundle: \"-----BEGIN CERTIFICATE-----\"}", "clients.caBundle and clients.names belong together"},
-		"clients by name, of no authority":    {certificate + keystoneOnly + "clients: {names: [kube-apiserver]}", "clients.caBundle and clients.names belong together"},
-		"a client of two names in one":        {certificate + keystoneOnly + "clients: {caBundle: \"-----BEGIN CERTIFICATE-----\", names: [\"a,b\"]}", "names"},
-		"profiles on no port":                 {certificate + keystoneOnly + "pprof: {port: 70000}", "port"},
-		"nodes that could never be drained":   {certificate + keystoneOnly + "replicas: 2", "podDisruptionBudget.minAvailable has to be less than replicas"},
+		"clients of a CA, without names":    {certificate + keystoneOnly + "clients: {caBundle: \"-----BEGIN CERTIFICATE-----\"}", "set both clients.caBundle and clients.names, or neither"},
+		"clients by name, without a CA":     {certificate + keystoneOnly + "clients: {names: [kube-apiserver]}", "set both clients.caBundle and clients.names, or neither"},
+		"a client of two names in one":      {certificate + keystoneOnly + "clients: {caBundle: \"-----BEGIN CERTIFICATE-----\", names: [\"a,b\"]}", "names"},
+		"profiles on no port":               {certificate + keystoneOnly + "pprof: {port: 70000}", "port"},
+		"nodes that could never be drained": {certificate + keystoneOnly + "replicas: 2", "podDisruptionBudget.minAvailable has to be less than replicas"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values, twice := strings.CutSuffix(tc.values, "---")

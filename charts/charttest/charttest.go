@@ -66,7 +66,7 @@ func Helm(ctx context.Context, values string, args ...string) (string, error) {
 		}
 		path = filepath.Join(root, "bin", "helm")
 	}
-	if _, err := os.Stat(path); err != nil { //nolint:gosec // whoever runs the tests names the helm
+	if _, err := os.Stat(path); err != nil { //nolint:gosec // the environment of the tests names the binary
 		return "", fmt.Errorf("no helm at %s: run `make bin/helm`, or name another one in %s", path, HelmEnv)
 	}
 	home, err := os.MkdirTemp("", "helm-")
@@ -74,7 +74,7 @@ func Helm(ctx context.Context, values string, args ...string) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(home)
-	command := exec.CommandContext(ctx, path, args...) //nolint:gosec // whoever runs the tests names the helm
+	command := exec.CommandContext(ctx, path, args...) //nolint:gosec // the environment of the tests names the binary
 	// Its own home directory, with its discovery cache.
 	command.Env = append(os.Environ(), "HOME="+home, "KUBECACHEDIR="+home)
 	command.Stdin = strings.NewReader(values)

@@ -148,7 +148,7 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- .Values.renderedTokens -}}
 {{- end -}}
 
-{{/* What the path of each webhook begins with: the first token, if there are tokens. */}}
+{{/* Prefix of the URL path of each webhook: the first token, if there are tokens. */}}
 {{- define "warrantgate.pathPrefix" -}}
 {{- if include "warrantgate.webhookPath" . -}}
 /{{ include "warrantgate.webhookTokens" . | splitList "\n" | first | trim }}
@@ -192,20 +192,20 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- ternary "Off" $mode (kindIs "bool" $mode) -}}
 {{- end -}}
 
-{{/* Stops where the values contradict each other, with what to do. */}}
+{{/* Fails if values contradict each other. The error says what to set. */}}
 {{- define "warrantgate.validate" -}}
 {{- $v := .Values -}}
 {{- if not (or $v.kubernetes.enabled $v.kcp.enabled) -}}
-{{- fail "nothing is to be served: set kubernetes.enabled, kcp.enabled, or both" -}}
+{{- fail "no gate is enabled: set kubernetes.enabled, kcp.enabled, or both" -}}
 {{- end -}}
 {{- if and $v.certificates.certManager.enabled $v.certificates.secret.name -}}
 {{- fail "there are two serving certificates: set either certificates.certManager.enabled or certificates.secret.name, not both" -}}
 {{- end -}}
 {{- if and $v.certificates.secret.caBundle (not $v.certificates.secret.name) -}}
-{{- fail "certificates.secret.caBundle is of no use without certificates.secret.name" -}}
+{{- fail "certificates.secret.caBundle requires certificates.secret.name" -}}
 {{- end -}}
 {{- if and $v.certificates.secret.name (not (contains "-----BEGIN CERTIFICATE-----" $v.certificates.secret.caBundle)) -}}
-{{- fail "certificates.secret.caBundle has to be the authority of the certificate in certificates.secret.name, in PEM" -}}
+{{- fail "certificates.secret.caBundle has to be the CA of the certificate in certificates.secret.name, in PEM" -}}
 {{- end -}}
 {{- if and $v.cloudSigma.enabled (not $v.cloudSigma.secret.name) -}}
 {{- fail "cloudSigma.enabled needs cloudSigma.secret.name, a Secret with the keys oauth-url, client-id and client-secret" -}}
@@ -217,7 +217,7 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- end -}}
 {{- range $apis -}}
 {{- if and $v.cloudSigma.enabled (not $cloudSigma.regions) (regexMatch "^[a-z]+://[^/]*[{]region[}]" .) -}}
-{{- fail "config.cloudSigma.regions is required: tokens are sent to the host that the region of an object is part of, so list the regions, such as [zrh]" -}}
+{{- fail "config.cloudSigma.regions is required: the region of an object becomes part of the host that tokens are sent to, so list the regions, such as [zrh]" -}}
 {{- end -}}
 {{- end -}}
 {{- if and $v.cloudSigma.secret.namespace (ne $v.cloudSigma.secret.namespace .Release.Namespace) (not $v.kubernetes.enabled) -}}
@@ -232,13 +232,13 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- range $part := list "controllerManager" "keystonePolicy" -}}
 {{- $gate := get $v.config $part | default dict -}}
 {{- if and (ne (include "warrantgate.mode" (dict "part" $gate "selected" true)) "Off") (not (or $gate.selector $gate.objects)) -}}
-{{- fail (printf "config.%s.selector has to say by which labels objects are picked, or all would be" $part) -}}
+{{- fail (printf "config.%s.selector is required, because without it all objects would be selected" $part) -}}
 {{- end -}}
 {{- end -}}
 {{- range $part := list "controllerManager" "keystonePolicy" -}}
 {{- range dig $part "objects" list $v.config -}}
 {{- if has .namespace (append $v.kubernetes.excludedNamespaces $.Release.Namespace) -}}
-{{- fail (printf "config.%s.objects: nothing in the namespace %s is gated: it is the release's, or one of kubernetes.excludedNamespaces" $part .namespace) -}}
+{{- fail (printf "config.%s.objects: objects in the namespace %s are not gated: it is the namespace of the release, or one of kubernetes.excludedNamespaces" $part .namespace) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -246,20 +246,20 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- fail "kcp.install.enabled needs kcp.enabled and kcp.install.kubeconfigSecret, a Secret with an administrator's kubeconfig" -}}
 {{- end -}}
 {{- if and $v.kcp.install.providers (not (and $v.kcp.install.enabled $v.cloudSigma.enabled $v.kcp.kubeconfigSecret)) -}}
-{{- fail "kcp.install.providers needs kcp.install.enabled, cloudSigma.enabled and kcp.kubeconfigSecret: the gates of a provider read clusters in workspaces, and ask CloudSigma" -}}
+{{- fail "kcp.install.providers needs kcp.install.enabled, cloudSigma.enabled and kcp.kubeconfigSecret: the gates of a provider read clusters in workspaces, and send requests to CloudSigma" -}}
 {{- end -}}
 {{- range $v.kcp.install.providers -}}
 {{- if ne (empty .workspace) (empty .apiExport) -}}
-{{- fail "kcp.install.providers: workspace and apiExport belong together: they say whose machines the audit checks" -}}
+{{- fail "kcp.install.providers: set both workspace and apiExport, or neither: they select the machines that the audit checks" -}}
 {{- end -}}
 {{- end -}}
 {{- if and (ne $audit "Off") (dig "providers" list ($v.config.audit | default dict)) (not (and $v.kcp.enabled $v.cloudSigma.enabled $v.kcp.kubeconfigSecret)) -}}
-{{- fail "config.audit.providers needs kcp.enabled, cloudSigma.enabled and kcp.kubeconfigSecret: the audit reads machines in workspaces, and asks CloudSigma" -}}
+{{- fail "config.audit.providers needs kcp.enabled, cloudSigma.enabled and kcp.kubeconfigSecret: the audit reads machines in workspaces, and sends requests to CloudSigma" -}}
 {{- end -}}
 {{- if ne (empty $v.clients.caBundle) (empty $v.clients.names) -}}
-{{- fail "clients.caBundle and clients.names belong together: an authority signs for others than API servers, too" -}}
+{{- fail "set both clients.caBundle and clients.names, or neither: a CA also signs certificates of clients that are not API servers" -}}
 {{- end -}}
 {{- if and $v.podDisruptionBudget.enabled (ge (int $v.podDisruptionBudget.minAvailable) (int $v.replicas)) -}}
-{{- fail "podDisruptionBudget.minAvailable has to be less than replicas, or no node could ever be drained" -}}
+{{- fail "podDisruptionBudget.minAvailable has to be less than replicas, because otherwise no node could be drained" -}}
 {{- end -}}
 {{- end -}}

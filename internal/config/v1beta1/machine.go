@@ -214,7 +214,7 @@ func (c CloudSigma) RequireRegions() error {
 	for path, template := range map[string]string{"cloudSigma.api": c.API, "cloudSigma.serviceProviderAPI": c.ServiceProviderAPI} {
 		_, rest, _ := strings.Cut(template, "://")
 		if host, _, _ := strings.Cut(rest, "/"); strings.Contains(host, regionMark) && (path == "cloudSigma.api" || c.Flow == ServiceProvider) {
-			return errors.New("cloudSigma.regions: Required value: tokens are sent to the host that the region of an object is part of, " +
+			return errors.New("cloudSigma.regions: Required value: the region of an object becomes part of the host that tokens are sent to, " +
 				"so say which regions there are, such as [zrh]")
 		}
 	}
