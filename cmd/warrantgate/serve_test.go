@@ -25,22 +25,22 @@ func serveArgs(t *testing.T) []string {
 }
 
 func TestMistakesAboutClients(t *testing.T) {
-	authority := clitest.WriteFile(t, "ca.crt", string(clitest.NewCertificate(t).Cert))
+	caFile := clitest.WriteFile(t, "ca.crt", string(clitest.NewCertificate(t).Cert))
 	for name, tc := range map[string]struct {
 		args []string
 		want string
 	}{
-		"names without an authority": {
+		"names without a CA": {
 			args: []string{"--client-names=kcp"},
-			want: "--client-names needs --client-ca-file, the authorities that vouch for the names",
+			want: "--client-names needs --client-ca-file, the CA of the client certificates",
 		},
-		"an authority without names": {
-			args: []string{"--client-ca-file=" + authority},
-			want: "--client-ca-file needs --client-names: the common names, not [], of the API servers among all that the authorities sign for",
+		"a CA without names": {
+			args: []string{"--client-ca-file=" + caFile},
+			want: "--client-ca-file needs --client-names, the common names of API servers, because the CA also signs other clients; got []",
 		},
 		"a name that is empty": {
-			args: []string{"--client-ca-file=" + authority, "--client-names=kcp,"},
-			want: `--client-ca-file needs --client-names: the common names, not ["kcp" ""], of the API servers among all that the authorities sign for`,
+			args: []string{"--client-ca-file=" + caFile, "--client-names=kcp,"},
+			want: `--client-ca-file needs --client-names, the common names of API servers, because the CA also signs other clients; got ["kcp" ""]`,
 		},
 		"a file that is not there": {
 			args: []string{"--client-ca-file=/nonexistent", "--client-names=kcp"},

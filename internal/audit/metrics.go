@@ -10,15 +10,15 @@ import (
 var (
 	findings = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "warrantgate_audit_findings",
-		Help: "What the last pass of the audit found, by platform (kubernetes, kcp) and reason. Only the replica that leads has them.",
+		Help: "Findings of the last run of the audit, by platform (kubernetes, kcp) and reason. Only the replica that holds the Lease has them.",
 	}, []string{"platform", "reason"})
 	deniedClaims = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "warrantgate_audit_denied_claims",
 		Help: "Instances of first claims that this replica denied and that no machine names, by platform (kubernetes, kcp).",
 	}, []string{"platform"})
-	passes = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "warrantgate_audit_passes_total",
-		Help: "Passes of the audit by outcome: complete, incomplete (not all accounts could be read).",
+	runs = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "warrantgate_audit_runs_total",
+		Help: "Runs of the audit by outcome: complete, incomplete (not all accounts could be read).",
 	}, []string{"outcome"})
 	requests = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "warrantgate_audit_cloud_requests_total",
@@ -27,7 +27,7 @@ var (
 )
 
 func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
-	metrics.Registry.MustRegister(findings, deniedClaims, passes, requests)
+	metrics.Registry.MustRegister(findings, deniedClaims, runs, requests)
 }
 
 func observe(platform string, result Result, err error) {
@@ -35,7 +35,7 @@ func observe(platform string, result Result, err error) {
 	if err != nil {
 		outcome = "incomplete"
 	}
-	passes.WithLabelValues(outcome).Inc()
+	runs.WithLabelValues(outcome).Inc()
 	requests.Add(float64(result.Requests))
 	if errors.Is(err, errNotRead) {
 		return // the previous findings may still be valid

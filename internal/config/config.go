@@ -68,7 +68,7 @@ func Parse(raw []byte) (v1beta1.GateConfiguration, error) {
 	return config, nil
 }
 
-// onlyDocument returns the file's only document, in JSON. An empty file is a document that says nothing.
+// onlyDocument returns the file's only document, in JSON. An empty file is an empty document.
 func onlyDocument(raw []byte) ([]byte, error) {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(raw)))
 	first, err := documents.Read()

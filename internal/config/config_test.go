@@ -165,14 +165,14 @@ cloudSigma:
 				c.CloudSigma.Flow, c.CloudSigma.Audience = v1beta1.TokenExchange, "cloudsigma-api"
 			}),
 		},
-		"policies for Keystone, judged once it is said where they are": {
+		"policies for Keystone, checked if a selector is set": {
 			raw: header + "keystonePolicy:\n  selector: {matchLabels: {holds: keystone-policy}}\n",
 			want: configuration(func(c *v1beta1.GateConfiguration) {
 				c.KeystonePolicy.Mode = v1beta1.Enforce
 				c.KeystonePolicy.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"holds": "keystone-policy"}}
 			}),
 		},
-		"policies for Keystone, judged once their names are said": {
+		"policies for Keystone, checked if objects are set": {
 			raw: header + "keystonePolicy:\n  objects: [{namespace: keystone, name: policy}]\n",
 			want: configuration(func(c *v1beta1.GateConfiguration) {
 				c.KeystonePolicy.Mode = v1beta1.Enforce
@@ -296,11 +296,11 @@ func TestParseRefusesMistakes(t *testing.T) {
 				`kind: Unsupported value: "Gate": supported values: "GateConfiguration"`,
 			},
 		},
-		"a version that there is not, with fields of its own, which cannot be judged": {
+		"an unknown version, with unknown fields, which are not checked": {
 			raw:  "apiVersion: config.warrantgate.dev/v1\nkind: GateConfiguration\ngates: []\nrepair: {mode: Sometimes}\n",
 			want: []string{`apiVersion: Unsupported value: "config.warrantgate.dev/v1": supported values: ` + versions},
 		},
-		"the object of somebody else": {
+		"an object of another kind": {
 			raw: "apiVersion: v1\nkind: ConfigMap\ndata: {}\n",
 			want: []string{
 				`apiVersion: Unsupported value: "v1": supported values: ` + versions,
@@ -368,7 +368,7 @@ audit:
 				`machine.kinds[2]: Duplicate value: "openstackmachines.infrastructure.cluster.x-k8s.io"`,
 				`machine.kinds[2].provider: Invalid value: "openstack": needs openStack.authURLs, the Keystones that may be called`,
 				`cluster.impersonation.mode: Unsupported value: "maybe": supported values: "Enforce", "Warn", "Off"`,
-				`controllerManager.selector: Required value: without labels to pick them by, every Deployment would be taken for a cloud controller manager`,
+				`controllerManager.selector: Required value: without labels, every Deployment would be treated as a cloud controller manager`,
 				`controllerManager.clusterNameLabel: Invalid value: "/": prefix part must be non-empty`,
 				`controllerManager.clusterNameLabel: Invalid value: "/": name part must be non-empty`,
 				`controllerManager.clusterNameLabel: Invalid value: "/": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
@@ -400,7 +400,7 @@ audit:
 		},
 		"policies for Keystone, but not where they are": {
 			raw:  header + "keystonePolicy: {mode: Enforce}\n",
-			want: []string{`keystonePolicy.selector: Required value: without labels to pick them by, every ConfigMap and Secret would be taken for a policy`},
+			want: []string{`keystonePolicy.selector: Required value: without labels, every ConfigMap and Secret would be treated as a policy`},
 		},
 		"policies for Keystone under names that there are not": {
 			raw: header + "keystonePolicy: {objects: [{namespace: keystone, name: policy}, {namespace: a/b, name: policy}, {namespace: keystone, name: policy}, {namespace: keystone, name: \"\"}]}\n",

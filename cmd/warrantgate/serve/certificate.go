@@ -19,7 +19,7 @@ var expiry atomic.Pointer[time.Time]
 
 var certificateExpiry = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 	Name: "warrantgate_certificate_expiry_seconds",
-	Help: "Time until the serving certificate ends. It is negative once it has ended.",
+	Help: "Seconds until the serving certificate expires, negative after that.",
 }, func() float64 {
 	if end := expiry.Load(); end != nil {
 		return time.Until(*end).Seconds()

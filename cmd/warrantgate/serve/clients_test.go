@@ -25,16 +25,16 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
 
-// clientAuthority is a CA that signs client certificates, and invalid ones.
-type clientAuthority struct {
+// clientCA is a CA that signs client certificates, and invalid ones.
+type clientCA struct {
 	clitest.Certificate
 	pair tls.Certificate
 	x509 *x509.Certificate
 }
 
-func newClientAuthority(t *testing.T) clientAuthority {
+func newClientCA(t *testing.T) clientCA {
 	t.Helper()
-	a := clientAuthority{Certificate: clitest.NewCertificate(t)}
+	a := clientCA{Certificate: clitest.NewCertificate(t)}
 	var err error
 	if a.pair, err = tls.X509KeyPair(a.Cert, a.Key); err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func newClientAuthority(t *testing.T) clientAuthority {
 }
 
 // sign returns a certificate for a name, valid until end, for one usage.
-func (a clientAuthority) sign(t *testing.T, name string, usage x509.ExtKeyUsage, end time.Time) *tls.Certificate {
+func (a clientCA) sign(t *testing.T, name string, usage x509.ExtKeyUsage, end time.Time) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -91,9 +91,9 @@ func (s *serving) asks(ctx context.Context, t *testing.T, certificate *tls.Certi
 
 func TestOnlyKnownClientsAreAnswered(t *testing.T) {
 	leaks := goleak.IgnoreCurrent()
-	authority, other := newClientAuthority(t), newClientAuthority(t)
+	ca, other := newClientCA(t), newClientCA(t)
 	later, before := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
-	s := startServe(t, "--client-ca-file="+clitest.WriteFile(t, "ca.crt", string(authority.Cert)), "--client-names=kube-apiserver,kcp")
+	s := startServe(t, "--client-ca-file="+clitest.WriteFile(t, "ca.crt", string(ca.Cert)), "--client-names=kube-apiserver,kcp")
 	for name, tc := range map[string]struct {
 		certificate *tls.Certificate
 		wantCode    int
@@ -101,20 +101,20 @@ func TestOnlyKnownClientsAreAnswered(t *testing.T) {
 		wantErr     bool
 	}{
 		"the API server": {
-			certificate: authority.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, later),
+			certificate: ca.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, later),
 			wantCode:    http.StatusOK, wantText: `"decision":"denied"`,
 		},
 		"another one": {
-			certificate: authority.sign(t, "kcp", x509.ExtKeyUsageClientAuth, later),
+			certificate: ca.sign(t, "kcp", x509.ExtKeyUsageClientAuth, later),
 			wantCode:    http.StatusOK, wantText: `"decision":"denied"`,
 		},
-		"nobody":                                 {wantCode: http.StatusNotFound},
-		"somebody else whom the authority knows": {certificate: authority.sign(t, "system:node:a", x509.ExtKeyUsageClientAuth, later), wantCode: http.StatusNotFound},
-		"nobody by name":                         {certificate: authority.sign(t, "", x509.ExtKeyUsageClientAuth, later), wantCode: http.StatusNotFound},
-		"a name that begins alike":               {certificate: authority.sign(t, "kube-apiserver-2", x509.ExtKeyUsageClientAuth, later), wantCode: http.StatusNotFound},
-		"the right name of another authority":    {certificate: other.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, later), wantErr: true},
-		"the certificate of a server":            {certificate: authority.sign(t, "kube-apiserver", x509.ExtKeyUsageServerAuth, later), wantErr: true},
-		"a certificate that has ended":           {certificate: authority.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, before), wantErr: true},
+		"no certificate":                      {wantCode: http.StatusNotFound},
+		"another client of the same CA":       {certificate: ca.sign(t, "system:node:a", x509.ExtKeyUsageClientAuth, later), wantCode: http.StatusNotFound},
+		"an empty name":                       {certificate: ca.sign(t, "", x509.ExtKeyUsageClientAuth, later), wantCode: http.StatusNotFound},
+		"a name with the name as its prefix":  {certificate: ca.sign(t, "kube-apiserver-2", x509.ExtKeyUsageClientAuth, later), wantCode: http.StatusNotFound},
+		"the configured name from another CA": {certificate: other.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, later), wantErr: true},
+		"the certificate of a server":         {certificate: ca.sign(t, "kube-apiserver", x509.ExtKeyUsageServerAuth, later), wantErr: true},
+		"an expired certificate":              {certificate: ca.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, before), wantErr: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, text, err := s.asks(t.Context(), t, tc.certificate)
@@ -128,13 +128,13 @@ func TestOnlyKnownClientsAreAnswered(t *testing.T) {
 	}
 	// Only the first denied client is logged.
 	if got := strings.Count(s.logs.String(), `"msg":"denied a caller`); got != 1 {
-		t.Errorf("%d lines about refused callers:\n%s", got, s.logs.String())
+		t.Errorf("%d lines about rejected callers:\n%s", got, s.logs.String())
 	}
 	goleak.VerifyNone(t, leaks)
 }
 
-func TestANewAuthorityOfClientsIsTakenWithoutRestart(t *testing.T) {
-	before, after := newClientAuthority(t), newClientAuthority(t)
+func TestTheClientCAIsReloaded(t *testing.T) {
+	before, after := newClientCA(t), newClientCA(t)
 	file := clitest.WriteFile(t, "ca.crt", string(before.Cert))
 	s := startServe(t, "--client-ca-file="+file, "--client-names=kcp")
 	later := time.Now().Add(time.Hour)
@@ -148,26 +148,26 @@ func TestANewAuthorityOfClientsIsTakenWithoutRestart(t *testing.T) {
 			return nil
 		}
 	}
-	clitest.Await(t, "the first authority", answered(old, true))
+	clitest.Await(t, "the first CA", answered(old, true))
 	if err := os.WriteFile(file, append(before.Cert, after.Cert...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	clitest.Await(t, "both authorities", answered(renewed, true))
-	clitest.Await(t, "both authorities", answered(old, true))
+	clitest.Await(t, "both CAs", answered(renewed, true))
+	clitest.Await(t, "both CAs", answered(old, true))
 	if err := os.WriteFile(file, after.Cert, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	clitest.Await(t, "that the first authority counts no more", answered(old, false))
+	clitest.Await(t, "that the first CA is not trusted any more", answered(old, false))
 	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	clitest.Await(t, "that nonsense is noticed", func(context.Context) error {
+	clitest.Await(t, "that the invalid file is reported", func(context.Context) error {
 		if !strings.Contains(s.logs.String(), "error loading CA bundle") {
 			return errors.New(s.logs.String())
 		}
 		return nil
 	})
-	clitest.Await(t, "the authority before the nonsense", answered(renewed, true))
+	clitest.Await(t, "the CA before the invalid file", answered(renewed, true))
 	if err := s.shutdown(t); err != nil {
 		t.Errorf("serve ends with %v", err)
 	}
@@ -175,10 +175,10 @@ func TestANewAuthorityOfClientsIsTakenWithoutRestart(t *testing.T) {
 
 // TestClientsOrTokens checks that only the configured method is required: the client certificate, the token, or both.
 func TestClientsOrTokens(t *testing.T) {
-	authority := newClientAuthority(t)
+	ca := newClientCA(t)
 	later := time.Now().Add(time.Hour)
-	kcp := authority.sign(t, "kcp", x509.ExtKeyUsageClientAuth, later)
-	clients := []string{"--client-ca-file=" + clitest.WriteFile(t, "ca.crt", string(authority.Cert)), "--client-names=kcp"}
+	kcp := ca.sign(t, "kcp", x509.ExtKeyUsageClientAuth, later)
+	clients := []string{"--client-ca-file=" + clitest.WriteFile(t, "ca.crt", string(ca.Cert)), "--client-names=kcp"}
 	for name, tc := range map[string]struct {
 		args []string
 		// want are the answers without both, with the certificate, with the token, and with both.

@@ -12,7 +12,7 @@ import (
 
 var gateActive = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "warrantgate_gate_active",
-	Help: "Whether a gate is on that is configured, or whose cloud is: 1, or 0 if it evaluates nothing.",
+	Help: "1 if the gate is active; 0 if it, or its cloud, is configured but it evaluates nothing.",
 }, []string{"gate"})
 
 func init() { //nolint:gochecknoinits // a collector belongs to the process, like its registry

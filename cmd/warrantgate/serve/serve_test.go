@@ -233,7 +233,7 @@ func TestServeNeedsNoKubeconfig(t *testing.T) {
 		}
 	}
 	if !strings.Contains(exposed, "warrantgate_certificate_expiry_seconds 3") { // a bit less than an hour
-		t.Error("the time until the certificate ends is not known")
+		t.Error("the time until the certificate expires is not known")
 	}
 
 	client.CloseIdleConnections()
@@ -262,7 +262,7 @@ func TestServeSpeaksTLS13Only(t *testing.T) {
 			config: &tls.Config{MinVersion: tls.VersionTLS12},
 			want:   tls.VersionTLS13,
 		},
-		"1.2 is refused": {
+		"1.2 is rejected": {
 			config:  &tls.Config{MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12},
 			wantErr: "remote error: tls: protocol version not supported",
 		},
@@ -655,10 +655,10 @@ func TestServeMistakes(t *testing.T) {
 			args: serve("--webhook-path-file=" + short),
 			want: "--webhook-path-file: " + short + `: line 1 is not a token: it must be 32 to 128 lower-case letters and digits, such as the output of "openssl rand -hex 32"`,
 		},
-		"nobody whom it answers": {
+		"no authentication of callers": {
 			args: serve("--webhook-path-file="),
-			want: "the webhooks have no callers configured: --webhook-path-file names a file of tokens that the path has to begin with " +
-				`("openssl rand -hex 32" prints one; give the same file to install), --client-ca-file and --client-names say which client certificates API servers have`,
+			want: "no authentication of callers is configured: set --webhook-path-file, a file of tokens with which the request path begins " +
+				`("openssl rand -hex 32" prints a token; give the same file to install), or --client-ca-file and --client-names, the client certificates of API servers`,
 		},
 		"another's key": {args: serve("--tls-private-key-file=" + other.KeyFile), want: certificate + "tls: private key does not match public key"},
 	} {

@@ -54,7 +54,7 @@ var _ = Describe("the audit of objects", Ordered, func() {
 				HaveField("Reason", want[0]), HaveField("Message", HavePrefix("Audit: "+want[1])))))
 			Eventually(w.findings).WithContext(ctx).WithArguments(want[0]).Should(BeEquivalentTo(1), want[0])
 		}
-		Expect(w.gate.Metric(ctx, "warrantgate_audit_passes_total", map[string]string{"outcome": "incomplete"})).To(BeZero())
+		Expect(w.gate.Metric(ctx, "warrantgate_audit_runs_total", map[string]string{"outcome": "incomplete"})).To(BeZero())
 	}, SpecTimeout(timeout))
 
 	It("does not report corrected problems any more", func(ctx SpecContext) {

@@ -82,7 +82,7 @@ var _ = Describe("the audit", Ordered, func() {
 			Eventually(w.findings).WithContext(ctx).WithArguments(reason).Should(Equal(n), reason)
 		}
 		Expect(w.gate.Metric(ctx, "warrantgate_audit_findings", nil)).To(BeEquivalentTo(4))
-		Expect(w.gate.Metric(ctx, "warrantgate_audit_passes_total", map[string]string{"outcome": "incomplete"})).To(BeZero())
+		Expect(w.gate.Metric(ctx, "warrantgate_audit_runs_total", map[string]string{"outcome": "incomplete"})).To(BeZero())
 	}, SpecTimeout(timeout))
 
 	It("changes nothing", func(ctx SpecContext) {
@@ -135,7 +135,7 @@ var _ = Describe("the audit", Ordered, func() {
 				ContainSubstring("have it allowed there, or correct the user of the cluster"))))))
 		Eventually(w.findings).WithContext(ctx).WithArguments("OwnershipUnknown").Should(BeEquivalentTo(1))
 		Expect(w.findings(ctx, "InstanceNotFound")).To(BeEquivalentTo(1))
-		Expect(w.gate.Metric(ctx, "warrantgate_audit_passes_total", map[string]string{"outcome": "incomplete"})).To(BeNumerically(">=", 1))
+		Expect(w.gate.Metric(ctx, "warrantgate_audit_runs_total", map[string]string{"outcome": "incomplete"})).To(BeNumerically(">=", 1))
 		Expect(w.client.Delete(ctx, theirs)).To(Succeed())
 		Eventually(w.findings).WithContext(ctx).WithArguments("OwnershipUnknown").Should(BeZero())
 	}, SpecTimeout(timeout))
@@ -163,7 +163,7 @@ func (w *world) findings(ctx context.Context, reason string) (float64, error) {
 // awaitPasses waits until n audits have begun and ended.
 func (w *world) awaitPasses(ctx context.Context, n int) {
 	GinkgoHelper()
-	const passes = "warrantgate_audit_passes_total"
+	const passes = "warrantgate_audit_runs_total"
 	before, err := w.gate.Metric(ctx, passes, nil)
 	Expect(err).NotTo(HaveOccurred())
 	// One may be running already.

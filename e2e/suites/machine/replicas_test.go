@@ -98,5 +98,5 @@ func awaitAuditing(ctx context.Context, gate *kubetest.Warrantgate) {
 
 // passesOf is the number of audits of a replica since its start.
 func passesOf(ctx context.Context, gate *kubetest.Warrantgate) (float64, error) {
-	return gate.Metric(ctx, "warrantgate_audit_passes_total", nil)
+	return gate.Metric(ctx, "warrantgate_audit_runs_total", nil)
 }

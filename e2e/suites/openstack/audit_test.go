@@ -87,7 +87,7 @@ var _ = Describe("The audit", Ordered, func() {
 // awaitPasses waits until n audits have begun and ended.
 func (w *world) awaitPasses(ctx context.Context, n int) {
 	GinkgoHelper()
-	passes := func() (float64, error) { return w.gate.Metric(ctx, "warrantgate_audit_passes_total", nil) }
+	passes := func() (float64, error) { return w.gate.Metric(ctx, "warrantgate_audit_runs_total", nil) }
 	before, err := passes()
 	Expect(err).NotTo(HaveOccurred())
 	// One may be running already.

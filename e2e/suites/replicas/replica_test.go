@@ -180,7 +180,7 @@ func (r *replica) metric(ctx context.Context, name string, labels map[string]str
 
 // passes is the number of audit passes of the replica since its start.
 func (r *replica) passes(ctx context.Context) (float64, error) {
-	return r.metric(ctx, "warrantgate_audit_passes_total", nil)
+	return r.metric(ctx, "warrantgate_audit_runs_total", nil)
 }
 
 func (r *replica) logFile() string { return filepath.Join(r.dir, "warrantgate.log") }

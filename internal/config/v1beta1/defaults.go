@@ -21,13 +21,13 @@ const (
 	defaultRequestsPerSecond   = 5
 	defaultConcurrency         = 16
 
-	// Roles that OpenStack's projects and domains are used by.
+	// Roles in OpenStack's projects and domains.
 	roleMember       = "member"
 	roleReader       = "reader"
 	roleLoadBalancer = "load-balancer_member"
 	roleManager      = "manager"
 
-	// CloudSigma's own places, and what its Keycloak calls them.
+	// CloudSigma's own URLs, and the audiences in its Keycloak.
 	defaultAPI                     = "https://{region}.cloudsigma.com/api/2.0/"
 	defaultServiceProviderAPI      = "https://direct.{region}.cloudsigma.com/service_provider/api/v1/"
 	defaultTokenPath               = "/realms/cloudsigma/protocol/openid-connect/token"
@@ -35,27 +35,27 @@ const (
 	defaultTokenExchangeAudience   = "cloudsigma-api"
 )
 
-// cloudSigmaMachine is the kind that is built in. No file can leave it out: to judge no machines, the mode is Off.
+// cloudSigmaMachine is a built-in kind. A file cannot remove it; the mode Off disables the gate.
 var cloudSigmaMachine = MachineKind{
 	Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Kind: "CloudSigmaMachine", Resource: "cloudsigmamachines",
 	InstanceIDPath: defaultInstanceIDPath, ProviderIDPath: defaultProviderIDPath, Provider: ProviderCloudSigma,
 }
 
-// openStackMachine is built in where openStack is configured. No file can leave it out then.
+// openStackMachine is a built-in kind if openStack is configured. A file cannot remove it.
 var openStackMachine = MachineKind{
 	Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Kind: "OpenStackMachine", Resource: "openstackmachines",
 	InstanceIDPath: defaultInstanceIDPath, ProviderIDPath: defaultProviderIDPath, IdentityRefPath: defaultIdentityRefPath,
 	Provider: ProviderOpenStack,
 }
 
-// Default returns the configuration that holds where no file is given.
+// Default returns the configuration without a file.
 func Default() GateConfiguration {
 	config := GateConfiguration{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}}
 	SetDefaults(&config)
 	return config
 }
 
-// SetDefaults fills in what is left out. What config shares with a copy of it stays as it is.
+// SetDefaults sets the omitted fields of config. It does not modify slices that a shallow copy of config shares.
 func SetDefaults(config *GateConfiguration) {
 	for _, mode := range []*Mode{
 		&config.Workspace.OwnerRewrite.Mode, &config.Workspace.OwnerIntegrity.Mode, &config.Repair.Mode,
@@ -82,7 +82,7 @@ func SetDefaults(config *GateConfiguration) {
 	setKeystonePolicyDefaults(&config.KeystonePolicy)
 }
 
-// setRoleDefaults fills in what is left out. An empty list is none.
+// setRoleDefaults sets the omitted fields. An empty list is not an omitted one: it means no roles.
 func setRoleDefaults(roles *Roles) {
 	if roles.Required == nil {
 		roles.Required = []string{roleLoadBalancer}
@@ -105,7 +105,7 @@ func setKeystonePolicyDefaults(policy *KeystonePolicy) {
 	}
 }
 
-// modeOf is the mode of a gate that judges what a selector picks.
+// modeOf returns the mode of a gate on the objects that selector selects. The default is Off without a selector.
 func modeOf(mode Mode, selector *metav1.LabelSelector) Mode {
 	if selector == nil {
 		return cmp.Or(mode, Off)
@@ -115,7 +115,7 @@ func modeOf(mode Mode, selector *metav1.LabelSelector) Mode {
 
 func setMachineDefaults(machine *Machine) {
 	machine.Unknown = cmp.Or(machine.Unknown, Deny)
-	if machine.Settle == nil { // 0s is to say no time
+	if machine.Settle == nil { // 0s is a value, not an omission
 		machine.Settle = &metav1.Duration{Duration: defaultSettle}
 	}
 	machine.Kinds = slices.Clone(machine.Kinds)

@@ -194,7 +194,7 @@ type CloudSigma struct {
 	// TokenPath is the path of the token endpoint below the identity provider's URL. Default:
 	// /realms/cloudsigma/protocol/openid-connect/token.
 	TokenPath string `json:"tokenPath,omitzero"`
-	// CAFile is a file of trusted certificate authorities, in PEM. Default: those of the system.
+	// CAFile is a file of trusted CA certificates, in PEM. Default: those of the system.
 	CAFile string `json:"caFile,omitzero"`
 	// Flow is how a user's token is requested: ServiceProvider or TokenExchange. Default: ServiceProvider.
 	Flow ImpersonationFlow `json:"flow,omitzero"`
@@ -215,7 +215,7 @@ func (c CloudSigma) RequireRegions() error {
 		_, rest, _ := strings.Cut(template, "://")
 		if host, _, _ := strings.Cut(rest, "/"); strings.Contains(host, regionMark) && (path == "cloudSigma.api" || c.Flow == ServiceProvider) {
 			return errors.New("cloudSigma.regions: Required value: the region of an object becomes part of the host that tokens are sent to, " +
-				"so say which regions there are, such as [zrh]")
+				"so list the regions, such as [zrh]")
 		}
 	}
 	return nil

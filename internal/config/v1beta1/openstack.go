@@ -76,7 +76,7 @@ type OpenStack struct {
 	// AuthURLs are the Keystone URLs that a clouds.yaml may name, such as https://keystone.example.com:5000/v3. Default: none, so
 	// that objects of OpenStack are not evaluated.
 	AuthURLs []string `json:"authURLs,omitzero"`
-	// CAFile is a file of trusted certificate authorities besides those of a Secret, in PEM. Default: those of the system.
+	// CAFile is a file of trusted CA certificates besides those of a Secret, in PEM. Default: those of the system.
 	CAFile string `json:"caFile,omitzero"`
 	// Concurrency limits the concurrent requests to the cloud. Default: 16.
 	Concurrency int32 `json:"concurrency,omitzero"`
@@ -96,11 +96,12 @@ type KeystonePolicy struct {
 	Objects []KeystonePolicyObject `json:"objects,omitzero"`
 	// Keys are the keys with a policy, such as policy.yaml. Default: all.
 	Keys []string `json:"keys,omitzero"`
-	// Base are ConfigMaps with the policies that Keystone loads before those that are judged, in its order, such as the policy.json
-	// that its charm wrote. Overrides may refer to their rules, and are compared with them. Nobody but operators may be able to
-	// write them. Default: none, and then only what Keystone ships stands below an override.
+	// Base are ConfigMaps with the policies that Keystone loads before the checked policies, in its order, such as the policy.json
+	// that its charm wrote. Overrides may refer to their rules, and are compared with them. Only operators may have permission to
+	// write them. Default: none, and then the defaults of Keystone apply.
 	Base []KeystonePolicyBase `json:"base,omitzero"`
-	// KeystoneRelease is the release of OpenStack whose Keystone loads the policies, such as "2025.1". Default: "2022.2".
+	// KeystoneRelease is the release of OpenStack whose Keystone loads the policies, such as "2025.1". The error about an unsupported
+	// release lists the supported ones. Default: "2022.2".
 	KeystoneRelease string `json:"keystoneRelease,omitzero"`
 	// ManagerRoles are the roles that manage one domain. Default: manager.
 	ManagerRoles []string `json:"managerRoles,omitzero"`

@@ -2,18 +2,18 @@ package v1beta1
 
 import "warrantgate.dev/internal/identity"
 
-// Policy returns the delegation policy as package identity takes it.
+// Policy returns the delegation policy for package identity.
 func (c GateConfiguration) Policy() identity.Policy {
 	return identity.Policy{Users: c.Delegation.KeepWarrants.Users, Groups: c.Delegation.KeepWarrants.Groups}
 }
 
-// RolePolicy returns which OpenStack roles may be delegated, as package identity takes it.
+// RolePolicy returns which OpenStack roles may be delegated, for package identity.
 func (c GateConfiguration) RolePolicy() identity.RolePolicy {
 	roles := c.Delegation.OpenStackRoles
 	return identity.RolePolicy{Required: roles.Required, Allowed: roles.Allowed, Denied: roles.Denied}
 }
 
-// CredentialPolicy returns with which credentials on an OpenStack a cluster may act, in the terms of the domain.
+// CredentialPolicy returns which OpenStack credentials a cluster may use, for package identity.
 func (c GateConfiguration) CredentialPolicy() identity.CredentialPolicy {
 	return identity.CredentialPolicy{
 		Roles: c.RolePolicy(), Operators: c.Cluster.Delegation.Operators.policy(),

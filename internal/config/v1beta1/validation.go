@@ -14,19 +14,19 @@ import (
 	"warrantgate.dev/internal/oslopolicy"
 )
 
-// regionMark is what stands for the region in the URLs of a cloud.
+// regionMark is the placeholder of the region in the URLs of a cloud.
 const regionMark = "{region}"
 
 var (
-	// regionPattern is what a region may look like, as it becomes part of a host name.
+	// regionPattern matches valid regions. A region becomes part of a host name.
 	regionPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
-	// workspacePattern is what the path of a workspace of kcp looks like, as it becomes part of a URL.
+	// workspacePattern matches paths of workspaces on kcp. A path becomes part of a URL.
 	workspacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(:[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
-	// fieldPathPattern is a path of plain field names: it becomes part of an expression that the API server evaluates.
+	// fieldPathPattern matches paths of plain field names. A path becomes part of an expression that the API server evaluates.
 	fieldPathPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*){1,7}$`)
 )
 
-// Validate returns every mistake in config, each with the path of its field. The defaults are filled in before.
+// Validate returns every mistake in config, each with the path of its field. SetDefaults has to be called before.
 func Validate(config GateConfiguration) field.ErrorList {
 	var errs field.ErrorList
 	workspace := field.NewPath("workspace")
@@ -101,7 +101,7 @@ func validateMachine(machine Machine, openStack OpenStack, at *field.Path) field
 	return errs
 }
 
-// builtInUserKinds and builtInCredentialKinds are the resources that no file can configure otherwise.
+// builtInUserKinds and builtInCredentialKinds are the resources that a file cannot configure.
 var (
 	builtInUserKinds       = []string{"cloudsigmaclusters.infrastructure.cluster.x-k8s.io", "kdcclusters.k8s.kube-dc.com", "secrets."}
 	builtInCredentialKinds = []string{
@@ -118,7 +118,7 @@ func validateImpersonation(impersonation ClusterImpersonation, at *field.Path) f
 		errs = append(errs, validateUnique(seen, builtInUserKinds, kind.Resource+"."+kind.Group, at)...)
 		switch {
 		case kind.EmailPath == "" && len(kind.Annotations) == 0:
-			errs = append(errs, field.Required(at.Child("emailPath"), "emailPath, annotations or both say where the user is named"))
+			errs = append(errs, field.Required(at.Child("emailPath"), "at least one of emailPath and annotations must be set"))
 		case kind.EmailPath != "" && !fieldPathPattern.MatchString(kind.EmailPath):
 			errs = append(errs, field.Invalid(at.Child("emailPath"), kind.EmailPath, "must be a path of fields, such as spec.userEmail"))
 		}
@@ -131,7 +131,7 @@ func validateImpersonation(impersonation ClusterImpersonation, at *field.Path) f
 	return errs
 }
 
-// validateUnique wants each kind once, and none of those that are built in.
+// validateUnique returns an error if name is in seen or builtIn, and adds it to seen otherwise.
 func validateUnique(seen map[string]bool, builtIn []string, name string, at *field.Path) field.ErrorList {
 	if seen[name] || slices.Contains(builtIn, name) {
 		return field.ErrorList{field.Duplicate(at, name)}
@@ -140,7 +140,7 @@ func validateUnique(seen map[string]bool, builtIn []string, name string, at *fie
 	return nil
 }
 
-// validateKind wants the names of a kind of objects.
+// validateKind returns errors unless all names of a kind of objects are well-formed.
 func validateKind(group, version, kind, resource string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	invalid := func(name, value string, problems []string) {
@@ -185,7 +185,7 @@ func validateControllerManager(manager ControllerManager, at *field.Path) field.
 	}
 	if manager.Selector != nil || len(manager.Objects) == 0 {
 		errs = append(errs, validateSelector(manager.Selector, at.Child("selector"),
-			"without labels to pick them by, every Deployment would be taken for a cloud controller manager")...)
+			"without labels, every Deployment would be treated as a cloud controller manager")...)
 	}
 	for i, object := range manager.Objects {
 		errs = append(errs, validateObject(object.Namespace, object.Name, slices.Contains(manager.Objects[:i], object), at.Child("objects").Index(i))...)
@@ -202,10 +202,10 @@ func validateControllerManager(manager ControllerManager, at *field.Path) field.
 	return errs
 }
 
-// validateObject validates a reference to an object; again tells that it stands there before.
-func validateObject(namespace, name string, again bool, at *field.Path) field.ErrorList {
+// validateObject validates a reference to an object. duplicate is true if an earlier entry is equal.
+func validateObject(namespace, name string, duplicate bool, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if again {
+	if duplicate {
 		errs = append(errs, field.Duplicate(at, namespace+"/"+name))
 	}
 	for _, problem := range validation.IsDNS1123Label(namespace) {
@@ -217,7 +217,7 @@ func validateObject(namespace, name string, again bool, at *field.Path) field.Er
 	return errs
 }
 
-// validateSelector wants a selector that picks something less than everything.
+// validateSelector returns errors unless selector is valid and has at least one requirement. An empty selector selects all objects.
 func validateSelector(selector *metav1.LabelSelector, at *field.Path, why string) field.ErrorList {
 	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		return field.ErrorList{field.Required(at, why)}
@@ -270,7 +270,7 @@ func validateKeystonePolicy(policy KeystonePolicy, at *field.Path) field.ErrorLi
 	}
 	if policy.Selector != nil || len(policy.Objects) == 0 {
 		errs = append(errs, validateSelector(policy.Selector, at.Child("selector"),
-			"without labels to pick them by, every ConfigMap and Secret would be taken for a policy")...)
+			"without labels, every ConfigMap and Secret would be treated as a policy")...)
 	}
 	for i, object := range policy.Objects {
 		errs = append(errs, validateObject(object.Namespace, object.Name, slices.Contains(policy.Objects[:i], object), at.Child("objects").Index(i))...)
@@ -341,7 +341,7 @@ func validateCloudSigma(cloud CloudSigma, at *field.Path) field.ErrorList {
 	return append(errs, validateAtLeastOne(cloud.Concurrency, at.Child("concurrency"))...)
 }
 
-// validateTemplate wants a URL to which tokens may be sent, once the region is filled in.
+// validateTemplate returns an error unless template is a URL to which tokens may be sent, after the region has replaced {region}.
 func validateTemplate(template string, at *field.Path) field.ErrorList {
 	parsed, err := url.Parse(strings.ReplaceAll(template, regionMark, "region"))
 	if err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
