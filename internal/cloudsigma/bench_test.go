@@ -10,7 +10,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// BenchmarkAsk measures a question for a cached user, without network connections.
+// BenchmarkAsk measures a lookup for a cached user, without network connections.
 func BenchmarkAsk(b *testing.B) {
 	bodies := map[string]string{
 		"/api/" + getServer:  inJSON(aServer(serverID, machineName, userID, machineUID)),

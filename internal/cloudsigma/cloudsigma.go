@@ -42,7 +42,7 @@ type LegacyCredentials struct {
 type Options struct {
 	// Tokens provides the tokens of the users who claim servers.
 	Tokens Tokens
-	// Legacy returns the credentials of one account that sends all requests, for every user. It is called for each question, because
+	// Legacy returns the credentials of one account that sends all requests, for every user. It is called for each lookup, because
 	// the credentials may change.
 	Legacy func() (LegacyCredentials, error)
 	// Regions are the allowed regions. Default: every valid name of a region.
@@ -104,34 +104,34 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 	if err != nil {
 		return ownership.Answer{}, err
 	}
-	q, err := c.ask(claim.Account)
+	l, err := c.newLookup(claim.Account)
 	if err != nil {
 		return ownership.Answer{}, err
 	}
 	var s server
-	x, err := q.get(ctx, request{operation: opServer, path: []string{"servers", id}, limit: maxBytes}, &s)
+	x, err := l.get(ctx, request{operation: opServer, path: []string{"servers", id}, limit: maxBytes}, &s)
 	switch {
 	case err == nil:
-		return q.judge(ctx, claim, id, s, x)
+		return l.compareOwner(ctx, claim, id, s, x)
 	case x == nil:
 		return ownership.Answer{}, err
 	case x.Status == http.StatusNotFound:
-		return q.refuse(ctx, claim, ownership.Answer{
+		return l.explain(ctx, claim, ownership.Answer{
 			Verdict: ownership.Absent, Response: "404 not found", RequestID: x.RequestID(),
 		})
 	// The cloud, and proxies in front of it, also use 403 for operations that are not available. Such a response does not show who owns the
 	// server.
-	case x.Status == http.StatusForbidden && x.refusal.kind == kindPermission:
-		return q.refuse(ctx, claim, ownership.Answer{
-			Verdict: ownership.Foreign, Response: "403 permission", RequestID: x.RequestID(), UserID: x.refusal.userID,
+	case x.Status == http.StatusForbidden && x.rejection.kind == kindPermission:
+		return l.explain(ctx, claim, ownership.Answer{
+			Verdict: ownership.Foreign, Response: "403 permission", RequestID: x.RequestID(), UserID: x.rejection.userID,
 		})
 	default:
 		return ownership.Answer{}, err
 	}
 }
 
-// judge compares the owner of a server that the user can see with the user. The server may belong to another user who shares it.
-func (q *question) judge(ctx context.Context, claim ownership.Claim, id string, s server, x *exchange) (ownership.Answer, error) {
+// compareOwner compares the owner of a server that the user can see with the user. The server may belong to another user who shares it.
+func (l *lookup) compareOwner(ctx context.Context, claim ownership.Claim, id string, s server, x *exchange) (ownership.Answer, error) {
 	if got, ok := ownership.PlainUUID(s.UUID); !ok || got != id {
 		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer contains another server", opServer)
 	}
@@ -139,31 +139,31 @@ func (q *question) judge(ctx context.Context, claim ownership.Claim, id string, 
 	if !ok {
 		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer names no owner", opServer)
 	}
-	user, err := q.profile(ctx)
+	user, err := l.profile(ctx)
 	if err != nil {
 		return ownership.Answer{}, err
 	}
 	if owner != user.id {
-		return q.refuse(ctx, claim, ownership.Answer{
+		return l.explain(ctx, claim, ownership.Answer{
 			Verdict: ownership.Foreign, Response: "200, owned by another user", RequestID: x.RequestID(),
 		})
 	}
 	return ownership.Answer{Verdict: ownership.Owned, UserID: user.id, Response: "200", RequestID: x.RequestID()}, nil
 }
 
-// refuse adds information to a denial, to explain it. If the information is not available, the denial remains. If it shows that the
+// explain adds information to a denial, to explain it. If the information is not available, the denial remains. If it shows that the
 // cloud denied another user than the claiming one, the result is an error.
-func (q *question) refuse(ctx context.Context, claim ownership.Claim, answer ownership.Answer) (ownership.Answer, error) {
+func (l *lookup) explain(ctx context.Context, claim ownership.Claim, answer ownership.Answer) (ownership.Answer, error) {
 	ctx, cancel := cloudhttp.Half(ctx)
 	defer cancel()
-	user, err := q.profile(ctx)
+	user, err := l.profile(ctx)
 	var u *ownership.UnknownError
 	if errors.As(err, &u) && u.Cause == ownership.CauseNotImpersonable {
 		return ownership.Answer{}, err
 	}
 	if err == nil {
 		answer.UserID = user.id
-		answer.Candidates = q.candidates(ctx, claim, user.id)
+		answer.Candidates = l.candidates(ctx, claim, user.id)
 	}
 	return answer, nil
 }

@@ -14,14 +14,14 @@ const requestIDHeader = "X-Request-Id"
 // exchange therefore parses the body here, and gives the SDK an empty one.
 type exchange struct {
 	cloudhttp.Exchange
-	refusal refusal
+	rejection rejection
 }
 
 // RoundTrip implements http.RoundTripper.
 func (x *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, body, err := x.Send(request)
 	if body != nil {
-		x.refusal = parseRefusal(body)
+		x.rejection = parseRejection(body)
 	}
 	return response, err
 }
@@ -35,5 +35,5 @@ func (x *exchange) unknown(failure error) *ownership.UnknownError {
 	case http.StatusTooManyRequests:
 		cause = ownership.CauseRateLimited
 	}
-	return x.Unknown(cause, x.refusal.kind, failure)
+	return x.Unknown(cause, x.rejection.kind, failure)
 }

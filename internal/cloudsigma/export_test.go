@@ -15,8 +15,8 @@ func (c *Cloud) Stop() {
 	}
 }
 
-// ParseRefusal exports parseRefusal for tests.
-func ParseRefusal(body []byte) (kind, userID string) {
-	r := parseRefusal(body)
+// ParseRejection exports parseRejection for tests.
+func ParseRejection(body []byte) (kind, userID string) {
+	r := parseRejection(body)
 	return r.kind, r.userID
 }

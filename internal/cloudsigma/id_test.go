@@ -44,7 +44,7 @@ func TestParseProviderID(t *testing.T) {
 				t.Fatalf("ParseProviderID(%q) = %q, %v, want %q", tc.in, got, err, tc.want)
 			}
 			if err != nil && !strings.Contains(err.Error(), wantProviderIDWords) {
-				t.Errorf("ParseProviderID(%q) error = %q, want it to say what a provider ID looks like", tc.in, err)
+				t.Errorf("ParseProviderID(%q) error = %q, want it to contain the format of a provider ID", tc.in, err)
 			}
 		})
 	}

@@ -34,30 +34,30 @@ func newProfiles() (*otter.Cache[profileKey, profile], error) {
 	})
 }
 
-// profile returns the profile of the credentials' user, and checks that this is the claimed user. Concurrent questions for the same
+// profile returns the profile of the credentials' user, and checks that this is the claimed user. Concurrent lookups for the same
 // profile send one request.
-func (q *question) profile(ctx context.Context) (profile, error) {
-	p, err := q.cloud.profiles.Get(ctx, q.key, otter.LoaderFunc[profileKey, profile](q.loadProfile))
+func (l *lookup) profile(ctx context.Context) (profile, error) {
+	p, err := l.cloud.profiles.Get(ctx, l.key, otter.LoaderFunc[profileKey, profile](l.loadProfile))
 	var u *ownership.UnknownError
 	switch {
 	case errors.As(err, &u):
 		return profile{}, u
-	case err != nil: // ctx ended while another question loaded the profile
+	case err != nil: // ctx ended while another lookup loaded the profile
 		return profile{}, unknown(ownership.CauseTimeout, "", "%s request: no answer in time", opProfile)
-	case q.user != "" && !sameEmail(p.email, q.user):
-		q.cloud.profiles.Invalidate(q.key) // the next token may belong to the claimed user
+	case l.user != "" && !sameEmail(p.email, l.user):
+		l.cloud.profiles.Invalidate(l.key) // the next token may belong to the claimed user
 		return profile{}, unknown(ownership.CauseNotImpersonable, p.requestID,
 			"the credentials belong to another user than the claimed one")
 	}
 	return p, nil
 }
 
-func (q *question) loadProfile(ctx context.Context, _ profileKey) (profile, error) {
+func (l *lookup) loadProfile(ctx context.Context, _ profileKey) (profile, error) {
 	var answer struct {
 		UUID  string `json:"uuid"`
 		Email string `json:"email"`
 	}
-	x, err := q.get(ctx, request{operation: opProfile, path: []string{"profile"}, limit: maxBytes}, &answer)
+	x, err := l.get(ctx, request{operation: opProfile, path: []string{"profile"}, limit: maxBytes}, &answer)
 	if err != nil {
 		return profile{}, err
 	}

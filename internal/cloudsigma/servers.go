@@ -53,7 +53,7 @@ type page struct {
 
 // page requests the servers that the user can see, beginning at offset. If name is not empty, it requests only servers with this
 // name.
-func (q *question) page(ctx context.Context, name string, offset int) (page, *exchange, error) {
+func (l *lookup) page(ctx context.Context, name string, offset int) (page, *exchange, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	if offset > 0 {
 		query.Set("offset", strconv.Itoa(offset))
@@ -62,7 +62,7 @@ func (q *question) page(ctx context.Context, name string, offset int) (page, *ex
 		query.Set("name", name)
 	}
 	var p page
-	x, err := q.get(ctx, request{operation: opList, path: []string{"servers", "detail"}, query: query, limit: maxListBytes}, &p)
+	x, err := l.get(ctx, request{operation: opList, path: []string{"servers", "detail"}, query: query, limit: maxListBytes}, &p)
 	switch {
 	case err != nil:
 		return page{}, x, err
@@ -76,23 +76,23 @@ func (q *question) page(ctx context.Context, name string, offset int) (page, *ex
 // others share with the user. If servers are created or deleted during a list of several pages, the result may miss some. Besides
 // an *ownership.UnknownError it may return an *ownership.RegionError. The number of requests is valid even with an error.
 func (c *Cloud) Instances(ctx context.Context, account ownership.Account) (instances []ownership.Instance, requests int, err error) {
-	q, err := c.ask(account)
+	l, err := c.newLookup(account)
 	if err != nil {
 		return nil, 0, err
 	}
-	instances, err = q.instances(ctx)
-	return instances, q.requests, err
+	instances, err = l.instances(ctx)
+	return instances, l.requests, err
 }
 
-func (q *question) instances(ctx context.Context) ([]ownership.Instance, error) {
-	user, err := q.profile(ctx)
+func (l *lookup) instances(ctx context.Context) ([]ownership.Instance, error) {
+	user, err := l.profile(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var own []ownership.Instance
 	seen := map[string]bool{}
 	for offset, pages := 0, 0; ; pages++ {
-		p, x, err := q.page(ctx, "", offset)
+		p, x, err := l.page(ctx, "", offset)
 		if err != nil {
 			return nil, err
 		}
@@ -121,11 +121,11 @@ func (q *question) instances(ctx context.Context) ([]ownership.Instance, error) 
 // candidates returns the user's servers that have the name of the claim or were created for its machine, as suggestions for the
 // user. It requests them by name, because the API cannot filter by other fields that a machine has. Providers name a server after
 // its machine. It returns none if a request fails.
-func (q *question) candidates(ctx context.Context, claim ownership.Claim, owner string) []ownership.Instance {
+func (l *lookup) candidates(ctx context.Context, claim ownership.Claim, owner string) []ownership.Instance {
 	if claim.Name == "" {
 		return nil
 	}
-	p, _, err := q.page(ctx, claim.Name, 0)
+	p, _, err := l.page(ctx, claim.Name, 0)
 	if err != nil {
 		return nil
 	}

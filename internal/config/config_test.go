@@ -265,7 +265,7 @@ const (
 	notATemplate = "must be an https URL without user, query and fragment; {region} stands for the region"
 )
 
-func TestParseRefusesMistakes(t *testing.T) {
+func TestParseReturnsMistakes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		raw string
 		// want is compared line by line, in any order.
@@ -278,7 +278,7 @@ func TestParseRefusesMistakes(t *testing.T) {
 				`kind: Unsupported value: "": supported values: "GateConfiguration"`,
 			},
 		},
-		"more than one document, of which only the first would be read": {
+		"more than one document": {
 			raw:  "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n---\nworkspace: {ownerRewrite: {mode: Warn}}\n",
 			want: []string{"there is more than one document"},
 		},

@@ -138,7 +138,7 @@ func TestHomes(t *testing.T) {
 			owner: identity.Owner{Username: "alice", Extra: map[string][]string{identity.WarrantKey: {"{", selfWarrant}}},
 			want:  []logicalcluster.Name{home},
 		},
-		"a name that only looks global": {owner: identity.Owner{Username: "system:kcp:serviceaccount:a:b"}},
+		"a malformed global name": {owner: identity.Owner{Username: "system:kcp:serviceaccount:a:b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, identity.Homes(tc.owner)); diff != "" {

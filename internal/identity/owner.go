@@ -75,7 +75,7 @@ type Owner struct {
 var (
 	errEmpty    = errors.New("it is empty")
 	errNoObject = errors.New("it is not a JSON object")
-	errNobody   = errors.New("it names no user")
+	errNoUser   = errors.New("it names no user")
 	errTooLarge = fmt.Errorf("it is larger than %d bytes", MaxOwnerBytes)
 )
 
@@ -107,7 +107,7 @@ func parseOwner(raw string) (Owner, error) {
 		return Owner{}, err
 	}
 	if owner.Username == "" {
-		return Owner{}, errNobody
+		return Owner{}, errNoUser
 	}
 	return owner, nil
 }

@@ -45,9 +45,9 @@ func validatePattern(pattern string, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// refuses returns the reason why a warrant is dropped, or "" if it is kept. A warrant is kept or dropped as a whole: without a nested
+// dropReason returns the reason why a warrant is dropped, or "" if it is kept. A warrant is kept or dropped as a whole: without a nested
 // warrant it would be another delegation than the one that the policy names.
-func (p Policy) refuses(w carried) DropReason {
+func (p Policy) dropReason(w carried) DropReason {
 	switch {
 	case w.err != nil:
 		return Unreadable
@@ -59,7 +59,7 @@ func (p Policy) refuses(w carried) DropReason {
 		return Lent
 	}
 	for _, nested := range w.nested {
-		if reason := p.refuses(nested); reason != "" {
+		if reason := p.dropReason(nested); reason != "" {
 			return reason
 		}
 	}

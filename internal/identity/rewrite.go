@@ -55,7 +55,7 @@ func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, 
 			Message: fmt.Sprintf("the owner was not rewritten, because it would be larger than %d bytes", MaxOwnerBytes),
 		}
 	}
-	if r.report.Reason.Harmless() || !r.confined() || err == nil && !r.powerful() {
+	if r.report.Reason.Harmless() || !r.confined() || err == nil && !r.hasAdminPermissions() {
 		return result, r.report
 	}
 	// Without these permissions, the owner may be valid input. Rewrite must return the same result for the owner that is then recorded.
@@ -73,8 +73,8 @@ func (r *rewriting) confined() bool {
 	return r.owner.IsServiceAccount() || len(r.owner.Extra[ScopesKey]) > 0
 }
 
-// powerful reports whether the owner has the permissions of an administrator, or warrants that kcp may decode in another way.
-func (r *rewriting) powerful() bool {
+// hasAdminPermissions reports whether the owner has the permissions of an administrator, or warrants that kcp may decode in another way.
+func (r *rewriting) hasAdminPermissions() bool {
 	return len(r.report.Privileged) > 0 || anyUnreadable(r.warrants)
 }
 
@@ -249,7 +249,7 @@ func (r *rewriting) delegate() (self Owner, kept []string) {
 		}
 	}
 	for _, w := range r.warrants {
-		if reason := r.policy.refuses(w); reason != "" {
+		if reason := r.policy.dropReason(w); reason != "" {
 			r.drop(DroppedWarrant, reason, w.warrant.User)
 			continue
 		}

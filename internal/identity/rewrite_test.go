@@ -355,7 +355,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 			},
 			wantReport: identity.Report{Reason: identity.UserRewritten, CreatedBy: "alice"},
 		},
-		"a scoped administrator's power is dropped": {
+		"a scoped administrator's permissions are dropped": {
 			owner: func() identity.Owner {
 				o := userIn("cluster:parent")
 				o.Groups = append([]string{"system:kcp:admin"}, o.Groups...)
@@ -467,14 +467,14 @@ func TestRewriteDoesNotChange(t *testing.T) {
 			want:        identity.Malformed,
 			wantMessage: `the home cluster "" of service account "system:serviceaccount:default:bot" is not the name of a logical cluster`,
 		},
-		"a name that only looks like a service account's": {
+		"a malformed name of a service account": {
 			raw:         serviceAccount(func(o *identity.Owner) { o.Username = "system:serviceaccount:default:bot:x" }).String(),
 			want:        identity.Malformed,
 			wantMessage: `"system:serviceaccount:default:bot:x" is not the name of a service account`,
 		},
 		"no owner": {raw: "", want: identity.Absent, wantMessage: "no owner is recorded, so kcp can impersonate no user"},
 		"blanks":   {raw: " \n", want: identity.Absent, wantMessage: "no owner is recorded, so kcp can impersonate no user"},
-		"nobody": {
+		"an owner without a name": {
 			raw: `{}`, want: identity.Malformed, wantMessage: "the recorded owner cannot be read: it names no user",
 		},
 		"null": {
@@ -543,7 +543,7 @@ func TestRewriteDoesNotChange(t *testing.T) {
 			raw:  serviceAccount(withExtra(identity.ScopesKey, "cluster:attacker")).String(),
 			want: identity.HomeOutOfScope, wantMessage: homeOutOfScope("cluster:attacker"),
 		},
-		"a service account of a forged home, which a warrant without an administrator's power does not change": {
+		"a service account of a forged home, which a warrant without administrator groups does not change": {
 			raw: serviceAccount(withExtra(identity.ScopesKey, "cluster:attacker"),
 				withExtra(identity.WarrantKey, warrantJSON(identity.Warrant{User: "bob"}))).String(),
 			want: identity.HomeOutOfScope, wantMessage: homeOutOfScope("cluster:attacker"),
@@ -774,7 +774,7 @@ func TestGeneratedOwners(t *testing.T) {
 				t.Fatalf("%s, changed %t\n from %s\n to   %s", report.Reason, changed, owner, got)
 			}
 			if !report.Reason.Harmless() && (strings.Contains(got, "system:masters") || strings.Contains(got, "system:kcp:admin")) {
-				t.Fatalf("%s, and an administrator's power stays:\n from %s\n to   %s", report.Reason, owner, got)
+				t.Fatalf("%s, and the permissions of an administrator stay:\n from %s\n to   %s", report.Reason, owner, got)
 			}
 			continue
 		}

@@ -34,8 +34,8 @@ type RoleReport struct {
 // Favorable reports whether the roles may be delegated.
 func (r RoleReport) Favorable() bool { return len(r.Privileged)+len(r.Excess)+len(r.Missing) == 0 }
 
-// Judge compares the roles of an identity with the policy.
-func (p RolePolicy) Judge(roles []string) RoleReport {
+// Check compares the roles of an identity with the policy.
+func (p RolePolicy) Check(roles []string) RoleReport {
 	var report RoleReport
 	for _, role := range sortedRoles(roles) {
 		switch {

@@ -17,7 +17,7 @@ func TestParseWarrant(t *testing.T) {
 		"a user":   {raw: `{"user":"bob"}`},
 		"a group":  {raw: `{"groups":["team-a"]}`},
 		"both":     {raw: `{"user":"bob","groups":["team-a"]}`},
-		"nobody":   {raw: `{"uid":"1"}`, want: "it names neither a user nor a group"},
+		"no name":  {raw: `{"uid":"1"}`, want: "it names neither a user nor a group"},
 		"no group": {raw: `{"groups":[]}`, want: "it names neither a user nor a group"},
 	} {
 		t.Run(name, func(t *testing.T) {

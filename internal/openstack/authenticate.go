@@ -17,11 +17,11 @@ import (
 // maxAuthBytes is the maximum size of Keystone's response. The largest part is the catalog: about 2 KiB for each service in each region.
 const maxAuthBytes = 1 << 20
 
-// authenticate gets a token with one request. The error is an *ownership.UnknownError, or a *refused.
+// authenticate gets a token with one request. The error is an *ownership.UnknownError, or a *rejected.
 func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, error) {
 	transport, err := c.transports.of(with.ca)
 	if err != nil {
-		return nil, &refused{reason: IdentityMalformed, err: err}
+		return nil, &rejected{reason: IdentityMalformed, err: err}
 	}
 	x := newExchange(transport, opToken, maxAuthBytes, ownership.CauseIdentityProvider)
 	// No version discovery: it would be another request, and its response could contain another URL.
@@ -34,9 +34,9 @@ func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, 
 	err = result.ExtractInto(&body)
 	requests.Observe(opToken, x.Status, err == nil, time.Since(began))
 	if err != nil {
-		if x.refuses() {
-			return nil, &refused{
-				reason: IdentityDenied, status: x.Status, requestID: x.RequestID(), definite: x.refusal.kind == kindKeystone,
+		if x.rejects() {
+			return nil, &rejected{
+				reason: IdentityDenied, status: x.Status, requestID: x.RequestID(), definite: x.rejection.kind == kindKeystone,
 			}
 		}
 		return nil, x.unknown(err)
@@ -68,18 +68,18 @@ func newSession(began time.Time, secret string, body tokenBody, x *exchange) (*s
 	}, nil
 }
 
-// refusals are the status codes, besides 401 for wrong credentials and missing roles, with which Keystone rejects credentials: a trust that
+// rejectionCodes are the status codes, besides 401 for wrong credentials and missing roles, with which Keystone rejects credentials: a trust that
 // lost its roles (403) or was deleted (404), and invalid requests (400).
-var refusals = []int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound}
+var rejectionCodes = []int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound}
 
-// refuses reports whether Keystone rejects the credentials. A proxy in front of Keystone can also return 400, 403 and 404, but without
+// rejects reports whether Keystone rejects the credentials. A proxy in front of Keystone can also return 400, 403 and 404, but without
 // Keystone's error format.
-func (x *exchange) refuses() bool {
-	return x.Status == http.StatusUnauthorized || x.refusal.kind == kindKeystone && slices.Contains(refusals, x.Status)
+func (x *exchange) rejects() bool {
+	return x.Status == http.StatusUnauthorized || x.rejection.kind == kindKeystone && slices.Contains(rejectionCodes, x.Status)
 }
 
-// refused is the error for rejected credentials. It names no Secret, because lookups for several Secrets with the same credentials share it.
-type refused struct {
+// rejected is the error for rejected credentials. It names no Secret, because lookups for several Secrets with the same credentials share it.
+type rejected struct {
 	reason    string
 	status    int
 	requestID string
@@ -89,10 +89,10 @@ type refused struct {
 }
 
 // Error implements error.
-func (r *refused) Error() string { return r.reason }
+func (r *rejected) Error() string { return r.reason }
 
 // explain returns the error for the user who wrote the credentials.
-func (r *refused) explain(c *credentials) error {
+func (r *rejected) explain(c *credentials) error {
 	if r.err != nil {
 		return unusable(c.identity, r.reason, "%v", r.err)
 	}

@@ -180,7 +180,7 @@ func TestASecretThatCannotBeUsed(t *testing.T) {
 			data: entry(func(_, auth object) { auth["auth_url"] = "https://keystone.example:5001/canary" }), reason: openstack.IdentityEndpointNotAllowed,
 			want: `its auth_url is at host "keystone.example:5001" and is none of those configured (https://keystone.example:5000)`,
 		},
-		"certificate authorities that are none": {
+		"invalid CA certificates": {
 			data: func() map[string][]byte { d := entry(); d["cacert"] = []byte(canary); return d }(), want: "cacert has no certificate in PEM",
 		},
 	} {

@@ -34,14 +34,14 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9._+@-]+$`)
 //
 // A cached token is at most 5 minutes old if it is allowed, and at most 9 seconds if it is denied.
 func (c *Cloud) Delegation(ctx context.Context, identity ownership.Identity, policy delegation.CredentialPolicy) (Token, error) {
-	young := begunSince(time.Now().Add(-refusalBelievedFor))
+	young := begunSince(time.Now().Add(-rejectionTTL))
 	s, err := c.session(ctx, identity, recent)
 	if err != nil {
 		return Token{}, err
 	}
-	refused := delegable(identity, s.token, policy)
-	if refused == nil || young(s) {
-		return s.token.clone(), refused
+	denied := delegable(identity, s.token, policy)
+	if denied == nil || young(s) {
+		return s.token.clone(), denied
 	}
 	token, err := c.token(ctx, identity, young)
 	if err != nil {
@@ -70,7 +70,7 @@ func delegable(identity ownership.Identity, token Token, policy delegation.Crede
 	if err := ofOperator(identity, token, policy.Operators); err != nil {
 		return err
 	}
-	report := policy.Roles.Judge(token.Roles)
+	report := policy.Roles.Check(token.Roles)
 	reason := RoleMissing
 	switch {
 	case report.Favorable() && policy.DenyUnrestricted && token.Unrestricted():

@@ -130,7 +130,7 @@ func TestWhatMayBeDelegated(t *testing.T) {
 			token: []func(object){roles()}, policy: &delegation.RolePolicy{Required: []string{"a", "x;reboot"}},
 			reason: openstack.RoleMissing, want: alice + `no role; missing: a, "x;reboot"; an administrator grants it`,
 		},
-		"a missing role that looks like an option, by application credential": {
+		"a missing role with the form of an option, by application credential": {
 			token: []func(object){roles(), ofApplicationCredential}, policy: &delegation.RolePolicy{Required: []string{"--all"}},
 			reason: openstack.RoleMissing, want: `application credential "capo" of ` + alice + `no role; missing: "--all"; an administrator grants it` + anew,
 		},
@@ -229,17 +229,17 @@ func TestWhatMayBeDelegated(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			judged := policy
+			checked := policy
 			if tc.policy != nil {
-				judged.Roles = *tc.policy
+				checked.Roles = *tc.policy
 			}
-			judged.Operators, judged.DenyUnrestricted = tc.operators, tc.denyUnrestricted
+			checked.Operators, checked.DenyUnrestricted = tc.operators, tc.denyUnrestricted
 			api := newAPI(t, answers{authenticate: aToken(tc.token...)})
 			cloud := api.cloud(api.secret())
 			for _, ask := range []func(context.Context, ownership.Identity, delegation.CredentialPolicy) (openstack.Token, error){
 				cloud.Delegation, cloud.DelegationNow,
 			} {
-				token, err := ask(t.Context(), identity, judged)
+				token, err := ask(t.Context(), identity, checked)
 				if token.UserID == "" {
 					t.Error("there is no token, want what Keystone says, for the log")
 				}
@@ -286,14 +286,14 @@ func TestRolesTTL(t *testing.T) {
 		defer d.cloud.Stop()
 		d.expect("at first", openstack.RoleMissing, 1)
 		wait(9 * time.Second)
-		d.expect("a refusal is believed for 9 s", openstack.RoleMissing, 1)
+		d.expect("a rejection is cached for 9 s", openstack.RoleMissing, 1)
 		wait(1)
 		d.expect("and not for longer", openstack.RolePrivileged, 2)
-		d.expect("the next is believed as long", openstack.RolePrivileged, 2)
+		d.expect("the next is cached as long", openstack.RolePrivileged, 2)
 		wait(9*time.Second + 1)
 		d.expect("a role that was given is seen", "", 3)
 		wait(5*time.Minute - 1)
-		d.expect("what is allowed is believed for 5 minutes", "", 3)
+		d.expect("an allowed identity is cached for 5 minutes", "", 3)
 		wait(1)
 		d.expect("and not for longer", "", 4)
 	})
@@ -311,7 +311,7 @@ func TestDenialByCachedRolesIsRepeatedWithANewToken(t *testing.T) {
 				Text: "IdentityProviderUnavailable: token request: the answer was 502 unspecified",
 			},
 		},
-		"and Keystone refuses": {
+		"and Keystone rejects": {
 			answer: failed(http.StatusUnauthorized, "error"),
 			want: failure{
 				Reason: openstack.IdentityDenied,

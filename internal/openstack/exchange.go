@@ -19,7 +19,7 @@ type exchange struct {
 	cloudhttp.Exchange
 	// otherwise is the cause of failures other than timeouts and rate limits.
 	otherwise ownership.Cause
-	refusal   refusal
+	rejection rejection
 }
 
 func newExchange(next http.RoundTripper, operation cloudhttp.Operation, limit int64, otherwise ownership.Cause) *exchange {
@@ -33,7 +33,7 @@ func newExchange(next http.RoundTripper, operation cloudhttp.Operation, limit in
 func (x *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, body, err := x.Send(request)
 	if body != nil {
-		x.refusal = parseRefusal(x.Status, body)
+		x.rejection = parseRejection(x.Status, body)
 	}
 	return response, err
 }
@@ -46,7 +46,7 @@ func (x *exchange) client(userAgent, token string) *gophercloud.ProviderClient {
 }
 
 // response returns the status and kind of the response, such as "404 itemNotFound".
-func (x *exchange) response() string { return x.Response(x.refusal.kind) }
+func (x *exchange) response() string { return x.Response(x.rejection.kind) }
 
 // unknown returns the error of a request without a verdict. failure is the error of gophercloud.
 func (x *exchange) unknown(failure error) *ownership.UnknownError {
@@ -54,12 +54,12 @@ func (x *exchange) unknown(failure error) *ownership.UnknownError {
 	if x.asksForFewer() {
 		cause = ownership.CauseRateLimited
 	}
-	return x.Unknown(cause, x.refusal.kind, failure)
+	return x.Unknown(cause, x.rejection.kind, failure)
 }
 
 // asksForFewer reports whether the response is that of a rate limit. Nova's former one was 413 overLimit.
 func (x *exchange) asksForFewer() bool {
-	return x.Status == http.StatusTooManyRequests || x.Status == http.StatusRequestEntityTooLarge && x.refusal.kind == "overLimit"
+	return x.Status == http.StatusTooManyRequests || x.Status == http.StatusRequestEntityTooLarge && x.rejection.kind == "overLimit"
 }
 
 func unknown(cause ownership.Cause, requestID, format string, args ...any) *ownership.UnknownError {

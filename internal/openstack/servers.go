@@ -54,47 +54,47 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 	if err != nil {
 		return ownership.Answer{}, err
 	}
-	q, err := c.ask(ctx, claim.Account)
+	l, err := c.newLookup(ctx, claim.Account)
 	if err != nil {
 		return ownership.Answer{}, err
 	}
 	var s server
-	x, err := q.get(ctx, request{operation: opServer, limit: maxServerBytes, send: func(ctx context.Context, nova *gophercloud.ServiceClient) error {
+	x, err := l.get(ctx, request{operation: opServer, limit: maxServerBytes, send: func(ctx context.Context, nova *gophercloud.ServiceClient) error {
 		return servers.Get(ctx, nova, id).ExtractInto(&s)
 	}})
 	switch {
 	case err == nil:
-		return q.judge(ctx, claim, id, s, x)
+		return l.compareOwner(ctx, claim, id, s, x)
 	// A proxy in front of Nova can also return 404. This is no verdict.
-	case x != nil && x.Status == http.StatusNotFound && x.refusal.kind == kindNotFound:
-		return q.refuse(ctx, claim, ownership.Answer{Verdict: ownership.Absent, Response: x.response(), RequestID: x.RequestID()}), nil
+	case x != nil && x.Status == http.StatusNotFound && x.rejection.kind == kindNotFound:
+		return l.explain(ctx, claim, ownership.Answer{Verdict: ownership.Absent, Response: x.response(), RequestID: x.RequestID()}), nil
 	default:
 		return ownership.Answer{}, err
 	}
 }
 
-// judge returns the verdict for a server that the credentials can read. Administrators can read the servers of all projects.
-func (q *question) judge(ctx context.Context, claim ownership.Claim, id string, s server, x *exchange) (ownership.Answer, error) {
+// compareOwner returns the verdict for a server that the credentials can read. Administrators can read the servers of all projects.
+func (l *lookup) compareOwner(ctx context.Context, claim ownership.Claim, id string, s server, x *exchange) (ownership.Answer, error) {
 	if got, err := ownership.ParseInstanceID(s.ID); err != nil || got != id {
 		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer is about another server", opServer)
 	}
-	answer := ownership.Answer{Verdict: ownership.Owned, UserID: q.project(), CreatorID: s.Creator, Response: "200", RequestID: x.RequestID()}
+	answer := ownership.Answer{Verdict: ownership.Owned, UserID: l.project(), CreatorID: s.Creator, Response: "200", RequestID: x.RequestID()}
 	switch s.Project {
 	case "":
 		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer names no project", opServer)
-	case q.project():
+	case l.project():
 		return answer, nil
 	}
 	answer.Verdict, answer.Response = ownership.Foreign, "200, owned by another project"
-	return q.refuse(ctx, claim, answer), nil
+	return l.explain(ctx, claim, answer), nil
 }
 
-// refuse adds the project and the candidates to a denial.
-func (q *question) refuse(ctx context.Context, claim ownership.Claim, answer ownership.Answer) ownership.Answer {
+// explain adds the project and the candidates to a denial.
+func (l *lookup) explain(ctx context.Context, claim ownership.Claim, answer ownership.Answer) ownership.Answer {
 	ctx, cancel := cloudhttp.Half(ctx)
 	defer cancel()
-	answer.UserID = q.project()
-	answer.Candidates = q.candidates(ctx, claim.Name)
+	answer.UserID = l.project()
+	answer.Candidates = l.candidates(ctx, claim.Name)
 	return answer
 }
 
@@ -112,14 +112,14 @@ func (p page) last() bool {
 }
 
 // page requests a page of the servers of the project: those after the marker, or those with a matching name.
-func (q *question) page(ctx context.Context, options servers.ListOpts) (page, *exchange, error) {
+func (l *lookup) page(ctx context.Context, options servers.ListOpts) (page, *exchange, error) {
 	options.Limit = pageSize
 	query, err := options.ToServerListQuery()
 	if err != nil {
 		return page{}, nil, unknown(ownership.CauseCloud, "", "%s request: %w", opList, err)
 	}
 	var p page
-	x, err := q.get(ctx, request{operation: opList, limit: maxListBytes, send: func(ctx context.Context, nova *gophercloud.ServiceClient) error {
+	x, err := l.get(ctx, request{operation: opList, limit: maxListBytes, send: func(ctx context.Context, nova *gophercloud.ServiceClient) error {
 		p = page{}
 		_, err := nova.Get(ctx, nova.ServiceURL("servers", "detail")+query, &p, nil) //nolint:bodyclose // closed by gophercloud, which decodes it
 		return err
@@ -137,21 +137,21 @@ func (q *question) page(ctx context.Context, options servers.ListOpts) (page, *e
 // created or deleted in the meantime, a list of several pages may be incomplete. requests is the number of requests to Nova, also in case of
 // an error.
 func (c *Cloud) Instances(ctx context.Context, account ownership.Account) (instances []ownership.Instance, requests int, err error) {
-	q, err := c.ask(ctx, account)
+	l, err := c.newLookup(ctx, account)
 	if err != nil {
 		return nil, 0, err
 	}
-	instances, err = q.instances(ctx)
-	return instances, q.requests, err
+	instances, err = l.instances(ctx)
+	return instances, l.requests, err
 }
 
-func (q *question) instances(ctx context.Context) ([]ownership.Instance, error) {
-	project := q.project()
+func (l *lookup) instances(ctx context.Context) ([]ownership.Instance, error) {
+	project := l.project()
 	var own []ownership.Instance
 	seen := map[string]bool{}
 	marker := ""
 	for pages := 1; ; pages++ {
-		p, x, err := q.page(ctx, servers.ListOpts{Marker: marker})
+		p, x, err := l.page(ctx, servers.ListOpts{Marker: marker})
 		if err != nil {
 			return nil, err
 		}
@@ -178,17 +178,17 @@ func (q *question) instances(ctx context.Context) ([]ownership.Instance, error) 
 
 // candidates returns the servers of the project with the name of the machine, because providers use this name for the server. Nova treats the
 // name as a regular expression. It returns none if the request fails.
-func (q *question) candidates(ctx context.Context, name string) []ownership.Instance {
+func (l *lookup) candidates(ctx context.Context, name string) []ownership.Instance {
 	if name == "" {
 		return nil
 	}
-	p, _, err := q.page(ctx, servers.ListOpts{Name: "^" + regexp.QuoteMeta(name) + "$"})
+	p, _, err := l.page(ctx, servers.ListOpts{Name: "^" + regexp.QuoteMeta(name) + "$"})
 	if err != nil {
 		return nil
 	}
 	var found []ownership.Instance
 	for _, s := range p.Servers {
-		if instance, own := s.instance(q.project()); own && instance.Name == name {
+		if instance, own := s.instance(l.project()); own && instance.Name == name {
 			found = append(found, instance)
 		}
 	}

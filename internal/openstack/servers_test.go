@@ -188,9 +188,9 @@ func TestNoVerdict(t *testing.T) {
 }
 
 func TestTokenThatNovaRejects(t *testing.T) {
-	refused := failed(http.StatusUnauthorized, "error")
+	rejected := failed(http.StatusUnauthorized, "error")
 	t.Run("is dropped", func(t *testing.T) {
-		api := newAPI(t, answers{getServer: cloudhttptest.InTurn(refused, oneServer(serverID, machineName, projectID))})
+		api := newAPI(t, answers{getServer: cloudhttptest.InTurn(rejected, oneServer(serverID, machineName, projectID))})
 		cloud := api.cloud(api.secret())
 		mustToken(t, cloud)
 		for range 2 {
@@ -204,13 +204,13 @@ func TestTokenThatNovaRejects(t *testing.T) {
 		api.expect(authenticate, getServer, authenticate, getServer, getServer)
 	})
 	t.Run("again is given up", func(t *testing.T) {
-		api := newAPI(t, answers{getServer: refused})
+		api := newAPI(t, answers{getServer: rejected})
 		_, err := api.cloud(api.secret()).Ask(t.Context(), claim())
 		expectFailure(t, err, failure{Cause: ownership.CauseCloud, RequestID: "req-401", Text: "CloudUnavailable: server request: the answer was 401 error"})
 		api.expect(authenticate, getServer, authenticate, getServer)
 	})
 	t.Run("because the credentials are no longer good", func(t *testing.T) {
-		api := newAPI(t, answers{authenticate: cloudhttptest.InTurn(aToken(), refused), getServer: refused})
+		api := newAPI(t, answers{authenticate: cloudhttptest.InTurn(aToken(), rejected), getServer: rejected})
 		_, err := api.cloud(api.secret()).Ask(t.Context(), claim())
 		if got := failureOf(t, err); got.Reason != openstack.IdentityDenied {
 			t.Errorf("error = %+v, want that Keystone rejects them", got)
@@ -226,7 +226,7 @@ func TestTokenThatNovaRejects(t *testing.T) {
 			if r.Header.Get("X-Auth-Token") == "canary-token-1" {
 				before.Done()
 				before.Wait()
-				refused(w, r)
+				rejected(w, r)
 				return
 			}
 			oneServer(serverID, machineName, projectID)(w, r)

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// believedFor is the TTL of the roles of a token: Keystone returns the current roles only with a new token.
-	believedFor = 5 * time.Minute
+	// rolesTTL is the TTL of the roles of a token: Keystone returns the current roles only with a new token.
+	rolesTTL = 5 * time.Minute
 	// usedFor is the part of its lifetime for which a token is used for Nova.
 	usedFor = 0.8
 	// maxLife is the maximum time for which a token is used.
 	maxLife = 24 * time.Hour
-	// refusalBelievedFor is the TTL of rejections. Keystone may lock a user after many failed authentications. It is shorter than the 10
+	// rejectionTTL is the TTL of rejections. Keystone may lock a user after many failed authentications. It is shorter than the 10
 	// seconds between the retries of controllers, so that a correction in Keystone has an effect at the next retry.
-	refusalBelievedFor = 9 * time.Second
+	rejectionTTL = 9 * time.Second
 	// maxSessions is the maximum number of cached tokens. One takes some KiB.
 	maxSessions = 5_000
 	// authTimeout is the timeout of an authentication, which continues if its callers are canceled.
@@ -30,9 +30,9 @@ const (
 
 // session is the result of an authentication: a token, or the rejection by Keystone.
 type session struct {
-	// refusal is the rejection, nil if there is a token.
-	refusal *refused
-	token   Token
+	// rejection is the rejection, nil if there is a token.
+	rejection *rejected
+	token     Token
 	// secret is the token itself.
 	secret    string
 	endpoints []endpoint
@@ -44,7 +44,7 @@ type session struct {
 func usable(s *session) bool { return time.Now().Before(s.usedUntil) }
 
 // recent reports whether the roles of the token are recent enough.
-func recent(s *session) bool { return usable(s) && time.Since(s.began) < believedFor }
+func recent(s *session) bool { return usable(s) && time.Since(s.began) < rolesTTL }
 
 // begunSince returns a condition for authentications that began at that time or later.
 func begunSince(at time.Time) func(*session) bool {
@@ -52,8 +52,8 @@ func begunSince(at time.Time) func(*session) bool {
 }
 
 // otherThan returns a condition for tokens other than one that Nova rejected.
-func otherThan(refused *session) func(*session) bool {
-	return func(s *session) bool { return s != refused && usable(s) }
+func otherThan(rejected *session) func(*session) bool {
+	return func(s *session) bool { return s != rejected && usable(s) }
 }
 
 // sessions caches the results of authentications by the digest of the credentials, and merges concurrent authentications.
@@ -79,19 +79,19 @@ func newSessions(authenticate func(context.Context, *credentials) (*session, err
 // get returns a session with a token for which wanted returns true. The error is an *ownership.IdentityError or an *ownership.UnknownError.
 func (s *sessions) get(ctx context.Context, with *credentials, wanted func(*session) bool) (*session, error) {
 	got, err := s.outcome(ctx, with, wanted)
-	var refusal *refused
+	var rejection *rejected
 	switch {
-	case errors.As(err, &refusal):
-		return nil, refusal.explain(with)
+	case errors.As(err, &rejection):
+		return nil, rejection.explain(with)
 	case err != nil:
 		return nil, err
-	case got.refusal != nil:
-		return nil, got.refusal.explain(with)
+	case got.rejection != nil:
+		return nil, got.rejection.explain(with)
 	}
 	return got, nil
 }
 
-// outcome returns a session for which wanted returns true. It may be a rejection. The error is a *refused or an *ownership.UnknownError.
+// outcome returns a session for which wanted returns true. It may be a rejection. The error is a *rejected or an *ownership.UnknownError.
 func (s *sessions) outcome(ctx context.Context, with *credentials, wanted func(*session) bool) (*session, error) {
 	if known := s.known(with, wanted); known != nil {
 		return known, nil
@@ -143,13 +143,13 @@ func (s *sessions) renew(ctx context.Context, with *credentials) (got *session, 
 	}()
 	began := time.Now()
 	got, err = s.authenticate(ctx, with)
-	var refusal *refused
-	if errors.As(err, &refusal) {
-		if !refusal.definite {
+	var rejection *rejected
+	if errors.As(err, &rejection) {
+		if !rejection.definite {
 			s.remembered.Invalidate(with.key)
 			return nil, err
 		}
-		got, err = &session{refusal: refusal, began: began, usedUntil: time.Now().Add(refusalBelievedFor)}, nil
+		got, err = &session{rejection: rejection, began: began, usedUntil: time.Now().Add(rejectionTTL)}, nil
 	}
 	if err == nil {
 		s.remembered.Set(with.key, got)

@@ -125,7 +125,7 @@ func TestTokenNow(t *testing.T) {
 	api.set(authenticate, failed(http.StatusUnauthorized, "error"))
 	for _, ask := range []func(context.Context, ownership.Identity) (openstack.Token, error){cloud.TokenNow, cloud.Token} {
 		if _, err := ask(t.Context(), identity); failureOf(t, err).Reason != openstack.IdentityDenied {
-			t.Errorf("error = %v, want that it is refused", err)
+			t.Errorf("error = %v, want that it is rejected", err)
 		}
 	}
 	api.expect(authenticate) // the rejection is cached
@@ -214,7 +214,7 @@ func TestTokenTTL(t *testing.T) {
 		mustToken(t, cloud)
 		wait(5*time.Minute - time.Second)
 		mustToken(t, cloud)
-		expect("roles are believed for 5 minutes", 1)
+		expect("roles are cached for 5 minutes", 1)
 		wait(time.Second)
 		ask()
 		expect("and the token is used for longer", 1)
@@ -245,15 +245,15 @@ func TestTokenWithAShortLifetime(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
-	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	block := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	for name, tc := range map[string]struct {
 		answers answers
 		want    failure
 	}{
-		"of Keystone": {answers{authenticate: hang}, failure{Cause: ownership.CauseTimeout, Text: "Timeout: token request: no answer in time"}},
-		"of Nova":     {answers{authenticate: aToken(), getServer: hang}, failure{Cause: ownership.CauseTimeout, Text: "Timeout: server request: no answer in time"}},
+		"of Keystone": {answers{authenticate: block}, failure{Cause: ownership.CauseTimeout, Text: "Timeout: token request: no answer in time"}},
+		"of Nova":     {answers{authenticate: aToken(), getServer: block}, failure{Cause: ownership.CauseTimeout, Text: "Timeout: server request: no answer in time"}},
 	} {
-		for who, patience := range map[string]time.Duration{"the caller has waited": time.Second, "nobody waits": time.Hour} {
+		for who, patience := range map[string]time.Duration{"the caller has waited": time.Second, "no caller waits": time.Hour} {
 			t.Run(name+", "+who, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					cloud, _ := offline(t, tc.answers)

@@ -297,7 +297,7 @@ func TestTrustedCAs(t *testing.T) {
 		}
 		api.expect(authenticate)
 	})
-	for name, secrets := range map[string]*fakeSecrets{"nobody": bare, "nobody, and the Secret does not care": careless} {
+	for name, secrets := range map[string]*fakeSecrets{"no CA": bare, "no CA, and a Secret without verification": careless} {
 		t.Run(name, func(t *testing.T) {
 			cloud := newCloud(t, openstack.Options{AuthURLs: []string{api.authURL()}, Secrets: secrets.get})
 			_, err := cloud.Token(t.Context(), identity)

@@ -16,9 +16,9 @@ import (
 const (
 	// ownedFor is the TTL of the verdict Owned. Instances rarely change their owner.
 	ownedFor = 5 * time.Minute
-	// refusedFor is the TTL of the verdicts Foreign and Absent. It is shorter than the 10 seconds between the retries of providers, so
+	// deniedFor is the TTL of the verdicts Foreign and Absent. It is shorter than the 10 seconds between the retries of providers, so
 	// that only a hot loop gets cached denials.
-	refusedFor = 9 * time.Second
+	deniedFor = 9 * time.Second
 	// maxRemembered is the maximum number of entries of each cache. An entry takes about 500 bytes.
 	maxRemembered = 20_000
 	// lookupTimeout is the timeout of a lookup in the cloud. It is longer than the timeout of an admission request, because a late
@@ -36,8 +36,8 @@ const (
 type Gate struct {
 	clouds map[string]*limitedCloud
 	owned  *otter.Cache[Claim, Answer]
-	// refused caches denials by instance, so that another machine name does not cause another lookup.
-	refused  *otter.Cache[instance, refusal]
+	// denied caches denials by instance, so that another machine name does not cause another lookup.
+	denied   *otter.Cache[instance, denial]
 	inFlight singleflight.Group
 }
 
@@ -49,8 +49,8 @@ type instance struct {
 
 func (c Claim) instance() instance { return instance{Account: c.Account, id: c.ID} }
 
-// refusal is an answer that denies a claim.
-type refusal struct {
+// denial is an answer that denies a claim.
+type denial struct {
 	claim  Claim
 	answer Answer
 }
@@ -71,13 +71,13 @@ func NewGate(clouds map[string]Cloud, concurrency map[string]int32) (*Gate, erro
 	if err != nil {
 		return nil, fmt.Errorf("cache of verdicts: %w", err)
 	}
-	refused, err := otter.New(&otter.Options[instance, refusal]{
-		MaximumSize: maxRemembered, ExpiryCalculator: otter.ExpiryWriting[instance, refusal](refusedFor),
+	denied, err := otter.New(&otter.Options[instance, denial]{
+		MaximumSize: maxRemembered, ExpiryCalculator: otter.ExpiryWriting[instance, denial](deniedFor),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cache of refusals: %w", err)
+		return nil, fmt.Errorf("cache of denials: %w", err)
 	}
-	g := &Gate{clouds: make(map[string]*limitedCloud, len(clouds)), owned: owned, refused: refused}
+	g := &Gate{clouds: make(map[string]*limitedCloud, len(clouds)), owned: owned, denied: denied}
 	for name, cloud := range clouds {
 		slots := max(int(concurrency[name]), 1)
 		g.clouds[name] = &limitedCloud{Cloud: cloud, name: name, queue: fairqueue.New(fairqueue.Limits{
@@ -90,18 +90,18 @@ func NewGate(clouds map[string]Cloud, concurrency map[string]int32) (*Gate, erro
 // Close stops the goroutines of the caches.
 func (g *Gate) Close() {
 	g.owned.StopAllGoroutines()
-	g.refused.StopAllGoroutines()
+	g.denied.StopAllGoroutines()
 }
 
 // Decide returns the answer for the claim of a tenant before ctx ends. The error is an *UnknownError: there is no verdict, and the caller
 // must deny. Its cause is CauseTenantBusy if the tenant has too many queued lookups. Errors are not cached.
 func (g *Gate) Decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
-	return g.decide(ctx, tenant, claim, memory{owned: true, refused: true})
+	return g.decide(ctx, tenant, claim, memory{owned: true, denied: true})
 }
 
 // Preview is Decide for dry runs. It caches denials only: a tenant that tries many IDs gets these, and a cached denial admits no request.
 func (g *Gate) Preview(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
-	return g.decide(ctx, tenant, claim, memory{refused: true})
+	return g.decide(ctx, tenant, claim, memory{denied: true})
 }
 
 // Anew is Decide for an instance that may have been created a moment ago, so that a denial may soon be outdated. It neither reads nor
@@ -112,7 +112,7 @@ func (g *Gate) Anew(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (
 
 // memory selects the caches that a lookup may write: of the verdict Owned, and of denials. Cached denials are read only if they may be
 // written.
-type memory struct{ owned, refused bool }
+type memory struct{ owned, denied bool }
 
 // Instances lists all instances of an account for a tenant, before ctx ends. It has the limits and errors of Decide. Lists are not cached.
 func (g *Gate) Instances(ctx context.Context, tenant fairqueue.Tenant, account Account) ([]Instance, error) {
@@ -136,13 +136,13 @@ func (g *Gate) InstancesBy(ctx context.Context, tenant fairqueue.Tenant, account
 }
 
 func (g *Gate) decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim, keep memory) (Answer, error) {
-	if answer, found := g.remembered(claim, keep.refused); found {
+	if answer, found := g.remembered(claim, keep.denied); found {
 		observe(claim.Cloud, string(answer.Verdict), sourceCache)
 		return answer, nil
 	}
-	answer, err := fly(ctx, g, fmt.Sprintf("ask %t %q %q", keep.refused, tenant, claim), tenant, claim.Cloud,
+	answer, err := fly(ctx, g, fmt.Sprintf("ask %t %q %q", keep.denied, tenant, claim), tenant, claim.Cloud,
 		func(ctx context.Context, cloud *limitedCloud) (Answer, error) {
-			if answer, found := g.remembered(claim, keep.refused); found { // an earlier lookup has ended in the meantime
+			if answer, found := g.remembered(claim, keep.denied); found { // an earlier lookup has ended in the meantime
 				return answer, nil
 			}
 			answer, err := cloud.decide(ctx, claim)
@@ -161,25 +161,25 @@ func (g *Gate) decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim,
 	return answer, nil
 }
 
-// remembered returns a cached answer. It reads cached denials only if alsoRefused is true.
-func (g *Gate) remembered(claim Claim, alsoRefused bool) (Answer, bool) {
+// remembered returns a cached answer. It reads cached denials only if alsoDenied is true.
+func (g *Gate) remembered(claim Claim, alsoDenied bool) (Answer, bool) {
 	if answer, found := g.owned.GetIfPresent(claim); found {
 		return answer, true
 	}
-	if !alsoRefused {
+	if !alsoDenied {
 		return Answer{}, false
 	}
-	refused, found := g.refused.GetIfPresent(claim.instance())
-	if refused.claim != claim { // these are the candidates of another machine
-		refused.answer.Candidates = nil
+	denied, found := g.denied.GetIfPresent(claim.instance())
+	if denied.claim != claim { // these are the candidates of another machine
+		denied.answer.Candidates = nil
 	}
-	return refused.answer, found
+	return denied.answer, found
 }
 
 func (g *Gate) remember(claim Claim, answer Answer, keep memory) {
 	switch {
-	case answer.Verdict != Owned && keep.refused:
-		g.refused.SetIfAbsent(claim.instance(), refusal{claim: claim, answer: answer}) // the TTL starts with the first
+	case answer.Verdict != Owned && keep.denied:
+		g.denied.SetIfAbsent(claim.instance(), denial{claim: claim, answer: answer}) // the TTL starts with the first
 	case answer.Verdict == Owned && keep.owned:
 		g.owned.Set(claim, answer)
 	}

@@ -99,7 +99,7 @@ func TestDecideErrors(t *testing.T) {
 			if diff := cmp.Diff(ownership.Answer{}, got); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
-			unknown, ok := err.(*ownership.UnknownError) //nolint:errorlint // the promise is that it is one, not that it wraps one
+			unknown, ok := err.(*ownership.UnknownError) //nolint:errorlint // the error itself must have the type, not one that it wraps
 			if !ok {
 				t.Fatalf("error = %T %v, want an UnknownError", err, err)
 			}
@@ -130,8 +130,8 @@ func TestRegionErrorIsWrapped(t *testing.T) {
 // TestAnew checks that Anew calls the cloud each time until the verdict is Owned.
 func TestAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		refused, owned := ownership.Answer{Verdict: ownership.Absent}, ownership.Answer{Verdict: ownership.Owned}
-		answer := refused
+		denied, owned := ownership.Answer{Verdict: ownership.Absent}, ownership.Answer{Verdict: ownership.Owned}
+		answer := denied
 		cloud := &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) { return answer, nil }}
 		gate := newGate(t, 1, cloud)
 		expect := func(what string, want ownership.Answer, wantAsked int32, got ownership.Answer, err error) {
@@ -148,16 +148,16 @@ func TestAnew(t *testing.T) {
 		}
 		for range 2 {
 			got, err := gate.Anew(t.Context(), tenant, claim())
-			expect("a refusal", refused, 1, got, err)
+			expect("a denial", denied, 1, got, err)
 		}
 		got, err := gate.Decide(t.Context(), tenant, claim())
-		expect("a refusal that is remembered", refused, 1, got, err)
+		expect("a denial that is cached", denied, 1, got, err)
 		answer = owned
 		got, err = gate.Decide(t.Context(), tenant, claim())
-		expect("the remembered refusal", refused, 0, got, err)
+		expect("the cached denial", denied, 0, got, err)
 		got, err = gate.Anew(t.Context(), tenant, claim())
 		expect("the user's", owned, 1, got, err)
-		answer = refused
+		answer = denied
 		got, err = gate.Anew(t.Context(), tenant, claim())
 		expect("the user's, as it is remembered", owned, 0, got, err)
 	})
@@ -202,7 +202,7 @@ func TestCacheTTL(t *testing.T) {
 }
 
 func TestRepeatsCauseOneLookup(t *testing.T) {
-	for name, verdict := range map[string]ownership.Verdict{"admitted": ownership.Owned, "refused": ownership.Foreign} {
+	for name, verdict := range map[string]ownership.Verdict{"admitted": ownership.Owned, "denied": ownership.Foreign} {
 		t.Run(name, func(t *testing.T) {
 			cloud := cloudSaying(ownership.Answer{Verdict: verdict, RequestID: "r1"}, nil)
 			gate := newGate(t, 16, cloud)
@@ -391,14 +391,14 @@ func TestConcurrentLookupsAreLimited(t *testing.T) {
 		}
 		synctest.Wait()
 		if asking.Load() != most {
-			t.Errorf("%d questions are asked at once, want %d", asking.Load(), most)
+			t.Errorf("%d concurrent lookups, want %d", asking.Load(), most)
 		}
 		if got := series(t, "warrantgate_ownership_waiting")[cloudName]; got != callers-most {
 			t.Errorf("warrantgate_ownership_waiting = %v, want %d", got, callers-most)
 		}
 		waiting.Wait()
 		if tooMany.Load() > 0 || cloud.asked.Load() != callers {
-			t.Errorf("%d questions, of which %d were too many at once, want %d", cloud.asked.Load(), tooMany.Load(), callers)
+			t.Errorf("%d lookups, %d of them above the limit, want %d", cloud.asked.Load(), tooMany.Load(), callers)
 		}
 		if got := series(t, "warrantgate_ownership_waiting")[cloudName]; got != 0 {
 			t.Errorf("warrantgate_ownership_waiting = %v at the end, want 0", got)

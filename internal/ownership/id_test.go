@@ -44,7 +44,7 @@ func TestParseInstanceID(t *testing.T) {
 				t.Fatalf("ParseInstanceID(%q) = %q, %v, want %q", tc.in, got, err, tc.want)
 			}
 			if err != nil && !strings.Contains(err.Error(), words) {
-				t.Errorf("ParseInstanceID(%q) error = %q, want it to say what an ID looks like", tc.in, err)
+				t.Errorf("ParseInstanceID(%q) error = %q, want it to contain the format of an ID", tc.in, err)
 			}
 		})
 	}

@@ -36,7 +36,7 @@ func TestPatience(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-cloud.until; !got.Equal(deadline) {
-		t.Errorf("Patience() = %v, want %v, though the work goes on for longer", got, deadline)
+		t.Errorf("Patience() = %v, want %v, though the work takes longer", got, deadline)
 	}
 
 	claim.ID = "another"

@@ -120,7 +120,7 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 				gate := newGate(t, slots, cloud)
 				answers := flood(t, gate, 1000)
 				if asked := len(cloud.asked()); asked != slots { // without other tenants, a tenant may use all slots
-					t.Fatalf("%d questions are asked at once, want %d", asked, slots)
+					t.Fatalf("%d concurrent lookups, want %d", asked, slots)
 				}
 				answered := make(chan error, 1)
 				go func() { answered <- ask(t.Context(), gate) }()
@@ -129,7 +129,7 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 				cloud.permissions <- struct{}{}
 				synctest.Wait()
 				if asked := len(cloud.asked()); asked != slots+1 {
-					t.Fatalf("%d questions were asked, want %d", asked, slots+1)
+					t.Fatalf("%d lookups, want %d", asked, slots+1)
 				}
 				for range slots { // for all lookups in flight, including the victim's
 					cloud.permissions <- struct{}{}
@@ -141,7 +141,7 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 						t.Error(err)
 					}
 				default:
-					t.Errorf("the victim waits for more than %d questions of another tenant", slots)
+					t.Errorf("the victim waits for more than %d lookups of another tenant", slots)
 				}
 				close(cloud.permissions)
 				want := map[string]int{"Absent": slots * 9, "TooManyRequests, again after 2s": 1000 - slots*9}
@@ -234,7 +234,7 @@ func TestDenialIsCachedForDryRunsAndOtherNames(t *testing.T) {
 					}
 				}
 				if asked := cloud.asked.Load(); asked != 4 {
-					t.Errorf("the cloud was asked %d times, want 4: another user, region or instance is another question", asked)
+					t.Errorf("%d lookups, want 4: another user, region or instance is another lookup", asked)
 				}
 				<-time.After(9*time.Second + time.Millisecond)
 				if _, err := gate.Preview(t.Context(), attacker, claim()); err != nil || cloud.asked.Load() != 5 {

@@ -13,22 +13,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Reasons why the server denies a caller, as label values of the metric.
+// Reasons why the server rejects a caller, as label values of the metric.
 const (
 	wrongCertificate = "certificate"
 	wrongPath        = "path"
 )
 
-// refusedLogInterval is the time between two log lines about denied callers. The metric counts every denied request.
-const refusedLogInterval = time.Minute
+// rejectionLogInterval is the time between two log lines about rejected callers. The metric counts every rejected request.
+const rejectionLogInterval = time.Minute
 
-var refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+var rejected = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "warrantgate_rejected_callers_total",
-	Help: "Requests that got 404 without their body being read, because they did not come from an API server.",
+	Help: "Requests with the response 404, without a read of their body, because they did not come from an API server.",
 }, []string{"reason"})
 
 func init() { //nolint:gochecknoinits // a collector belongs to the process, as its registry does
-	metrics.Registry.MustRegister(refused)
+	metrics.Registry.MustRegister(rejected)
 }
 
 // callers serves the hooks to API servers only. All other callers get the same response for every path: 404 without a body, and the
@@ -48,7 +48,7 @@ type callers struct {
 
 func (c *callers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.clients != nil && !c.clients.knows(r.TLS) {
-		c.refuse(w, r, wrongCertificate)
+		c.reject(w, r, wrongCertificate)
 		return
 	}
 	path, token := r.URL.EscapedPath(), ""
@@ -61,7 +61,7 @@ func (c *callers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		known = c.tokens.accept(token, name)
 	}
 	if !known || !served {
-		c.refuse(w, r, wrongPath)
+		c.reject(w, r, wrongPath)
 		return
 	}
 	// This copies the request as http.StripPrefix does. The hooks do not see the token.
@@ -95,9 +95,9 @@ func (c *callers) match(path string) (name string, served bool) {
 // wildcardValue matches the values of the wildcard. Cleaning and decoding do not change such a value.
 var wildcardValue = regexp.MustCompile(`^[a-z0-9-]+$`)
 
-// refuse responds without reading the body. Without the read deadline, net/http would read a small body after the response.
-func (c *callers) refuse(w http.ResponseWriter, r *http.Request, reason string) {
-	refused.WithLabelValues(reason).Inc()
+// reject responds without reading the body. Without the read deadline, net/http would read a small body after the response.
+func (c *callers) reject(w http.ResponseWriter, r *http.Request, reason string) {
+	rejected.WithLabelValues(reason).Inc()
 	log := logf.FromContext(r.Context())
 	c.log.Do(func() {
 		name, verified := clientName(r.TLS)

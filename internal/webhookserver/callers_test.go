@@ -129,7 +129,7 @@ func rawAnswer(t *testing.T, server *httptest.Server, method, target string) str
 func TestOtherCallersGetTheSameResponse(t *testing.T) {
 	server := startGate(t, tokens(t))
 	const want = "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-	before := testutil.ToFloat64(refused.WithLabelValues(wrongPath))
+	before := testutil.ToFloat64(rejected.WithLabelValues(wrongPath))
 	asked := 0
 	for name, target := range forgeries {
 		for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodOptions} {
@@ -143,7 +143,7 @@ func TestOtherCallersGetTheSameResponse(t *testing.T) {
 	if diff := cmp.Diff(want, rawAnswer(t, server, http.MethodOptions, "*")); diff != "" {
 		t.Errorf("answer to OPTIONS * (-want +got):\n%s", diff)
 	}
-	if got := testutil.ToFloat64(refused.WithLabelValues(wrongPath)) - before; got != float64(asked) {
+	if got := testutil.ToFloat64(rejected.WithLabelValues(wrongPath)) - before; got != float64(asked) {
 		t.Errorf("%v were counted, want %d", got, asked)
 	}
 }

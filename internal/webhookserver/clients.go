@@ -13,18 +13,18 @@ import (
 // Clients identifies API servers by their client certificate: its CA and common name. An API server has a client certificate if its
 // AdmissionConfiguration names a kubeconfig for webhooks.
 type Clients struct {
-	authorities *dynamiccertificates.DynamicFileCAContent
-	names       []string
+	cas   *dynamiccertificates.DynamicFileCAContent
+	names []string
 }
 
 // NewClients returns clients whose certificate has one of the common names and is signed by a CA in the file (PEM). An error
 // describes the problem with the file.
 func NewClients(caFile string, names []string) (*Clients, error) {
-	authorities, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca", caFile)
+	cas, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca", caFile)
 	if err != nil {
 		return nil, err
 	}
-	return &Clients{authorities: authorities, names: names}, nil
+	return &Clients{cas: cas, names: names}, nil
 }
 
 // configure requests a client certificate in the TLS handshake, and verifies it if there is one. Only the HTTP handler requires it.
@@ -33,7 +33,7 @@ func NewClients(caFile string, names []string) (*Clients, error) {
 func (c *Clients) configure(config *tls.Config) {
 	config.ClientAuth = tls.VerifyClientCertIfGiven
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		options, loaded := c.authorities.VerifyOptions()
+		options, loaded := c.cas.VerifyOptions()
 		if !loaded || options.Roots == nil { // otherwise the CAs of the system would be trusted
 			return nil, errors.New("no CA for client certificates is loaded")
 		}
@@ -45,7 +45,7 @@ func (c *Clients) configure(config *tls.Config) {
 
 // Start implements manager.Runnable. It reloads the CAs when their file changes.
 func (c *Clients) Start(ctx context.Context) error {
-	c.authorities.Run(ctx, 1)
+	c.cas.Run(ctx, 1)
 	return nil
 }
 

@@ -59,7 +59,7 @@ var _ webhook.Server = &Server{}
 func New(address string, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), clients *Clients, tokens *Tokens) *Server {
 	hooks := http.NewServeMux()
 	return &Server{Server: webhook.NewServer(webhook.Options{WebhookMux: hooks}), address: address, certificate: certificate, callers: &callers{
-		clients: clients, tokens: tokens, paths: map[string]bool{}, hooks: hooks, log: rate.Sometimes{Interval: refusedLogInterval},
+		clients: clients, tokens: tokens, paths: map[string]bool{}, hooks: hooks, log: rate.Sometimes{Interval: rejectionLogInterval},
 	}}
 }
 

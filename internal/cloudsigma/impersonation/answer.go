@@ -94,22 +94,22 @@ func claimsOf(token string) claims {
 
 // accept validates a response and computes the expiry of the token. It keeps only the access token.
 func (a answer) accept(want expectation) (issued, error) {
-	refuse := func(fault fault, reason string) (issued, error) {
+	fail := func(fault fault, reason string) (issued, error) {
 		return issued{}, &requestError{step: want.step, fault: fault, status: http.StatusOK, reason: reason}
 	}
 	switch {
 	case a.token == "":
-		return refuse(faultBroken, "the response has no access token")
+		return fail(faultBroken, "the response has no access token")
 	case !cloudhttp.Sendable(a.token):
-		return refuse(faultBroken, "the access token cannot be sent in a header")
+		return fail(faultBroken, "the access token cannot be sent in a header")
 	case a.tokenType != "" && !strings.EqualFold(a.tokenType, oidc.BearerToken):
-		return refuse(faultRefused, "the token is not a bearer token")
+		return fail(faultRejected, "the token is not a bearer token")
 	case a.issuedTokenType != "" && !slices.Contains([]oidc.TokenType{oidc.AccessTokenType, oidc.JWTTokenType}, oidc.TokenType(a.issuedTokenType)):
-		return refuse(faultRefused, "the token is not an access token")
+		return fail(faultRejected, "the token is not an access token")
 	}
 	found := claimsOf(a.token)
 	if reason := want.mismatch(found); reason != "" {
-		return refuse(faultRefused, reason)
+		return fail(faultRejected, reason)
 	}
 	life := a.life
 	if life == 0 {
@@ -121,7 +121,7 @@ func (a answer) accept(want expectation) (issued, error) {
 	life = min(life, maxLife)
 	now := time.Now()
 	if !now.Before(want.began.Add(life)) {
-		return refuse(faultBroken, "the token expired before it arrived")
+		return fail(faultBroken, "the token expired before it arrived")
 	}
 	return issued{
 		value: a.token, obtained: now, expires: want.began.Add(life),

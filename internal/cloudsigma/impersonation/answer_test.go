@@ -189,7 +189,7 @@ func TestTicketOfAnotherAudience(t *testing.T) {
 		return nil
 	}
 	_, err := source(t, cloud, options(v1beta1.ServiceProvider)).Token(t.Context(), alice, "zrh")
-	if want := `IdentityProviderUnavailable: token step "ticket": refused, status 200: the token is for another audience`; err == nil || err.Error() != want {
+	if want := `IdentityProviderUnavailable: token step "ticket": rejected, status 200: the token is for another audience`; err == nil || err.Error() != want {
 		t.Errorf("Token() error = %v, want %q", err, want)
 	}
 }

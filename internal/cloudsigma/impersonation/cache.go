@@ -16,8 +16,8 @@ const (
 	maxTokens = 10_000
 	// workTimeout limits work that several callers share. Their own deadlines do not apply to it.
 	workTimeout = 10 * time.Second
-	// refusalLife is how long a rejection is cached.
-	refusalLife = 5 * time.Second
+	// rejectionLife is how long a rejection is cached.
+	rejectionLife = 5 * time.Second
 	// refreshRetry is the mean time between two attempts to refresh a token.
 	refreshRetry = 2 * time.Second
 )
@@ -29,8 +29,8 @@ type issued struct {
 	obtained time.Time
 	// refresh is the time to request a new token. expires is the time after which the token must not be used.
 	refresh, expires time.Time
-	// refusal is the error of a cached rejection.
-	refusal error
+	// rejection is the error of a cached rejection.
+	rejection error
 }
 
 // tokenCache caches tokens until they expire, refreshes them before, and sends one request for all callers that wait for the same
@@ -38,7 +38,7 @@ type issued struct {
 type tokenCache[K comparable] struct {
 	entries *otter.Cache[K, issued]
 	load    func(ctx context.Context, key K) (issued, error)
-	// remembered are the steps whose rejections are cached for refusalLife.
+	// remembered are the steps whose rejections are cached for rejectionLife.
 	remembered []step
 	// refreshed is called when a refresh begins.
 	refreshed func()
@@ -88,13 +88,13 @@ func (c *tokenCache[K]) get(ctx context.Context, key K) (issued, error) {
 			return issued{}, ctx.Err()
 		}
 	}
-	return token, token.refusal
+	return token, token.rejection
 }
 
 // drop removes a token that was obtained before the given time.
 func (c *tokenCache[K]) drop(key K, before time.Time) {
 	c.entries.ComputeIfPresent(key, func(token issued) (issued, otter.ComputeOp) {
-		if token.refusal == nil && !token.obtained.After(before) {
+		if token.rejection == nil && !token.obtained.After(before) {
 			return token, otter.InvalidateOp
 		}
 		return token, otter.CancelOp
@@ -106,10 +106,10 @@ func (c *tokenCache[K]) Load(ctx context.Context, key K) (issued, error) {
 	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()
 	token, err := c.load(ctx, key)
-	if failed, ok := errors.AsType[*requestError](err); ok && failed.fault == faultRefused && slices.Contains(c.remembered, failed.step) {
+	if failed, ok := errors.AsType[*requestError](err); ok && failed.fault == faultRejected && slices.Contains(c.remembered, failed.step) {
 		now := time.Now()
-		until := now.Add(refusalLife)
-		return issued{refusal: err, obtained: now, refresh: until, expires: until}, nil
+		until := now.Add(rejectionLife)
+		return issued{rejection: err, obtained: now, refresh: until, expires: until}, nil
 	}
 	return token, err
 }

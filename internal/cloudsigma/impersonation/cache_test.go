@@ -297,9 +297,9 @@ func TestMetrics(t *testing.T) {
 		}
 		wantCache := map[string]float64{"hit": 2, "miss": 2, "refresh": 1}
 		if diff := cmp.Diff(wantCache, since(beforeCache, metric(t, "warrantgate_token_cache_total"))); diff != "" {
-			t.Errorf("look-ups (-want +got):\n%s", diff)
+			t.Errorf("lookups (-want +got):\n%s", diff)
 		}
-		wantRequests := map[string]float64{"ok/account": 2, "ok/exchange": 2, "refused/exchange": 1}
+		wantRequests := map[string]float64{"ok/account": 2, "ok/exchange": 2, "rejected/exchange": 1}
 		if diff := cmp.Diff(wantRequests, since(beforeRequests, metric(t, "warrantgate_token_requests_total"))); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}

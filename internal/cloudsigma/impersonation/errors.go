@@ -36,14 +36,14 @@ type fault int
 
 const (
 	faultBroken      fault = iota // the response cannot be parsed
-	faultRefused                  // the server rejected the request, or the token is not acceptable
+	faultRejected                 // the server rejected the request, or the token is not acceptable
 	faultUnavailable              // no response, or a server error
 	faultTimeout                  // no response in time
 	faultLimited                  // too many requests
 )
 
 func (f fault) String() string {
-	return [...]string{"broken", "refused", "unavailable", "timeout", "limited"}[f]
+	return [...]string{"broken", "rejected", "unavailable", "timeout", "limited"}[f]
 }
 
 // maxRetryAfter limits the Retry-After of a server, so that a wrong value does not require a restart of warrantgate.
@@ -89,7 +89,7 @@ func (e *requestError) transient() bool {
 // stale reports whether a token in the request may have expired or been revoked. RFC 8693 section 2.2.2 defines invalid_request for
 // an invalid subject token. Other servers use the codes of RFC 6749 and RFC 6750.
 func (e *requestError) stale() bool {
-	if e.step == stepAccount || e.fault != faultRefused {
+	if e.step == stepAccount || e.fault != faultRejected {
 		return false
 	}
 	return e.status == http.StatusUnauthorized || e.code == "invalid_grant" || e.code == "invalid_token" ||
@@ -102,7 +102,7 @@ func (e *requestError) cause() ownership.Cause {
 		return ownership.CauseTimeout
 	case e.fault == faultLimited:
 		return ownership.CauseRateLimited
-	case e.fault != faultRefused:
+	case e.fault != faultRejected:
 		return ownership.CauseIdentityProvider
 	case e.code == "invalid_client" || e.code == "unauthorized_client" || e.status == http.StatusUnauthorized:
 		return ownership.CauseCredentials
@@ -148,8 +148,8 @@ var errorCodes = []string{
 // errorOf converts an error of the oauth2 package for a request to a token endpoint. That error prints the body of the response, so
 // it is never passed on.
 func errorOf(ctx context.Context, at step, err error) error {
-	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return errorOfAnswer(at, refused.Response, refused.ErrorCode)
+	if rejected, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return errorOfAnswer(at, rejected.Response, rejected.ErrorCode)
 	}
 	return errorOfTransport(ctx, at, err)
 }
@@ -178,7 +178,7 @@ func errorOfTransport(ctx context.Context, at step, err error) error {
 
 // errorOfAnswer converts an error response.
 func errorOfAnswer(at step, response *http.Response, code string) error {
-	failed := &requestError{step: at, fault: faultRefused, status: response.StatusCode}
+	failed := &requestError{step: at, fault: faultRejected, status: response.StatusCode}
 	if slices.Contains(errorCodes, code) {
 		failed.code = code
 	}

@@ -35,47 +35,47 @@ func TestTokenErrors(t *testing.T) {
 	}{
 		"unknown client": {
 			at: stepAccount, reply: says(http.StatusUnauthorized, `{"error":"invalid_client"}`), wantRequests: 1,
-			wantError: `CredentialsDenied: token step "account": refused, status 401, error code "invalid_client"`,
+			wantError: `CredentialsDenied: token step "account": rejected, status 401, error code "invalid_client"`,
 		},
 		"client without permission": {
 			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"unauthorized_client"}`), wantRequests: 1,
-			wantError: `CredentialsDenied: token step "account": refused, status 400, error code "unauthorized_client"`,
+			wantError: `CredentialsDenied: token step "account": rejected, status 400, error code "unauthorized_client"`,
 		},
 		"invalid grant": {
 			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"invalid_grant"}`), wantRequests: 1,
-			wantError: `IdentityProviderUnavailable: token step "account": refused, status 400, error code "invalid_grant"`,
+			wantError: `IdentityProviderUnavailable: token step "account": rejected, status 400, error code "invalid_grant"`,
 		},
 		"an error with status 200": {
 			at: stepAccount, reply: says(http.StatusOK, `{"error":"invalid_client"}`), wantRequests: 1,
-			wantError: `CredentialsDenied: token step "account": refused, status 200, error code "invalid_client"`,
+			wantError: `CredentialsDenied: token step "account": rejected, status 200, error code "invalid_client"`,
 		},
 		"an unregistered error code": {
 			at: stepAccount, reply: says(http.StatusBadRequest, `{"error":"canary"}`), wantRequests: 1,
-			wantError: `IdentityProviderUnavailable: token step "account": refused, status 400`,
+			wantError: `IdentityProviderUnavailable: token step "account": rejected, status 400`,
 		},
 		"no permission for tickets": {
 			at: stepTicket, reply: says(http.StatusForbidden, `{"error":"access_denied"}`), wantRequests: 1,
-			wantError: `CredentialsDenied: token step "ticket": refused, status 403, error code "access_denied"`,
+			wantError: `CredentialsDenied: token step "ticket": rejected, status 403, error code "access_denied"`,
 		},
 		"a user outside of the service account's permissions": {
 			at: stepImpersonate, reply: says(http.StatusForbidden, `[{"error_type":"permission","error_message":"canary"}]`), wantRequests: 1,
-			wantError: `UserNotImpersonable: token step "impersonate": refused, status 403`,
+			wantError: `UserNotImpersonable: token step "impersonate": rejected, status 403`,
 		},
 		"the user does not exist": {
 			at: stepImpersonate, reply: says(http.StatusNotFound, ""), wantRequests: 1,
-			wantError: `UserNotImpersonable: token step "impersonate": refused, status 404`,
+			wantError: `UserNotImpersonable: token step "impersonate": rejected, status 404`,
 		},
 		"an error code of the service provider": {
 			at: stepImpersonate, reply: says(http.StatusBadRequest, `{"error":"access_denied"}`), wantRequests: 1,
-			wantError: `UserNotImpersonable: token step "impersonate": refused, status 400, error code "access_denied"`,
+			wantError: `UserNotImpersonable: token step "impersonate": rejected, status 400, error code "access_denied"`,
 		},
 		"the exchange is denied": {
 			flow: v1beta1.TokenExchange, at: stepExchange, reply: says(http.StatusBadRequest, `{"error":"access_denied"}`), wantRequests: 1,
-			wantError: `UserNotImpersonable: token step "exchange": refused, status 400, error code "access_denied"`,
+			wantError: `UserNotImpersonable: token step "exchange": rejected, status 400, error code "access_denied"`,
 		},
 		"need_info of UMA": {
 			flow: v1beta1.TokenExchange, at: stepExchange, reply: says(http.StatusBadRequest, `{"error":"invalid_target"}`), wantRequests: 1,
-			wantError: `IdentityProviderUnavailable: token step "exchange": refused, status 400, error code "invalid_target"`,
+			wantError: `IdentityProviderUnavailable: token step "exchange": rejected, status 400, error code "invalid_target"`,
 		},
 		"the server fails": {
 			at: stepTicket, reply: says(http.StatusBadGateway, "canary"), wantRequests: failuresToOpen,
@@ -243,7 +243,7 @@ func TestAsUnknown(t *testing.T) {
 func TestCanaries(t *testing.T) {
 	canary := `"access_token":"canary-token","refresh_token":"canary-refresh","error_description":"canary-description"`
 	replies := map[string]*reply{
-		"refused":            says(http.StatusBadRequest, `{"error":"invalid_grant",`+canary+`}`),
+		"rejected":           says(http.StatusBadRequest, `{"error":"invalid_grant",`+canary+`}`),
 		"unregistered":       says(http.StatusBadRequest, `{"error":"canary-code",`+canary+`}`),
 		"unauthorized":       says(http.StatusUnauthorized, `{"error":"invalid_client",`+canary+`}`),
 		"forbidden":          says(http.StatusForbidden, `{`+canary+`}`),

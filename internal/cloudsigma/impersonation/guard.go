@@ -88,7 +88,7 @@ func newGuard() *guard {
 		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= failuresToOpen },
 		IsSuccessful: func(err error) bool { // a server that rejects a request works
 			failed, ok := errors.AsType[*requestError](err)
-			return err == nil || ok && failed.fault == faultRefused
+			return err == nil || ok && failed.fault == faultRejected
 		},
 	})}
 }
@@ -105,7 +105,7 @@ func (g *guard) do(request func() (issued, error)) (issued, error) {
 		}
 		return issued{}, last.hold()
 	}
-	if failed, ok := errors.AsType[*requestError](err); ok && failed.fault != faultRefused {
+	if failed, ok := errors.AsType[*requestError](err); ok && failed.fault != faultRejected {
 		g.last.Store(&failure{requestError: *failed, until: time.Now().Add(failed.retryAfter)})
 	} else {
 		g.last.Store(nil)

@@ -89,7 +89,7 @@ func TestPatienceOfAllSteps(t *testing.T) {
 				_, err := s.Token(ctx, alice, "zrh")
 				wantCause(t, err, ownership.CauseRateLimited)
 				if waited := time.Since(began); waited != 0 {
-					t.Errorf("the caller waited for %v, want to be told at once", waited)
+					t.Errorf("the caller waited for %v, want an error at once", waited)
 				}
 			})
 		})
@@ -186,7 +186,7 @@ func TestUnknownUsersDoNotOpenTheBreaker(t *testing.T) {
 				defer settle()
 				cloud := newCloud(t)
 				cloud.answer = func(at step, form url.Values, _ int) *reply {
-					if at == tc.at && strings.Contains(form.Encode(), "nobody") {
+					if at == tc.at && strings.Contains(form.Encode(), "unknown-") {
 						return tc.reply
 					}
 					return nil
@@ -196,7 +196,7 @@ func TestUnknownUsersDoNotOpenTheBreaker(t *testing.T) {
 					var group sync.WaitGroup
 					for n := range 10 {
 						group.Go(func() {
-							_, err := s.Token(t.Context(), fmt.Sprintf("nobody-%d-%d@example.com", i, n), "zrh")
+							_, err := s.Token(t.Context(), fmt.Sprintf("unknown-%d-%d@example.com", i, n), "zrh")
 							if held, ok := errors.AsType[*requestError](err); !ok || held.held {
 								t.Errorf("Token() error = %v, want one that the server gave", err)
 							}
@@ -247,7 +247,7 @@ func TestOneAtATimeWhileHalfOpen(t *testing.T) {
 		synctest.Wait()
 		_, err := guard.do(fail)
 		wantCause(t, asUnknown(err), ownership.CauseIdentityProvider)
-		if failed, ok := err.(*requestError); !ok || !failed.held { //nolint:errorlint // the type itself is what send looks at
+		if failed, ok := err.(*requestError); !ok || !failed.held { //nolint:errorlint // the type itself is what send compares
 			t.Errorf("do() error = %v, want one that is held", err)
 		}
 		close(goOn)

@@ -20,7 +20,7 @@ const (
 var (
 	requestsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_token_requests_total",
-		Help: "Requests for tokens by step (account, ticket, impersonate, exchange) and outcome (ok, refused, broken, unavailable, " +
+		Help: "Requests for tokens by step (account, ticket, impersonate, exchange) and outcome (ok, rejected, broken, unavailable, " +
 			"timeout, limited, held: not sent because of a recent failure or Retry-After of the server).",
 	}, []string{"step", "outcome"})
 	cacheTotal = prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -134,7 +134,7 @@ func (s *Source) token(ctx context.Context, user, region string) (issued, error)
 	if proven := s.proven.Load(); proven != nil {
 		if token, found := s.users.hit(ctx, s.userKey(*proven, user, region)); found {
 			countCache(cacheHit)
-			return token, token.refusal
+			return token, token.rejection
 		}
 	}
 	countCache(cacheMiss)

@@ -284,7 +284,7 @@ func TestTokenPermanentlyRejected(t *testing.T) {
 		// All steps once more, because the account's token was cached, and then no requests for some seconds.
 		wantCounts(t, cloud, map[step]int{stepAccount: 2, stepExchange: 3})
 		cloud.answer = nil
-		pass(refusalLife + time.Millisecond)
+		pass(rejectionLife + time.Millisecond)
 		ask(t, s, bob)
 	})
 }
@@ -303,7 +303,7 @@ func TestDrop(t *testing.T) {
 		s.Drop(alice, "zrh", early)
 		s.Drop(alice, "next", time.Now())
 		if got := ask(t, s, alice); got != first {
-			t.Errorf("Token() = %q, want %q: it is newer than the request that was refused", got, first)
+			t.Errorf("Token() = %q, want %q: it is newer than the request that was rejected", got, first)
 		}
 		pass(time.Second)
 		asked := time.Now()
@@ -410,10 +410,10 @@ func TestRotationIsTriedAgain(t *testing.T) {
 			ask(t, s, fmt.Sprintf("user-%d@example.com", number))
 		}
 		if got := cloud.counts()[stepAccount]; got != 2 {
-			t.Errorf("%d requests for the account's token, want 2: the refused secret is not tried for each user", got)
+			t.Errorf("%d requests for the account's token, want 2: the rejected secret is not used for each user", got)
 		}
 		cloud.secrets = []string{"canary-2"}
-		pass(refusalLife + time.Millisecond)
+		pass(rejectionLife + time.Millisecond)
 		ask(t, s, bob)
 		if got := cloud.counts()[stepAccount]; got != 3 {
 			t.Errorf("%d requests for the account's token, want 3: the new secret is tried again", got)

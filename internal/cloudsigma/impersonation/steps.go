@@ -126,11 +126,11 @@ func (s *Source) ask(ctx context.Context, client *http.Client, request *http.Req
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBodyBytes))
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		var refusal struct {
+		var rejection struct {
 			Error string `json:"error"`
 		}
-		_ = json.Unmarshal(body, &refusal) // the code is optional, the status is sufficient
-		return answer{}, errorOfAnswer(stepImpersonate, response, refusal.Error)
+		_ = json.Unmarshal(body, &rejection) // the code is optional, the status is sufficient
+		return answer{}, errorOfAnswer(stepImpersonate, response, rejection.Error)
 	}
 	if err != nil {
 		return answer{}, errorOfTransport(ctx, stepImpersonate, err)

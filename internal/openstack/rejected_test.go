@@ -15,11 +15,11 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// refused is Keystone's response to rejected credentials.
-func refused() http.HandlerFunc { return failed(http.StatusUnauthorized, "error") }
+// rejectedLogin is Keystone's response to rejected credentials.
+func rejectedLogin() http.HandlerFunc { return failed(http.StatusUnauthorized, "error") }
 
-// questions are all methods that use cached tokens and rejections.
-var questions = map[string]func(context.Context, *openstack.Cloud) error{
+// lookups are all methods that use cached tokens and rejections.
+var lookups = map[string]func(context.Context, *openstack.Cloud) error{
 	"Token": func(ctx context.Context, cloud *openstack.Cloud) error {
 		_, err := cloud.Token(ctx, identity)
 		return err
@@ -50,10 +50,10 @@ var audits = map[string]func(context.Context, *openstack.Cloud) error{
 	},
 }
 
-func expectRefused(t *testing.T, err error) {
+func expectRejected(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {
-		t.Error("there is no error, want that the credentials are refused")
+		t.Error("there is no error, want that the credentials are rejected")
 		return
 	}
 	if got := failureOf(t, err); got.Reason != openstack.IdentityDenied {
@@ -69,22 +69,22 @@ func expectCount(t *testing.T, when string, got, want int) {
 }
 
 func TestRejectionTTL(t *testing.T) {
-	for name, ask := range questions {
+	for name, ask := range lookups {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cloud, count := offline(t, answers{authenticate: func(w http.ResponseWriter, r *http.Request) {
 					wait(12 * time.Second) // as long as possible
-					refused()(w, r)
+					rejectedLogin()(w, r)
 				}})
 				defer cloud.Stop()
-				expectRefused(t, ask(t.Context(), cloud))
+				expectRejected(t, ask(t.Context(), cloud))
 				wait(9*time.Second - 1)
-				for _, again := range questions {
-					expectRefused(t, again(t.Context(), cloud))
+				for _, again := range lookups {
+					expectRejected(t, again(t.Context(), cloud))
 				}
 				expectCount(t, "within 9 s", count(authenticate), 1)
 				wait(1)
-				expectRefused(t, ask(t.Context(), cloud))
+				expectRejected(t, ask(t.Context(), cloud))
 				expectCount(t, "after 9 s", count(authenticate), 2)
 			})
 		})
@@ -92,24 +92,24 @@ func TestRejectionTTL(t *testing.T) {
 }
 
 func TestRejectionsAreCachedByCredentials(t *testing.T) {
-	api := newAPI(t, answers{authenticate: cloudhttptest.InTurn(refused(), delegable())})
+	api := newAPI(t, answers{authenticate: cloudhttptest.InTurn(rejectedLogin(), delegable())})
 	secrets := api.secret()
 	cloud := api.cloud(secrets)
 	_, err := cloud.Token(t.Context(), identity)
-	expectRefused(t, err)
+	expectRejected(t, err)
 	secrets.set(secretOf(passwordAuth(api.authURL(), func(_, auth object) { auth["password"] = canary + "-2" })))
 	mustToken(t, cloud)
 	api.expect(authenticate, authenticate)
 
 	secrets.set(api.secret())
 	_, err = cloud.Token(t.Context(), identity)
-	expectRefused(t, err)
+	expectRejected(t, err)
 	api.expect()
 }
 
 // TestRejectionNamesTheSecretOfTheCaller tests two Secrets with the same credentials.
 func TestRejectionNamesTheSecretOfTheCaller(t *testing.T) {
-	api := newAPI(t, answers{authenticate: refused()})
+	api := newAPI(t, answers{authenticate: rejectedLogin()})
 	data := api.secret().data
 	cloud := newCloud(t, openstack.Options{
 		AuthURLs: []string{api.authURL()}, RootCAs: api.roots(),
@@ -132,34 +132,34 @@ func TestTokenNowAfterARejection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cloud, count := offline(t, answers{authenticate: cloudhttptest.InTurn([]http.HandlerFunc{
-					refused(), refused(), reply(http.StatusBadGateway, ""), delegable(), refused(), delegable(),
+					rejectedLogin(), rejectedLogin(), reply(http.StatusBadGateway, ""), delegable(), rejectedLogin(), delegable(),
 				}...)})
 				defer cloud.Stop()
 				_, err := cloud.Token(t.Context(), identity)
-				expectRefused(t, err)
+				expectRejected(t, err)
 				wait(5 * time.Second)
-				expectRefused(t, audit(t.Context(), cloud))
-				expectCount(t, "another refusal", count(authenticate), 2)
+				expectRejected(t, audit(t.Context(), cloud))
+				expectCount(t, "another rejection", count(authenticate), 2)
 				wait(5 * time.Second)
 				_, err = cloud.Token(t.Context(), identity)
-				expectRefused(t, err)
+				expectRejected(t, err)
 				expectCount(t, "which replaces the first", count(authenticate), 2)
 				if got := failureOf(t, audit(t.Context(), cloud)); got.Cause != ownership.CauseIdentityProvider {
 					t.Errorf("error = %+v, want %s", got, ownership.CauseIdentityProvider)
 				}
 				_, err = cloud.Token(t.Context(), identity)
-				expectRefused(t, err)
+				expectRejected(t, err)
 				expectCount(t, "a failure changes nothing", count(authenticate), 3)
 				if err := audit(t.Context(), cloud); err != nil {
 					t.Errorf("error = %v, want a token", err)
 				}
 				mustToken(t, cloud)
-				expectCount(t, "a token ends the refusal", count(authenticate), 4)
+				expectCount(t, "a token replaces the rejection", count(authenticate), 4)
 				wait(1)
-				expectRefused(t, audit(t.Context(), cloud))
+				expectRejected(t, audit(t.Context(), cloud))
 				_, err = cloud.Token(t.Context(), identity)
-				expectRefused(t, err)
-				expectCount(t, "and a refusal the token", count(authenticate), 5)
+				expectRejected(t, err)
+				expectCount(t, "a rejection replaces the token", count(authenticate), 5)
 			})
 		})
 	}
@@ -170,13 +170,13 @@ func TestTokenNowIgnoresEarlierRejections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud, count := offline(t, answers{authenticate: cloudhttptest.InTurn(func(w http.ResponseWriter, r *http.Request) {
 			wait(2 * time.Second)
-			refused()(w, r)
+			rejectedLogin()(w, r)
 		}, delegable())})
 		defer cloud.Stop()
 		var all sync.WaitGroup
 		all.Go(func() {
 			_, err := cloud.Token(t.Context(), identity)
-			expectRefused(t, err)
+			expectRejected(t, err)
 		})
 		wait(time.Second)
 		if _, err := cloud.TokenNow(t.Context(), identity); err != nil {
@@ -192,7 +192,7 @@ func TestOnlyRejectionsByKeystoneAreCached(t *testing.T) {
 		answer     http.HandlerFunc
 		remembered bool
 	}{
-		"401":                          {answer: refused(), remembered: true},
+		"401":                          {answer: rejectedLogin(), remembered: true},
 		"400":                          {answer: failed(http.StatusBadRequest, "error"), remembered: true},
 		"403":                          {answer: failed(http.StatusForbidden, "error"), remembered: true},
 		"404":                          {answer: failed(http.StatusNotFound, "error"), remembered: true},
@@ -244,13 +244,13 @@ func TestCallersShareARejection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud, count := offline(t, answers{authenticate: func(w http.ResponseWriter, r *http.Request) {
 			wait(time.Second)
-			refused()(w, r)
+			rejectedLogin()(w, r)
 		}})
 		defer cloud.Stop()
 		var all sync.WaitGroup
 		for range 20 {
-			for _, ask := range questions {
-				all.Go(func() { expectRefused(t, ask(t.Context(), cloud)) })
+			for _, ask := range lookups {
+				all.Go(func() { expectRejected(t, ask(t.Context(), cloud)) })
 			}
 		}
 		all.Wait()

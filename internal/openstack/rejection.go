@@ -15,27 +15,27 @@ const (
 	kindForbidden = "forbidden"
 )
 
-// refusal is the part of the body of an error that is kept. The rest may name objects of other users.
-type refusal struct {
+// rejection is the part of the body of an error that is kept. The rest may name objects of other users.
+type rejection struct {
 	// kind is the kind of the error, such as "itemNotFound", "" if the body is not from OpenStack.
 	kind string
 }
 
 var kindPattern = regexp.MustCompile(`^[A-Za-z]{1,40}$`)
 
-// parseRefusal decodes the body of an error: an object with one key, the kind of the error, and an object with the status code as its value.
+// parseRejection decodes the body of an error: an object with one key, the kind of the error, and an object with the status code as its value.
 // A body with another format or code is not from OpenStack.
-func parseRefusal(status int, body []byte) refusal {
+func parseRejection(status int, body []byte) rejection {
 	var errors map[string]struct {
 		Code int `json:"code"`
 	}
 	if json.Unmarshal(body, &errors) != nil || len(errors) != 1 {
-		return refusal{}
+		return rejection{}
 	}
 	for kind, said := range errors {
 		if said.Code == status && kindPattern.MatchString(kind) {
-			return refusal{kind: kind}
+			return rejection{kind: kind}
 		}
 	}
-	return refusal{}
+	return rejection{}
 }

@@ -9,7 +9,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-func TestParseRefusal(t *testing.T) {
+func TestParseRejection(t *testing.T) {
 	for name, tc := range map[string]struct {
 		body       string
 		wantKind   string
@@ -51,16 +51,16 @@ func TestParseRefusal(t *testing.T) {
 		"empty":                          {body: ``},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kind, userID := cloudsigma.ParseRefusal([]byte(tc.body))
+			kind, userID := cloudsigma.ParseRejection([]byte(tc.body))
 			if kind != tc.wantKind || userID != tc.wantUserID {
-				t.Errorf("ParseRefusal() = %q, %q, want %q, %q", kind, userID, tc.wantKind, tc.wantUserID)
+				t.Errorf("ParseRejection() = %q, %q, want %q, %q", kind, userID, tc.wantKind, tc.wantUserID)
 			}
 		})
 	}
 }
 
-// FuzzRefusal checks that parseRefusal returns only a word and a UUID of a body.
-func FuzzRefusal(f *testing.F) {
+// FuzzRejection checks that parseRejection returns only a word and a UUID of a body.
+func FuzzRejection(f *testing.F) {
 	for _, seed := range []string{
 		`[{"error_type":"permission","error_message":"User 4705fb9a-0591-4ead-9d42-b2e86493f9b4 does not have all of the permissions [LIST]","error_point":null}]`,
 		`{"error_type":"permission","error_message":"User 4705fb9a-0591-4ead-9d42-b2e86493f9b4 does not have all"}`,
@@ -71,7 +71,7 @@ func FuzzRefusal(f *testing.F) {
 	}
 	word := regexp.MustCompile(`^[a-z_]{0,40}$`)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		kind, userID := cloudsigma.ParseRefusal(body)
+		kind, userID := cloudsigma.ParseRejection(body)
 		if !word.MatchString(kind) {
 			t.Errorf("kind = %q, want a word", kind)
 		}

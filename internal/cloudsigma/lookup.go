@@ -17,8 +17,8 @@ import (
 // maxBytes limits the size of a response about one server or one user.
 const maxBytes = 1 << 20
 
-// question is a check for one user in one region. It may need several requests.
-type question struct {
+// lookup is a check for one user in one region. It may need several requests.
+type lookup struct {
 	cloud *Cloud
 	// key identifies the profile of the user, or of the legacy account.
 	key profileKey
@@ -31,13 +31,13 @@ type question struct {
 	requests int
 }
 
-// ask starts a question. It returns an *ownership.RegionError or an *ownership.UnknownError.
-func (c *Cloud) ask(account ownership.Account) (*question, error) {
+// newLookup starts a lookup. It returns an *ownership.RegionError or an *ownership.UnknownError.
+func (c *Cloud) newLookup(account ownership.Account) (*lookup, error) {
 	api, err := c.endpoints.api(account.Region)
 	if err != nil {
 		return nil, err
 	}
-	q := &question{
+	l := &lookup{
 		cloud: c, api: api, user: account.User,
 		key: profileKey{user: account.User, region: account.Region},
 	}
@@ -45,7 +45,7 @@ func (c *Cloud) ask(account ownership.Account) (*question, error) {
 		if account.User == "" {
 			return nil, unknown(ownership.CauseNotImpersonable, "", "the claim names no user to impersonate")
 		}
-		return q, nil
+		return l, nil
 	}
 	credentials, err := c.legacy()
 	if err != nil {
@@ -53,9 +53,9 @@ func (c *Cloud) ask(account ownership.Account) (*question, error) {
 			Cause: ownership.CauseCredentials, Err: fmt.Errorf("credentials of the legacy account: %w", err),
 		}
 	}
-	q.key.user = credentials.Username
-	q.legacy = sdk.NewUsernamePasswordCredentialsProvider(credentials.Username, credentials.Password)
-	return q, nil
+	l.key.user = credentials.Username
+	l.legacy = sdk.NewUsernamePasswordCredentialsProvider(credentials.Username, credentials.Password)
+	return l, nil
 }
 
 // request is a GET request.
@@ -77,36 +77,36 @@ func (r request) url(api *url.URL) string {
 // get sends a request and decodes the response into the value that into points to. If the cloud rejects the token, get drops it and
 // repeats the request once with another token. Every error is an *ownership.UnknownError. The exchange contains details; it is nil
 // if no request was sent.
-func (q *question) get(ctx context.Context, r request, into any) (*exchange, error) {
-	x, asked, err := q.send(ctx, r, into)
-	if x == nil || x.Status != http.StatusUnauthorized || q.legacy != nil {
+func (l *lookup) get(ctx context.Context, r request, into any) (*exchange, error) {
+	x, asked, err := l.send(ctx, r, into)
+	if x == nil || x.Status != http.StatusUnauthorized || l.legacy != nil {
 		return x, err
 	}
-	q.cloud.tokens.Drop(q.key.user, q.key.region, asked)
-	x, _, err = q.send(ctx, r, into)
+	l.cloud.tokens.Drop(l.key.user, l.key.region, asked)
+	x, _, err = l.send(ctx, r, into)
 	return x, err
 }
 
 // send sends a request once. asked is the time when it began.
-func (q *question) send(ctx context.Context, r request, into any) (x *exchange, asked time.Time, err error) {
-	credentials := q.legacy
+func (l *lookup) send(ctx context.Context, r request, into any) (x *exchange, asked time.Time, err error) {
+	credentials := l.legacy
 	if credentials == nil {
-		token, err := q.cloud.tokens.Token(ctx, q.key.user, q.key.region)
+		token, err := l.cloud.tokens.Token(ctx, l.key.user, l.key.region)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
 		credentials = sdk.NewTokenCredentialsProvider(token)
 	}
 	x = &exchange{Exchange: cloudhttp.Exchange{
-		Next: q.cloud.transport, Operation: r.operation, Limit: r.limit, RequestIDHeader: requestIDHeader,
+		Next: l.cloud.transport, Operation: r.operation, Limit: r.limit, RequestIDHeader: requestIDHeader,
 	}}
-	client := sdk.NewClient(credentials, sdk.WithHTTPClient(cloudhttp.NewClient(x)), sdk.WithUserAgent(q.cloud.userAgent))
+	client := sdk.NewClient(credentials, sdk.WithHTTPClient(cloudhttp.NewClient(x)), sdk.WithUserAgent(l.cloud.userAgent))
 	// The SDK resolves the URL relative to the default URL of a region. An absolute URL remains unchanged.
-	httpRequest, err := client.NewRequest(http.MethodGet, r.url(q.api), nil)
+	httpRequest, err := client.NewRequest(http.MethodGet, r.url(l.api), nil)
 	if err != nil { // the SDK has no token, user name or password
 		return nil, time.Time{}, &ownership.UnknownError{Cause: ownership.CauseCredentials, Err: err}
 	}
-	q.requests++
+	l.requests++
 	asked = time.Now()
 	_, err = client.Do(ctx, httpRequest, into)
 	requests.Observe(r.operation, x.Status, err == nil, time.Since(asked))

@@ -10,8 +10,8 @@ import (
 // kindPermission is the error type of a response that denies the user access to an existing object.
 const kindPermission = "permission"
 
-// refusal contains the parts of an error response that may be shown. The rest may name other users and their objects.
-type refusal struct {
+// rejection contains the parts of an error response that may be shown. The rest may name other users and their objects.
+type rejection struct {
 	// kind is the type of the error, such as "permission" or "notexist", or "" if it is missing or invalid.
 	kind string
 	// userID is the UUID of the user that was denied, or "" if the message does not contain it.
@@ -24,9 +24,9 @@ var (
 	userPattern = regexp.MustCompile(`^User ([0-9A-Fa-f-]{36}) does not have `)
 )
 
-// parseRefusal parses the body of an error response. It is a list of objects according to the documentation of the API, but some
+// parseRejection parses the body of an error response. It is a list of objects according to the documentation of the API, but some
 // responses contain a single object. Of several errors it returns the first with a type.
-func parseRefusal(body []byte) refusal {
+func parseRejection(body []byte) rejection {
 	type entry struct {
 		// Both are strings according to the documentation. A message of another JSON type must not hide the error type.
 		Kind    any `json:"error_type"`
@@ -36,7 +36,7 @@ func parseRefusal(body []byte) refusal {
 	if json.Unmarshal(body, &entries) != nil {
 		entries = make([]entry, 1)
 		if json.Unmarshal(body, &entries[0]) != nil {
-			return refusal{}
+			return rejection{}
 		}
 	}
 	for _, e := range entries {
@@ -44,12 +44,12 @@ func parseRefusal(body []byte) refusal {
 		if !kindPattern.MatchString(kind) {
 			continue
 		}
-		r := refusal{kind: kind}
+		r := rejection{kind: kind}
 		message, _ := e.Message.(string)
 		if found := userPattern.FindStringSubmatch(message); found != nil {
 			r.userID, _ = ownership.PlainUUID(found[1])
 		}
 		return r
 	}
-	return refusal{}
+	return rejection{}
 }

@@ -7,8 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// refused matches the denied user in the message of an API server.
-var refused = regexp.MustCompile(`\bUser ("(?:[^"\\]|\\.)*") cannot `)
+// deniedUser matches the denied user in the message of an API server.
+var deniedUser = regexp.MustCompile(`\bUser ("(?:[^"\\]|\\.)*") cannot `)
 
 // RefusedUser returns the name of the user that kcp denied with err. It is empty if err is not a Forbidden error or names no user.
 // The name is only in the text of the message.
@@ -16,7 +16,7 @@ func RefusedUser(err error) string {
 	if !apierrors.IsForbidden(err) {
 		return ""
 	}
-	match := refused.FindStringSubmatch(err.Error())
+	match := deniedUser.FindStringSubmatch(err.Error())
 	if match == nil {
 		return ""
 	}
