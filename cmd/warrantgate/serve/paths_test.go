@@ -70,15 +70,15 @@ func TestEveryPathThatWasEverServedIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(gate.Close)
-	asked, nobody := clouds.Owners{Gate: gate, OpenStack: &openstack.Cloud{}}, &rest.Config{Host: "https://127.0.0.1:1"}
+	asked, unreachable := clouds.Owners{Gate: gate, OpenStack: &openstack.Cloud{}}, &rest.Config{Host: "https://127.0.0.1:1"}
 	server, recorder := paths{registered: map[string]http.Handler{}}, events.NewRecorder(nil)
 	registerWorkspaceGates(server, config, recorder)
-	inKubernetes, err := newKubernetesGates(nobody, config, asked, metav1.NamespaceSystem)
+	inKubernetes, err := newKubernetesGates(unreachable, config, asked, metav1.NamespaceSystem)
 	if err != nil {
 		t.Fatal(err)
 	}
 	inKubernetes.register(server)
-	if err := registerProviderGates(server, nobody, config, asked, recorder); err != nil {
+	if err := registerProviderGates(server, unreachable, config, asked, recorder); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(pathsEverServed, slices.Sorted(maps.Keys(server.registered))); diff != "" {

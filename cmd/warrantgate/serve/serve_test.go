@@ -516,7 +516,7 @@ func TestServeFinishesWhatIsUnderWay(t *testing.T) {
 	}
 
 	s.stop()
-	clitest.Await(t, "that nobody new comes in", func(ctx context.Context) error {
+	clitest.Await(t, "that no new client connects", func(ctx context.Context) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.webhook)
 		if err != nil {
 			return nil //nolint:nilerr // this is what is awaited
@@ -609,7 +609,7 @@ func TestServeDoesNotCompressMetrics(t *testing.T) {
 func TestServeWithoutMetrics(t *testing.T) {
 	s := startServe(t, "--metrics-address=0", "--log-format=text", "--log-level=debug")
 	if code, body, err := clitest.Get(t.Context(), "http://"+s.metrics+"/metrics"); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("/metrics = %d %q, %v; want nobody there", code, body, err)
+		t.Errorf("/metrics = %d %q, %v; want no listener", code, body, err)
 	}
 	if err := s.shutdown(t); err != nil {
 		t.Errorf("serve ends with %v", err)
