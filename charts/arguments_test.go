@@ -22,9 +22,9 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 )
 
-// TestTheProgramKnowsEveryArgument checks that no pod ends because of an unknown flag, and that each file in an argument is below a mounted
+// TestEveryArgumentIsAFlagOfTheProgram checks that no pod ends because of an unknown flag, and that each file in an argument is below a mounted
 // directory.
-func TestTheProgramKnowsEveryArgument(t *testing.T) {
+func TestEveryArgumentIsAFlagOfTheProgram(t *testing.T) {
 	for _, file := range examples(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			rendered := template(t, readFile(t, file))
@@ -66,8 +66,8 @@ func mounted(t *testing.T, pod corev1.PodSpec, container corev1.Container) {
 	}
 }
 
-// TestTheJobRegistersInKCP runs the command of the Job as a dry run.
-func TestTheJobRegistersInKCP(t *testing.T) {
+// TestTheJobInstallsInKCP runs the command of the Job as a dry run.
+func TestTheJobInstallsInKCP(t *testing.T) {
 	values := certificate + "kubernetes: {enabled: false}\nconfig: {workspace: {ownerRewrite: {mode: Warn}}}\n" +
 		"kcp: {enabled: true, user: alice, install: {enabled: true, kubeconfigSecret: admin, context: root, shardKubeconfigSecrets: [a, b]}}\n"
 	out := dryRunInKCP(t, values)
@@ -120,7 +120,7 @@ func dryRunInKCP(t *testing.T, values string) string {
 
 // The Jobs of a provider are those of kcp, with another command and another administrator. They cannot run without the provider's
 // workspace.
-func TestTheJobsRegisterProviders(t *testing.T) {
+func TestTheJobsInstallInProviders(t *testing.T) {
 	values := certificate + "kubernetes: {enabled: false}\ncloudSigma: {enabled: true, secret: {name: cloudsigma}}\nconfig: {cloudSigma: {regions: [zrh]}}\n" +
 		"kcp: {enabled: true, user: alice, kubeconfigSecret: kcp, install: {enabled: true, kubeconfigSecret: admin, context: root, " +
 		"shardKubeconfigSecrets: [a], providers: [{kubeconfigSecret: capcs}, " +

@@ -17,9 +17,9 @@ import (
 	"warrantgate.dev/charts/charttest"
 )
 
-// TestWhoIssuesTheCertificate checks the source of the certificate and its CA in pods and API servers, if the chart does not generate them.
+// TestTheIssuerOfTheCertificate checks the source of the certificate and its CA in pods and API servers, if the chart does not generate them.
 // The suite e2e/suites/chart tests a generated one, for which Helm needs an API server.
-func TestWhoIssuesTheCertificate(t *testing.T) {
+func TestTheIssuerOfTheCertificate(t *testing.T) {
 	const (
 		both   = "config: {machine: {mode: Off}, audit: {mode: Off}, controllerManager: {selector: {matchLabels: {a: b}}}}\n"
 		beside = "kcp: {enabled: true, kubeconfigSecret: kcp, install: {enabled: true, kubeconfigSecret: admin}}\n"
@@ -112,9 +112,9 @@ func source(t *testing.T, pod corev1.PodSpec, name string) string {
 	return ""
 }
 
-// TestNoRoleChangesWhatAPIServersAsk checks that a client with a token of warrantgate cannot make API servers call another server: the
+// TestNoRoleWritesWebhookConfigurations checks that a client with a token of warrantgate cannot make API servers call another server: the
 // roles give no access to webhook configurations, and no write access to Secrets.
-func TestNoRoleChangesWhatAPIServersAsk(t *testing.T) {
+func TestNoRoleWritesWebhookConfigurations(t *testing.T) {
 	for _, file := range examples(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			rendered := template(t, readFile(t, file))
@@ -140,8 +140,8 @@ func TestNoRoleChangesWhatAPIServersAsk(t *testing.T) {
 	}
 }
 
-// TestTheCertificateIsForTheNamesThatAreCalled checks the DNS names of the Certificate for cert-manager.
-func TestTheCertificateIsForTheNamesThatAreCalled(t *testing.T) {
+// TestTheCertificateHasTheDNSNamesOfTheWebhooks checks the DNS names of the Certificate for cert-manager.
+func TestTheCertificateHasTheDNSNamesOfTheWebhooks(t *testing.T) {
 	rendered := template(t, keystoneOnly+"certificates: {certManager: {enabled: true}, extraDNSNames: [warrantgate.example.com]}\n")
 	var names []any
 	for _, object := range rendered.Objects {

@@ -47,8 +47,8 @@ func TestTheReadmesExampleIsRendered(t *testing.T) {
 	template(t, certificate+values) // which the chart generates by default
 }
 
-// TestEveryExampleIsWhatKubernetesKnows decodes the rendered objects like an API server with strict field validation.
-func TestEveryExampleIsWhatKubernetesKnows(t *testing.T) {
+// TestEveryExampleIsValidInKubernetes decodes the rendered objects like an API server with strict field validation.
+func TestEveryExampleIsValidInKubernetes(t *testing.T) {
 	for _, file := range examples(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			rendered := template(t, readFile(t, file))

@@ -18,8 +18,8 @@ import (
 	"warrantgate.dev/charts/charttest"
 )
 
-// TestHelmTestTriesWhatIsServed checks which API servers "helm test" checks, and with which users.
-func TestHelmTestTriesWhatIsServed(t *testing.T) {
+// TestHelmTestTestsTheEnabledGates checks which API servers "helm test" checks, and with which users.
+func TestHelmTestTestsTheEnabledGates(t *testing.T) {
 	const (
 		policies = "keystonePolicy: {selector: {matchLabels: {holds: keystone-policy}}}"
 		beside   = "kcp: {enabled: true, install: {enabled: true, kubeconfigSecret: admin, context: root}}\n"
@@ -86,7 +86,7 @@ func TestHelmTestTriesWhatIsServed(t *testing.T) {
 				t.Errorf("the kubeconfig for kcp is that of %q, want %q", secret, tc.wantSecret)
 			}
 			if diff := cmp.Diff(tc.wantRights, created(t, tests), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("rights (-want +got):\n%s", diff)
+				t.Errorf("permissions (-want +got):\n%s", diff)
 			}
 		})
 	}

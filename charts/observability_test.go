@@ -88,8 +88,8 @@ func runbooks(t *testing.T) []string {
 	return strings.Split(readFile(t, "warrantgate/RUNBOOKS.md"), "\n## ")[1:]
 }
 
-// TestTheDashboardShowsMetricsThatThereAre compares it with the table of metrics.
-func TestTheDashboardShowsMetricsThatThereAre(t *testing.T) {
+// TestTheDashboardShowsExistingMetrics compares it with the table of metrics.
+func TestTheDashboardShowsExistingMetrics(t *testing.T) {
 	dashboard := readFile(t, "warrantgate/files/dashboard.json")
 	if !json.Valid([]byte(dashboard)) {
 		t.Fatal("the dashboard is no JSON")
@@ -106,9 +106,9 @@ func TestTheDashboardShowsMetricsThatThereAre(t *testing.T) {
 	}
 }
 
-// TestWhoIsAnsweredAndProfiles checks the results of these values: the CA is a file beside the configuration, and none of it exists by
+// TestClientsAndProfiles checks the results of these values: the CA is a file beside the configuration, and none of it exists by
 // default.
-func TestWhoIsAnsweredAndProfiles(t *testing.T) {
+func TestClientsAndProfiles(t *testing.T) {
 	const caBundle = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 	for name, tc := range map[string]struct {
 		values    string

@@ -23,7 +23,7 @@ const (
 	readmeValues = "\n## Values\n\nAll other names are errors.\n\n| Value | Default | Meaning |\n|---|---|---|\n"
 )
 
-func TestTheReadmeIsMadeOfTheComments(t *testing.T) {
+func TestTheReadmeIsGeneratedFromTheComments(t *testing.T) {
 	byHand, _, found := strings.Cut(readFile(t, readmeFile), readmeMark)
 	if !found {
 		t.Fatalf("%s does not say where the generated part begins", readmeFile)

@@ -105,8 +105,8 @@ const regions = "cloudSigma: {regions: [zrh]}\n"
 // cloudSigma are the required values for CloudSigma. Further lines of config may follow.
 const cloudSigma = "cloudSigma: {enabled: true, secret: {name: cloud}}\nconfig:\n  " + regions
 
-// TestTheChartMakesWhatInstallDoes compares each object of the chart with that of "warrantgate install kubernetes".
-func TestTheChartMakesWhatInstallDoes(t *testing.T) {
+// TestTheChartCreatesTheObjectsOfInstall compares each object of the chart with that of "warrantgate install kubernetes".
+func TestTheChartCreatesTheObjectsOfInstall(t *testing.T) {
 	for name, configuration := range configurations {
 		t.Run(name, func(t *testing.T) {
 			configuration := regions + configuration
@@ -114,7 +114,7 @@ func TestTheChartMakesWhatInstallDoes(t *testing.T) {
 			rendered := template(t, certificate+"cloudSigma: {enabled: true, secret: {name: cloud}}\nconfig:\n"+indent(configuration)).Objects
 			compareWebhooks(t, printed, rendered)
 			comparePolicies(t, printed, rendered)
-			compareRights(t, printed, rendered)
+			compareRBAC(t, printed, rendered)
 			compareConfiguration(t, configuration, rendered)
 		})
 	}
@@ -199,8 +199,8 @@ func comparePolicies(t *testing.T, printed, rendered []*unstructured.Unstructure
 	}
 }
 
-// compareRights compares the RBAC rules one by one, and their subjects.
-func compareRights(t *testing.T, printed, rendered []*unstructured.Unstructured) {
+// compareRBAC compares the RBAC rules one by one, and their subjects.
+func compareRBAC(t *testing.T, printed, rendered []*unstructured.Unstructured) {
 	t.Helper()
 	wantCluster, _ := find[rbacv1.ClusterRole](t, printed, "ClusterRole")
 	gotCluster, _ := find[rbacv1.ClusterRole](t, rendered, "ClusterRole")
@@ -245,7 +245,7 @@ func compareConfiguration(t *testing.T, configuration string, rendered []*unstru
 	}
 }
 
-func TestAKCPAloneGetsNothingOfTheCluster(t *testing.T) {
+func TestWithKCPOnlyThereAreNoPermissionsInTheCluster(t *testing.T) {
 	rendered := template(t, certificate+"kubernetes: {enabled: false}\nkcp: {enabled: true, kubeconfigSecret: kcp}\n")
 	for _, object := range append(rendered.Objects, rendered.Hooks...) {
 		switch object.GetKind() {
@@ -260,9 +260,9 @@ func TestAKCPAloneGetsNothingOfTheCluster(t *testing.T) {
 	}
 }
 
-// TestAChangeOfTheConfigurationBringsNewPods checks that a change replaces the pods, because serve reads the configuration only at its
+// TestAChangeOfTheConfigurationReplacesThePods checks that a change replaces the pods, because serve reads the configuration only at its
 // start.
-func TestAChangeOfTheConfigurationBringsNewPods(t *testing.T) {
+func TestAChangeOfTheConfigurationReplacesThePods(t *testing.T) {
 	checksums := map[string]bool{}
 	for _, values := range []string{"", "  audit: {interval: 1h}\n", "  audit: {interval: 2h}\n"} {
 		deployment, _ := find[appsv1.Deployment](t, template(t, certificate+cloudSigma+values).Objects, "Deployment")

@@ -20,7 +20,7 @@ const keystoneOnly = "config: {machine: {mode: Off}, audit: {mode: Off}}\n"
 const generatedNowhere = "without access to the cluster (helm template, GitOps) a generated certificate would be another one each time: " +
 	"set certificates.certManager.enabled or certificates.secret.name"
 
-func TestWhatIsRefused(t *testing.T) {
+func TestInvalidValuesAreErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ values, want string }{
 		"a typo at the top":                    {certificate + keystoneOnly + "replicaCount: 3", "replicaCount"},
 		"a typo below":                         {certificate + keystoneOnly + "networkPolicy: {enable: true}", "enable"},
@@ -127,8 +127,8 @@ func TestTheSchemaKnowsEveryFieldOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestTheSchemaLeavesNothingOpen checks that no object allows unknown names, except for labels and annotations.
-func TestTheSchemaLeavesNothingOpen(t *testing.T) {
+// TestTheSchemaAllowsNoUnknownValues checks that no object allows unknown names, except for labels and annotations.
+func TestTheSchemaAllowsNoUnknownValues(t *testing.T) {
 	var walk func(path string, s schema)
 	walk = func(path string, s schema) {
 		for name, property := range s.Properties {
