@@ -20,20 +20,20 @@ const (
 
 	accountNamespace = "default"
 	accountName      = "bot"
-	personName       = "alice"
+	userName         = "alice"
 
-	// Workspaces: that of the user, and those of the service account before and after the installation of warrantgate.
-	ofPerson, before, after = "people", "before", "after"
+	// Names of workspaces: of the user, and of the service account before and after the installation of warrantgate.
+	ofUser, before, after = "users", "before", "after"
 )
 
 // demo contains the servers and the identities.
 type demo struct {
 	kcp         *kcptest.Server
 	warrantgate *kcptest.Warrantgate // nil until it runs
-	// account is a service account in home. person is an ordinary user with the same permissions there.
-	account, person *rest.Config
-	machines        machines
-	keystone        *keystonetest.Keystone // nil until it runs
+	// account is a service account in home. user is an ordinary user with the same permissions there.
+	account, user *rest.Config
+	machines      machines
+	keystone      *keystonetest.Keystone // nil until it runs
 	// skipped is the number of steps that this machine cannot run.
 	skipped int
 	// lines is the number of printed lines.
@@ -63,15 +63,15 @@ func (d *demo) startKCP(ctx context.Context) error {
 	if d.account, err = kcptest.ServiceAccount(ctx, admin, accountNamespace, accountName); err != nil {
 		return err
 	}
-	d.person = d.kcp.Person(home, personName)
+	d.user = d.kcp.Person(home, userName)
 	if err := kcptest.Grant(ctx, admin, kcptest.ServiceAccountSubject(accountNamespace, accountName), kcptest.CreatorRules()...); err != nil {
 		return err
 	}
 	readEvents := kcptest.Rule("", []string{"events"}, []string{"list"})
-	if err := kcptest.Grant(ctx, admin, kcptest.User(personName), append(kcptest.CreatorRules(), readEvents)...); err != nil {
+	if err := kcptest.Grant(ctx, admin, kcptest.User(userName), append(kcptest.CreatorRules(), readEvents)...); err != nil {
 		return err
 	}
-	d.say("In %s, service account %s/%s and user %s may create workspaces.", home, accountNamespace, accountName, personName)
+	d.say("In %s, service account %s/%s and user %s may create workspaces.", home, accountNamespace, accountName, userName)
 	return nil
 }
 

@@ -21,20 +21,20 @@ import (
 const eventReason = "OwnerRewritten"
 
 func describeWorkspace(ctx context.Context, d *demo) error {
-	ws, err := kcptest.GetWorkspace(ctx, d.person, after)
+	ws, err := kcptest.GetWorkspace(ctx, d.user, after)
 	if err != nil {
 		return err
 	}
 	// warrantgate writes Events asynchronously, so this one can appear a moment after the workspace is Ready.
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		events, err := kcptest.Events(ctx, d.person, ws)
+		events, err := kcptest.Events(ctx, d.user, ws)
 		return slices.ContainsFunc(events, func(event corev1.Event) bool { return event.Reason == eventReason }), err
 	})
 	if err != nil {
 		return fmt.Errorf("wait for the Event %s: %w", eventReason, err)
 	}
 
-	text, err := describeObject(d.person, tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"), "workspaces", "", after)
+	text, err := describeObject(d.user, tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"), "workspaces", "", after)
 	if err != nil {
 		return err
 	}

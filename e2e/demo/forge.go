@@ -18,11 +18,11 @@ import (
 const forgedOwner = `{"username":"root-boss","groups":["system:masters"]}`
 
 func forge(ctx context.Context, d *demo) error {
-	ws, err := kcptest.GetWorkspace(ctx, d.person, ofPerson)
+	ws, err := kcptest.GetWorkspace(ctx, d.user, ofUser)
 	if err != nil {
 		return err
 	}
-	c, err := kcptest.NewClient(d.person)
+	c, err := kcptest.NewClient(d.user)
 	if err != nil {
 		return err
 	}
@@ -32,13 +32,13 @@ func forge(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
-	d.say("User %s tries to have kcp act as an administrator in her workspace %q:", personName, ofPerson)
+	d.say("User %s tries to make kcp act as an administrator in her workspace %q:", userName, ofUser)
 	d.quote("PATCH " + kcptest.OwnerAnnotation + ": " + forgedOwner)
 	err = c.Patch(ctx, ws.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
-	if err := d.refused(err, `"`+personName+`"`, kcptest.OwnerAnnotation); err != nil {
+	if err := d.denied(err, `"`+userName+`"`, kcptest.OwnerAnnotation); err != nil {
 		return err
 	}
-	now, err := kcptest.GetWorkspace(ctx, d.person, ofPerson)
+	now, err := kcptest.GetWorkspace(ctx, d.user, ofUser)
 	if err != nil {
 		return err
 	}
@@ -47,20 +47,20 @@ func forge(ctx context.Context, d *demo) error {
 	}
 
 	const name, claim = "claimed", "root:default:boss"
-	d.say("She claims that another identity created a workspace of hers:")
+	d.say("She creates a workspace with another identity as its creator:")
 	d.quote("CREATE workspace " + name + " with " + kcptest.CreatedByAnnotation + ": " + claim)
-	_, err = kcptest.CreateWorkspace(ctx, d.person, name, kcptest.WithAnnotation(kcptest.CreatedByAnnotation, claim))
-	if err := d.refused(err, `"`+personName+`"`, kcptest.CreatedByAnnotation); err != nil {
+	_, err = kcptest.CreateWorkspace(ctx, d.user, name, kcptest.WithAnnotation(kcptest.CreatedByAnnotation, claim))
+	if err := d.denied(err, `"`+userName+`"`, kcptest.CreatedByAnnotation); err != nil {
 		return err
 	}
-	if _, err := kcptest.GetWorkspace(ctx, d.person, name); !apierrors.IsNotFound(err) {
+	if _, err := kcptest.GetWorkspace(ctx, d.user, name); !apierrors.IsNotFound(err) {
 		return fmt.Errorf("workspace %q was denied and should not exist: %w", name, err)
 	}
 	return nil
 }
 
-// refused prints a denial as kubectl does, if it contains the expected text.
-func (d *demo) refused(err error, parts ...string) error {
+// denied prints a denial as kubectl does, if it contains the expected text.
+func (d *demo) denied(err error, parts ...string) error {
 	if !apierrors.IsForbidden(err) {
 		return fmt.Errorf("it was not denied: %w", err)
 	}

@@ -97,7 +97,7 @@ func notAdministrator(ctx context.Context, d *demo) error {
 	if !may["events"] || may["workspaces"] || may["secrets"] || may["*"] {
 		return errors.New("warrantgate may do more, or less, than write Events: " + fmt.Sprint(may))
 	}
-	d.say("That user is no administrator. kcp says: groups %q, may create events; may not update workspaces nor get secrets.",
+	d.say("That user is not an administrator. According to kcp it has groups %q, may create events, and may not update workspaces or get secrets.",
 		self.Status.UserInfo.Groups)
 	return nil
 }

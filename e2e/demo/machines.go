@@ -34,7 +34,7 @@ const (
 
 var infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
 
-// machines contains the servers and objects of the stories about Cluster API.
+// machines contains the servers and objects of the demos for Cluster API.
 type machines struct {
 	api         *kubetest.Server
 	cloud       *cloudsigmatest.Cloud
@@ -134,8 +134,8 @@ func (d *demo) populate(ctx context.Context) error {
 			return err
 		}
 	}
-	d.say("In namespace %s, cluster %s acts as user %s. CloudSigma has two servers of the name of its machine %s: %s, which is that "+
-		"user's, and %s, which an earlier attempt created as another user.", tenant, pool, m.incident.User.Email, m.incident.Created.Name,
+	d.say("In namespace %s, cluster %s acts as user %s. CloudSigma has two servers with the name of its machine %s: %s, which belongs to "+
+		"this user, and %s, which an earlier attempt created as another user.", tenant, pool, m.incident.User.Email, m.incident.Created.Name,
 		m.incident.Created.UUID, m.incident.Stale.UUID)
 	return nil
 }
@@ -149,13 +149,13 @@ func (m *machines) awaitGate(ctx context.Context) error {
 	})
 }
 
-// refuseStale replays the incident: a controller writes the stale server's UUID into the machine.
-func refuseStale(ctx context.Context, d *demo) error {
+// denyStaleServer replays the incident: a controller writes the stale server's UUID into the machine.
+func denyStaleServer(ctx context.Context, d *demo) error {
 	m := &d.machines
-	d.say("The provider's controller writes the UUID that it remembers into the machine's status:")
+	d.say("The provider's controller writes its recorded UUID into the machine's status:")
 	d.quote("PATCH status.instanceID: " + m.incident.Stale.UUID)
 	err := m.setInstanceID(ctx, m.incident.Stale.UUID)
-	if err := d.showRefusal(err, "InstanceNotOwned", m.incident.Stale.UUID, m.incident.User.Email, m.incident.Created.UUID); err != nil {
+	if err := d.showDenial(err, "InstanceNotOwned", m.incident.Stale.UUID, m.incident.User.Email, m.incident.Created.UUID); err != nil {
 		return err
 	}
 	d.say("It writes the UUID of the user's own server instead, which is accepted:")
@@ -186,8 +186,8 @@ func describeMachine(ctx context.Context, d *demo) error {
 	return nil
 }
 
-// refuseAuthor creates a cluster that names a user that its author may not impersonate.
-func refuseAuthor(ctx context.Context, d *demo) error {
+// denyForeignUser creates a cluster that names a user that its author may not impersonate.
+func denyForeignUser(ctx context.Context, d *demo) error {
 	m := &d.machines
 	if err := m.letWriteClusters(ctx); err != nil {
 		return err
@@ -200,12 +200,12 @@ func refuseAuthor(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
-	d.say("%s may write clusters. She makes one that acts as %s, to have servers in that account:", clusterAuthor, m.incident.User.Email)
+	d.say("%s may write clusters. She creates one that acts as %s, to use servers of that account:", clusterAuthor, m.incident.User.Email)
 	d.quote("CREATE CloudSigmaCluster with spec.userEmail: " + m.incident.User.Email)
 	err = author.Create(ctx, object("CloudSigmaCluster", "hers", map[string]any{
 		"region": m.incident.Region, "userEmail": m.incident.User.Email,
 	}))
-	return d.refused(err, clusterAuthor, "may not impersonate", m.incident.User.Email) // the denial of an admission policy, which has no cause
+	return d.denied(err, clusterAuthor, "may not impersonate", m.incident.User.Email) // the denial of an admission policy, which has no cause
 }
 
 // audit shows the findings of the audit, after a machine was deleted without its server.
@@ -213,7 +213,7 @@ func audit(ctx context.Context, d *demo) error {
 	m := &d.machines
 	left := m.cloud.AddServer(m.incident.Region, m.incident.User, "metal-worker-pool-1-hl9tl-x7k2p",
 		cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, "0f4e4f5c-54a1-4b57-8c2d-3f2c1c0b7a11"))
-	d.say("A machine was deleted by hand, and its server %s is left. The audit finds it:", left.UUID)
+	d.say("A machine was deleted by hand, but not its server %s. The audit reports it:", left.UUID)
 	kubeconfig, err := m.api.KubeconfigFile("admin", m.api.Config())
 	if err != nil {
 		return err
@@ -237,15 +237,15 @@ func audit(ctx context.Context, d *demo) error {
 	return nil
 }
 
-// showRefusal prints a denial as kubectl does, if it has the cause and the expected text.
-func (d *demo) showRefusal(err error, cause string, parts ...string) error {
+// showDenial prints a denial as kubectl does, if it has the cause and the expected text.
+func (d *demo) showDenial(err error, cause string, parts ...string) error {
 	if err == nil {
 		return fmt.Errorf("it was not denied as %s", cause)
 	}
 	if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, metav1.CauseType(cause)) {
 		return fmt.Errorf("it was not denied as %s: %w", cause, err)
 	}
-	return d.refused(err, parts...)
+	return d.denied(err, parts...)
 }
 
 // object is an object of the tenant, of the provider's kinds. Machines belong to its cluster.

@@ -34,32 +34,32 @@ type step struct {
 	run   func(context.Context, *demo) error
 }
 
-// stories are the stories, by name.
+// stories are the demos, by name.
 var stories = map[string]story{
 	"kcp": {most: 60, steps: []step{
 		{"A kcp of its own, without warrantgate: the workspace of a service account is stuck", stuck},
 		{"Install warrantgate and start it", installAndServe},
 		{"With warrantgate, the workspace of a service account becomes Ready", becomeReady},
 		{"A user cannot forge an owner", forge},
-		{"`kubectl describe workspace` tells what was done", describeWorkspace},
+		{"`kubectl describe workspace` shows what was done", describeWorkspace},
 		{"A workspace that was stuck before is repaired", repair},
 	}},
 	"machines": {steps: []step{
 		{"warrantgate for Cluster API on CloudSigma", startMachines},
-		{"A machine cannot name a server of another user", refuseStale},
-		{"`kubectl describe` tells the reason", describeMachine},
-		{"A cluster cannot name a user that its author may not impersonate", refuseAuthor},
-		{"The audit finds what was left behind", audit},
+		{"A machine cannot name a server of another user", denyStaleServer},
+		{"`kubectl describe` shows the reason", describeMachine},
+		{"A cluster cannot name a user that its author may not impersonate", denyForeignUser},
+		{"The audit finds an orphaned server", audit},
 	}},
 	"openstack": {steps: []step{
 		{"warrantgate for Cluster API on OpenStack", startOpenStack},
-		{"A cluster cannot act with an administrator's power", refuseAdmin},
-		{"A policy for Keystone does what it says", refusePolicy},
+		{"A cluster cannot act with an administrator's permissions", denyAdministrator},
+		{"A Keystone policy that cannot work is denied", denyBrokenPolicy},
 	}},
 }
 
 func main() {
-	// Discard the logs of libraries. What matters to the demo is returned as an error.
+	// Discard the logs of libraries. The demo returns its own failures as errors.
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	logf.SetLogger(logr.Discard())
 	// A closed terminal or pipe ends the demo gracefully, as Ctrl-C does.

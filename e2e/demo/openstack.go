@@ -20,7 +20,7 @@ const (
 
 	// policyConfiguration selects the ConfigMaps with a policy for Keystone.
 	policyConfiguration = "keystonePolicy: {selector: {matchLabels: {holds: keystone-policy}}}\n"
-	// withKeystone is the configuration for a Keystone, with a placeholder for its URL. withoutKeystone is that without a cloud.
+	// withKeystone is the configuration for a Keystone, with a placeholder for its URL. withoutKeystone is the configuration without a cloud.
 	withKeystone    = "openStack: {authURLs: [%q]}\n"
 	withoutKeystone = "machine: {mode: Off}\naudit: {mode: Off}\n"
 )
@@ -35,7 +35,7 @@ func startOpenStack(ctx context.Context, d *demo) (err error) {
 	d.say("A kube-apiserver is ready at %s after %s.", m.api.Config().Host, seconds(time.Since(start)))
 	configuration := policyConfiguration
 	if missing := keystonetest.Find(ctx); missing != nil {
-		d.say("There is no Keystone on this machine, so that its part is left out:")
+		d.say("There is no Keystone on this machine, so the step that needs it is skipped:")
 		d.quote(missing.Error())
 		configuration += withoutKeystone
 	} else {
@@ -54,7 +54,7 @@ func startOpenStack(ctx context.Context, d *demo) (err error) {
 			return err
 		}
 	}
-	d.say("The configuration of warrantgate says which ConfigMaps hold a policy for Keystone, and which Keystone clusters may use:")
+	d.say("The configuration of warrantgate selects the ConfigMaps with a policy for Keystone, and the Keystones that clusters may use:")
 	d.quote(configuration)
 	if err := d.startGates(ctx, configuration); err != nil {
 		return err

@@ -16,14 +16,14 @@ const (
 	createUserRule = `"identity:create_user": "role:manager and token.domain.id:%s"` + "\n"
 )
 
-// refusePolicy stores a policy for Keystone with an attribute that does not exist.
-func refusePolicy(ctx context.Context, d *demo) error {
+// denyBrokenPolicy stores a policy for Keystone with an attribute that does not exist.
+func denyBrokenPolicy(ctx context.Context, d *demo) error {
 	c := d.machines.api.Client()
 	d.say("A ConfigMap holds the policy for Keystone, which should let the manager of a domain create users there. Keystone would accept " +
 		"it without an error, and then no user could create users:")
 	broken := keystonePolicy(deadAttribute)
 	d.quote("CREATE ConfigMap " + broken.Name + ": " + broken.Data["policy.yaml"])
-	if err := d.showRefusal(c.Create(ctx, broken), "KeystonePolicyBroken", "identity:create_user", deadAttribute, userAttribute); err != nil {
+	if err := d.showDenial(c.Create(ctx, broken), "KeystonePolicyBroken", "identity:create_user", deadAttribute, userAttribute); err != nil {
 		return err
 	}
 	d.say("The rule that the denial suggests is accepted:")

@@ -18,11 +18,11 @@ const (
 	clusterName = "pool"
 )
 
-// refuseAdmin creates a cluster that acts as an administrator, and then one that acts as the tenant.
-func refuseAdmin(ctx context.Context, d *demo) error {
+// denyAdministrator creates a cluster that acts as an administrator, and then one that acts as the tenant.
+func denyAdministrator(ctx context.Context, d *demo) error {
 	if d.keystone == nil {
 		d.skipped++
-		d.say("Left out, because it needs a Keystone.")
+		d.say("Skipped, because it needs a Keystone.")
 		return nil
 	}
 	domain, err := d.keystone.CreateDomain(ctx, tenant)
@@ -52,7 +52,7 @@ func refuseAdmin(ctx context.Context, d *demo) error {
 		identitySecret, operatorName)
 	d.quote("CREATE Secret " + identitySecret)
 	err = c.Create(ctx, secret)
-	if err := d.showRefusal(err, "RolePrivileged", operatorName, projectName, "too many: admin"); err != nil {
+	if err := d.showDenial(err, "RolePrivileged", operatorName, projectName, "too many: admin"); err != nil {
 		return err
 	}
 

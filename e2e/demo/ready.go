@@ -36,8 +36,8 @@ func becomeReady(ctx context.Context, d *demo) error {
 	if len(warrants) == 0 {
 		return errors.New("the recorded owner carries no warrant")
 	}
-	d.say("Its owner is known in every workspace, and says where the service account is from (%s is %s). The warrant says what the "+
-		"service account may do there:", lived, home)
+	d.say("Its recorded owner is valid in every workspace, and contains the home of the service account (%s is %s). The warrant has "+
+		"the identity of the service account there:", lived, home)
 	warrant, err := identity.ParseWarrant(warrants[0])
 	if err != nil {
 		return fmt.Errorf("the warrant: %w", err)

@@ -16,18 +16,18 @@ import (
 // stuckAfter is the time after which a workspace counts as stuck. kcp takes about a second for other workspaces.
 const stuckAfter = 5 * time.Second
 
-// refusal is kcp's message when the service account has another identity in the new workspace.
-const refusal = `User "system:serviceaccount:` + accountNamespace + ":" + accountName + `" cannot create resource "apibindings"`
+// denialMessage is kcp's message when the service account has another identity in the new workspace.
+const denialMessage = `User "system:serviceaccount:` + accountNamespace + ":" + accountName + `" cannot create resource "apibindings"`
 
 func stuck(ctx context.Context, d *demo) error {
 	if err := d.startKCP(ctx); err != nil {
 		return err
 	}
-	made, err := create(ctx, d.person, ofPerson)
+	made, err := create(ctx, d.user, ofUser)
 	if err != nil {
 		return err
 	}
-	d.say("User %s creates workspace %q: Ready after %s.", personName, ofPerson, seconds(made.took))
+	d.say("User %s creates workspace %q: Ready after %s.", userName, ofUser, seconds(made.took))
 
 	short, cancel := context.WithTimeout(ctx, stuckAfter)
 	defer cancel()
@@ -47,8 +47,8 @@ func stuck(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(reason, refusal) {
-		return fmt.Errorf("workspace %q is stuck for another reason than was expected: %q", before, reason)
+	if !strings.Contains(reason, denialMessage) {
+		return fmt.Errorf("workspace %q is stuck for an unexpected reason: %q", before, reason)
 	}
 	d.quote(reason)
 	return nil
