@@ -92,7 +92,7 @@ func logTo(path string) (*os.File, error) {
 	return file, nil
 }
 
-// progress tells the waiting user what is in progress.
+// progress shows the waiting user what is in progress.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

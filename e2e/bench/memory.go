@@ -62,12 +62,12 @@ func runForMemory(ctx context.Context, env []string, program string, args ...str
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that it can stop its own processes
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Stderr = os.Stderr
-	told, err := cmd.Output()
+	output, err := cmd.Output()
 	if err != nil {
 		return finished{}, err
 	}
 	var f finished
-	err = json.Unmarshal(told, &f)
+	err = json.Unmarshal(output, &f)
 	return f, err
 }
 

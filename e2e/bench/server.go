@@ -170,16 +170,16 @@ func startServer(ctx context.Context, logFile string) (*server, error) {
 	}
 	stop := func() error { return errors.Join(in.Close(), cmd.Wait()) }
 
-	var told address
+	var found address
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	if err == nil {
-		err = json.Unmarshal(line, &told)
+		err = json.Unmarshal(line, &found)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the server of the handlers: %w", err), stop())
 	}
-	s := &server{url: told.URL, roots: x509.NewCertPool(), pid: cmd.Process.Pid, stop: stop}
-	s.roots.AppendCertsFromPEM(told.CA)
+	s := &server{url: found.URL, roots: x509.NewCertPool(), pid: cmd.Process.Pid, stop: stop}
+	s.roots.AppendCertsFromPEM(found.CA)
 	return s, nil
 }
 

@@ -92,8 +92,8 @@ func (h *repairs) memoryWith(ctx context.Context, w *kcptest.Warrantgate, stuckC
 		if err != nil {
 			return false, err
 		}
-		told, err := w.Metric(ctx, "warrantgate_repairs_total", map[string]string{"outcome": "foreign"})
-		return stuck == float64(stuckCount) && told >= float64(stuckCount), err
+		reported, err := w.Metric(ctx, "warrantgate_repairs_total", map[string]string{"outcome": "foreign"})
+		return stuck == float64(stuckCount) && reported >= float64(stuckCount), err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("wait until serve knows %d stuck workspaces: %w", stuckCount, err)

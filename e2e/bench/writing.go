@@ -58,7 +58,7 @@ func measureWrites(ctx context.Context, out *figures) (err error) {
 	if err := m.warrantgate.Start(ctx); err != nil {
 		return err
 	}
-	r, err := m.registration(ctx)
+	r, err := m.webhookConfiguration(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,29 +102,29 @@ func showWrites(out *figures, took map[string][][]float64) {
 
 // writeRound makes all writers write for a round, while the API server calls the gate or does not. It returns an error if the number
 // of verdicts differs.
-func (m *machines) writeRound(ctx context.Context, r *registration, writers []func(context.Context) error, way string) (loadRound, error) {
+func (m *machines) writeRound(ctx context.Context, r *webhookConfiguration, writers []func(context.Context) error, way string) (loadRound, error) {
 	if err := r.set(ctx, way == gated); err != nil {
 		return loadRound{}, err
 	}
-	before, err := m.judged(ctx)
+	before, err := m.decisions(ctx)
 	if err != nil {
 		return loadRound{}, err
 	}
 	round := writePaced(ctx, writers, time.Second*pacedWriters/writesPerSecond, writingRoundTime)
-	after, err := m.judged(ctx)
+	after, err := m.decisions(ctx)
 	if err != nil {
 		return loadRound{}, err
 	}
-	judged := int(after - before)
+	decided := int(after - before)
 	// The API server calls the gate again if the first call had an outdated object.
-	if judged < len(round.millis)-round.dropped && way == gated || judged > 0 && way == plain {
-		return loadRound{}, fmt.Errorf("%s: the gate was called for %d of %d writes", way, judged, len(round.millis))
+	if decided < len(round.millis)-round.dropped && way == gated || decided > 0 && way == plain {
+		return loadRound{}, fmt.Errorf("%s: the gate was called for %d of %d writes", way, decided, len(round.millis))
 	}
 	return round, ctx.Err()
 }
 
-// judged is the number of verdicts of the gate on machines.
-func (m *machines) judged(ctx context.Context) (float64, error) {
+// decisions is the number of decisions of the gate on machines.
+func (m *machines) decisions(ctx context.Context) (float64, error) {
 	return m.warrantgate.Metric(ctx, "warrantgate_admissions_total", map[string]string{"gate": "machine-ownership"})
 }
 
@@ -211,8 +211,8 @@ func writePaced(ctx context.Context, writers []func(context.Context) error, inte
 	return all
 }
 
-// registration is the webhook configuration of the gate.
-type registration struct {
+// webhookConfiguration is the webhook configuration of the gate.
+type webhookConfiguration struct {
 	client  client.Client
 	held    *admissionregistrationv1.ValidatingWebhookConfiguration
 	machine *unstructured.Unstructured
@@ -220,17 +220,17 @@ type registration struct {
 	foreign string
 }
 
-func (m *machines) registration(ctx context.Context) (*registration, error) {
-	r := &registration{client: m.api.Client(), held: &admissionregistrationv1.ValidatingWebhookConfiguration{}, machine: &unstructured.Unstructured{}}
+func (m *machines) webhookConfiguration(ctx context.Context) (*webhookConfiguration, error) {
+	r := &webhookConfiguration{client: m.api.Client(), held: &admissionregistrationv1.ValidatingWebhookConfiguration{}, machine: &unstructured.Unstructured{}}
 	r.machine.SetNamespace(namespaceOf(0))
 	r.machine.SetName("pool-worker-0")
-	r.foreign = m.cloud.AddServer(region, m.cloud.AddUser("somebody-else@example.com"), "foreign").UUID
+	r.foreign = m.cloud.AddServer(region, m.cloud.AddUser("another-user@example.com"), "foreign").UUID
 	err := r.client.Get(ctx, client.ObjectKey{Name: webhooks.ConfigurationName}, r.held)
 	return r, err
 }
 
 // set creates or deletes the webhook configuration, and returns once the API server has observed it.
-func (r *registration) set(ctx context.Context, asked bool) error {
+func (r *webhookConfiguration) set(ctx context.Context, asked bool) error {
 	changed := &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: r.held.Name, Labels: r.held.Labels}, Webhooks: r.held.Webhooks,
 	}
@@ -245,11 +245,11 @@ func (r *registration) set(ctx context.Context, asked bool) error {
 	}
 	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		err := nameInStatus(ctx, r.client, r.machine, r.foreign, client.DryRunAll)
-		refused := apierrors.IsForbidden(err)
-		if err != nil && !refused {
+		denied := apierrors.IsForbidden(err)
+		if err != nil && !denied {
 			return false, err
 		}
-		return refused == asked, nil
+		return denied == asked, nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait until the API server calls the gate, or no longer calls it: %w", err)

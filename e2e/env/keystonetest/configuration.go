@@ -38,7 +38,7 @@ backend = dogpile.cache.memory
 [fernet_tokens]
 key_repository = %[1]s/fernet-keys
 [fernet_receipts]
-# Else Keystone looks for keys in /etc, and makes them there if it runs as root.
+# Otherwise Keystone reads keys in /etc, and creates them there if it runs as root.
 key_repository = %[1]s/fernet-keys
 [credential]
 key_repository = %[1]s/credential-keys

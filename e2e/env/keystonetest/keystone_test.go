@@ -69,7 +69,7 @@ func TestKeystone(t *testing.T) {
 	t.Run("it starts with a policy", func(t *testing.T) { startsWithPolicy(t, k) })
 	t.Run("it applies a new policy to the next request", func(t *testing.T) { takesPolicy(t, k) })
 	t.Run("it loads the files of policy.d after the policy file", func(t *testing.T) { loadsDirectory(t, k) })
-	t.Run("it reports a policy that it cannot load", func(t *testing.T) { refusesPolicy(t, k) })
+	t.Run("it reports a policy that it cannot load", func(t *testing.T) { reportsInvalidPolicy(t, k) })
 	t.Run("a user logs in for each scope", func(t *testing.T) { scopes(t, k) })
 	t.Run("an unassigned role is removed from tokens", func(t *testing.T) { takenBack(t, k) })
 	t.Run("an application credential logs in with its roles", func(t *testing.T) { applicationCredential(t, k) })

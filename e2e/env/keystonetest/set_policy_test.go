@@ -76,7 +76,7 @@ func loadsDirectory(t *testing.T, k *keystonetest.Keystone) {
 	}
 }
 
-func refusesPolicy(t *testing.T, k *keystonetest.Keystone) {
+func reportsInvalidPolicy(t *testing.T, k *keystonetest.Keystone) {
 	t.Helper()
 	for _, policy := range []string{"- identity:list_roles", "identity:list_roles: 1", "a: [", "a: b\n c: d\n"} {
 		err := k.SetPolicy(t.Context(), []byte(policy))

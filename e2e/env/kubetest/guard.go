@@ -13,7 +13,7 @@ import (
 // guard kills the servers when this process ends for any reason. envtest gives each server its own process group and stops it only
 // in a graceful end. Without the guard, a server would keep running after a panic, the timeout of a test, or SIGKILL.
 //
-// It keeps a named pipe open. The end of the pipe tells a reader that the guard or this process has ended.
+// It keeps a named pipe open. A reader gets the end of the pipe when the guard or this process has ended.
 type guard struct {
 	pipe string
 	// close kills the servers that still run. It can be called more than once.

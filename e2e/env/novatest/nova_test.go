@@ -126,7 +126,7 @@ func TestNova(t *testing.T) {
 	t.Run("it shows a server to its project", func(t *testing.T) { showsAServer(t, w) })
 	t.Run("it lists the servers of the project in pages", func(t *testing.T) { lists(t, w) })
 	t.Run("its responses are those that callers expect", func(t *testing.T) { answers(t, w) })
-	t.Run("it reports servers that cannot be added or removed", func(t *testing.T) { refuses(t, w) })
+	t.Run("it reports servers that cannot be added or removed", func(t *testing.T) { reportsFailures(t, w) })
 }
 
 func showsAServer(t *testing.T, w *world) {
@@ -214,14 +214,14 @@ func answers(t *testing.T, w *world) {
 		"a role that Nova does not know": {
 			token: w.token(t, balancer, tokens.Scope{ProjectID: w.projects[0]}), path: path, status: http.StatusOK, kind: "server",
 		},
-		"nobody":                    {path: path, status: http.StatusUnauthorized, kind: "error"},
-		"an unknown token":          {token: "x", path: path, status: http.StatusUnauthorized, kind: "error"},
-		"a token of nothing":        {token: w.token(t, w.users[0], tokens.Scope{}), path: path, status: http.StatusInternalServerError, kind: "computeFault"},
-		"a server that was removed": {token: own, path: "/servers/" + removed.ID, status: http.StatusNotFound, kind: "itemNotFound"},
-		"a server that never was":   {token: own, path: "/servers/" + uuid.NewString(), status: http.StatusNotFound, kind: "itemNotFound"},
-		"an ID in upper case":       {token: own, path: "/servers/" + strings.ToUpper(id), status: http.StatusNotFound, kind: "itemNotFound"},
-		"an unknown marker":         {token: own, path: "/servers/detail?marker=" + uuid.NewString(), status: http.StatusBadRequest, kind: "badRequest"},
-		"a wrong limit":             {token: own, path: "/servers/detail?limit=x", status: http.StatusBadRequest, kind: "badRequest"},
+		"without a token":             {path: path, status: http.StatusUnauthorized, kind: "error"},
+		"an unknown token":            {token: "x", path: path, status: http.StatusUnauthorized, kind: "error"},
+		"a token of nothing":          {token: w.token(t, w.users[0], tokens.Scope{}), path: path, status: http.StatusInternalServerError, kind: "computeFault"},
+		"a server that was removed":   {token: own, path: "/servers/" + removed.ID, status: http.StatusNotFound, kind: "itemNotFound"},
+		"a server that never existed": {token: own, path: "/servers/" + uuid.NewString(), status: http.StatusNotFound, kind: "itemNotFound"},
+		"an ID in upper case":         {token: own, path: "/servers/" + strings.ToUpper(id), status: http.StatusNotFound, kind: "itemNotFound"},
+		"an unknown marker":           {token: own, path: "/servers/detail?marker=" + uuid.NewString(), status: http.StatusBadRequest, kind: "badRequest"},
+		"a wrong limit":               {token: own, path: "/servers/detail?limit=x", status: http.StatusBadRequest, kind: "badRequest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, kind, requestID := w.ask(t, tc.path, tc.token)
@@ -263,7 +263,7 @@ func (w *world) ask(t *testing.T, path, token string) (status int, kind, request
 	return response.StatusCode, kind, response.Header.Get("X-Openstack-Request-Id")
 }
 
-func refuses(t *testing.T, w *world) {
+func reportsFailures(t *testing.T, w *world) {
 	t.Helper()
 	server := w.add(t, 0, "once")
 	if _, err := w.nova.AddServer(t.Context(), server); err == nil || !strings.Contains(err.Error(), "add server \"once\": 500") {

@@ -32,7 +32,7 @@ func (s *serving) stop() {
 }
 
 // runDeployments runs one process for the only Deployment of the namespace, and replaces it after a change of the Deployment. The
-// status tells that all replicas are ready once the process is, because helm waits for that.
+// status reports all replicas as ready once the process is ready, because helm waits for that.
 func (k *Kubelet) runDeployments(ctx context.Context) error {
 	if k.Addresses == nil {
 		return nil

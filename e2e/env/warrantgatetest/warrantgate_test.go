@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// standIn serves what serve is told to, and prints the arguments of every other command.
+// standIn responds as serve does with its arguments, and prints the arguments of every other command.
 func standIn(manner string) int {
 	if os.Args[1] != "serve" {
 		fmt.Println(manner, os.Args[1:])

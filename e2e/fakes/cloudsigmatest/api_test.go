@@ -17,14 +17,14 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// refusal returns the API error that the SDK decoded.
-func refusal(t *testing.T, err error) (status int, kind, message, requestID string) {
+// apiError returns the fields of the API error that the SDK decoded.
+func apiError(t *testing.T, err error) (status int, kind, message, requestID string) {
 	t.Helper()
-	refused := (*cloudsigma.ErrorResponse)(nil)
-	if !errors.As(err, &refused) || len(refused.Errors) != 1 {
+	response := (*cloudsigma.ErrorResponse)(nil)
+	if !errors.As(err, &response) || len(response.Errors) != 1 {
 		t.Fatalf("error = %v, want an error of the API", err)
 	}
-	return refused.Response.StatusCode, refused.Errors[0].Type, refused.Errors[0].Message, refused.Response.RequestID
+	return response.Response.StatusCode, response.Errors[0].Type, response.Errors[0].Message, response.Response.RequestID
 }
 
 func TestGetServer(t *testing.T) {
@@ -68,7 +68,7 @@ func TestGetServer(t *testing.T) {
 		t.Errorf("shared server: %v, error = %v; want bob's", server, err)
 	}
 	_, _, err = sdk.Servers.Get(t.Context(), elsewhere.UUID)
-	if status, kind, _, _ := refusal(t, err); status != http.StatusNotFound || kind != "notexist" {
+	if status, kind, _, _ := apiError(t, err); status != http.StatusNotFound || kind != "notexist" {
 		t.Errorf("server of another region: %d %s, want 404 notexist", status, kind)
 	}
 	w.wantNoViolations(t)
@@ -79,11 +79,11 @@ func TestGetForeignServer(t *testing.T) {
 	foreign := w.AddServer(region, w.bob, "foreign")
 	token := w.aliceToken(t)
 	_, _, err := w.sdkOf(token).Servers.Get(t.Context(), foreign.UUID)
-	status, kind, message, requestID := refusal(t, err)
+	status, kind, message, requestID := apiError(t, err)
 	want := fmt.Sprintf("User %s does not have all of the permissions [LIST] in order to complete the operation on resources [%s]",
 		w.alice.UUID, foreign.UUID)
 	if status != http.StatusForbidden || kind != "permission" || message != want || requestID == "" {
-		t.Errorf("refusal = %d %s %q %q, want 403 permission %q", status, kind, message, requestID, want)
+		t.Errorf("apiError = %d %s %q %q, want 403 permission %q", status, kind, message, requestID, want)
 	}
 
 	path := strings.ReplaceAll(w.APITemplate(), "{region}", region) + "servers/" + foreign.UUID + "/"
@@ -183,14 +183,14 @@ func TestCreateAndDeleteServer(t *testing.T) {
 
 	shared := w.AddServer(region, w.bob, "shared", cloudsigmatest.SharedWith(alice))
 	_, err = sdk.Servers.Delete(t.Context(), shared.UUID)
-	if status, _, message, _ := refusal(t, err); status != http.StatusForbidden || !strings.Contains(message, "[EDIT]") {
+	if status, _, message, _ := apiError(t, err); status != http.StatusForbidden || !strings.Contains(message, "[EDIT]") {
 		t.Errorf("delete of a shared server: %d %q, want 403", status, message)
 	}
 	if _, err := sdk.Servers.Delete(t.Context(), id); err != nil {
 		t.Errorf("Delete() error = %v", err)
 	}
 	_, err = sdk.Servers.Delete(t.Context(), id)
-	if status, _, _, _ := refusal(t, err); status != http.StatusNotFound {
+	if status, _, _, _ := apiError(t, err); status != http.StatusNotFound {
 		t.Errorf("second Delete() = %d, want 404", status)
 	}
 	if servers := w.Servers(); len(servers) != 1 || servers[0].UUID != shared.UUID {
@@ -252,8 +252,8 @@ func TestAuthentication(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := w.sdk(credentials).Profile.Get(t.Context())
-			if status, kind, _, _ := refusal(t, err); status != http.StatusUnauthorized || kind != "permission" {
-				t.Errorf("refusal = %d %s, want 401 permission", status, kind)
+			if status, kind, _, _ := apiError(t, err); status != http.StatusUnauthorized || kind != "permission" {
+				t.Errorf("apiError = %d %s, want 401 permission", status, kind)
 			}
 		})
 	}
@@ -271,14 +271,14 @@ func TestAuthentication(t *testing.T) {
 	}
 	w.RevokeTokens(alice)
 	_, _, err := sdk.Profile.Get(t.Context())
-	if status, _, _, _ := refusal(t, err); status != http.StatusUnauthorized {
+	if status, _, _, _ := apiError(t, err); status != http.StatusUnauthorized {
 		t.Errorf("with a revoked token: %d, want 401", status)
 	}
 	sdk = w.sdkOf(w.aliceToken(t))
 	w.RemoveUser(alice)
 	w.AddUser(alice)
 	_, _, err = sdk.Profile.Get(t.Context())
-	if status, _, _, _ := refusal(t, err); status != http.StatusUnauthorized {
+	if status, _, _, _ := apiError(t, err); status != http.StatusUnauthorized {
 		t.Errorf("with the token of a user who was removed: %d, want 401", status)
 	}
 	w.wantNoViolations(t)

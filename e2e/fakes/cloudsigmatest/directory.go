@@ -170,12 +170,12 @@ func (d *directory) authenticate(clientID, secret string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a, ok := d.clients[clientID]
-	refusal := oidc.ErrInvalidClient()
+	rejection := oidc.ErrInvalidClient()
 	switch {
 	case ok && a.secret == secret:
 		return nil
 	case ok:
-		refusal = oidc.ErrUnauthorizedClient()
+		rejection = oidc.ErrUnauthorizedClient()
 	}
-	return op.NewStatusError(refusal.WithDescription("Invalid client or Invalid client credentials"), http.StatusUnauthorized)
+	return op.NewStatusError(rejection.WithDescription("Invalid client or Invalid client credentials"), http.StatusUnauthorized)
 }

@@ -51,8 +51,8 @@ func TestFailureStatus(t *testing.T) {
 	w.Fail(cloudsigmatest.Status(http.StatusBadGateway), 1)
 	for _, want := range []int{http.StatusTooManyRequests, http.StatusBadGateway} {
 		_, err := w.accountToken(t.Context(), oauth2.AuthStyleInParams)
-		refused := (*oauth2.RetrieveError)(nil)
-		if !errors.As(err, &refused) || refused.Response.StatusCode != want || refused.ErrorCode != "server_error" {
+		rejected := (*oauth2.RetrieveError)(nil)
+		if !errors.As(err, &rejected) || rejected.Response.StatusCode != want || rejected.ErrorCode != "server_error" {
 			t.Errorf("client credentials: error = %v, want %d", err, want)
 		}
 	}

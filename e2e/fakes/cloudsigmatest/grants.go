@@ -80,19 +80,19 @@ func (c *Cloud) routeGrant(r *http.Request, to route) (route, error) {
 // answerTicket implements the UMA grant of Keycloak. It exchanges the access token of a service account for a token (RPT) for the
 // service provider API.
 func (c *Cloud) answerTicket(w http.ResponseWriter, r *http.Request) {
-	refuse := func(status int, err *oidc.Error, description string) {
+	reject := func(status int, err *oidc.Error, description string) {
 		op.WriteError(w, r, op.NewStatusError(err.WithDescription("%s", description), status), nil)
 	}
 	account, err := c.provider.verify(r.Context(), bearer(r), "")
 	switch {
 	case err != nil:
-		refuse(http.StatusUnauthorized, oidc.ErrInvalidGrant(), "Invalid bearer token")
+		reject(http.StatusUnauthorized, oidc.ErrInvalidGrant(), "Invalid bearer token")
 		return
 	case r.PostForm.Get("audience") != AudienceServiceProvider:
-		refuse(http.StatusBadRequest, oidc.ErrInvalidRequest(), "Audience not found")
+		reject(http.StatusBadRequest, oidc.ErrInvalidRequest(), "Audience not found")
 		return
 	case account.operation != ClientCredentials:
-		refuse(http.StatusForbidden, oidc.ErrAccessDenied(), "not_authorized")
+		reject(http.StatusForbidden, oidc.ErrAccessDenied(), "not_authorized")
 		return
 	}
 	token, seconds, err := c.provider.mint(r.Context(), &grant{
@@ -100,7 +100,7 @@ func (c *Cloud) answerTicket(w http.ResponseWriter, r *http.Request) {
 		audience: []string{AudienceServiceProvider},
 	}, op.AccessTokenTypeJWT)
 	if err != nil {
-		refuse(http.StatusInternalServerError, oidc.ErrServerError(), err.Error())
+		reject(http.StatusInternalServerError, oidc.ErrServerError(), err.Error())
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]any{

@@ -57,21 +57,21 @@ func TestClientCredentials(t *testing.T) {
 	w.wantNoViolations(t)
 }
 
-func TestClientCredentialsRefused(t *testing.T) {
+func TestClientCredentialsRejected(t *testing.T) {
 	w := newWorld(t)
 	for name, tc := range map[string]struct {
 		client    cloudsigmatest.Client
 		wantError string
 	}{
 		"a wrong secret":    {cloudsigmatest.Client{ID: "partner", Secret: "guess"}, "unauthorized_client"},
-		"an unknown client": {cloudsigmatest.Client{ID: "nobody", Secret: "guess"}, "invalid_client"},
+		"an unknown client": {cloudsigmatest.Client{ID: "unknown", Secret: "guess"}, "invalid_client"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := *w
 			asked.partner = tc.client
 			_, err := asked.accountToken(t.Context(), oauth2.AuthStyleInParams)
-			refused := (*oauth2.RetrieveError)(nil)
-			if !errors.As(err, &refused) || refused.Response.StatusCode != http.StatusUnauthorized || refused.ErrorCode != tc.wantError {
+			rejected := (*oauth2.RetrieveError)(nil)
+			if !errors.As(err, &rejected) || rejected.Response.StatusCode != http.StatusUnauthorized || rejected.ErrorCode != tc.wantError {
 				t.Errorf("client credentials: error = %v, want 401 %s", err, tc.wantError)
 			}
 		})
@@ -101,7 +101,7 @@ func TestSecretRotation(t *testing.T) {
 			t.Errorf("Secrets() lacks the %s", what)
 		}
 	}
-	if _, err := w.RotateSecret("nobody"); err == nil {
+	if _, err := w.RotateSecret("unknown"); err == nil {
 		t.Error("RotateSecret() of an unknown client has no error")
 	}
 	if got := w.AddClient(old.ID); got != rotated {
@@ -185,7 +185,7 @@ func TestTokenExchangeByForm(t *testing.T) {
 	w.wantNoViolations(t)
 }
 
-func TestTokenExchangeRefused(t *testing.T) {
+func TestTokenExchangeRejected(t *testing.T) {
 	w := newWorld(t)
 	stranger := *w
 	stranger.partner = w.AddClient("stranger")
@@ -209,8 +209,8 @@ func TestTokenExchangeRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.exchange(t.Context(), tc.change)
-			refused := (*oidc.Error)(nil)
-			if !errors.As(err, &refused) || string(refused.ErrorType) != tc.wantError {
+			rejected := (*oidc.Error)(nil)
+			if !errors.As(err, &rejected) || string(rejected.ErrorType) != tc.wantError {
 				t.Errorf("token exchange: error = %v, want %s", err, tc.wantError)
 			}
 		})

@@ -45,7 +45,7 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 		request.Operation, request.Region, request.User = to.operation, to.region, to.user
 	})
 	if err != nil {
-		c.refuse(answer, request, err)
+		c.reject(answer, request, err)
 		return
 	}
 	if !c.Delay(r.Context(), to.operation) {
@@ -58,8 +58,8 @@ func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	to.answer(answer, r)
 }
 
-// refuse rejects an unknown request and records the violation.
-func (c *Cloud) refuse(w http.ResponseWriter, request *Request, err error) {
+// reject denies an unknown request and records the violation.
+func (c *Cloud) reject(w http.ResponseWriter, request *Request, err error) {
 	status := http.StatusBadRequest
 	if unknown := (*violation)(nil); errors.As(err, &unknown) {
 		status = unknown.status

@@ -38,7 +38,7 @@ func TestImpersonate(t *testing.T) {
 	w.wantNoViolations(t)
 }
 
-func TestImpersonateRefused(t *testing.T) {
+func TestImpersonateRejected(t *testing.T) {
 	w := newWorld(t)
 	account, exchanged := w.mustAccountToken(t), w.aliceToken(t)
 	_, answer := w.ticket(t, account)
