@@ -198,8 +198,7 @@ func (c *check) entry(ctx context.Context) {
 	}
 }
 
-// initializers adds each initializer to the report, with the component that runs it. The owner does not cause the delay of other
-// components.
+// initializers adds each initializer to the report, with the component that runs it.
 func (c *check) initializers() {
 	for _, initializer := range c.ws.Initializers {
 		waiting := slices.Contains(c.ws.Waiting, initializer)
@@ -212,11 +211,7 @@ func (c *check) initializers() {
 		switch {
 		case !waiting:
 		case !own:
-			c.add(Finding{
-				Reason:  InitializerPending,
-				Message: fmt.Sprintf("initializer %s has not finished; that is for %s to do, and not the owner's fault", initializer, of),
-				Next:    fmt.Sprintf("see whether its controller runs, and what that says about logical cluster %s", c.ws.Cluster),
-			})
+			c.add(c.pendingOfOthers(initializer))
 		case !slices.ContainsFunc(c.report.Findings, func(f Finding) bool {
 			// A pending initializer of another component does not explain why this one is pending.
 			return !f.Advisory && f.Reason != InitializerPending
@@ -229,6 +224,28 @@ func (c *check) initializers() {
 			})
 		}
 	}
+}
+
+// pendingOfOthers describes an initializer of another component that has not finished. kcp lets its controller act as the owner of the
+// workspace, unless the WorkspaceType has initializerPermissions.
+func (c *check) pendingOfOthers(initializer corev1alpha1.LogicalClusterInitializer) Finding {
+	wt := c.typeWith(initializer)
+	finding := Finding{
+		Reason:  InitializerPending,
+		Message: fmt.Sprintf("initializer %s has not finished; that is for the provider of the WorkspaceType %s to do", initializer, c.typeOf(initializer)),
+		Next:    fmt.Sprintf("see whether its controller runs, and what its log says about logical cluster %s", c.ws.Cluster),
+	}
+	switch {
+	case wt == nil: // it could not be read
+	case len(wt.Spec.InitializerPermissions) > 0:
+		finding.Message += fmt.Sprintf(", with the permissions in spec.initializerPermissions of %s and not as the owner", typeName(wt))
+		finding.Next += ", for example which of these permissions it lacks"
+	case c.report.has(OwnerForeign):
+		finding.Message = fmt.Sprintf("initializer %s has not finished: the WorkspaceType %s has no initializerPermissions, "+
+			"so its controller acts as the owner, whose requests kcp denies", initializer, typeName(wt))
+		finding.Next = "repair the owner: " + c.repair()
+	}
+	return finding
 }
 
 // eventsNeedGroups adds the reason why Events about the workspace may be missing. They are in the parent, which requires the same groups:
@@ -249,12 +266,20 @@ func (c *check) eventsNeedGroups() {
 // typeOf returns the path and name of the type of an initializer. kcp names an initializer after the type's logical cluster, which users do
 // not know.
 func (c *check) typeOf(initializer corev1alpha1.LogicalClusterInitializer) string {
-	for _, t := range c.types {
-		if initialization.InitializerForType(t) == initializer {
-			return typeName(t)
-		}
+	if wt := c.typeWith(initializer); wt != nil {
+		return typeName(wt)
 	}
 	return string(initializer)
+}
+
+// typeWith returns the type of an initializer, or nil if it could not be read.
+func (c *check) typeWith(initializer corev1alpha1.LogicalClusterInitializer) *tenancyv1alpha1.WorkspaceType {
+	for _, t := range c.types {
+		if initialization.InitializerForType(t) == initializer {
+			return t
+		}
+	}
+	return nil
 }
 
 // touch returns a command that makes kcp process all workspaces of a type again. kcp does not do so by itself when permissions are granted.

@@ -81,6 +81,19 @@ func childOf(owner string) *corev1alpha1.LogicalCluster {
 	return lc
 }
 
+// withInitializer replaces the checked workspace by one of an owner that waits only for the initializer of its type "team".
+func withInitializer(k *fakeKCP, owner string, permissions []rbacv1.PolicyRule) {
+	lc := childOf(owner)
+	lc.Spec.Initializers = []corev1alpha1.LogicalClusterInitializer{corev1alpha1.LogicalClusterInitializer(homeCluster + ":team")}
+	lc.Status.Initializers = lc.Spec.Initializers
+	k.clusters["root:org:child"] = []client.Object{lc}
+	for _, object := range k.clusters["root:org"] {
+		if wt, ok := object.(*tenancyv1alpha1.WorkspaceType); ok {
+			wt.Spec.Initializer, wt.Spec.InitializerPermissions = true, permissions
+		}
+	}
+}
+
 func child(k *fakeKCP) *corev1alpha1.LogicalCluster {
 	return k.clusters["root:org:child"][0].(*corev1alpha1.LogicalCluster) //nolint:errcheck,forcetypeassert // newKCP put it there
 }
@@ -123,6 +136,7 @@ func TestFindings(t *testing.T) {
 		Next: `add a clause with a group of warrantgate's user to the required groups of the parent, such as "…;warrantgate-events"; ` +
 			"`warrantgate check events`, with the kubeconfig of serve and the path of the parent, says whether it is there",
 	}
+	const controllerNext = "see whether its controller runs, and what its log says about logical cluster m82w61j76ws21znq"
 	serviceAccountRights := []string{globalName + " use team root:org", globalName + " use base root:apis"}
 
 	for name, tc := range map[string]struct {
@@ -315,6 +329,41 @@ func TestFindings(t *testing.T) {
 				Next: "see `kubectl describe apibinding widgets-12345` in m82w61j76ws21znq",
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"an initializer of another provider": {
+			given: func(k *fakeKCP) { withInitializer(k, `{"username":"alice"}`, nil) },
+			want: []preflight.Finding{{
+				Reason:  preflight.InitializerPending,
+				Message: "initializer 1dz6n4ubraua7pul:team has not finished; that is for the provider of the WorkspaceType root:org:team to do",
+				Next:    controllerNext,
+			}},
+			wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
+		"an initializer of another provider, which acts as a foreign owner": {
+			given: func(k *fakeKCP) {
+				withInitializer(k, rawServiceAccount.String(), nil)
+				k.rights = append(serviceAccountRights, globalName+" bind widgets root:apis")
+			},
+			want: []preflight.Finding{foreign, {
+				Reason: preflight.InitializerPending,
+				Message: "initializer 1dz6n4ubraua7pul:team has not finished: the WorkspaceType root:org:team has no initializerPermissions, " +
+					"so its controller acts as the owner, whose requests kcp denies",
+				Next: "repair the owner: " + repairNext,
+			}},
+			wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
+		"an initializer of another provider, which has its own permissions": {
+			given: func(k *fakeKCP) {
+				withInitializer(k, rawServiceAccount.String(), []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}}})
+				k.rights = append(serviceAccountRights, globalName+" bind widgets root:apis")
+			},
+			want: []preflight.Finding{foreign, {
+				Reason: preflight.InitializerPending,
+				Message: "initializer 1dz6n4ubraua7pul:team has not finished; that is for the provider of the WorkspaceType root:org:team to do, " +
+					"with the permissions in spec.initializerPermissions of root:org:team and not as the owner",
+				Next: controllerNext + ", for example which of these permissions it lacks",
+			}},
+			wantBinding: preflight.Yes, wantVerdict: preflight.No,
 		},
 		"Ready": {
 			given: func(k *fakeKCP) {

@@ -178,7 +178,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(found.reasons()).To(ConsistOf("InitializerPending"))
 		Expect(found.waiting()).To(ConsistOf(home.cluster + ":held"))
-		Expect(text.out).To(ContainSubstring("initializer %s:held has not finished; that is for the provider of the WorkspaceType %s:held to do, and not the owner's fault",
+		Expect(text.out).To(ContainSubstring("initializer %s:held has not finished; that is for the provider of the WorkspaceType %s:held to do\n",
 			home.cluster, home.path))
 	}, SpecTimeout(specTimeout))
 

@@ -36,6 +36,8 @@ var _ = Describe("a service account's workspace of a type with the initializer o
 		return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"create"}}}
 	}
 	const asOwner = `User "system:serviceaccount:default:bot" cannot create resource "namespaces"`
+	const explainedAsOwner = "%s has no initializerPermissions, so its controller acts as the owner, whose requests kcp denies"
+	const explainedAsItself = "with the permissions in spec.initializerPermissions of %s and not as the owner"
 	// row is a row of the table.
 	type row struct {
 		permissions []rbacv1.PolicyRule
@@ -43,8 +45,8 @@ var _ = Describe("a service account's workspace of a type with the initializer o
 		bindings bool
 		// before and after are the initializers that the workspace waits for without the repair and with it.
 		before, after []string
-		// refused is kcp's reason for denying the request of the initializer.
-		refused string
+		// refused is kcp's reason for denying the request of the initializer, and explained what the command explain says about the initializer.
+		refused, explained string
 	}
 	DescribeTable("is stuck until the initializer has the permissions", func(ctx SpecContext, r row) {
 		p := newPlace(ctx)
@@ -67,6 +69,8 @@ var _ = Describe("a service account's workspace of a type with the initializer o
 		p.expectWaiting(ctx, r.before)
 		if r.refused != "" {
 			Eventually(ctx, security.refusal).Should(ContainSubstring(r.refused))
+			explanation, _, _ := run(ctx, "explain", "workspace", p.path+":child", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
+			Expect(explanation).To(ContainSubstring(r.explained, p.path+":"+securityType))
 		}
 		child, err := kcptest.GetWorkspace(ctx, p.admin(), "child")
 		Expect(err).NotTo(HaveOccurred())
@@ -79,15 +83,18 @@ var _ = Describe("a service account's workspace of a type with the initializer o
 		expectAtHome(ctx, p.bot, child.Spec.Cluster)
 	},
 		Entry("without initializerPermissions, until it is repaired",
-			row{before: []string{securityType}, refused: asOwner}, SpecTimeout(specTimeout)),
+			row{before: []string{securityType}, refused: asOwner, explained: explainedAsOwner}, SpecTimeout(specTimeout)),
 		Entry("without initializerPermissions and with default API bindings, until it is repaired",
-			row{bindings: true, before: []string{securityType, "apibindings"}, refused: asOwner}, SpecTimeout(specTimeout)),
+			row{bindings: true, before: []string{securityType, "apibindings"}, refused: asOwner, explained: explainedAsOwner}, SpecTimeout(specTimeout)),
 		Entry("with initializerPermissions and without default API bindings: not stuck, but its owner is a name that every user can take",
 			row{permissions: mayMake("namespaces")}, SpecTimeout(specTimeout)),
 		Entry("with initializerPermissions and default API bindings, until it is repaired",
 			row{permissions: mayMake("namespaces"), bindings: true, before: []string{"apibindings"}}, SpecTimeout(specTimeout)),
 		Entry("with incomplete initializerPermissions, which the repair does not change",
-			row{permissions: mayMake("secrets"), before: []string{securityType}, after: []string{securityType}, refused: "denied by initializerPermissions"}, SpecTimeout(specTimeout)),
+			row{
+				permissions: mayMake("secrets"), before: []string{securityType}, after: []string{securityType},
+				refused: "denied by initializerPermissions", explained: explainedAsItself,
+			}, SpecTimeout(specTimeout)),
 	)
 })
 
