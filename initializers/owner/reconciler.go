@@ -83,7 +83,7 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 		}
 	}
 	result, err := r.steps.Run(ctx, req.Cluster)
-	if err == nil && result.Outcome == Fine {
+	if err == nil && result.mayLack() {
 		result, err = r.findCauses(ctx, req, result)
 	}
 	r.reporter.repair(ctx, req, result, err)
@@ -125,14 +125,14 @@ func (r *repairReconciler) admit(req request) time.Duration {
 }
 
 // lookEarly reports what keeps a Workspace from becoming Ready that does not count as stuck yet. The owner is not changed: the steps only
-// read.
+// read. Of a foreign owner it reports the permissions that the owner lacks once it is rewritten.
 func (r *repairReconciler) lookEarly(ctx context.Context, req request, untilStuck time.Duration) (reconcile.Result, error) {
 	defer r.admitted.Delete(req)
 	result, err := r.steps.run(ctx, req.Cluster, true)
 	next := untilStuck
 	switch {
-	case err != nil || result.Outcome != Fine:
-	case result.lc.mayYetBind(): // one read is enough to see it
+	case err != nil || !result.mayLack():
+	case result.Outcome == Fine && result.lc.mayYetBind(): // one read is enough to see it
 		next = min(next, max(firstLook, r.limiter.share(req.Parent)))
 	default:
 		result, err = r.findCauses(ctx, req, result)
@@ -164,7 +164,7 @@ func (r *repairReconciler) findCauses(ctx context.Context, req request, result R
 		return result, nil
 	}
 	stuck := r.untilStuck(req) <= 0 || result.lc.bindingsFailed() // else kcp may be about to make the bindings
-	if r.steps.DryRun || !stuck || !report.NothingMissing() {
+	if r.steps.DryRun || result.Outcome != Fine || !stuck || !report.NothingMissing() {
 		return result, nil
 	}
 	result, err := r.steps.retry(ctx, result)

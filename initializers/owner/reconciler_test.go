@@ -58,6 +58,8 @@ func TestRepairReconcile(t *testing.T) {
 	retriggeredEvent := "Normal InitializationRetriggered " + theHome + "/child nothing that it needs is missing any more, so kcp was made to try again"
 	refusedEvent := "Warning OwnerDenied " + theHome + `/child user "alice" may not make API bindings in root:orgs:child; see whether the ` +
 		`ClusterRoleBinding "workspace-admin" in ` + theCluster + ` names "alice"`
+	lacksBindEvent := "Warning BindPermissionMissing " + theHome + `/child service account default/bot of ` + theHome + ` lacks "bind" on the APIExport "widgets" in ` +
+		theHome + "; it takes in " + theHome
 	for name, tc := range map[string]struct {
 		cluster    cluster
 		request    request
@@ -120,6 +122,16 @@ func TestRepairReconcile(t *testing.T) {
 		"before it counts as stuck, too": {
 			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true}, request: theRequest,
 			untilStuck: time.Minute, want: later, wantEvents: recorded{refusedEvent}, wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"before it counts as stuck, what a foreign owner lacks once it is rewritten": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true, binds: true, newKCP: true}, request: theRequest,
+			untilStuck: time.Minute, want: later, wantEvents: recorded{lacksBindEvent}, wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"mode Warn, too": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true, binds: true}, request: theRequest, dryRun: true,
+			want:       later,
+			wantEvents: recorded{lacksBindEvent, "Warning OwnerNotRewritten " + theHome + "/child The owner was left as it is, because the repair only warns"},
+			wantAfter:  after{Owner: bareName, BindingsLabel: true},
 		},
 		"before it counts as stuck, its owner is left alone": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, untilStuck: time.Minute,

@@ -81,6 +81,7 @@ func (r reporter) causes(ctx context.Context, req request, result Result) (repor
 	for _, finding := range report.Findings {
 		switch {
 		case finding.Advisory, finding.Reason == preflight.NotReady:
+		case finding.Reason == preflight.OwnerForeign && result.Outcome == Foreign: // the repair corrects or reports it
 		case finding.Reason == preflight.Undetermined: // objects that this program may not read concern the operator, not the creator
 			log.Info("it cannot be determined what else keeps a workspace from becoming Ready", "message", finding.Message)
 		case finding.Reason == preflight.InitializerPending, finding.Reason == preflight.BindingIncomplete:

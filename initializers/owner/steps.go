@@ -85,6 +85,9 @@ func (r Result) healthy() bool {
 	return r.Outcome == Fine && r.Phase == corev1alpha1.LogicalClusterPhaseReady
 }
 
+// mayLack reports whether other causes can be determined: the owner is correct, or will be once it is rewritten.
+func (r Result) mayLack() bool { return r.Outcome == Fine || r.Outcome == Foreign }
+
 // differs sets the outcome Differs, with a message.
 func (r *Result) differs(message string) {
 	r.Outcome, r.Report = Differs, identity.Report{Reason: events.OwnerDiffers, Message: message}

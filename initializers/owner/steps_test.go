@@ -2,6 +2,7 @@ package owner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
@@ -49,6 +51,7 @@ type cluster struct {
 	lacksEntry   bool // no user may do anything
 	failed       bool // kcp has failed to create the default API bindings
 	gone         bool
+	binds        bool // its type binds the APIExport widgets
 }
 
 // fakeKCP returns clients that answer as kcp does with cluster. A request fails if fail returns an error for it.
@@ -98,7 +101,7 @@ func fakeKCP(t *testing.T, c cluster, fail func(verb string, object client.Objec
 			WithStatusSubresource(&corev1alpha1.LogicalCluster{}, &tenancyv1alpha1.Workspace{}).
 			WithInterceptorFuncs(failing).Build()
 	}
-	clients := map[string]client.Client{theHome: with(c.workspace()), theCluster: with()}
+	clients := map[string]client.Client{theHome: with(c.workspace(), binding(), widgets()), theCluster: with()}
 	if !c.gone {
 		clients[theCluster] = with(c.logicalCluster(t), c.workspaceAdmin())
 	}
@@ -130,9 +133,14 @@ func (c cluster) logicalCluster(t *testing.T) *corev1alpha1.LogicalCluster {
 	if !c.rewritten.IsZero() {
 		lc.Annotations[rewrittenAtAnnotation] = c.rewritten.Format(time.RFC3339Nano)
 	}
+	if c.binds {
+		lc.Annotations[tenancyv1alpha1.LogicalClusterTypeAnnotationKey] = theHome + ":binding"
+	}
 	if c.newKCP {
-		username, _, _ := strings.Cut(strings.TrimPrefix(c.owner, `{"username":"`), `"`)
-		lc.Spec.CreatedBy = &corev1alpha1.OwnerUserInfo{Username: username}
+		lc.Spec.CreatedBy = &corev1alpha1.OwnerUserInfo{}
+		if err := json.Unmarshal([]byte(c.owner), lc.Spec.CreatedBy); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return lc
 }
@@ -147,6 +155,18 @@ func (c cluster) workspace() *tenancyv1alpha1.Workspace {
 		Spec:       tenancyv1alpha1.WorkspaceSpec{Cluster: theCluster},
 		Status:     tenancyv1alpha1.WorkspaceStatus{Phase: corev1alpha1.LogicalClusterPhaseInitializing},
 	}
+}
+
+// binding is a WorkspaceType whose workspaces bind the APIExport widgets.
+func binding() *tenancyv1alpha1.WorkspaceType {
+	return &tenancyv1alpha1.WorkspaceType{
+		ObjectMeta: metav1.ObjectMeta{Name: "binding", Annotations: map[string]string{logicalcluster.AnnotationKey: theHome}},
+		Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Export: "widgets"}}},
+	}
+}
+
+func widgets() *apisv1alpha2.APIExport {
+	return &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: "widgets", Annotations: map[string]string{logicalcluster.AnnotationKey: theHome}}}
 }
 
 func (c cluster) workspaceAdmin() *rbacv1.ClusterRoleBinding {

@@ -4,6 +4,7 @@ package repair_test
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -15,16 +16,23 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// soonReported is how soon after its creation a stuck workspace has the Event that says why.
-const soonReported = 15 * time.Second
+const (
+	// soonReported is how soon after its creation a stuck workspace has the Event that says why.
+	soonReported = 15 * time.Second
+	// soonRetriggered is how soon after the grant it is retriggered, if it was granted right after that Event. The next two checks are at most
+	// 6 and 18 seconds later, and kcp may not have noticed the grant at the first.
+	soonRetriggered = 25 * time.Second
+)
 
 // A user lacks "bind" on a default APIExport. From v0.31 on, kcp does not try again when the permission is granted.
 var _ = Describe("a workspace whose owner lacks a permission", func() {
-	const owner = `{"username":"carol","groups":["system:authenticated"]}`
+	const carol = `{"username":"carol","groups":["system:authenticated"]}`
+	const bot = `{"username":"system:serviceaccount:default:bot","groups":["system:serviceaccounts","system:authenticated"],` +
+		`"extra":{"authentication.kcp.io/cluster-name":["%s"]}}`
 	var p place
 	var child *tenancyv1alpha1.Workspace
-	// setUp has a workspace "child" of carol that is stuck.
-	setUp := func(ctx context.Context) {
+	// setUp has a workspace "child" of an owner that is stuck.
+	setUp := func(ctx context.Context, owner string) {
 		// An administrator creates it in the name of its owner: kcp v0.33 denies its creation for carol (kcp-dev/kcp#4311).
 		_, err := kcptest.CreateWorkspace(ctx, kcp.ShardAdmin(p.path), "child", p.binding(ctx),
 			kcptest.WithAnnotation(kcptest.OwnerAnnotation, owner))
@@ -32,10 +40,10 @@ var _ = Describe("a workspace whose owner lacks a permission", func() {
 		child = p.waitInitializing(ctx, "child")
 		Eventually(ctx, func() (string, error) {
 			return kcp.InitializationError(ctx, child.Spec.Cluster)
-		}).Should(ContainSubstring("no permission to bind"))
+		}).Should(Or(ContainSubstring("no permission to bind"), ContainSubstring("forbidden")))
 	}
-	grant := func(ctx context.Context) {
-		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("carol"), kcptest.AccessRule(), kcptest.BindRule("core.example.io"))).To(Succeed())
+	grant := func(ctx context.Context, username string) {
+		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User(username), kcptest.AccessRule(), kcptest.BindRule("core.example.io"))).To(Succeed())
 	}
 	describe := func(ctx context.Context) string { return kcptest.Describe(ctx, p.admin(), "child") }
 
@@ -44,11 +52,15 @@ var _ = Describe("a workspace whose owner lacks a permission", func() {
 	It("is reported within seconds, and becomes Ready once the permission is granted", func(ctx SpecContext) {
 		w := startWith(ctx, "repair: {}\n", "--logical-cluster-kubeconfig="+writing)
 		Eventually(ctx, logOf(w)).Should(ContainSubstring("this replica holds the Lease"))
-		setUp(ctx)
+		setUp(ctx, carol)
 		Eventually(ctx, describe).WithTimeout(soonReported - time.Since(child.CreationTimestamp.Time)).Should(ContainSubstring("BindPermissionMissing"))
 
-		grant(ctx)
-		child = waitReady(ctx, p.admin(), "child")
+		grant(ctx, "carol")
+		soon, cancel := context.WithTimeout(ctx, soonRetriggered)
+		defer cancel()
+		var err error
+		child, err = kcptest.WaitReady(soon, p.admin(), "child")
+		Expect(err).NotTo(HaveOccurred(), "not Ready within %s", soonRetriggered)
 		lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(child.Spec.Cluster))
 		Expect(err).NotTo(HaveOccurred())
 		if lc.Spec.CreatedBy != nil {
@@ -60,15 +72,28 @@ var _ = Describe("a workspace whose owner lacks a permission", func() {
 		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.OwnerAnnotation, ContainSubstring(`"carol"`)))
 	}, SpecTimeout(specTimeout))
 
+	It("is reported within seconds also if the owner is foreign, and before the owner is rewritten", func(ctx SpecContext) {
+		w := startWith(ctx, "repair: {after: 30s}\n", "--logical-cluster-kubeconfig="+writing)
+		Eventually(ctx, logOf(w)).Should(ContainSubstring("this replica holds the Lease"))
+		setUp(ctx, fmt.Sprintf(bot, p.cluster))
+		Eventually(ctx, describe).WithTimeout(soonReported - time.Since(child.CreationTimestamp.Time)).Should(ContainSubstring("BindPermissionMissing"))
+		Expect(adminsOf(ctx, child)).To(ConsistOf("system:serviceaccount:default:bot"))
+
+		grant(ctx, p.globalName())
+		waitReady(ctx, p.admin(), "child")
+		Expect(describe(ctx)).To(ContainSubstring("OwnerRewritten"))
+		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+	}, SpecTimeout(specTimeout))
+
 	It("becomes Ready by the command repair once the permission is granted, and not before", func(ctx SpecContext) {
-		setUp(ctx)
+		setUp(ctx, carol)
 		before := atRest(ctx, p, child)
 		out, notes, status := repair(ctx, "--under="+p.path, "-o", "json")
 		Expect(status).To(BeZero(), notes)
 		Expect(lines(out)).To(HaveExactElements(HaveField("Outcome", "fine")))
 		Expect(versions(ctx, p, child)).To(Equal(before))
 
-		grant(ctx)
+		grant(ctx, "carol")
 		out, notes, status = repair(ctx, "--under="+p.path, "-o", "json")
 		Expect(status).To(BeZero(), notes)
 		if child = waitReady(ctx, p.admin(), "child"); len(lines(out)) > 0 { // kcp v0.30 may be the first to try again
