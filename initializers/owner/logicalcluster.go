@@ -106,24 +106,20 @@ func (lc *logicalCluster) rewrittenAt() (at time.Time, pending bool) {
 }
 
 // setOwner sets the owner wherever kcp records one, and when that was.
-func (lc *logicalCluster) setOwner(owner string, now time.Time) error {
+func (lc *logicalCluster) setOwner(owner identity.Owner, now time.Time) error {
 	annotations := lc.object.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
 	if _, found := annotations[kcp.OwnerAnnotation]; found || lc.typed.Spec.CreatedBy == nil {
-		annotations[kcp.OwnerAnnotation] = owner
+		annotations[kcp.OwnerAnnotation] = owner.String()
 	}
 	annotations[rewrittenAtAnnotation] = now.UTC().Format(time.RFC3339Nano)
 	lc.object.SetAnnotations(annotations)
 	if lc.typed.Spec.CreatedBy == nil {
 		return nil
 	}
-	parsed, err := identity.ParseOwner(owner)
-	if err != nil {
-		return err
-	}
-	createdBy, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&parsed)
+	createdBy, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&owner)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
 )
 
@@ -53,6 +54,7 @@ func readLogicalCluster(t *testing.T, modify func(*corev1alpha1.LogicalCluster))
 
 func TestSetOwner(t *testing.T) {
 	const before, after = `{"username":"alice"}`, `{"username":"bob","groups":["team"],"extra":{"k":["v"]}}`
+	owner := identity.Owner{Username: "bob", Groups: []string{"team"}, Extra: map[string][]string{"k": {"v"}}}
 	now := time.Date(2026, 8, 1, 12, 0, 0, 5e8, time.FixedZone("", 2*60*60))
 	createdBy := map[string]any{"username": "bob", "groups": []any{"team"}, "extra": map[string]any{"k": []any{"v"}}}
 	for name, tc := range map[string]struct {
@@ -85,7 +87,7 @@ func TestSetOwner(t *testing.T) {
 			if got := kcp.RecordedOwner(&lc.typed); got != before && got != `{"username":"alice","uid":"1"}` {
 				t.Errorf("RecordedOwner() = %s", got)
 			}
-			if err := lc.setOwner(after, now); err != nil {
+			if err := lc.setOwner(owner, now); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.wantAnnotations, lc.object.GetAnnotations()); diff != "" {

@@ -228,7 +228,7 @@ func (s *Steps) rewriteOwner(ctx context.Context, st *state) (time.Duration, err
 	if _, err := s.admins(ctx, lc.name); err != nil {
 		return 0, err
 	}
-	if err := lc.setOwner(owner.String(), time.Now()); err != nil {
+	if err := lc.setOwner(owner, time.Now()); err != nil {
 		return 0, err
 	}
 	changed, err := lc.update(ctx, st.client)
