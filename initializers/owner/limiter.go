@@ -18,6 +18,8 @@ const (
 	maxParents = 10_000
 	// againDelay is how long a Workspace that was checked before waits for those that were not.
 	againDelay = time.Second
+	// backoffJitter is the part by which the time until a repeated check varies, so that many are not checked at once.
+	backoffJitter = 0.2
 )
 
 // checkLimiter limits how many Workspaces are checked per second. First checks take precedence over repeated ones, and each logical cluster

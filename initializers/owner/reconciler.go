@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,10 +23,8 @@ import (
 )
 
 const (
-	// firstBackoff and longestBackoff limit the time until a workspace that is still stuck is checked again. It varies by backoffJitter,
-	// so that many are not checked at once.
+	// firstBackoff and longestBackoff limit the time until a workspace that is still stuck is checked again.
 	firstBackoff, longestBackoff = 5 * time.Second, 10 * time.Minute
-	backoffJitter                = 0.2
 	// fastRuns is how often the steps on a logical cluster are continued after the delay that they return. kcp needs fewer to adopt an owner.
 	// A user who may write a LogicalCluster could otherwise make the repair continue all the time, before the logical clusters of others.
 	// After that the steps are continued every slowRun.
@@ -253,35 +250,30 @@ func (r *initializerReconciler) Reconcile(ctx context.Context, req request) (rec
 	if result.RequeueAfter > 0 {
 		return continueAfter(max(result.RequeueAfter, r.continued.When(req))), nil
 	}
-	r.continued.Forget(req)
-	if err := removeInitializer(ctx, c, &lc); err != nil {
+	err = removeInitializer(ctx, c, &lc)
+	if hasChanged(err) && r.continued.NumRequeues(req) < fastRuns {
+		return continueAfter(max(conflictDelay, r.continued.When(req))), nil
+	}
+	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("remove the initializer of %s: %w", result.Path, err)
 	}
+	r.continued.Forget(req)
 	return reconcile.Result{}, nil
 }
 
 // removeInitializer removes the initializer and nothing else. kcp updates the same list at the same time, so the patch tests the
-// entry that it removes instead of the resource version, which would be outdated most of the time.
+// entry that it removes instead of the resource version, which would be outdated most of the time. The error is of hasChanged if another
+// client changed the list since lc was read.
 func removeInitializer(ctx context.Context, c client.Client, lc *corev1alpha1.LogicalCluster) error {
-	hasChanged := func(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsConflict(err) }
-	return retry.OnError(retry.DefaultBackoff, hasChanged, func() error {
-		at := slices.Index(lc.Status.Initializers, initializer)
-		if at < 0 {
-			return nil
-		}
-		path := fmt.Sprintf("/status/initializers/%d", at)
-		patch, err := json.Marshal([]jsonpatch.Operation{
-			jsonpatch.NewOperation("test", path, initializer), jsonpatch.NewOperation("remove", path, nil),
-		})
-		if err != nil {
-			return err
-		}
-		err = c.Status().Patch(ctx, lc.DeepCopy(), client.RawPatch(types.JSONPatchType, patch))
-		if hasChanged(err) {
-			if err := c.Get(ctx, client.ObjectKeyFromObject(lc), lc); err != nil {
-				return client.IgnoreNotFound(err)
-			}
-		}
-		return client.IgnoreNotFound(err)
+	path := fmt.Sprintf("/status/initializers/%d", slices.Index(lc.Status.Initializers, initializer))
+	patch, err := json.Marshal([]jsonpatch.Operation{
+		jsonpatch.NewOperation("test", path, initializer), jsonpatch.NewOperation("remove", path, nil),
 	})
+	if err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(c.Status().Patch(ctx, lc, client.RawPatch(types.JSONPatchType, patch)))
 }
+
+// hasChanged reports whether a patch failed because the object is not as it was read.
+func hasChanged(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsConflict(err) }

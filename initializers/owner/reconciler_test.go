@@ -382,6 +382,10 @@ func TestInitializerReconcile(t *testing.T) {
 			cluster: cluster{owner: rewrittenOwner, phase: initializing, initializers: ours, rewritten: time.Now(), admins: []string{globalName}}, want: done,
 			wantInitializers: removed,
 		},
+		"if another client changes the initializers at the same time, it is removed later": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: ours}, want: poll, wantInitializers: ours,
+			fail: failOn[*corev1alpha1.LogicalCluster]("patch status", apierrors.NewInvalid(logicalClusterGVK.GroupKind(), "cluster", nil)),
+		},
 		"an owner that cannot be corrected is kept from becoming Ready": {
 			cluster: cluster{owner: homelessOwner, phase: initializing, initializers: ours}, want: done, wantInitializers: ours,
 			wantError: errOwner.Error(), wantEvents: recorded{"Warning OwnerNotRewritten" + blocked},
@@ -457,24 +461,50 @@ func TestInitializerChecksAgainWhatIsGone(t *testing.T) {
 
 // kcp removes entries of the same list at the same time.
 func TestRemoveInitializerIfTheListChanges(t *testing.T) {
-	clients := fakeKCP(t, cluster{
-		owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing,
-		initializers: []corev1alpha1.LogicalClusterInitializer{initializer, "system:apibindings"},
-	}, nil)
+	have := []corev1alpha1.LogicalClusterInitializer{initializer, "system:apibindings"}
+	clients := fakeKCP(t, cluster{owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: have}, nil)
 	c, _ := clients(logicalcluster.NewPath(theCluster))
-	outdated := &corev1alpha1.LogicalCluster{}
-	if err := c.Get(t.Context(), client.ObjectKey{Name: "cluster"}, outdated); err != nil {
-		t.Fatal(err)
+	read := func() *corev1alpha1.LogicalCluster {
+		t.Helper()
+		lc := &corev1alpha1.LogicalCluster{}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "cluster"}, lc); err != nil {
+			t.Fatal(err)
+		}
+		return lc
 	}
+	outdated := read()
 	outdated.Status.Initializers = []corev1alpha1.LogicalClusterInitializer{"root:org:done", initializer, "system:apibindings"}
-	if err := removeInitializer(t.Context(), c, outdated); err != nil {
-		t.Fatal(err)
+	if err := removeInitializer(t.Context(), c, outdated); !hasChanged(err) {
+		t.Errorf("removeInitializer() of an outdated list = %v", err)
 	}
-	var lc corev1alpha1.LogicalCluster
-	if err := c.Get(t.Context(), client.ObjectKey{Name: "cluster"}, &lc); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]corev1alpha1.LogicalClusterInitializer{"system:apibindings"}, lc.Status.Initializers); diff != "" {
+	if diff := cmp.Diff(have, read().Status.Initializers); diff != "" {
 		t.Errorf("initializers (-want +got):\n%s", diff)
+	}
+	if err := removeInitializer(t.Context(), c, read()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]corev1alpha1.LogicalClusterInitializer{"system:apibindings"}, read().Status.Initializers); diff != "" {
+		t.Errorf("initializers (-want +got):\n%s", diff)
+	}
+}
+
+// An initializer that cannot be removed is an error in the end, and not retried without one for ever.
+func TestRemoveInitializerFails(t *testing.T) {
+	invalid := apierrors.NewInvalid(logicalClusterGVK.GroupKind(), "cluster", nil)
+	clients := fakeKCP(t, cluster{
+		owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: []corev1alpha1.LogicalClusterInitializer{initializer},
+	}, failOn[*corev1alpha1.LogicalCluster]("patch status", invalid))
+	r := &initializerReconciler{
+		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
+		client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
+		continued: newContinued(), reporter: reporter{recorder: &recorded{}},
+	}
+	for range fastRuns {
+		if result, err := r.Reconcile(t.Context(), theRequest); err != nil || result.RequeueAfter != conflictDelay {
+			t.Fatalf("Reconcile() = %+v, %v, want to continue after %v", result, err, conflictDelay)
+		}
+	}
+	if _, err := r.Reconcile(t.Context(), theRequest); !errors.Is(err, invalid) {
+		t.Errorf("Reconcile() error = %v, want %v", err, invalid)
 	}
 }

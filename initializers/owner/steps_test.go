@@ -89,6 +89,9 @@ func fakeKCP(t *testing.T, c cluster, fail func(verb string, object client.Objec
 			return c.Patch(ctx, object, patch, options...)
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			if err := fail("patch "+sub, object); err != nil {
+				return err
+			}
 			err := c.SubResource(sub).Patch(ctx, object, patch, options...)
 			if err != nil && strings.Contains(err.Error(), "test") { // as the API server says that a test of a JSON patch failed
 				return apierrors.NewInvalid(logicalClusterGVK.GroupKind(), object.GetName(), nil)
