@@ -20,7 +20,7 @@ var (
 		Help: "Workspaces that have been Initializing for longer than repair.after, as seen by the replica that holds the Lease.",
 	})
 	resyncsFailed = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "warrantgate_repair_passes_failed_total",
+		Name: "warrantgate_repair_resyncs_failed_total",
 		Help: "Resyncs of the repair in which not all workspaces could be checked.",
 	})
 )
