@@ -55,11 +55,11 @@ func TestRepairReconcile(t *testing.T) {
 	const initializing, ready = corev1alpha1.LogicalClusterPhaseInitializing, corev1alpha1.LogicalClusterPhaseReady
 	now := time.Now()
 	rewrittenEvent := "Normal OwnerRewritten " + theHome + "/child Repaired"
-	retriggeredEvent := "Normal InitializationRetriggered " + theHome + "/child nothing that it needs is missing any more, so kcp was made to try again"
-	refusedEvent := "Warning OwnerDenied " + theHome + `/child user "alice" may not make API bindings in root:orgs:child; see whether the ` +
+	retriggeredEvent := "Normal InitializationRetriggered " + theHome + "/child nothing that it needs is missing any more, so initialization was retriggered"
+	deniedEvent := "Warning OwnerDenied " + theHome + `/child user "alice" may not make API bindings in root:orgs:child; see whether the ` +
 		`ClusterRoleBinding "workspace-admin" in ` + theCluster + ` names "alice"`
 	lacksBindEvent := "Warning BindPermissionMissing " + theHome + `/child service account default/bot of ` + theHome + ` lacks "bind" on the APIExport "widgets" in ` +
-		theHome + "; it takes in " + theHome
+		theHome + "; it needs in " + theHome
 	for name, tc := range map[string]struct {
 		cluster    cluster
 		request    request
@@ -117,11 +117,11 @@ func TestRepairReconcile(t *testing.T) {
 		},
 		"what is missing is reported, and nothing is written": {
 			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true}, request: theRequest, want: later,
-			wantEvents: recorded{refusedEvent}, wantAfter: after{Owner: "alice", BindingsLabel: true},
+			wantEvents: recorded{deniedEvent}, wantAfter: after{Owner: "alice", BindingsLabel: true},
 		},
 		"before it counts as stuck, too": {
 			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true}, request: theRequest,
-			untilStuck: time.Minute, want: later, wantEvents: recorded{refusedEvent}, wantAfter: after{Owner: "alice", BindingsLabel: true},
+			untilStuck: time.Minute, want: later, wantEvents: recorded{deniedEvent}, wantAfter: after{Owner: "alice", BindingsLabel: true},
 		},
 		"before it counts as stuck, what a foreign owner lacks once it is rewritten": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true, binds: true, newKCP: true}, request: theRequest,
@@ -147,7 +147,7 @@ func TestRepairReconcile(t *testing.T) {
 		},
 		"and all is read once it has failed": {
 			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true, newKCP: true, failed: true}, request: theRequest,
-			untilStuck: time.Minute, want: later, wantEvents: recorded{refusedEvent}, wantAfter: after{Owner: "alice", BindingsLabel: true},
+			untilStuck: time.Minute, want: later, wantEvents: recorded{deniedEvent}, wantAfter: after{Owner: "alice", BindingsLabel: true},
 		},
 		"unless it has failed to": {
 			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, allowed: true, failed: true}, request: theRequest,

@@ -74,7 +74,7 @@ func (r reporter) causes(ctx context.Context, req request, result Result) (repor
 	log := logf.FromContext(ctx).WithValues("path", result.Path)
 	ws, err := r.checker.Load(ctx, result.Cluster.Path())
 	if err != nil {
-		log.Error(err, "look for what else keeps a workspace from becoming Ready")
+		log.Error(err, "find other causes why a workspace is not Ready")
 		return preflight.Report{}, false
 	}
 	report = r.checker.Check(ctx, ws)
@@ -83,7 +83,7 @@ func (r reporter) causes(ctx context.Context, req request, result Result) (repor
 		case finding.Advisory, finding.Reason == preflight.NotReady:
 		case finding.Reason == preflight.OwnerForeign && result.Outcome == Foreign: // the repair corrects or reports it
 		case finding.Reason == preflight.Undetermined: // objects that this program may not read concern the operator, not the creator
-			log.Info("it cannot be determined what else keeps a workspace from becoming Ready", "message", finding.Message)
+			log.Info("other causes why a workspace is not Ready could not be determined", "message", finding.Message)
 		case finding.Reason == preflight.InitializerPending, finding.Reason == preflight.BindingIncomplete:
 			// The conditions of the Workspace already report these.
 			log.V(1).Info("the workspace is stuck", "reason", string(finding.Reason), "message", finding.Message)
@@ -139,7 +139,7 @@ func Sentence(result Result, err error) string {
 	case result.Outcome == Waiting:
 		return fmt.Sprintf("it is %s; %s", result.Phase, result.Report.Message)
 	case result.Outcome == Retriggered:
-		return "nothing that it needs is missing any more, so kcp was made to try again"
+		return "nothing that it needs is missing any more, so initialization was retriggered"
 	case result.Outcome == Fine && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing:
 		return fmt.Sprintf("its owner is correct, so it is stuck for another reason: %s", result.Report.Message)
 	case result.Report.Message == "":
@@ -173,5 +173,5 @@ func causeText(finding preflight.Finding) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s; it takes in %s: %s", text, finding.Grant.Workspace, strings.Join(parts, ", and "))
+	return fmt.Sprintf("%s; it needs in %s: %s", text, finding.Grant.Workspace, strings.Join(parts, ", and "))
 }
