@@ -11,6 +11,6 @@
 // Each step reads what it needs and returns at once; waiting is a requeue. The progress is recorded in an annotation of the LogicalCluster,
 // so another replica continues after a crash.
 //
-// The files depend on each other in one direction: controller.go (wiring) → reconciler.go, source.go, report.go, pass.go → steps.go →
+// The files depend on each other in one direction: controller.go (wiring) → reconciler.go, source.go, report.go, command.go → steps.go →
 // logicalcluster.go.
 package owner

@@ -33,10 +33,10 @@ func newCheckLimiter(all *rate.Limiter) *checkLimiter {
 	return &checkLimiter{all: all, parents: lru.New(maxParents)}
 }
 
-// first returns how long to wait until a Workspace may be checked first. Its turn is reserved.
+// first returns how long to wait until a Workspace may be checked first. It reserves a token.
 func (l *checkLimiter) first() time.Duration { return l.all.Reserve().Delay() }
 
-// again returns how long to wait until the next call, or zero if a Workspace may be checked again now. No turn is reserved.
+// again returns how long to wait until the next call, or zero if a Workspace may be checked again now. It reserves no token.
 func (l *checkLimiter) again() time.Duration {
 	if l.all.Allow() {
 		return 0
@@ -50,7 +50,7 @@ func (l *checkLimiter) share(parent logicalcluster.Name) time.Duration {
 	of, ok := limiter.(*rate.Limiter)
 	if !ok {
 		of = rate.NewLimiter(l.all.Limit()*parentShare, parentBurst)
-		l.parents.Add(parent, of) // of two concurrent ones, one is lost, and one turn with it
+		l.parents.Add(parent, of) // of two concurrent ones, one is lost with its token
 	}
 	return of.Reserve().Delay()
 }

@@ -28,7 +28,7 @@ func TestFirstChecksGoFirst(t *testing.T) {
 		t.Errorf("again() = %v while nobody else waits", delay)
 	}
 	if delay := l.first(); delay <= 0 || delay > time.Second {
-		t.Errorf("first() = %v, want the next turn", delay)
+		t.Errorf("first() = %v, want the next token", delay)
 	}
 	for range 100 {
 		if l.again() == 0 {
@@ -36,7 +36,7 @@ func TestFirstChecksGoFirst(t *testing.T) {
 		}
 	}
 	if delay := l.first(); delay > 2*time.Second {
-		t.Errorf("first() = %v: repeated checks take turns away", delay)
+		t.Errorf("first() = %v: repeated checks take tokens away", delay)
 	}
 }
 

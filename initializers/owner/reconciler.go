@@ -76,7 +76,7 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 	}
 	if !req.Ready {
 		if early := r.untilStuck(req); early > 0 {
-			return r.lookEarly(ctx, req, early)
+			return r.checkEarly(ctx, req, early)
 		}
 	}
 	result, err := r.steps.Run(ctx, req.Cluster)
@@ -121,21 +121,21 @@ func (r *repairReconciler) admit(req request) time.Duration {
 	return r.limiter.first()
 }
 
-// lookEarly reports what keeps a Workspace from becoming Ready that does not count as stuck yet. The owner is not changed: the steps only
+// checkEarly reports what keeps a Workspace from becoming Ready that does not count as stuck yet. The owner is not changed: the steps only
 // read. Of a foreign owner it reports the permissions that the owner lacks once it is rewritten.
-func (r *repairReconciler) lookEarly(ctx context.Context, req request, untilStuck time.Duration) (reconcile.Result, error) {
+func (r *repairReconciler) checkEarly(ctx context.Context, req request, untilStuck time.Duration) (reconcile.Result, error) {
 	defer r.admitted.Delete(req)
 	result, err := r.steps.run(ctx, req.Cluster, true)
 	next := untilStuck
 	switch {
 	case err != nil || !result.mayLack():
 	case result.Outcome == Fine && result.lc.mayYetBind(): // one read is enough to see it
-		next = min(next, max(firstLook, r.limiter.share(req.Parent)))
+		next = min(next, max(firstCheck, r.limiter.share(req.Parent)))
 	default:
 		result, err = r.findCauses(ctx, req, result)
 	}
 	if err != nil { // it is reported once the Workspace is stuck
-		logf.FromContext(ctx).V(1).Info("look at a workspace that is Initializing", "path", result.Path, "error", err.Error())
+		logf.FromContext(ctx).V(1).Info("check a workspace that is Initializing", "path", result.Path, "error", err.Error())
 	}
 	if result.RequeueAfter > 0 {
 		next = min(next, firstBackoff)

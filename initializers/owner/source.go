@@ -31,8 +31,8 @@ import (
 const (
 	// longestSync limits the time between two reads of the URLs of the shards.
 	longestSync = 5 * time.Second
-	// firstLook is the age at which a workspace that is still Initializing is first checked. A healthy one is Ready by then.
-	firstLook = 10 * time.Second
+	// firstCheck is the age at which a workspace that is still Initializing is first checked. A healthy one is Ready by then.
+	firstCheck = 10 * time.Second
 )
 
 // request identifies an object on a shard and the logical cluster to correct.
@@ -74,10 +74,10 @@ type shardSource struct {
 	selector labels.Selector
 	// trim returns the part of an object that is held in memory.
 	trim func(client.Object) client.Object
-	// requestFor returns the request for a trimmed object. look returns when the object is first handled.
+	// requestFor returns the request for a trimmed object. check returns when the object is first handled.
 	requestFor func(shard string, object client.Object) request
-	look       func(client.Object) time.Time
-	// due is when an object counts. It is not before look.
+	check      func(client.Object) time.Time
+	// due is when an object counts. It is not before check.
 	due func(client.Object) time.Time
 	// finish is whether there is a last request for an object that was due and is not selected any more.
 	finish bool
@@ -120,7 +120,7 @@ func initializingWorkspaces(shards *Shards, after time.Duration, failed func(con
 			ws, _ := object.(*tenancyv1alpha1.Workspace)
 			return requestForWorkspace(shard, ws)
 		},
-		look:    func(object client.Object) time.Time { return object.GetCreationTimestamp().Add(min(after, firstLook)) },
+		check:   func(object client.Object) time.Time { return object.GetCreationTimestamp().Add(min(after, firstCheck)) },
 		due:     func(object client.Object) time.Time { return object.GetCreationTimestamp().Add(after) },
 		explain: explainList,
 	}
@@ -140,10 +140,10 @@ func waitingLogicalClusters(shards *Shards, failed func(context.Context, error))
 			cluster := logicalcluster.From(object)
 			return request{Shard: shard, Parent: cluster, Name: object.GetName(), UID: object.GetUID(), Cluster: cluster}
 		},
-		look: func(client.Object) time.Time { return time.Time{} },
-		due:  func(client.Object) time.Time { return time.Time{} },
+		check: func(client.Object) time.Time { return time.Time{} },
+		due:   func(client.Object) time.Time { return time.Time{} },
 		explain: func(url string, err error) error {
-			return fmt.Errorf("watch the logical clusters at %s (this takes initialize on the WorkspaceType %s in root): %w", url, warranted, err)
+			return fmt.Errorf("watch the logical clusters at %s (this needs the permission initialize on the WorkspaceType %s in root): %w", url, warranted, err)
 		},
 	}
 }
@@ -261,7 +261,7 @@ func (s *shardSource) newInformer(ctx context.Context, url string, queue queue) 
 func (s *shardSource) handler(shard string, queue queue) cache.ResourceEventHandler {
 	add := func(object any) {
 		if object, ok := object.(client.Object); ok {
-			queue.AddAfter(s.requestFor(shard, object), time.Until(s.look(object)))
+			queue.AddAfter(s.requestFor(shard, object), time.Until(s.check(object)))
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{

@@ -68,7 +68,7 @@ The exit status is 1 if a workspace could not be checked or repaired.`,
 }
 
 func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
-	tell, flush, err := o.teller(out)
+	printLine, flush, err := o.printer(out)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 	}
 	var mu sync.Mutex
 	repaired, failed := 0, 0
-	err = repair.Pass(ctx, func(r owner.Repaired) {
+	err = repair.Run(ctx, func(r owner.Repaired) {
 		mu.Lock()
 		defer mu.Unlock()
 		if r.Err != nil || r.Result.Outcome == owner.NotCorrectable {
@@ -89,7 +89,7 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 		} else if r.Result.Outcome == owner.Corrected {
 			repaired++
 		}
-		tell(r)
+		printLine(r)
 		if o.output == "table" {
 			fmt.Fprintf(notes, "%s: %s\n", r.Result.Path, r.Result.Outcome)
 		}
@@ -135,8 +135,8 @@ type repaired struct {
 	Message        string `json:"message"`
 }
 
-// teller returns a function that reports one workspace, and a function to call at the end.
-func (o repairOptions) teller(out io.Writer) (tell func(owner.Repaired), flush func() error, err error) {
+// printer returns a function that reports one workspace, and a function to call at the end.
+func (o repairOptions) printer(out io.Writer) (printLine func(owner.Repaired), flush func() error, err error) {
 	line := func(r owner.Repaired) repaired {
 		return repaired{
 			Path: r.Result.Path, LogicalCluster: r.Result.Cluster.String(), Phase: string(r.Result.Phase),

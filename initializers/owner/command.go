@@ -20,34 +20,34 @@ import (
 const (
 	// workers is how many logical clusters are handled at the same time.
 	workers = 16
-	// passTimeout limits how long a pass waits for one workspace until system:apibindings is retriggered, and readyTimeout until the
-	// workspace is Ready.
-	passTimeout, readyTimeout = 45 * time.Second, time.Minute
-	// turnTimeout limits how long a worker of a pass waits for a repaired workspace to become Ready before it takes the next one. Without this
-	// wait, kcp would initialize more workspaces at the same time than it has processors for, and each would take longer.
-	turnTimeout = 5 * time.Second
-	// awaitedAtOnce is how many repaired workspaces a pass waits for at the same time.
+	// repairTimeout limits how long the command repair waits for one workspace until system:apibindings is retriggered, and readyTimeout until
+	// the workspace is Ready.
+	repairTimeout, readyTimeout = 45 * time.Second, time.Minute
+	// workerTimeout limits how long a worker of the command waits for a repaired workspace to become Ready before it repairs the next one.
+	// Without this wait, kcp would initialize more workspaces at the same time than it has processors for, and each would take longer.
+	workerTimeout = 5 * time.Second
+	// awaitedAtOnce is how many repaired workspaces the command waits for at the same time.
 	awaitedAtOnce = 64
 )
 
-// readyPoll is how often a pass reads a repaired LogicalCluster: first after 250 milliseconds, later every four seconds.
+// readyPoll is how often the command reads a repaired LogicalCluster: first after 250 milliseconds, later every four seconds.
 var readyPoll = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 1.15, Jitter: 0.1, Steps: 20}
 
-// Repair is what the controller and a pass have in common.
+// Repair is what the controller and the command repair have in common.
 type Repair struct {
 	// Shards lists the Workspaces. Steps corrects the owner of their logical clusters.
 	Shards *Shards
 	Steps  *Steps
 	// After is how long a workspace may be Initializing before it counts as stuck.
 	After time.Duration
-	// Under is the path of a workspace. A pass handles only this workspace and those below it, or all if Under is empty. The controller
-	// handles all.
+	// Under is the path of a workspace. The command repairs only this workspace and those below it, or all if Under is empty. The
+	// controller repairs all.
 	Under string
 	// Limiter limits how many workspaces are checked per second.
 	Limiter *rate.Limiter
 }
 
-// checker finds what else keeps a workspace from becoming Ready.
+// checker finds other causes why a workspace is not Ready.
 func (r *Repair) checker() preflight.Checker {
 	checker := preflight.Checker{Client: r.Steps.Workspaces}
 	if r.Shards != nil {
@@ -62,10 +62,10 @@ type Repaired struct {
 	Err    error
 }
 
-// Pass runs the steps once on each workspace that is stuck, or Ready with an owner's name that another service account can get, and waits
-// until the repaired ones are Ready. It calls each for every result to report, concurrently and in no order. The error is about the
-// workspaces that could not be listed.
-func (r *Repair) Pass(ctx context.Context, each func(Repaired)) error {
+// Run is a run of the command repair. It runs the steps on each workspace that is stuck, or Ready with an owner's name that another service
+// account can get, and waits until the repaired ones are Ready. It calls each for every result to report, concurrently and in no order. The
+// error is about the workspaces that could not be listed.
+func (r *Repair) Run(ctx context.Context, each func(Repaired)) error {
 	var group, awaited errgroup.Group
 	group.SetLimit(workers)
 	awaited.SetLimit(awaitedAtOnce)
@@ -91,7 +91,7 @@ func (r *Repair) Pass(ctx context.Context, each func(Repaired)) error {
 					each(Repaired{Result: result, Err: err})
 				}
 				if (result.Outcome == Corrected || result.Outcome == Retriggered) && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing {
-					r.awaitTurn(ctx, &awaited, result.Cluster)
+					r.holdWorker(ctx, &awaited, result.Cluster)
 				}
 				return nil
 			})
@@ -103,7 +103,7 @@ func (r *Repair) Pass(ctx context.Context, each func(Repaired)) error {
 
 // repairOne runs the steps until they are finished.
 func (r *Repair) repairOne(ctx context.Context, cluster logicalcluster.Name) (Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, passTimeout)
+	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
 	if r.Under != "" && !r.Steps.DryRun { // a Workspace does not name its path
 		if result, err := r.Steps.run(ctx, cluster, true); err != nil || !within(result.Path, r.Under) {
@@ -147,17 +147,17 @@ func (r *Repair) retry(ctx context.Context, result Result) (Result, error) {
 	return r.Steps.retry(ctx, result)
 }
 
-// awaitTurn returns when a repaired workspace is Ready, or its turn is over. Then awaited still waits for it.
-func (r *Repair) awaitTurn(ctx context.Context, awaited *errgroup.Group, cluster logicalcluster.Name) {
-	turn, end := context.WithTimeout(ctx, turnTimeout)
+// holdWorker returns when a repaired workspace is Ready, or after workerTimeout. Then awaited still waits for it.
+func (r *Repair) holdWorker(ctx context.Context, awaited *errgroup.Group, cluster logicalcluster.Name) {
+	held, release := context.WithTimeout(ctx, workerTimeout)
 	awaited.Go(func() error {
-		defer end()
+		defer release()
 		if err := r.awaitReady(ctx, cluster); err != nil && ctx.Err() == nil {
 			logf.FromContext(ctx).Info("a repaired workspace is not Ready yet", "cluster", cluster.String(), "error", err.Error())
 		}
 		return nil
 	})
-	<-turn.Done()
+	<-held.Done()
 }
 
 // awaitReady waits until a repaired workspace is Ready, or waits for initializers of others.
