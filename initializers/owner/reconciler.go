@@ -262,8 +262,8 @@ func (r *initializerReconciler) Reconcile(ctx context.Context, req request) (rec
 }
 
 // removeInitializer removes the initializer and nothing else. kcp updates the same list at the same time, so the patch tests the
-// entry that it removes instead of the resource version, which would be outdated most of the time. The error is of hasChanged if another
-// client changed the list since lc was read.
+// entry that it removes instead of the resource version, which would be outdated most of the time. hasChanged reports
+// whether the error is that another client changed the list since lc was read.
 func removeInitializer(ctx context.Context, c client.Client, lc *corev1alpha1.LogicalCluster) error {
 	path := fmt.Sprintf("/status/initializers/%d", slices.Index(lc.Status.Initializers, initializer))
 	patch, err := json.Marshal([]jsonpatch.Operation{

@@ -85,7 +85,7 @@ func (r Result) healthy() bool {
 	return r.Outcome == Fine && r.Phase == corev1alpha1.LogicalClusterPhaseReady
 }
 
-// mayLack reports whether other causes can be determined: the owner is correct, or will be once it is rewritten.
+// mayLack reports whether the owner is correct, or will be once it is rewritten, so that only another cause may be left.
 func (r Result) mayLack() bool { return r.Outcome == Fine || r.Outcome == Foreign }
 
 // differs sets the outcome Differs, with a message.
