@@ -65,7 +65,7 @@ func TestCreation(t *testing.T) {
 			creation: preflight.Creation{Creator: globalName, Type: team},
 			wantType: team, wantVerdict: preflight.Yes,
 		},
-		"a type without a path is looked for from the parent upwards": {
+		"a type without a path is found from the parent upwards": {
 			creation: preflight.Creation{Creator: rawName, Type: "team"},
 			wantType: team, wantVerdict: preflight.Yes,
 		},

@@ -47,7 +47,7 @@ that it waits for, and the missing permissions. PATH is a path such as root:orgs
 It writes nothing, and needs no running serve, only a kubeconfig for kcp. Permissions are checked with SubjectAccessReviews.
 What the user of the kubeconfig may not read or check is reported as unknown, with the permission that is missing.
 
-If kcp refuses to create a workspace, there is nothing to read. With --creator it says instead what that user lacks to create the workspace
+If kcp denies the creation of a workspace, there is nothing to read. With --creator it says instead what that user lacks to create the workspace
 PATH, of the WorkspaceType --type, and to have it become Ready.
 
 The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknown.`,

@@ -22,8 +22,8 @@ import (
 	"warrantgate.dev/internal/preflight"
 )
 
-// hanging is a report of a stuck workspace with a value in all of its parts.
-var hanging = preflight.Report{
+// stuckReport is a report of a stuck workspace with a value in all of its parts.
+var stuckReport = preflight.Report{
 	Workspace: preflight.Workspace{
 		Path: "root:orgs:team-a", Cluster: "m82w61j76ws21znq", Phase: "Initializing", Type: "root:universal", CreatedBy: "1dz6n4ubraua7pul:default:bot",
 		RewrittenBy: "policy",
@@ -100,7 +100,7 @@ rules: null
     it lacks "use"
 `
 	var out bytes.Buffer
-	if err := printExplanation(&out, hanging); err != nil {
+	if err := printExplanation(&out, stuckReport); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, out.String()); diff != "" {
@@ -114,7 +114,7 @@ func TestLastWordOfAnExplanation(t *testing.T) {
 		want     string
 	}{
 		"nothing found":     {want: "Nothing is wrong with it.\n"},
-		"only advice found": {findings: hanging.Findings[:1], want: "Nothing is wrong with it.\n\n  UsePermissionMissing (only to know)\n    it lacks \"use\"\n"},
+		"only advice found": {findings: stuckReport.Findings[:1], want: "Nothing is wrong with it.\n\n  UsePermissionMissing (only to know)\n    it lacks \"use\"\n"},
 		"nothing told": {
 			findings: []preflight.Finding{{Reason: preflight.Undetermined, Message: "you lack \"get\""}},
 			want:     "Whether something is wrong with it could not be determined:\n\n  Undetermined\n    you lack \"get\"\n",

@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// An administrator finds workspaces that have hung for weeks, and repairs them by one command.
+// An administrator finds workspaces that have been stuck for weeks, and repairs them by one command.
 var _ = Describe("warrantgate repair", func() {
 	It("makes a service account's stuck workspace Ready, and the service account works in it", func(ctx SpecContext) {
 		p := newPlace(ctx)

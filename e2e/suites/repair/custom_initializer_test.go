@@ -45,8 +45,8 @@ var _ = Describe("a service account's workspace of a type with the initializer o
 		bindings bool
 		// before and after are the initializers that the workspace waits for without the repair and with it.
 		before, after []string
-		// refused is kcp's reason for denying the request of the initializer, and explained what the command explain says about the initializer.
-		refused, explained string
+		// denied is kcp's reason for denying the request of the initializer, and explained what the command explain says about the initializer.
+		denied, explained string
 	}
 	DescribeTable("is stuck until the initializer has the permissions", func(ctx SpecContext, r row) {
 		p := newPlace(ctx)
@@ -67,8 +67,8 @@ var _ = Describe("a service account's workspace of a type with the initializer o
 		Expect(err).NotTo(HaveOccurred())
 
 		p.expectWaiting(ctx, r.before)
-		if r.refused != "" {
-			Eventually(ctx, security.refusal).Should(ContainSubstring(r.refused))
+		if r.denied != "" {
+			Eventually(ctx, security.denial).Should(ContainSubstring(r.denied))
 			explanation, _, _ := run(ctx, "explain", "workspace", p.path+":child", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
 			Expect(explanation).To(ContainSubstring(r.explained, p.path+":"+securityType))
 		}
@@ -83,9 +83,9 @@ var _ = Describe("a service account's workspace of a type with the initializer o
 		expectAtHome(ctx, p.bot, child.Spec.Cluster)
 	},
 		Entry("without initializerPermissions, until it is repaired",
-			row{before: []string{securityType}, refused: asOwner, explained: explainedAsOwner}, SpecTimeout(specTimeout)),
+			row{before: []string{securityType}, denied: asOwner, explained: explainedAsOwner}, SpecTimeout(specTimeout)),
 		Entry("without initializerPermissions and with default API bindings, until it is repaired",
-			row{bindings: true, before: []string{securityType, "apibindings"}, refused: asOwner, explained: explainedAsOwner}, SpecTimeout(specTimeout)),
+			row{bindings: true, before: []string{securityType, "apibindings"}, denied: asOwner, explained: explainedAsOwner}, SpecTimeout(specTimeout)),
 		Entry("with initializerPermissions and without default API bindings: not stuck, but its owner is a name that every user can take",
 			row{permissions: mayMake("namespaces")}, SpecTimeout(specTimeout)),
 		Entry("with initializerPermissions and default API bindings, until it is repaired",
@@ -93,7 +93,7 @@ var _ = Describe("a service account's workspace of a type with the initializer o
 		Entry("with incomplete initializerPermissions, which the repair does not change",
 			row{
 				permissions: mayMake("secrets"), before: []string{securityType}, after: []string{securityType},
-				refused: "denied by initializerPermissions", explained: explainedAsItself,
+				denied: "denied by initializerPermissions", explained: explainedAsItself,
 			}, SpecTimeout(specTimeout)),
 	)
 })
@@ -173,8 +173,8 @@ func (p place) runSecurity(ctx context.Context) *security {
 	return s
 }
 
-// refusal is the last error of the controller.
-func (s *security) refusal() string {
+// denial is the last error of the controller.
+func (s *security) denial() string {
 	if last := s.last.Load(); last != nil {
 		return *last
 	}

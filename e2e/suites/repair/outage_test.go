@@ -78,8 +78,8 @@ var _ = Describe("after an outage of all replicas", Ordered, Serial, func() {
 		how(ctx, p, w)
 	},
 		Entry("with failurePolicy Fail: they wait without a logical cluster, and are rewritten by the webhook", nothing, waitUnscheduled, rewritten, SpecTimeout(outageSpecTimeout)),
-		Entry("with failurePolicy Ignore: they get a logical cluster with an owner that kcp cannot act as, and are repaired", ignoreFailures, waitHanging, wantRepaired, SpecTimeout(outageSpecTimeout)),
-		Entry("without the webhook: the same", unregister, waitHanging, wantRepaired, SpecTimeout(outageSpecTimeout)),
+		Entry("with failurePolicy Ignore: they get a logical cluster with an owner that kcp cannot act as, and are repaired", ignoreFailures, waitStuck, wantRepaired, SpecTimeout(outageSpecTimeout)),
+		Entry("without the webhook: the same", unregister, waitStuck, wantRepaired, SpecTimeout(outageSpecTimeout)),
 	)
 })
 
@@ -178,7 +178,7 @@ func denials(key string) (int, error) {
 	return count, nil
 }
 
-func waitHanging(ctx context.Context, p place) {
+func waitStuck(ctx context.Context, p place) {
 	GinkgoHelper()
 	for i := range manyDuringOutage {
 		waitInitializing(ctx, p, childName(i))
