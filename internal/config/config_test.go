@@ -422,9 +422,9 @@ audit:
 			},
 		},
 		"policies for a Keystone that is not known": {
-			raw: header + "keystonePolicy: {objects: [{namespace: keystone, name: policy}], keystoneRelease: \"2023.1\"}\n",
+			raw: header + "keystonePolicy: {objects: [{namespace: keystone, name: policy}], keystoneRelease: \"2021.1\"}\n",
 			want: []string{
-				`keystonePolicy.keystoneRelease: Unsupported value: "2023.1": supported values: "2022.2", "2024.1", "2024.2", "2025.1", "2025.2", "2026.1", "2026.2"`,
+				`keystonePolicy.keystoneRelease: Unsupported value: "2021.1": supported values: "2022.2", "2023.1", "2023.2", "2024.1", "2024.2", "2025.1", "2025.2", "2026.1", "2026.2"`,
 			},
 		},
 		"policies for Keystone in a mode, under labels and keys that there are not": {

@@ -1,6 +1,7 @@
 package oslopolicy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,7 +9,7 @@ import (
 )
 
 func TestReleases(t *testing.T) {
-	want := []Release{"2022.2", "2024.1", "2024.2", "2025.1", "2025.2", "2026.1", "2026.2"}
+	want := []Release{"2022.2", "2023.1", "2023.2", "2024.1", "2024.2", "2025.1", "2025.2", "2026.1", "2026.2"}
 	if diff := cmp.Diff(want, Releases()); diff != "" {
 		t.Errorf("releases (-want +got):\n%s", diff)
 	}
@@ -33,13 +34,13 @@ func TestReleases(t *testing.T) {
 }
 
 func TestParseRelease(t *testing.T) {
-	for text, want := range map[string]Release{"": DefaultRelease, "2024.1": "2024.1", "2026.2": "2026.2"} {
+	for text, want := range map[string]Release{"": DefaultRelease, "2023.1": "2023.1", "2024.1": "2024.1", "2026.2": "2026.2"} {
 		if got, err := ParseRelease(text); err != nil || got != want {
 			t.Errorf("ParseRelease(%q) = %s, %v", text, got, err)
 		}
 	}
-	_, err := ParseRelease("2023.1")
-	if want := `the rules of Keystone in release "2023.1" are not known; known are those of 2022.2, 2024.1, 2024.2, 2025.1, 2025.2, 2026.1, 2026.2`; err == nil || err.Error() != want {
+	_, err := ParseRelease("2021.1")
+	if want := `the rules of Keystone in release "2021.1" are not known; known are those of 2022.2, 2023.1, 2023.2, 2024.1, 2024.2, 2025.1, 2025.2, 2026.1, 2026.2`; err == nil || err.Error() != want {
 		t.Errorf("error = %v, want %s", err, want)
 	}
 }
@@ -51,6 +52,29 @@ func TestManagersOfReleases(t *testing.T) {
 		passed, err := release.Policy().Enforce("identity:create_user", map[string]any{"target.user.domain_id": "d"}, credentials)
 		if want := release >= "2024.2"; err != nil || passed != want {
 			t.Errorf("%s: %t, %v", release, passed, err)
+		}
+	}
+}
+
+// TestTrustsOfReleases: a user creates trusts of its own by Keystone's own rules in all releases.
+func TestTrustsOfReleases(t *testing.T) {
+	credentials := Caller{User: "u", UserDomain: "d", Project: "p", Roles: []string{"member"}}.Credentials()
+	for _, release := range Releases() {
+		for trustor, want := range map[string]bool{"u": true, "other": false} {
+			passed, err := release.Policy().Enforce("identity:create_trust", map[string]any{"target.trust.trustor_user_id": trustor}, credentials)
+			if err != nil || passed != want {
+				t.Errorf("%s, trustor %s: %t, %v", release, trustor, passed, err)
+			}
+		}
+	}
+}
+
+// TestFormerRulesOfReleases: the oslo.policy of 2024.2 (4.4.0) is the first that ignores deprecated rules by default.
+func TestFormerRulesOfReleases(t *testing.T) {
+	for _, release := range Releases() {
+		former := slices.ContainsFunc(release.table().list, func(r shippedRule) bool { return r.former != "" })
+		if want := release < "2024.2"; former != want {
+			t.Errorf("%s has former rules: %t", release, former)
 		}
 	}
 }

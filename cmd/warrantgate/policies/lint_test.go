@@ -114,8 +114,8 @@ func TestLintKeystonePolicy(t *testing.T) {
 			wantCode: cli.ExitWrong,
 		},
 		"a release that is not known": {
-			policy: "identity:create_user: role:admin\n", args: []string{"--keystone-release=2023.1"}, wantCode: cli.ExitUnknown,
-			wantMessage: `--keystone-release: the rules of Keystone in release "2023.1" are not known; known are those of 2022.2, 2024.1, 2024.2, 2025.1, 2025.2, 2026.1, 2026.2`,
+			policy: "identity:create_user: role:admin\n", args: []string{"--keystone-release=2021.1"}, wantCode: cli.ExitUnknown,
+			wantMessage: `--keystone-release: the rules of Keystone in release "2021.1" are not known; known are those of 2022.2, 2023.1, 2023.2, 2024.1, 2024.2, 2025.1, 2025.2, 2026.1, 2026.2`,
 		},
 		"an override of nothing": {
 			policy: "# nothing\n",
