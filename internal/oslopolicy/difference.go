@@ -84,6 +84,8 @@ const (
 	maxTokens = 1000
 	// foreign is the prefix of values that are equal to no other value.
 	foreign = "another"
+	// homeDomain is the domain of a user with a token for another domain, or for a project of another domain.
+	homeDomain = "home-domain"
 )
 
 // search searches requests for which two rules for an operation differ. For speed, it does not evaluate the policies for each request: both
@@ -344,6 +346,9 @@ func raises(c genericCheck) bool {
 func (s *search) newRequests() []request {
 	users := s.constants(defaultUser, "user_id", "token.user.id")
 	userDomains := s.constants("", "user_domain_id", "token.user.domain.id") // the domain of the scope, if empty
+	if s.asks("user_domain_id", "token.user.domain.id") {
+		userDomains = append(userDomains, homeDomain)
+	}
 	domains := s.constants(ownDomain, "domain_id", "token.domain.id")
 	projects := s.constants("own-project", "project_id", "token.project.id")
 	projectDomains := s.constants(ownDomain, "project_domain_id", "token.project.domain.id")
@@ -381,6 +386,14 @@ func (s *search) newRequests() []request {
 		requests = append(requests, s.request(caller, caller.Credentials()))
 	}
 	return requests
+}
+
+// asks reports whether the rules check one of these credentials.
+func (s *search) asks(kinds ...string) bool {
+	return slices.ContainsFunc(s.asked, func(c check) bool {
+		generic, ok := c.(genericCheck)
+		return ok && generic.class == kindPath && slices.Contains(kinds, generic.kind)
+	})
 }
 
 // constants are the texts that the rules compare credentials with, after the value of all other tokens.
