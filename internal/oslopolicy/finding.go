@@ -95,7 +95,8 @@ type Finding struct {
 	// Message describes the finding, Suggestion the correction.
 	Message    string `json:"message"`
 	Suggestion string `json:"suggestion,omitempty"`
-	// Witness is a request with different answers of the base (Before) and the rule (After).
+	// Witness is a request with different answers of the rule (After) and of the policy that the message compares it with (Before): the
+	// base, or Keystone's own rule.
 	Witness *Witness `json:"witness,omitempty"`
 }
 

@@ -21,9 +21,9 @@ func (l *linter) reference() string {
 	return "Keystone's own rule"
 }
 
-// witness returns a minimal request that the rule allows and the policy that it is compared with denies.
-func (l *linter) witness(o *shippedRule, caller Caller, target map[string]any) *Witness {
-	s := search{operation: o, before: l.before, after: l.policy}
+// witness returns a minimal request that the rule allows and another policy denies.
+func (l *linter) witness(o *shippedRule, than *Policy, caller Caller, target map[string]any) *Witness {
+	s := search{operation: o, before: than, after: l.policy}
 	for _, role := range slices.Clone(caller.Roles) {
 		fewer := caller
 		fewer.Roles = slices.DeleteFunc(slices.Clone(caller.Roles), func(r string) bool { return r == role })

@@ -170,7 +170,7 @@ func (l *linter) lintReach(r *rule) {
 				if s.far {
 					severity = SeverityError
 				}
-				l.addWith(l.witness(o, t.caller, target), r, severity, CodeBroaderThanDefault,
+				l.addWith(l.witness(o, l.before, t.caller, target), r, severity, CodeBroaderThanDefault,
 					fmt.Sprintf("a user with %s passes %s for an object %s, which %s denies", t.label, o.name, s.label, l.reference()), tieToDomain)
 				return
 			}
@@ -208,15 +208,15 @@ func (l *linter) lintEscalation(r *rule) {
 		managed = nil // managers may grant no role on the system, and create no implied role
 	}
 	roles := slices.Concat([]string{"admin", "ADMIN"}, l.options.ManagerRoles, []string{"reader", "service", "some-other-role"}, l.options.ManagedRoles)
-	given := map[string]string{}
+	given := map[string]trial{}
 	for _, t := range slices.Concat(l.ordinary, l.managers) {
 		for _, role := range roles {
 			if slices.Contains(managed, role) {
 				continue
 			}
 			target[attribute] = role
-			if l.isBroader(own, l.own, target, t) && given[role] == "" {
-				given[role] = t.label
+			if _, found := given[role]; !found && l.isBroader(own, l.own, target, t) {
+				given[role] = t
 			}
 		}
 	}
@@ -224,7 +224,9 @@ func (l *linter) lintEscalation(r *rule) {
 		return
 	}
 	names := slices.Sorted(maps.Keys(given))
-	l.add(r, SeverityError, CodeEscalation,
-		fmt.Sprintf("a user with %s can grant the roles %q, which a manager must not grant", given[names[0]], names),
+	first := given[names[0]]
+	target[attribute] = names[0]
+	l.addWith(l.witness(own, l.own, first.caller, target), r, SeverityError, CodeEscalation,
+		fmt.Sprintf("a user with %s can grant the roles %q, which a manager must not grant", first.label, names),
 		fmt.Sprintf("allow only %q, by checks such as '%s':%%(%s)s", l.options.ManagedRoles, l.options.ManagedRoles[0], attribute))
 }

@@ -203,6 +203,34 @@ func TestLintKeystone(t *testing.T) {
 	}
 }
 
+// TestFindingsHaveWitnesses checks that each finding about what a rule grants has a request that shows it.
+func TestFindingsHaveWitnesses(t *testing.T) {
+	const home = "domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s"
+	for name, tc := range map[string]struct{ file, want string }{
+		"a manager who may grant any role": {
+			"identity:create_grant: role:admin or role:manager and " + home,
+			"--as role=manager,domain=own-domain --target target.project.domain_id=own-domain --target target.user.domain_id=own-domain: PASS, before DENY",
+		},
+		"a manager who may grant one role too many": {
+			"identity:create_grant: role:admin or role:manager and 'manager':%(target.role.name)s and " + home,
+			"--as role=manager,domain=own-domain --target target.project.domain_id=own-domain --target target.role.name=manager --target target.user.domain_id=own-domain: PASS, before DENY",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(tc.file)}}, LintOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range findings {
+				if f.Code == CodeEscalation && f.Witness != nil && f.Witness.String() == tc.want {
+					return
+				}
+			}
+			t.Errorf("findings = %+v, want %s with %s", findings, CodeEscalation, tc.want)
+		})
+	}
+}
+
 func TestFindingsAreLimited(t *testing.T) {
 	var chain, circle, misses, thrice, wide strings.Builder
 	for i := range 6000 {
