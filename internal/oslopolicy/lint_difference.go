@@ -1,6 +1,7 @@
 package oslopolicy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -113,15 +114,16 @@ func (l *linter) lintBase(r *rule, o *shippedRule) {
 	l.noteIncomplete(r, o, s)
 }
 
-// isTooMuch reports whether a request that the base denies should be denied. Managers may do more within their domain, and may read. An
-// administrator of a domain may do everything in the domain that Keystone's own rule allows, because the base may have a mistake.
+// isTooMuch reports whether a request that the base denies should be denied. Managers may do more within their domain, and may read what is
+// of no other domain. An administrator of a domain may do everything in the domain that Keystone's own rule allows, because the base may have a
+// mistake.
 func (l *linter) isTooMuch(o *shippedRule, caller Caller, target map[string]any) bool {
 	holds := func(role string) bool {
 		return slices.ContainsFunc(caller.Roles, func(held string) bool { return lower(held) == lower(role) })
 	}
 	inside := isWithin(caller.Domain, target)
 	if slices.ContainsFunc(l.options.ManagerRoles, holds) && !holds("admin") {
-		return !inside && !o.reads()
+		return !inside && (!o.reads() || namesForeign(o, cmp.Or(caller.Domain, caller.ProjectDomain), target))
 	}
 	if !inside {
 		return true
@@ -143,6 +145,23 @@ func isWithin(domain string, target map[string]any) bool {
 		within = true
 	}
 	return within && domain != ""
+}
+
+// domainsOfObjects are the attributes with the domain of an object that a request reads or changes.
+var domainsOfObjects = []string{"target.user.domain_id", "target.group.domain_id", "target.project.domain_id", "target.domain.id"}
+
+// hasForeign reports whether an operation can have a target of another domain than that of the token. Keystone gives the rules for lists the
+// domain of the token, and filters the list.
+func hasForeign(o *shippedRule) bool {
+	return !o.isNew && o.name != prefix+"list_groups" && slices.ContainsFunc(domainsOfObjects, func(name string) bool { return o.fills(name) == filled })
+}
+
+// namesForeign reports whether a target is of another domain.
+func namesForeign(o *shippedRule, domain string, target map[string]any) bool {
+	return hasForeign(o) && slices.ContainsFunc(domainsOfObjects, func(name string) bool {
+		value, ok := target[name]
+		return ok && value != domain
+	})
 }
 
 // lintDead finds requests that an operation denies because of a dead alternative, although Keystone's own rule and the corrected alternative

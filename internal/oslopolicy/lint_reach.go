@@ -159,7 +159,7 @@ func (l *linter) lintReach(r *rule) {
 		for _, s := range settings(o) {
 			target := s.target(attributes)
 			trials := l.ordinary
-			if s.far && !o.reads() {
+			if s.far && (!o.reads() || hasForeign(o)) {
 				trials = slices.Concat(trials, l.managers)
 			}
 			for _, t := range trials {
