@@ -75,8 +75,8 @@ const (
 	// CodeBroaderThanDefault: the rule allows a request that the base (without a base, Keystone's own rule) denies, and that is not a task
 	// of domain managers.
 	CodeBroaderThanDefault = "broader-than-default"
-	// CodeNarrowerThanDefault: the rule denies a request that the base allows, or that Keystone's own rule and one of its own alternatives
-	// are meant to allow.
+	// CodeNarrowerThanDefault: the rule denies a request that the base or Keystone's own rule allows. It is an error if an alternative of the
+	// rule is meant to allow it, a warning if the base has the rule, and otherwise a note.
 	CodeNarrowerThanDefault = "narrower-than-default"
 	// CodeEscalation: a user who is no administrator can grant a role that is not a managed role.
 	CodeEscalation = "escalation"
@@ -119,8 +119,8 @@ type LintOptions struct {
 	Base []*File
 	// Release is the OpenStack release of Keystone. Default: DefaultRelease.
 	Release Release
-	// Differences adds a note for each difference from the base or, without a base, from the rules of Keystone, also if it is probably
-	// intended.
+	// Differences adds a note for each rule that grants more than the base or, without a base, than the rules of Keystone, also if it is
+	// probably intended. Rules that grant less always have a finding.
 	Differences bool
 	// ManagerRoles are the roles of domain managers. Default: manager.
 	ManagerRoles []string

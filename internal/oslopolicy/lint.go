@@ -240,9 +240,10 @@ func (l *linter) hasErrors(since int) bool {
 	return slices.ContainsFunc(l.findings[since:], func(f Finding) bool { return f.Severity == SeverityError })
 }
 
-func (l *linter) has(r *rule, code string) bool {
+// has reports whether a rule has a finding with one of the codes.
+func (l *linter) has(r *rule, codes ...string) bool {
 	return slices.ContainsFunc(l.findings, func(f Finding) bool {
-		return f.Rule == r.name && f.File == r.file && f.Line == r.line && f.Code == code
+		return f.Rule == r.name && f.File == r.file && f.Line == r.line && slices.Contains(codes, f.Code)
 	})
 }
 

@@ -14,12 +14,18 @@ type deadBranch struct {
 	owner, attribute, meant string
 }
 
+// ownRule describes a rule that Keystone ships.
+const ownRule = "Keystone's own rule"
+
+// isBased reports whether the base has the rule or the operation.
+func (l *linter) isBased(r *rule, o *shippedRule) bool { return l.based[o.name] || l.based[r.name] }
+
 // reference describes the policy that rules are compared with.
 func (l *linter) reference() string {
 	if len(l.options.Base) > 0 {
 		return "the base"
 	}
-	return "Keystone's own rule"
+	return ownRule
 }
 
 // witness returns a minimal request that the rule allows and another policy denies.
@@ -54,9 +60,7 @@ func (l *linter) lintDifferences(r *rule) {
 		if !l.has(r, CodeNarrowerThanDefault) {
 			l.lintDead(r, o)
 		}
-		if l.options.Differences {
-			l.noteDifferences(r, o)
-		}
+		l.noteDifferences(r, o)
 	}
 }
 
@@ -67,10 +71,25 @@ func (l *linter) newSearch(o *shippedRule, before *Policy) *search {
 	return s
 }
 
-// noteDifferences adds notes for all differences without a finding. They are probably intended.
+// misreadCodes are the codes of errors that explain why a rule denies requests: oslo.policy reads it otherwise than it is written.
+var misreadCodes = []string{
+	CodeSyntax, CodeRaises, CodeMalformedCheck, CodeOperatorInList, CodeMapping, CodeUnknownRule, CodeCycle, CodeNonASCII, CodeQuotedMatch,
+}
+
+// noteDifferences adds notes for differences without a finding. They are probably intended. Rules that grant less always have a note, unless
+// another finding explains it.
 func (l *linter) noteDifferences(r *rule, o *shippedRule) {
+	directions := []direction{less}
+	switch {
+	case l.options.Differences:
+		directions = []direction{more, less}
+	case l.isBased(r, o): // lintBase has searched
+		return
+	case l.counts[SeverityNote] >= maxFindings, l.has(r, CodeNarrowerThanDefault), l.has(r, misreadCodes...):
+		return
+	}
 	s := l.newSearch(o, l.before)
-	for _, which := range []direction{more, less} {
+	for _, which := range directions {
 		code, verbs := CodeNarrowerThanDefault, [2]string{"is denied", "lets pass"}
 		if which == more {
 			code, verbs = CodeBroaderThanDefault, [2]string{"passes", "denies"}
@@ -78,8 +97,12 @@ func (l *linter) noteDifferences(r *rule, o *shippedRule) {
 		if l.has(r, code) {
 			continue
 		}
+		reference := l.reference()
+		if which == less && !l.isBased(r, o) {
+			reference = ownRule
+		}
 		if w := s.find(which, nil); w != nil {
-			l.addWith(w, r, SeverityNote, code, fmt.Sprintf("a token with %s %s %s, which %s %s", w.As, verbs[0], o.name, l.reference(), verbs[1]), "")
+			l.addWith(w, r, SeverityNote, code, fmt.Sprintf("a token with %s %s %s, which %s %s", w.As, verbs[0], o.name, reference, verbs[1]), "")
 		}
 	}
 	l.noteIncomplete(r, o, s)
@@ -102,7 +125,7 @@ func (l *linter) lintBase(r *rule, o *shippedRule) {
 				fmt.Sprintf("a token with %s passes %s, which the base denies", w.As, o.name), tieToDomain)
 		}
 	}
-	if !l.has(r, CodeNarrowerThanDefault) && (l.based[o.name] || l.based[r.name]) {
+	if !l.has(r, CodeNarrowerThanDefault) && l.isBased(r, o) {
 		if w := s.find(less, nil); w != nil {
 			severity, suggestion := SeverityWarning, "keep the alternatives of the base, if that is not meant"
 			if len(l.dead[o.name]) > 0 {

@@ -55,8 +55,8 @@ well, and several in the order in which Keystone loads them. An override may ref
 override, in the base from the last to the first, and in what Keystone ships in the release. The base is not judged itself.
 
 A rule that grants more or less than the base, or than Keystone's own rule, is reported with a request that shows it, as the command
-"check keystone-policy" takes it, and both answers. What is likely to be meant is left out: what the manager of a domain may do in
-it, and rules that are stricter than what Keystone ships. --differences adds that as notes.
+"check keystone-policy" takes it, and both answers. A rule that grants less is a warning if the base has the rule, and otherwise a note.
+What the manager of a domain may do in it is left out; --differences adds that as notes.
 
 It needs no Keystone and asks no other host.
 
@@ -77,7 +77,7 @@ read.`,
 	flags.StringVarP(&o.output, "output", "o", "table", "table, json or sarif")
 	flags.StringArrayVar(&o.base, "base", nil, "policy that Keystone loads before: a file, a directory or a zip archive; may be given again, in order")
 	flags.StringVar(&o.release, "keystone-release", string(oslopolicy.DefaultRelease), releaseUsage)
-	flags.BoolVar(&o.lint.Differences, "differences", false, "tell of each rule that grants more or less than the base or, without one, than what Keystone ships")
+	flags.BoolVar(&o.lint.Differences, "differences", false, "report each rule that grants more than the base or, without one, than what Keystone ships, also if that is probably meant")
 	flags.StringVar(&o.failOn, "fail-on", string(oslopolicy.SeverityWarning), "least severity that counts as wrong: error, warning or note")
 	flags.StringSliceVar(&o.lint.ManagerRoles, "manager-role", []string{"manager"}, "role of those who manage a domain; may be given again")
 	flags.StringSliceVar(&o.lint.ManagedRoles, "managed-role", []string{"load-balancer_member", "member"},

@@ -60,15 +60,17 @@ func TestLintKeystonePolicy(t *testing.T) {
 		},
 		"a warning": {
 			policy: "identity:create_user: tenant_id:x\n",
-			wantOut: "PLACE          SEVERITY  CODE                RULE                  MESSAGE\n" +
-				"policy.yaml:1  warning   unknown-credential  identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n",
+			wantOut: "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
+				"policy.yaml:1  warning   unknown-credential     identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n" +
+				"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule lets pass; for example --as role=admin,domain=own-domain: DENY, before PASS\n",
 			wantCode: cli.ExitWrong,
 		},
 		"a warning, where only errors count": {
 			policy: "identity:create_user: tenant_id:x\n",
 			args:   []string{"--fail-on=error"},
-			wantOut: "PLACE          SEVERITY  CODE                RULE                  MESSAGE\n" +
-				"policy.yaml:1  warning   unknown-credential  identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n",
+			wantOut: "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
+				"policy.yaml:1  warning   unknown-credential     identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n" +
+				"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule lets pass; for example --as role=admin,domain=own-domain: DENY, before PASS\n",
 		},
 		"a note": {
 			policy: "helper: role:admin\n",
@@ -77,7 +79,7 @@ func TestLintKeystonePolicy(t *testing.T) {
 		},
 		"a role that may be granted": {
 			policy: "identity:create_grant: \"role:boss and token.domain.id:%(target.user.domain_id)s and " +
-				"token.domain.id:%(target.project.domain_id)s and 'helper':%(target.role.name)s\"\n",
+				"token.domain.id:%(target.project.domain_id)s and 'helper':%(target.role.name)s or rule:admin_required\"\n",
 			args:    []string{"--manager-role=boss", "--managed-role=helper"},
 			wantOut: "nothing found\n",
 		},

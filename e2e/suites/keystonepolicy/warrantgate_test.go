@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -60,17 +61,18 @@ type finding struct {
 	Rule, Severity, Code, Message string
 }
 
-// lint returns the findings in a policy.
+// lint returns the findings in a policy, without the notes for rules that grant less than Keystone's own rules: all overrides have some.
 func lint(ctx context.Context, policyFile string) []finding {
 	GinkgoHelper()
 	code, out, errText := run(ctx, "lint", "keystone-policy", policyFile, "--output=json")
 	var report struct{ Findings []finding }
 	Expect(json.Unmarshal([]byte(out), &report)).To(Succeed(), out+errText)
 	Expect(errText).To(BeEmpty())
-	if len(report.Findings) == 0 {
+	findings := slices.DeleteFunc(report.Findings, func(f finding) bool { return f.Severity == "note" && f.Code == "narrower-than-default" })
+	if len(findings) == 0 {
 		Expect(code).To(Equal(0))
 	}
-	return report.Findings
+	return findings
 }
 
 // run runs a command of warrantgate.
