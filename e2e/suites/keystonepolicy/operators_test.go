@@ -158,6 +158,11 @@ func (w *world) acceptance(ctx context.Context, c checkCase) request {
 	role := w.roles[name]
 	verb, kind, _ := strings.Cut(strings.TrimPrefix(c.Can, "identity:"), "_")
 	ids := map[string]string{"user": user, "group": group, "project": project, "domain": domainOf("target.domain.id")}
+	if kind == "role" && verb != "create" { // not one that other cases need
+		made, err := roles.Create(ctx, keystone.Admin(), roles.CreateOpts{Name: rand.Text()}).Extract()
+		Expect(err).NotTo(HaveOccurred())
+		ids[kind] = made.ID
+	}
 	method := map[string]string{
 		"create": http.MethodPost, "get": http.MethodGet, "list": http.MethodGet, "update": http.MethodPatch, "delete": http.MethodDelete,
 		"check": http.MethodHead, "revoke": http.MethodDelete, "remove": http.MethodDelete, "add": http.MethodPut,
