@@ -173,10 +173,13 @@ func isWithin(domain string, target map[string]any) bool {
 // domainsOfObjects are the attributes with the domain of an object that a request reads or changes.
 var domainsOfObjects = []string{"target.user.domain_id", "target.group.domain_id", "target.project.domain_id", "target.domain.id"}
 
+// listDomains and listGroups are operations with the domain of the token as one of domainsOfObjects.
+const listDomains, listGroups = prefix + "list_domains", prefix + "list_groups"
+
 // hasForeign reports whether an operation can have a target of another domain than that of the token. Keystone gives the rules for lists the
 // domain of the token, and filters the list.
 func hasForeign(o *shippedRule) bool {
-	return !o.isNew && o.name != prefix+"list_groups" && slices.ContainsFunc(domainsOfObjects, func(name string) bool { return o.fills(name) == filled })
+	return !o.isNew && o.name != listDomains && o.name != listGroups && slices.ContainsFunc(domainsOfObjects, func(name string) bool { return o.fills(name) == filled })
 }
 
 // namesForeign reports whether a target is of another domain.

@@ -67,6 +67,9 @@ func readRelease(release Release, name string) *shippedTable {
 			known = *before
 		}
 		known.name, known.rule, known.former = r.Name, strings.ReplaceAll(r.Rule, trustBody, fixedTrustBody), r.Former
+		if r.Name == listDomains && strings.Contains(r.Rule, "target.domain.") { // the domain of the token, which 2022.2 does not fill in
+			known.target = "domain"
+		}
 		if release >= newDefaultsRelease {
 			known.former = ""
 		}

@@ -69,6 +69,20 @@ func TestTrustsOfReleases(t *testing.T) {
 	}
 }
 
+// TestDomainsOfReleases: a reader lists the domain of its token by Keystone's own rules since 2023.1, and an override can compare it.
+func TestDomainsOfReleases(t *testing.T) {
+	for _, release := range Releases() {
+		got := strings.Join(found("identity:list_domains: role:admin or role:manager and domain_id:%(target.domain.id)s", LintOptions{Release: release}), "\n")
+		if want := release < "2023.1"; strings.Contains(got, CodeUnknownAttribute) != want {
+			t.Errorf("%s: %s", release, got)
+		}
+		got = strings.Join(found("identity:list_domains: role:admin or role:manager", LintOptions{Release: release}), "\n")
+		if strings.Contains(got, CodeBroaderThanDefault) {
+			t.Errorf("%s: %s", release, got)
+		}
+	}
+}
+
 // TestFormerRulesOfReleases: the oslo.policy of 2024.2 (4.4.0) is the first that ignores deprecated rules by default.
 func TestFormerRulesOfReleases(t *testing.T) {
 	for _, release := range Releases() {
