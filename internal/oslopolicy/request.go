@@ -1,0 +1,176 @@
+package oslopolicy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// newRequests makes requests with tokens of all scopes: for a domain, a project, the admin project and the system. Each part of a token is
+// tried with the constants that the rules compare it with, and with another value.
+func (s *search) newRequests() []request {
+	users := s.constants(defaultUser, "user_id", "token.user.id")
+	userDomains := s.constants("", "user_domain_id", "token.user.domain.id") // the domain of the scope, if empty
+	if s.asks("user_domain_id", "token.user.domain.id") {
+		userDomains = append(userDomains, homeDomain)
+	}
+	domains := s.constants(ownDomain, "domain_id", "token.domain.id")
+	projects := s.constants("own-project", "project_id", "token.project.id")
+	projectDomains := s.constants(ownDomain, "project_domain_id", "token.project.domain.id")
+	// The tokens with the fewest constants come first.
+	var callers [4][]Caller
+	add := func(constants int, c Caller) { callers[constants] = append(callers[constants], c) }
+	for i, userDomain := range userDomains {
+		for j, user := range users {
+			named := min(i, 1) + min(j, 1)
+			for k, domain := range domains {
+				add(min(named+min(k, 1), 3), Caller{User: user, UserDomain: cmp.Or(userDomain, domain), Domain: domain})
+			}
+			for k, project := range projects {
+				for l, domain := range projectDomains {
+					caller := Caller{User: user, UserDomain: cmp.Or(userDomain, domain), Project: project, ProjectDomain: domain}
+					admin := caller
+					admin.AdminProject = true
+					add(min(named+min(k, 1)+min(l, 1), 3), caller)
+					add(min(named+min(k, 1)+min(l, 1), 3), admin)
+				}
+			}
+			add(named, Caller{User: user, UserDomain: cmp.Or(userDomain, ownDomain), System: true})
+		}
+	}
+	all := slices.Concat(callers[:]...)
+	if len(all) > maxTokens {
+		s.incomplete = fmt.Sprintf("there are more than %d tokens to try", maxTokens)
+		all = all[:maxTokens]
+	}
+	requests := make([]request, 0, len(all))
+	for _, caller := range all {
+		if s.isEnded() {
+			break
+		}
+		requests = append(requests, s.request(caller, caller.Credentials()))
+	}
+	return requests
+}
+
+// asks reports whether the rules check one of these credentials.
+func (s *search) asks(kinds ...string) bool {
+	return slices.ContainsFunc(s.asked, func(c check) bool {
+		generic, ok := c.(genericCheck)
+		return ok && generic.class == kindPath && slices.Contains(kinds, generic.kind)
+	})
+}
+
+// constants are the texts that the rules compare credentials with, after the value of all other tokens.
+func (s *search) constants(other string, kinds ...string) []string {
+	texts := []string{other}
+	for _, c := range s.asked {
+		generic, ok := c.(genericCheck)
+		if ok && generic.class == kindPath && generic.match.parts == nil && slices.Contains(kinds, generic.kind) && !slices.Contains(texts, generic.match.text) {
+			texts = append(texts, generic.match.text)
+		}
+	}
+	return texts
+}
+
+// request evaluates the atoms for a token.
+func (s *search) request(caller Caller, credentials map[string]any) request {
+	r := request{caller: caller, values: make([][]any, len(s.attributes)), holds: make([][]uint64, len(s.attributes))}
+	for n, c := range s.asked {
+		if generic, ok := c.(genericCheck); ok && generic.match.parts == nil && s.matches(generic, nil, credentials) {
+			r.fixed |= 1 << uint(n)
+		}
+	}
+	for i, name := range s.attributes {
+		r.values[i] = s.values(name, caller, credentials)
+		r.holds[i] = make([]uint64, len(r.values[i]))
+		for j, value := range r.values[i] {
+			if value == missing {
+				continue
+			}
+			for n, c := range s.asked {
+				if generic, ok := c.(genericCheck); ok && slices.Contains(generic.match.attributes(), name) &&
+					s.matches(generic, map[string]any{name: value}, credentials) {
+					r.holds[i][j] |= 1 << uint(n)
+				}
+			}
+		}
+	}
+	return r
+}
+
+// matches evaluates one check.
+func (s *search) matches(c genericCheck, target, credentials map[string]any) bool {
+	e := evaluation{policy: s.before, target: target, credentials: credentials}
+	passed, err := e.generic(c)
+	return passed && err == nil
+}
+
+// values returns the values to try for an attribute: those that the rules compare it with, and another value.
+func (s *search) values(name string, caller Caller, credentials map[string]any) []any {
+	if name == "target.domain_id" { // Keystone fills in the domain of the token
+		if caller.Domain == "" {
+			return []any{missing}
+		}
+		return []any{caller.Domain}
+	}
+	values := []any{foreign + "-" + name[strings.LastIndexByte(name, '.')+1:]}
+	add := func(value any) {
+		if !slices.Contains(values, value) {
+			values = append(values, value)
+		}
+	}
+	for _, c := range s.asked {
+		generic, ok := c.(genericCheck)
+		if !ok || !slices.Contains(generic.match.attributes(), name) {
+			continue
+		}
+		switch {
+		case generic.class == kindLiteral && generic.literal == "None":
+			add(nil)
+		case generic.class == kindLiteral:
+			add(generic.literal)
+		default:
+			if own, ok := at(credentials, generic.path).(string); ok {
+				add(own)
+			}
+		}
+	}
+	return values
+}
+
+// at returns the value of credentials at a path, nil if there is none.
+func at(value any, path []string) any {
+	for _, name := range path {
+		fields, ok := value.(map[string]any)
+		if !ok {
+			return nil
+		}
+		value = fields[name]
+	}
+	return value
+}
+
+// subsets yields all sets of size numbers below n, in order. The set is valid until the next one.
+func subsets(n, size int) func(yield func([]int) bool) {
+	return func(yield func([]int) bool) {
+		set := make([]int, size)
+		for i := range set {
+			set[i] = i
+		}
+		for size <= n && yield(set) {
+			last := size - 1
+			for last >= 0 && set[last] == n-size+last { // it is as large as it can be
+				last--
+			}
+			if last < 0 {
+				return
+			}
+			set[last]++
+			for i := last + 1; i < size; i++ {
+				set[i] = set[i-1] + 1
+			}
+		}
+	}
+}
