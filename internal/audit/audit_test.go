@@ -762,7 +762,7 @@ func TestControllerTellsOfDeniedClaimsWithoutLeading(t *testing.T) {
 		go func() { ended <- controller.Start(ctx) }()
 		want := []events.Event{{
 			Object: reference, Type: "Warning", Reason: "InstanceClaimDenied",
-			Message: "Audit: the claim of instance " + idOther + ` was denied, because the cloud did not show it as one of user "tsap@example.com" ` +
+			Message: "Audit: the claim of instance " + idOther + ` was not admitted, because the cloud did not show it as one of user "tsap@example.com" ` +
 				`in region "next", and no machine names it; find out whether it exists, and delete it if nothing else uses it`,
 		}}
 		for range 2 {
@@ -771,6 +771,48 @@ func TestControllerTellsOfDeniedClaimsWithoutLeading(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			<-time.After(11 * time.Minute)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Start() = %v", err)
+		}
+	})
+}
+
+// changing are objects that a test replaces.
+type changing struct{ *fakeObjects }
+
+// A claim that another replica admitted is not reported after its machine is deleted, together with its instance.
+func TestAClaimThatAnotherReplicaAdmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		recorder, objects := &recorded{}, &fakeObjects{}
+		audited := newAudit(fakeObjects{}, &fakeCloud{})
+		audited.Objects = changing{objects}
+		claim := settle.Claim{Machine: corev1.ObjectReference{Kind: "CloudSigmaMachine", Namespace: "team", Name: "worker"}, Account: tsap, ID: idOwn}
+		controller := &audit.Controller{
+			Audit: audited, Denied: func() []settle.Claim { return []settle.Claim{claim} },
+			Recorder: recorder, Election: never{}, Interval: 10 * time.Minute, Synced: func() error { return nil },
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- controller.Start(ctx) }()
+		for i, step := range []struct {
+			machines []clusterapi.Machine
+			want     int
+		}{
+			{nil, 1}, // the machine does not name it yet
+			{[]clusterapi.Machine{machine("worker", idOwn)}, 0},
+			{nil, 0},
+			{nil, 0},
+		} {
+			objects.machines = step.machines
+			if i > 0 {
+				<-time.After(11 * time.Minute)
+			}
+			synctest.Wait()
+			if got := recorder.take(); len(got) != step.want {
+				t.Errorf("step %d: %v, want %d Events", i, got, step.want)
+			}
 		}
 		stop()
 		if err := <-ended; err != nil {

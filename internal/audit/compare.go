@@ -30,7 +30,7 @@ const (
 	ReasonOrphaned = "InstanceOrphaned"
 	// ReasonNotNamed: an instance was created for a machine that named no instance in two passes.
 	ReasonNotNamed = "InstanceNotNamed"
-	// ReasonClaimDenied: the first claim of an instance was denied, and no machine names the instance.
+	// ReasonClaimDenied: the first claim of an instance was not admitted, and no machine names the instance.
 	ReasonClaimDenied = "InstanceClaimDenied"
 )
 
@@ -201,10 +201,19 @@ func unrecorded(account ownership.Account, machine clusterapi.Machine, instance 
 	})
 }
 
-// unnamedClaims returns findings about denied first claims of instances that no machine names. The findings do not depend on whether the
-// instance exists, because a tenant can claim any UUID. On kcp, a claim counts only if objects of its workspace are audited: all other
-// workspaces bind the APIExport of a provider that is not audited.
-func unnamedClaims(denied []settle.Claim, objects Objects) []Finding {
+// claims compares the first claims that were not admitted with the machines, one time after the other.
+type claims struct {
+	// named are the claims of an instance that a machine named before: another replica admitted the claim. The machine may be deleted by
+	// now, together with its instance.
+	named map[settle.Claim]bool
+}
+
+// unnamed returns findings about first claims that were not admitted, of instances that no machine has named since. The findings do not
+// depend on whether the instance exists, because a tenant can claim any UUID. On kcp, a claim counts only if objects of its workspace are
+// audited: all other workspaces bind the APIExport of a provider that is not audited.
+func (c *claims) unnamed(denied []settle.Claim, objects Objects) []Finding {
+	before := c.named
+	c.named = map[settle.Claim]bool{} // without claims that are not remembered any more
 	if len(denied) == 0 {
 		return nil
 	}
@@ -221,12 +230,16 @@ func unnamedClaims(denied []settle.Claim, objects Objects) []Finding {
 	}
 	var findings []Finding
 	for _, claim := range denied {
-		if names[claim.ID] || !seen[logicalcluster.Name(claim.LogicalCluster)] {
+		if names[claim.ID] || before[claim] {
+			c.named[claim] = true
+			continue
+		}
+		if !seen[logicalcluster.Name(claim.LogicalCluster)] {
 			continue
 		}
 		findings = append(findings, Finding{
 			Reason: ReasonClaimDenied, LogicalCluster: logicalcluster.Name(claim.LogicalCluster), Object: claim.Machine, Instance: claim.ID, Account: claim.Account,
-			Message: fmt.Sprintf("the claim of instance %s was denied, because the cloud did not show it as one of %s in %s, and no machine names "+
+			Message: fmt.Sprintf("the claim of instance %s was not admitted, because the cloud did not show it as one of %s in %s, and no machine names "+
 				"it; find out whether it exists, and delete it if nothing else uses it", claim.ID, claim.Account.Owner(), claim.Account.Place()),
 		})
 	}

@@ -30,10 +30,10 @@ type Elector interface {
 }
 
 // Controller makes one pass after the other on the leader, and records an Event for each finding. Each replica also reports the first
-// claims that it denied itself, because no other replica knows them.
+// claims that it did not admit itself, because no other replica knows them.
 type Controller struct {
 	Audit *Audit
-	// Denied returns the first claims that this replica denied. It is nil if this replica denies none.
+	// Denied returns the first claims that this replica did not admit. It is nil if this replica denies none.
 	Denied   func() []settle.Claim
 	Recorder EventRecorder
 	Election Elector
@@ -43,6 +43,7 @@ type Controller struct {
 	OnKCP bool
 	// Interval is the time from the end of one pass to the start of the next one, without jitter.
 	Interval time.Duration
+	claims   claims
 }
 
 // syncInterval is the time between two calls of Synced.
@@ -83,16 +84,16 @@ func (c *Controller) platform() string {
 	return "kubernetes"
 }
 
-// denied reports the instances of denied first claims that no machine names.
+// denied reports the instances of first claims that were not admitted and that no machine names.
 func (c *Controller) denied(ctx context.Context) {
 	denied := c.Denied()
 	if len(denied) > 0 {
 		if err := c.Audit.refresh(ctx); err != nil {
-			logf.FromContext(ctx).Error(err, "denied first claims could not be compared; the next pass tries again")
+			logf.FromContext(ctx).Error(err, "first claims that were not admitted could not be compared; the next pass tries again")
 			return
 		}
 	}
-	found := unnamedClaims(denied, c.Audit.Objects)
+	found := c.claims.unnamed(denied, c.Audit.Objects)
 	deniedClaims.WithLabelValues(c.platform()).Set(float64(len(found)))
 	c.tell(ctx, found)
 }

@@ -14,7 +14,7 @@ var (
 	}, []string{"platform", "reason"})
 	deniedClaims = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "warrantgate_audit_denied_claims",
-		Help: "Instances of first claims that this replica denied and that no machine names, by platform (kubernetes, kcp).",
+		Help: "Instances of first claims that this replica did not admit and that no machine names, by platform (kubernetes, kcp).",
 	}, []string{"platform"})
 	runs = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_audit_runs_total",

@@ -7,6 +7,8 @@
 // Claims is the memory of one process. Each replica measures the period from the time when it first sees the claim: a claim that is retried
 // can stay undecided until the period has passed on each replica, at most the period after the last replica saw it. A restart starts the
 // period again. A forgotten claim is undecided once more, never admitted.
+//
+// A provider that sends a claim only once leaves no other record of the UUID than its claim here, so Denied returns that claim, too.
 package settle
 
 import (
@@ -28,7 +30,7 @@ const (
 	maxPerMachine = 4
 	maxPerShare   = 500
 	maxClaims     = 10_000
-	// rememberedFor is how long a claim is remembered that is not retried. Controllers retry after 1000 seconds at most.
+	// rememberedFor is the minimum time for which a claim is remembered that is not retried. Controllers retry after 1000 seconds at most.
 	rememberedFor = time.Hour
 )
 
@@ -61,7 +63,7 @@ type remembered struct {
 
 // Claims remembers first claims that a cloud did not confirm. It is safe for concurrent use. Create it with New.
 type Claims struct {
-	period time.Duration
+	period, remembered time.Duration
 
 	mu     sync.Mutex
 	shares map[fairqueue.Tenant]map[machine][]*remembered
@@ -72,7 +74,15 @@ type Claims struct {
 
 // New returns Claims that leave first claims undecided for a period. If the period is 0, first claims are denied at once.
 func New(period time.Duration) *Claims {
-	return &Claims{period: period, shares: map[fairqueue.Tenant]map[machine][]*remembered{}, counts: map[fairqueue.Tenant]int{}}
+	return &Claims{
+		period: period, remembered: rememberedFor, shares: map[fairqueue.Tenant]map[machine][]*remembered{}, counts: map[fairqueue.Tenant]int{},
+	}
+}
+
+// ReportedEvery makes Claims remember a claim until Denied, which is called at this interval, has returned it at least once.
+func (c *Claims) ReportedEvery(interval time.Duration) *Claims {
+	c.remembered = max(rememberedFor, 2*interval) // the interval has a jitter, and each report takes time
+	return c
 }
 
 // Period returns how long a first claim is undecided.
@@ -96,14 +106,14 @@ func (c *Claims) Refuse(tenant fairqueue.Tenant, claim Claim, dryRun bool) (deni
 	defer c.mu.Unlock()
 	known := c.find(share, claim)
 	if dryRun {
-		return c.period == 0 || known != nil && now.Sub(known.first) >= c.period
+		return c.period == 0 || known != nil && c.passed(known, now)
 	}
 	if known == nil {
 		known = &remembered{claim: claim, first: now}
 		c.add(share, known, now)
 	}
 	known.last = now
-	if now.Sub(known.first) >= c.period && !known.denied {
+	if c.passed(known, now) && !known.denied {
 		known.denied = true
 		denials.Inc()
 	}
@@ -120,7 +130,8 @@ func (c *Claims) Forget(tenant fairqueue.Tenant, claim Claim) {
 	}
 }
 
-// Denied returns the denied claims in a stable order, without claims that were not retried for a long time.
+// Denied returns the claims that were denied, and those that would be denied if they were retried, because the period has passed. The order
+// is stable. Claims that were not retried for a long time are not included.
 func (c *Claims) Denied() []Claim {
 	now := time.Now()
 	c.mu.Lock()
@@ -130,7 +141,7 @@ func (c *Claims) Denied() []Claim {
 		c.expire(share, now)
 		for _, claims := range c.shares[share] {
 			for _, known := range claims {
-				if known.denied {
+				if c.passed(known, now) {
 					denied = append(denied, known.claim)
 				}
 			}
@@ -141,6 +152,11 @@ func (c *Claims) Denied() []Claim {
 			cmp.Compare(a.Machine.Name, b.Machine.Name), cmp.Compare(a.ID, b.ID))
 	})
 	return denied
+}
+
+// passed reports whether the period of a claim has passed.
+func (c *Claims) passed(known *remembered, now time.Time) bool {
+	return now.Sub(known.first) >= c.period
 }
 
 func (c *Claims) find(share fairqueue.Tenant, claim Claim) *remembered {
@@ -196,7 +212,7 @@ func (c *Claims) makeRoom(share fairqueue.Tenant, now time.Time) {
 func (c *Claims) expire(share fairqueue.Tenant, now time.Time) {
 	for _, claims := range c.shares[share] {
 		for _, known := range slices.Clone(claims) {
-			if now.Sub(known.last) >= c.period+rememberedFor {
+			if now.Sub(known.last) >= c.period+c.remembered {
 				c.remove(share, known)
 			}
 		}

@@ -79,6 +79,45 @@ func TestARefusedFirstClaimIsDeniedAfterThePeriod(t *testing.T) {
 	})
 }
 
+// A claim that a provider sends only once is reported when the period has passed, at least until the next report.
+func TestAClaimThatIsNotRetried(t *testing.T) {
+	const longer = 6 * time.Hour
+	for name, tc := range map[string]struct {
+		claims func() *settle.Claims
+		// reported are times after the claim at which it is reported, forgotten is one at which it is not any more.
+		reported  []time.Duration
+		forgotten time.Duration
+	}{
+		"without reports":            {func() *settle.Claims { return settle.New(period) }, []time.Duration{period, time.Hour}, time.Hour + period},
+		"reports at short intervals": {func() *settle.Claims { return settle.New(period).ReportedEvery(time.Minute) }, []time.Duration{period, time.Hour}, time.Hour + period},
+		"reports at long intervals":  {func() *settle.Claims { return settle.New(period).ReportedEvery(longer) }, []time.Duration{period, longer * 11 / 10}, 2*longer + period},
+		"without a period":           {func() *settle.Claims { return settle.New(0) }, []time.Duration{0, time.Hour - 1}, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				claims, worker, began := tc.claims(), claim("worker", id), time.Now()
+				claims.Refuse(provider, worker, false)
+				if tc.reported[0] > 0 {
+					wait(tc.reported[0] - time.Millisecond)
+					if got := claims.Denied(); len(got) > 0 {
+						t.Errorf("before the period has passed: %v", got)
+					}
+				}
+				for _, at := range tc.reported {
+					wait(time.Until(began.Add(at)))
+					if diff := cmp.Diff([]settle.Claim{worker}, claims.Denied()); diff != "" {
+						t.Errorf("Denied() after %s (-want +got):\n%s", at, diff)
+					}
+				}
+				wait(time.Until(began.Add(tc.forgotten)))
+				if got := claims.Denied(); len(got) > 0 {
+					t.Errorf("Denied() after %s: %v", tc.forgotten, got)
+				}
+			})
+		})
+	}
+}
+
 // Claims that differ in one part are different claims.
 func TestWhatIsAnotherClaim(t *testing.T) {
 	for name, tc := range map[string]struct {

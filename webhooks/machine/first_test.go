@@ -210,15 +210,15 @@ func TestADryRunOfAFirstClaim(t *testing.T) {
 			}
 			<-time.After(settlePeriod)
 		}
+		if got := claims.Denied(); len(got) > 0 {
+			t.Errorf("a dry run is remembered: %v", got)
+		}
 		if got := claim(); got != "NotYetOwned" {
 			t.Errorf("dry runs started the period: %s", got)
 		}
 		<-time.After(settlePeriod)
 		if got := claim(dryRun); got != "InstanceNotOwned" {
 			t.Errorf("dry run after the period: %s", got)
-		}
-		if got := claims.Denied(); len(got) > 0 {
-			t.Errorf("a dry run is remembered: %v", got)
 		}
 		if got := len(w.events()); got != 1 {
 			t.Errorf("%d Events, want that of the one request", got)
