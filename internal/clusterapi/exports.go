@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +59,8 @@ type Exports struct {
 	workspaces *Workspaces
 	options    Options
 	exports    []Export
+	// refreshing is held by Refresh: otherwise an older read could replace a newer one.
+	refreshing sync.Mutex
 	read       atomic.Pointer[exported]
 }
 
@@ -87,8 +90,10 @@ func NewExports(config *rest.Config, exports []Export, options Options) (*Export
 }
 
 // Refresh reads all objects. If a part of them cannot be read, it returns an error, and the other methods use the state from before:
-// with a part of the machines, servers of the others would seem to be orphans.
+// with a part of the machines, servers of the others would seem to be orphans. One call runs at a time.
 func (e *Exports) Refresh(ctx context.Context) error {
+	e.refreshing.Lock()
+	defer e.refreshing.Unlock()
 	read := &exported{clusters: map[Cluster]*unstructured.Unstructured{}, owners: map[logicalcluster.Name]*ownersOf{}}
 	for _, export := range e.exports {
 		if err := e.readExport(ctx, export, read); err != nil {

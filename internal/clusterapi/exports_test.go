@@ -7,7 +7,10 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -150,5 +153,33 @@ func TestExports(t *testing.T) {
 			t.Errorf("%s: %d machines, want those from before", name, got)
 		}
 		k.down, k.in, k.resources = before.down, before.in, before.resources
+	}
+}
+
+// Two calls of Refresh at the same time could store an older read after a newer one.
+func TestRefreshesDoNotOverlap(t *testing.T) {
+	k := &fakeKCP{resources: []string{"cloudsigmamachines", "cloudsigmaclusters"}, in: "bbb"}
+	exports := newExports(t, k)
+	var serving atomic.Int32
+	var overlapped atomic.Bool
+	k.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if serving.Add(1) > 1 {
+			overlapped.Store(true)
+		}
+		defer serving.Add(-1)
+		<-time.After(time.Millisecond) // as a server takes for a request
+		k.ServeHTTP(w, r)
+	})
+	var refreshing sync.WaitGroup
+	for range 8 {
+		refreshing.Go(func() {
+			if err := exports.Refresh(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	refreshing.Wait()
+	if overlapped.Load() {
+		t.Error("two calls sent requests at the same time")
 	}
 }
