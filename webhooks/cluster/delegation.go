@@ -28,9 +28,6 @@ const DelegationPath = "/cluster/delegation"
 // identityRefField is the field that refers to credentials.
 const identityRefField = "spec.identityRef"
 
-// maxClouds limits how many clouds of one Secret are checked in a request: each needs an authentication.
-const maxClouds = 8
-
 // cloudsField is the field of a Secret that holds credentials.
 const cloudsField = "data[" + cloudsKey + "]"
 
@@ -200,9 +197,9 @@ func (g *Delegation) reviewSecret(ctx context.Context, o object, request admissi
 		return g.about(o, answer)
 	case len(clouds) == 0:
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "CredentialsUnchanged"}
-	case len(clouds) > maxClouds:
-		return g.about(o, denied("TooManyClouds", fmt.Sprintf("it changes %d clouds, and at most %d are checked at a time; change fewer, or use more Secrets",
-			len(clouds), maxClouds)))
+	}
+	if denial := TooManyClouds(len(clouds)); denial != nil {
+		return g.about(o, *denial)
 	}
 	c, pending := g.holdings.begin(ctx, o, request, nil, []inflight.Key{clusterapi.SecretKey(o.Namespace, o.Name)})
 	if pending != nil {

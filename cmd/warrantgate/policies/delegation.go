@@ -48,11 +48,11 @@ func newCheckDelegationCommand() *cobra.Command {
 		Long: `Check that a cluster on OpenStack may use credentials, before you create a Secret or a cluster with them. The rules and messages are
 those of the gate on credentials. The command requests one token for each cloud from Keystone, and creates and changes nothing.
 
---clouds-yaml is the file that the Secret will contain. All its clouds are checked, or only the one of --os-cloud. Without --clouds-yaml,
---os-cloud (default $OS_CLOUD) is a cloud of the file that the openstack command reads: $OS_CLIENT_CONFIG_FILE, or the first clouds.yaml
-in the working directory, ~/.config/openstack and /etc/openstack. secure.yaml, other environment variables and files to which a cloud
-refers are not read, because a provider cannot read them. Give the certificates of a private CA with --cacert; they belong into the key
-cacert of the Secret.
+--clouds-yaml is the file that the Secret will contain. All its clouds are checked, as when the Secret is created: if they are more than the
+gate checks in one write, the file is denied. With --os-cloud, only this cloud is checked. Without --clouds-yaml, --os-cloud (default
+$OS_CLOUD) is a cloud of the file that the openstack command reads: $OS_CLIENT_CONFIG_FILE, or the first clouds.yaml in the working
+directory, ~/.config/openstack and /etc/openstack. secure.yaml, other environment variables and files to which a cloud refers are not read,
+because a provider cannot read them. Give the certificates of a private CA with --cacert; they belong into the key cacert of the Secret.
 
 --config is the configuration file of serve. Without it, the default rules apply, and all Keystones of the file are allowed.
 
@@ -89,6 +89,12 @@ func (o checkDelegationOptions) run(ctx context.Context, out io.Writer) error {
 	names, authURLs := openstack.CloudsIn(data)
 	if o.osCloud != "" || len(names) == 0 {
 		names = []string{o.osCloud}
+	}
+	if denial := cluster.TooManyClouds(len(names)); denial != nil {
+		if _, err := fmt.Fprintf(out, "%s: DENIED\n  %s: %s\n", file, denial.Reason, denial.Message); err != nil {
+			return cli.UnknownIfError(err)
+		}
+		return cli.ExitError{Code: cli.ExitWrong}
 	}
 	if o.config == "" {
 		config.OpenStack.AuthURLs = authURLs

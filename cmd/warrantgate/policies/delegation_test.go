@@ -90,6 +90,10 @@ func TestCheckDelegation(t *testing.T) {
 	)
 	authURL := aKeystone(t)
 	host := strings.TrimSuffix(authURL, "/v3")
+	var many []string
+	for i := range 9 {
+		many = append(many, fmt.Sprintf("user%d%s", i, good))
+	}
 	for name, tc := range map[string]struct {
 		clouds string
 		// config is the rest of the configuration. It is given with --config.
@@ -168,6 +172,14 @@ func TestCheckDelegation(t *testing.T) {
 			wantOut: "cloud \"tenant\" of clouds.yaml: DENIED\n  IdentityMalformed: cloud \"tenant\" of clouds.yaml: it has a token, which ends before the cluster does; " +
 				"use an application credential\n",
 			wantCode: cli.ExitWrong,
+		},
+		"more clouds than the gate checks in one Secret": {
+			clouds: cloudsFor(authURL, many...), args: []string{"--clouds-yaml=clouds.yaml"},
+			wantOut:  "clouds.yaml: DENIED\n  TooManyClouds: it changes 9 clouds, and at most 8 are checked at a time; change fewer, or use more Secrets\n",
+			wantCode: cli.ExitWrong,
+		},
+		"one of more clouds than the gate checks in one Secret": {
+			clouds: cloudsFor(authURL, append(many, "tenant"+good)...), args: []string{"--clouds-yaml=clouds.yaml", "--os-cloud=tenant"}, wantOut: ok,
 		},
 		"a way of delegation that is none": {
 			clouds: "clouds: {}\n", args: []string{"--clouds-yaml=clouds.yaml", "--through=Telepathy"}, wantCode: cli.ExitUnknown,
