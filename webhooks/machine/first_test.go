@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 
+	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/ownership"
@@ -50,6 +51,34 @@ func notYetResponse(id string, mode v1beta1.Mode) *admissionv1.AdmissionResponse
 		response.Result.Details.RetryAfterSeconds = 2
 	}
 	return response
+}
+
+// A first claim that is denied because of the machine's owner is denied at once. The audit still reports its UUID.
+func TestAFirstClaimOfAnotherClustersMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		missing := &clusterapi.AccountError{Reason: clusterapi.OwnerMachineMissing, Message: "its owner references name a Machine that does not exist"}
+		for name, tc := range map[string]struct {
+			modify func(*world)
+			want   string
+		}{
+			"another cluster's":              {ownerIn("other"), "OwnerClusterMismatch"},
+			"a missing owner":                {func(w *world) { w.ownerErr = missing }, "OwnerMachineMissing"},
+			"the cluster's":                  {ownerIn("metal"), "NotYetOwned"},
+			"an owner that is not known now": {func(w *world) { w.ownerErr = errors.New("timeout") }, "NotYetOwned"},
+		} {
+			claims := settle.New(settlePeriod)
+			handler := newWorld(tc.modify).settling(t, foreignCloud(), enforce, claims)
+			owned := newMachine(ownedBy("hl9tl"))
+			got := ask(t, handler, review(t, owned, newMachine(ownedBy("hl9tl"), instanceID(foreignID)), ofStatus))
+			if got.Allowed || got.AuditAnnotations["reason"] != tc.want {
+				t.Errorf("%s: %v, want %s", name, got.Result, tc.want)
+			}
+			<-time.After(settlePeriod)
+			if got := claims.Denied(); len(got) != 1 || got[0].ID != foreignID {
+				t.Errorf("%s: the audit reports %v", name, got)
+			}
+		}
+	})
 }
 
 // The instance of another user and one that does not exist have the same answer.

@@ -140,22 +140,24 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 			accountAgain = g.objects.Account
 		}
 	}
+	// The verdict must not depend on a cluster that changed before or during the request to the cloud.
+	if answer.Decision != webhooks.Undecided {
+		now, err := accountAgain(ctx, cluster)
+		if err != nil {
+			return noAccount(err)
+		}
+		if now != account {
+			account, answer = now, g.ask(ctx, c, id, now, dryRun)
+		}
+	}
+	answer = g.first.settle(ctx, c, id, account, answer, dryRun)
 	if answer.Decision == webhooks.Undecided { // a denial because of the owner needs no answer of the cloud
 		if denial := confirm(ctx, c, owner); denial != nil && denial.Decision == webhooks.Denied {
 			return *denial
 		}
-		return answer
-	}
-	// The verdict must not depend on a cluster that changed before or during the request to the cloud.
-	now, err := accountAgain(ctx, cluster)
-	switch {
-	case err != nil:
-		return noAccount(err)
-	case now != account:
-		answer = g.ask(ctx, c, id, now, dryRun)
 	}
 	if answer.Decision != webhooks.Allowed {
-		return g.first.settle(ctx, c, id, now, answer, dryRun)
+		return answer
 	}
 	if denial := g.alone(ctx, c, id, entry); denial != nil {
 		return *denial
@@ -164,7 +166,7 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 		return *denial
 	}
 	if !dryRun {
-		g.first.forget(ctx, c, id, now)
+		g.first.forget(ctx, c, id, account)
 	}
 	return answer
 }
