@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"net/http"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -19,6 +20,7 @@ import (
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/process"
 )
 
 const (
@@ -55,7 +57,7 @@ func (w *world) provide(ctx context.Context) {
 	Expect(json.Unmarshal([]byte(w.values), &values)).To(Succeed())
 	values["cloudSigma"] = map[string]any{"enabled": true, "secret": map[string]any{"name": "cloudsigma"}}
 	maps.Copy(below(values, "config"), map[string]any{
-		"audit": map[string]any{}, "cluster": map[string]any{}, "machine": map[string]any{}, "cloudSigma": map[string]any{"regions": []string{"next"}},
+		"audit": map[string]any{"interval": "1s"}, "cluster": map[string]any{}, "machine": map[string]any{}, "cloudSigma": map[string]any{"regions": []string{"next"}},
 	})
 	below(values, "kcp", "install")["providers"] = []map[string]any{
 		{"kubeconfigSecret": "capcs-admin", "context": "capcs-admin", "workspace": providerPath, "apiExport": exportName},
@@ -104,4 +106,25 @@ func (w *world) providerGate(ctx context.Context) {
 		err = c.Create(ctx, machine.DeepCopy())
 		Expect(apierrors.HasStatusCause(err, "ProviderIDInvalid")).To(BeTrue(), "%v", err)
 	}
+}
+
+// providerAudit expects that the audit reads the objects in the workspace of a consumer, and reports a cluster there that names no user. That
+// needs no request to a cloud.
+func (w *world) providerAudit(ctx context.Context) {
+	GinkgoHelper()
+	c, err := client.New(w.kcp.Admin(consumerPath), client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	cluster := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"region": "next"}}}
+	cluster.SetGroupVersionKind(infrastructure.WithKind("CloudSigmaCluster"))
+	cluster.SetNamespace("default")
+	cluster.SetName("without-user")
+	Expect(c.Create(ctx, cluster)).To(Succeed())
+	Eventually(process.Metric).WithContext(ctx).WithArguments(http.DefaultClient, "http://"+w.addresses[":8080"], "warrantgate_audit_findings",
+		map[string]string{"platform": "kcp", "reason": "UserMissing"}).Should(BeNumerically("==", 1))
+	Eventually(func() ([]corev1.Event, error) {
+		found := &corev1.EventList{}
+		err := c.List(ctx, found, client.InNamespace("default"))
+		return found.Items, err
+	}).WithContext(ctx).Should(ContainElement(And(
+		HaveField("Reason", "UserMissing"), HaveField("InvolvedObject.Name", cluster.GetName()), HaveField("Message", HavePrefix("Audit: ")))))
 }

@@ -38,6 +38,7 @@ var _ = Describe("helm uninstall beside a kcp", func() {
 		Eventually(objects).WithArguments(ctx, places[0]).Should(And(
 			ContainElement("Lease/default/warrantgate-repair"), ContainElement("Lease/default/warrantgate-audit")), "no replica leads")
 		w.providerGate(ctx)
+		w.providerAudit(ctx)
 
 		Expect(w.helm(ctx, "uninstall", "--wait")).To(Succeed())
 		Expect(w.kubelet.Output("warrantgate-kcp-uninstall")).To(ContainSubstring(`root: ValidatingWebhookConfiguration "warrantgate" deleted`))
