@@ -94,11 +94,8 @@ type argument struct {
 	text string
 }
 
-// arguments finds flags that contradict the identity. Flags take precedence over the environment. It is unknown whether the program
-// accepts one dash or two, and whether it parses flags after positional arguments or "--". So each word with a dash counts as a
-// flag, and each occurrence must be valid.
+// arguments finds flags of the command and args that contradict the identity.
 func (p Pod) arguments(identity Identity) []Problem {
-	known := flags(p.Secret, identity)
 	variables := p.variables(identity)
 	var words []argument
 	for i, text := range p.manager().Command {
@@ -109,6 +106,36 @@ func (p Pod) arguments(identity Identity) []Problem {
 	for i, text := range p.manager().Args {
 		words = append(words, argument{p.managerField().Child("args").Index(i), variables.expand(text)})
 	}
+	return p.contradicting(identity, words)
+}
+
+// handlerArguments is arguments for exec handlers. The kubelet replaces variables in probes by other rules than in args, and in lifecycle
+// events not at all, so an argument with a dollar is not evaluated.
+func (p Pod) handlerArguments(identity Identity) []Problem {
+	var problems []Problem
+	for _, h := range p.handlers() {
+		var words []argument
+		for i, text := range h.command {
+			at := h.Index(i)
+			switch {
+			case i == 0: // the program
+			case strings.Contains(text, "$"):
+				problems = append(problems, Problem{Reason: reasonArgument, Field: at.String(), Message: "an argument of an exec handler contains a " +
+					"dollar, so that it could be any flag; write it without variables"})
+			default:
+				words = append(words, argument{at, text})
+			}
+		}
+		problems = append(problems, p.contradicting(identity, words)...)
+	}
+	return problems
+}
+
+// contradicting finds flags that contradict the identity. Flags take precedence over the environment. It is unknown whether the program
+// accepts one dash or two, and whether it parses flags after positional arguments or "--". So each word with a dash counts as a
+// flag, and each occurrence must be valid.
+func (p Pod) contradicting(identity Identity, words []argument) []Problem {
+	known := flags(p.Secret, identity)
 	var problems []Problem
 	for i := 0; i < len(words); i++ {
 		word := words[i]

@@ -93,16 +93,58 @@ func (p Pod) secretsIn(c other) []string {
 	return where
 }
 
-// command returns a problem if a command replaces the entrypoint of the image, unless it is an allowed command. The message does
-// not contain the command, because it can contain a secret.
-func (p Pod) command(allowed []string) *Problem {
-	command := p.manager().Command
-	if len(command) == 0 || slices.Contains(allowed, command[0]) {
-		return nil
+// handler is an exec handler: a command that the kubelet runs in the controller manager's container, with its environment.
+type handler struct {
+	*field.Path
+	command []string
+}
+
+// handlers returns the exec handlers of probes and lifecycle events.
+func (p Pod) handlers() []handler {
+	c, at := p.manager(), p.managerField()
+	var handlers []handler
+	add := func(exec *corev1.ExecAction, path ...string) {
+		if exec != nil {
+			handlers = append(handlers, handler{at.Child(path[0], append(path[1:], "exec", "command")...), exec.Command})
+		}
 	}
-	return &Problem{
-		Reason: reasonCommand, Field: p.managerField().Child("command").String(), Message: "it has a command in place of the image's entrypoint, " +
-			"which could act as any user with the credentials; remove it and put the flags into args, or add the first word of the command " +
-			"to controllerManager.commands of warrantgate's configuration",
+	for name, probe := range map[string]*corev1.Probe{
+		"livenessProbe": c.LivenessProbe, "readinessProbe": c.ReadinessProbe, "startupProbe": c.StartupProbe,
+	} {
+		if probe != nil {
+			add(probe.Exec, name)
+		}
 	}
+	if c.Lifecycle != nil {
+		for name, event := range map[string]*corev1.LifecycleHandler{"postStart": c.Lifecycle.PostStart, "preStop": c.Lifecycle.PreStop} {
+			if event != nil {
+				add(event.Exec, "lifecycle", name)
+			}
+		}
+	}
+	slices.SortFunc(handlers, func(a, b handler) int { return strings.Compare(a.String(), b.String()) })
+	return handlers
+}
+
+// programs finds commands that run another program than the entrypoint of the image: the container's command and its exec handlers.
+// Allowed commands may be run. The messages do not contain the command, because it can contain a secret.
+func (p Pod) programs(allowed []string) []Problem {
+	var problems []Problem
+	if command := p.manager().Command; len(command) > 0 && !slices.Contains(allowed, command[0]) {
+		problems = append(problems, Problem{
+			Reason: reasonCommand, Field: p.managerField().Child("command").String(), Message: "it has a command in place of the image's entrypoint, " +
+				"which could act as any user with the credentials; remove it and put the flags into args, or add the first word of the command " +
+				"to controllerManager.commands of warrantgate's configuration",
+		})
+	}
+	for _, h := range p.handlers() {
+		if len(h.command) == 0 || !slices.Contains(allowed, h.command[0]) {
+			problems = append(problems, Problem{
+				Reason: reasonCommand, Field: h.String(), Message: fmt.Sprintf("%s runs another command with the credentials, which could act as any user; "+
+					"use httpGet, grpc or tcpSocket for a probe, and remove the command of a lifecycle event, or add its first word to "+
+					"controllerManager.commands of warrantgate's configuration", h),
+			})
+		}
+	}
+	return problems
 }

@@ -6,6 +6,7 @@
 package controllermanager
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,15 +58,12 @@ func (p Pod) Confined(commands []string) []Problem {
 		problems = append(problems, *found)
 	}
 	problems = append(problems, p.otherContainers()...)
-	if found := p.command(commands); found != nil {
-		problems = append(problems, *found)
-	}
-	return problems
+	return append(problems, p.programs(commands)...)
 }
 
 // ActsAs finds variables and arguments that contradict the identity.
 func (p Pod) ActsAs(identity Identity) []Problem {
-	return append(p.environment(identity), p.arguments(identity)...)
+	return slices.Concat(p.environment(identity), p.arguments(identity), p.handlerArguments(identity))
 }
 
 // Joined returns the messages of problems as one text.

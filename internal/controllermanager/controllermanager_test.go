@@ -428,6 +428,78 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+func TestExecHandlers(t *testing.T) {
+	exec := func(command ...string) *corev1.ExecAction { return &corev1.ExecAction{Command: command} }
+	probe := func(command ...string) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: exec(command...)}}
+	}
+	attack := []string{"sh", "-c", "exec /manager --user-email=boss@shalb.com"}
+	replaced := func(field string) controllermanager.Problem {
+		field = "spec.template.spec.containers[0]." + field + ".exec.command"
+		return controllermanager.Problem{Reason: "CommandReplaced", Field: field, Message: field + " runs another command with the credentials, " +
+			"which could act as any user; use httpGet, grpc or tcpSocket for a probe, and remove the command of a lifecycle event, or add its " +
+			"first word to controllerManager.commands of warrantgate's configuration"}
+	}
+	const word = "spec.template.spec.containers[0].readinessProbe.exec.command[1]"
+	for name, tc := range map[string]struct {
+		modify func(*corev1.Container)
+		want   []controllermanager.Problem
+	}{
+		"a liveness probe": {
+			modify: func(c *corev1.Container) { c.LivenessProbe = probe(attack...) }, want: []controllermanager.Problem{replaced("livenessProbe")},
+		},
+		"a readiness probe": {
+			modify: func(c *corev1.Container) { c.ReadinessProbe = probe(attack...) }, want: []controllermanager.Problem{replaced("readinessProbe")},
+		},
+		"a startup probe": {
+			modify: func(c *corev1.Container) { c.StartupProbe = probe(attack...) }, want: []controllermanager.Problem{replaced("startupProbe")},
+		},
+		"both lifecycle events": {
+			modify: func(c *corev1.Container) {
+				c.Lifecycle = &corev1.Lifecycle{
+					PostStart: &corev1.LifecycleHandler{Exec: exec(attack...)}, PreStop: &corev1.LifecycleHandler{Exec: exec("sleep", "5")},
+				}
+			},
+			want: []controllermanager.Problem{replaced("lifecycle.postStart"), replaced("lifecycle.preStop")},
+		},
+		"a command without words": {
+			modify: func(c *corev1.Container) { c.StartupProbe = probe() }, want: []controllermanager.Problem{replaced("startupProbe")},
+		},
+		"no exec handler": {
+			modify: func(c *corev1.Container) {
+				c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz"}}}
+				c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 5}}}
+			},
+		},
+		"an allowed command": {modify: func(c *corev1.Container) {
+			c.ReadinessProbe = probe("/ccm", "health", "--timeout=1s")
+			c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: exec("/ccm", "--user-email=Tsap@shalb.com")}}
+		}},
+		"an allowed command with another user": {
+			modify: func(c *corev1.Container) { c.ReadinessProbe = probe("/ccm", "--user-email", "boss@shalb.com") },
+			want: []controllermanager.Problem{{Reason: "UserEmailMismatch", Field: word, Message: `the flag --user-email is "boss@shalb.com"; ` +
+				`it has to be "tsap@shalb.com", the user of CloudSigmaCluster "metal": remove the flag`}},
+		},
+		"an allowed command with a variable": {
+			modify: func(c *corev1.Container) {
+				c.ReadinessProbe = probe("/ccm", "$(CLOUDSIGMA_CLIENT_ID)--user-email=boss@shalb.com")
+			},
+			want: []controllermanager.Problem{{Reason: "ArgumentUnchecked", Field: word, Message: "an argument of an exec handler contains a dollar, " +
+				"so that it could be any flag; write it without variables"}},
+		},
+		"an allowed command by way of a variable": {
+			modify: func(c *corev1.Container) { c.ReadinessProbe = probe("$(PROGRAM)") }, want: []controllermanager.Problem{replaced("readinessProbe")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pod(func(p *controllermanager.Pod) { tc.modify(&p.Containers[0]) })
+			if diff := cmp.Diff(tc.want, append(p.Confined([]string{"/ccm"}), p.ActsAs(metal)...)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // FuzzArguments checks any arguments: no flag with another user is accepted, in any syntax.
 func FuzzArguments(f *testing.F) {
 	f.Add("--user-email=boss@shalb.com", "", "")
