@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +26,9 @@ const (
 	// pageSize and pagesAtOnce limit the number of objects in memory at the same time, because a tenant can make each of them large: more
 	// than a MiB, and several times that once it is decoded.
 	pageSize, pagesAtOnce = 10, 2
+	// turn is how long a list may begin another page before other lists get its room. Pages of small objects take milliseconds. If each of
+	// them waited for a page of another tenant's large objects, a list of some dozen machines would exceed the timeout of its webhook.
+	turn = 200 * time.Millisecond
 	// waitingPerShare and waitingForPages limit the number of requests that wait for a page, per share of tenants and in total. Each waits
 	// until its webhook times out.
 	waitingPerShare, waitingForPages = 200, 2000
@@ -33,7 +37,7 @@ const (
 )
 
 // pages has room for pagesAtOnce pages. All readers share it, because they share the memory of the process. It is divided among tenants: a
-// tenant with many large objects delays the pages of another tenant by one page at most.
+// tenant with many large objects delays another tenant until its turns that have begun end, and a list of small objects only once.
 var pages = fairqueue.New(fairqueue.Limits{Slots: pagesAtOnce, WaitingPerShare: waitingPerShare, Waiting: waitingForPages})
 
 // SecretSubject is the Subject of the keys of Secrets.
@@ -156,14 +160,14 @@ func (r *reader) list(
 ) (err error) {
 	options.Limit = pageSize
 	for {
-		if options.Continue, err = r.page(ctx, resource, namespace, options, do); err != nil || options.Continue == "" {
+		if options.Continue, err = r.pages(ctx, resource, namespace, options, do); err != nil || options.Continue == "" {
 			return err
 		}
 	}
 }
 
-// page calls do for the objects of one page, and returns the token for the next one.
-func (r *reader) page(
+// pages calls do for the objects of the pages of one turn, and returns the token for the next page.
+func (r *reader) pages(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
 ) (more string, err error) {
 	release, err := pages.Acquire(ctx, fairqueue.TenantOf(ctx))
@@ -171,14 +175,18 @@ func (r *reader) page(
 		return "", fmt.Errorf("wait for other lists: %w", err)
 	}
 	defer release()
-	page, err := r.dynamic.Resource(resource).Namespace(namespace).List(ctx, options)
-	if err != nil {
-		return "", err
+	for began := time.Now(); ; {
+		page, err := r.dynamic.Resource(resource).Namespace(namespace).List(ctx, options)
+		if err != nil {
+			return "", err
+		}
+		for i := range page.Items {
+			do(&page.Items[i])
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" || time.Since(began) > turn {
+			return options.Continue, nil
+		}
 	}
-	for i := range page.Items {
-		do(&page.Items[i])
-	}
-	return page.GetContinue(), nil
 }
 
 // UserDependents returns the CloudSigmaClusters that take their user from the Secret, with the account for this user. It lists the

@@ -7,8 +7,10 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -89,6 +91,44 @@ func TestPagesAreDividedAmongTenants(t *testing.T) {
 		lists.Wait()
 		if len(order) != ofAttacker+1 || slices.Index(order, "victim") != 0 {
 			t.Errorf("the lists came in the order %v, want the victim's next", order)
+		}
+	})
+}
+
+// TestTurns checks that a list of small objects waits only once for the lists of others, and that large objects do not keep the room.
+func TestTurns(t *testing.T) {
+	const pages = 3
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, false)
+		var order strings.Builder
+		server.machines.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			order.WriteString(action.GetNamespace()) // under the lock of the fake client
+			if action.GetNamespace() == "a" {
+				time.Sleep(time.Second)
+			}
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(openStackMachines.Resource().GroupVersion().WithKind("List"))
+			if read := action.(clienttesting.ListActionImpl).ListOptions.Continue + "x"; len(read) < pages {
+				list.SetContinue(read)
+			}
+			return true, list, nil
+		})
+		finish := clusterapi.ReadPages(t.Context(), t)
+		finish[0]() // one page at a time
+		var lists sync.WaitGroup
+		for _, namespace := range []string{"a", "a", "v"} {
+			lists.Go(func() {
+				ctx := fairqueue.WithTenant(t.Context(), fairqueue.Tenant{Namespace: namespace})
+				if _, err := server.objects.Holders(ctx, clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"}); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		lists.Wait()
+		finish[1]()
+		if got, want := order.String(), "aavvvaaaa"; got != want {
+			t.Errorf("the pages came in the order %s, want %s", got, want)
 		}
 	})
 }
