@@ -3,10 +3,13 @@
 package attacks_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -42,24 +45,52 @@ var _ = Describe("the memory of warrantgate, against tenants with large objects 
 		Consistently(func() int64 { return peak(w.gate.PID()) - before }).WithTimeout(hangTime).Should(BeNumerically("<", mostMemory))
 	}, SpecTimeout(startTimeout))
 
-	It("does not grow with lists of large machines", func(ctx SpecContext) {
+	It("does not grow with lists of large machines, which do not delay those of another namespace", func(ctx SpecContext) {
 		const machines, size, writes = 100, 1 << 20, 12
+		const small, flooding, attempts = 100, 20, 5
 		w := newKube(ctx, kubeConfiguration)
-		attacker := w.editor(ctx, w.namespace(ctx))
+		attacker, victim := w.editor(ctx, w.namespace(ctx)), w.editor(ctx, w.namespace(ctx))
 		many(machines, func(i int) error {
 			machine := newMachine(attacker.namespace, fmt.Sprintf("large-%d", i), "pool", nil)
 			machine.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "any", UID: types.UID(strings.Repeat("x", size))}})
 			return attacker.client.Create(ctx, machine)
 		})
 		before := peak(w.gate.PID())
-		many(writes, func(i int) error {
-			machine := newObject(clusterAPI.WithKind("Machine"), attacker.namespace, fmt.Sprintf("worker-%d", i), nil)
+		write := func(ctx context.Context, who tenant, i int) error { // it is denied if not all machines of the namespace can be read in time
+			machine := newObject(clusterAPI.WithKind("Machine"), who.namespace, fmt.Sprintf("worker-%d", i), nil)
 			machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "pool"})
-			_ = attacker.client.Create(ctx, machine) // it may be denied, if not all machines can be read in time
+			return who.client.Create(ctx, machine, client.DryRunAll)
+		}
+		many(writes, func(i int) error {
+			_ = write(ctx, attacker, i)
 			return nil
 		})
 		AddReportEntry("MiB", fmt.Sprintf("%d before, %d after", before>>20, peak(w.gate.PID())>>20))
 		Expect(peak(w.gate.PID()) - before).To(BeNumerically("<", 3*mostMemory))
+
+		By("another namespace with many small machines, during a flood")
+		many(small, func(i int) error {
+			return victim.client.Create(ctx, newMachine(victim.namespace, fmt.Sprintf("small-%d", i), "pool", nil))
+		})
+		attacking, stop := context.WithCancel(ctx)
+		var flood sync.WaitGroup
+		DeferCleanup(flood.Wait)
+		DeferCleanup(stop)
+		for i := range flooding {
+			flood.Go(func() {
+				for attacking.Err() == nil {
+					_ = write(attacking, attacker, i)
+				}
+			})
+		}
+		Eventually(attacker.heard.Texts).WithContext(ctx).Should(ContainSubstring(`"code":503`), "the machines of the attacker are not read in time")
+		var took []time.Duration
+		for i := range attempts {
+			began := time.Now()
+			Expect(write(ctx, victim, i)).To(Succeed())
+			took = append(took, time.Since(began).Round(time.Millisecond))
+		}
+		AddReportEntry("writes of another namespace", took)
 	}, SpecTimeout(startTimeout))
 
 	It("does not grow with the names of users whom a tenant impersonates, nor does its log", func(ctx SpecContext) {
