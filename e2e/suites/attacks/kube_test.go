@@ -43,6 +43,10 @@ controllerManager:
   objects: [{namespace: named-managers, name: ccm}]
 keystonePolicy:
   selector: {matchLabels: {holds: keystone-policy}}
+cluster:
+  impersonation:
+    kinds:
+    - {group: farms.example.com, version: v1, kind: Farm, resource: farms, emailPath: spec.owner.email, annotations: [farms.example.com/owner]}
 `
 
 // kube returns the shared world. The first call starts it.
