@@ -5,6 +5,7 @@ package attacks_test
 import (
 	"context"
 	"fmt"
+	"os"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -75,6 +76,13 @@ func startKCP(ctx SpecContext) *kcpWorld {
 	Expect(w.gate.Start(ctx)).To(Succeed())
 	complete = true
 	return w
+}
+
+// configure restarts warrantgate with another configuration.
+func (w *kcpWorld) configure(ctx context.Context, configuration string) {
+	GinkgoHelper()
+	Expect(os.WriteFile(w.gate.ConfigFile(), []byte(configuration), 0o600)).To(Succeed())
+	Expect(w.gate.Restart(ctx)).To(Succeed())
 }
 
 // makePlaces creates the provider's workspace, with an APIExport that all users may bind, and the parent of the tenants' workspaces.

@@ -65,21 +65,21 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		}, SpecTimeout(startTimeout)),
 	)
 
-	DescribeTable("an administrator's warrant is not recorded",
-		func(ctx SpecContext, owner identity.Owner, wantReason string) {
-			w := kcp(ctx)
-			victim, attacker := w.owner(ctx, "victim"), w.owner(ctx, "attacker")
-			victim.exportGadgets(ctx)
-			stolen := attacker.typeThatBinds(ctx, victim)
-			owner.Extra[identity.WarrantKey] = []string{identity.Warrant{User: "root-boss", Groups: []string{"system:kcp:admin"}}.String()}
-			attacker.admit(ctx, owner.Username)
-			ws := attacker.createAs(ctx, owner, stolen)
-			cluster := attacker.placed(ctx, ws)
-			Expect(recordedOwner(ctx, w, cluster)).NotTo(Or(ContainSubstring("system:kcp:admin"), ContainSubstring("root-boss")))
-			Eventually(ctx, describeWorkspace).WithArguments(attacker.config, ws).Should(And(
-				MatchRegexp(`(?m)^ +\w+ +WarrantDropped .*1 warrant had an administrator's permissions`), ContainSubstring(wantReason)))
-			Consistently(ctx, boundIn).WithArguments(w.kcp.ShardAdmin(cluster)).WithTimeout(hangTime).ShouldNot(ContainElement(gadgets))
-		},
+	dropsWarrant := func(ctx SpecContext, owner identity.Owner, wantReason string) {
+		w := kcp(ctx)
+		victim, attacker := w.owner(ctx, "victim"), w.owner(ctx, "attacker")
+		victim.exportGadgets(ctx)
+		stolen := attacker.typeThatBinds(ctx, victim)
+		owner.Extra[identity.WarrantKey] = []string{identity.Warrant{User: "root-boss", Groups: []string{"system:kcp:admin"}}.String()}
+		attacker.admit(ctx, owner.Username)
+		ws := attacker.createAs(ctx, owner, stolen)
+		cluster := attacker.placed(ctx, ws)
+		Expect(recordedOwner(ctx, w, cluster)).NotTo(Or(ContainSubstring("system:kcp:admin"), ContainSubstring("root-boss")))
+		Eventually(ctx, describeWorkspace).WithArguments(attacker.config, ws).Should(And(
+			MatchRegexp(`(?m)^ +\w+ +WarrantDropped .*1 warrant had an administrator's permissions`), ContainSubstring(wantReason)))
+		Consistently(ctx, boundIn).WithArguments(w.kcp.ShardAdmin(cluster)).WithTimeout(hangTime).ShouldNot(ContainElement(gadgets))
+	}
+	DescribeTable("an administrator's warrant is not recorded", dropsWarrant,
 		Entry("with a user", impersonated("alice", nil), "OwnerRewritten", SpecTimeout(startTimeout)),
 		Entry("with a service account without a home", impersonated("system:serviceaccount:default:bot", nil), "HomeUnknown", SpecTimeout(startTimeout)),
 		Entry("with a service account of two homes", impersonated("system:serviceaccount:default:bot",
@@ -87,6 +87,13 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		Entry("with a user and a field that makes the owner too large", impersonated("alice",
 			map[string][]string{"example.com/x": {strings.Repeat("x", identity.MaxOwnerBytes)}}), "OwnerTooLarge", SpecTimeout(startTimeout)),
 	)
+
+	It("an administrator's warrant is not recorded, even if all warrants are kept", func(ctx SpecContext) {
+		w := kcp(ctx)
+		w.configure(ctx, w.options.Configuration+"delegation: {keepWarrants: {users: [\"*\"], groups: [\"*\"]}}\n")
+		DeferCleanup(func(ctx SpecContext) { w.configure(ctx, w.options.Configuration) })
+		dropsWarrant(ctx, impersonated("alice", nil), "OwnerRewritten")
+	}, SpecTimeout(startTimeout))
 
 	It("an update cannot write an Event into another workspace", func(ctx SpecContext) {
 		w := kcp(ctx)
