@@ -167,7 +167,7 @@ fuzz: build $(KCP_BUILT) $(KUBERNETES_BUILT) ## Run each fuzz target for FUZZTIM
 	WRITES=$(WRITES) $(GO) test -tags e2e -count=1 -timeout 70m $(E2E_ARGS) ./e2e/suites/attacks -ginkgo.focus='random sequences of writes'
 
 # The packages that make decisions. Each mutant costs one run of its package's tests.
-MUTATE ?= internal/identity internal/impersonation internal/controllermanager internal/ownership internal/settle internal/oslopolicy \
+MUTATE ?= internal/identity internal/impersonation internal/controllermanager internal/ownership internal/settle internal/inflight internal/oslopolicy \
 	webhooks webhooks/workspace webhooks/machine webhooks/cluster webhooks/controllermanager webhooks/keystone
 .PHONY: mutate
 mutate: bin/gremlins ## Change the packages MUTATE in small ways, and fail where no test notices it

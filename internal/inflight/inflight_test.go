@@ -111,6 +111,9 @@ func TestAdmittedWriteIsRememberedForLifetime(t *testing.T) {
 			t.Fatal(err)
 		}
 		first.Admitted()
+		if inflight.Lifetime <= 10*time.Second {
+			t.Error("a write is forgotten before the default timeout of another webhook")
+		}
 		time.Sleep(inflight.Lifetime - time.Millisecond) //nolint:forbidigo // the clock of the bubble
 		if _, err := registry.Begin(t.Context(), change, at("5")); err == nil {
 			t.Error("a change is not delayed")
@@ -138,6 +141,32 @@ func TestAdmittedWriteIsRememberedForLifetime(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestPendingWriteAmongSettledWrites(t *testing.T) {
+	var registry inflight.Registry
+	begin := func(name string) {
+		write := claim
+		write.Object = object("machines", name)
+		if _, err := registry.Begin(t.Context(), write, unasked(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 10 {
+		begin(fmt.Sprint("settled-", i))
+	}
+	settling, err := registry.Begin(t.Context(), change, at("6"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settling.End()
+	begin("pending")
+	for range 10 { // the order is random
+		_, err := registry.Begin(t.Context(), change, at("5"))
+		if pending := (*inflight.PendingError)(nil); !errors.As(err, &pending) || pending.Other != object("machines", "pending") {
+			t.Errorf("error = %v, want a *PendingError for the pending machine", err)
+		}
+	}
 }
 
 func TestExtend(t *testing.T) {
@@ -169,11 +198,12 @@ func TestExtend(t *testing.T) {
 func TestWritesOfANamespaceAreLimited(t *testing.T) {
 	var registry inflight.Registry
 	var err error
-	for i := 0; err == nil && i < 5_000; i++ {
-		_, err = registry.Begin(t.Context(), inflight.Write{Object: object("machines", fmt.Sprint(i)), Uses: []inflight.Key{pool}}, unasked(t))
+	pending := -1 // the last write is not pending
+	for ; err == nil && pending < 5_000; pending++ {
+		_, err = registry.Begin(t.Context(), inflight.Write{Object: object("machines", fmt.Sprint(pending)), Uses: []inflight.Key{pool}}, unasked(t))
 	}
-	if want := `2000 writes of namespace "team-a" are already pending`; err == nil || err.Error() != want {
-		t.Errorf("error = %v, want %s", err, want)
+	if want := `2000 writes of namespace "team-a" are already pending`; err == nil || err.Error() != want || pending != 2000 {
+		t.Errorf("error after %d writes = %v, want %s", pending, err, want)
 	}
 	other := claim
 	other.Namespace = "team-b"
