@@ -104,11 +104,12 @@ func TestTurns(t *testing.T) {
 		server.machines.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			order.WriteString(action.GetNamespace()) // under the lock of the fake client
 			if action.GetNamespace() == "a" {
-				time.Sleep(time.Second)
+				time.Sleep(time.Second) //nolint:forbidigo // of the bubble: reading the page takes that long
 			}
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(openStackMachines.Resource().GroupVersion().WithKind("List"))
-			if read := action.(clienttesting.ListActionImpl).ListOptions.Continue + "x"; len(read) < pages {
+			asked, ok := action.(clienttesting.ListActionImpl)
+			if read := asked.ListOptions.Continue + "x"; ok && len(read) < pages {
 				list.SetContinue(read)
 			}
 			return true, list, nil

@@ -3,6 +3,7 @@ package preflight_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -342,7 +343,7 @@ func TestFindings(t *testing.T) {
 		"an initializer of another provider, which acts as a foreign owner": {
 			given: func(k *fakeKCP) {
 				withInitializer(k, rawServiceAccount.String(), nil)
-				k.rights = append(serviceAccountRights, globalName+" bind widgets root:apis")
+				k.rights = slices.Concat(serviceAccountRights, []string{globalName + " bind widgets root:apis"})
 			},
 			want: []preflight.Finding{foreign, {
 				Reason: preflight.InitializerPending,
@@ -355,7 +356,7 @@ func TestFindings(t *testing.T) {
 		"an initializer of another provider, which has its own permissions": {
 			given: func(k *fakeKCP) {
 				withInitializer(k, rawServiceAccount.String(), []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}}})
-				k.rights = append(serviceAccountRights, globalName+" bind widgets root:apis")
+				k.rights = slices.Concat(serviceAccountRights, []string{globalName + " bind widgets root:apis"})
 			},
 			want: []preflight.Finding{foreign, {
 				Reason: preflight.InitializerPending,

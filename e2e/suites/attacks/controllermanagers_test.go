@@ -188,7 +188,9 @@ var _ = Describe("the controller manager that a namespace editor creates", func(
 			LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: key,
 		}}}
 	}
-	shell := &corev1.ExecAction{Command: []string{"sh", "-c", "exec /manager --user-email=victim@example.com"}}
+	shell := func() *corev1.ExecAction {
+		return &corev1.ExecAction{Command: []string{"sh", "-c", "exec /manager --user-email=victim@example.com"}}
+	}
 	const victim = `is "victim@example.com"; it has to be`
 	DescribeTable("is denied if its identity is set", func(ctx SpecContext, reason, text string, change func(*corev1.PodSpec)) {
 		w := kube(ctx)
@@ -217,13 +219,13 @@ var _ = Describe("the controller manager that a namespace editor creates", func(
 		Entry("by a client secret", "ClientSecretByValue", "was sent as a plain value", args("--client-secret=s3cret"), SpecTimeout(startTimeout)),
 		Entry("by legacy credentials", "GlobalCredentials", "--enable-legacy-credentials is set", args("--enable-legacy-credentials"), SpecTimeout(startTimeout)),
 		Entry("by a shell", "CommandReplaced", "in place of the image's entrypoint", func(p *corev1.PodSpec) {
-			p.Containers[0].Command = shell.Command
+			p.Containers[0].Command = shell().Command
 		}, SpecTimeout(startTimeout)),
 		Entry("by a command of a lifecycle event", "CommandReplaced", "lifecycle.postStart.exec.command runs another command", func(p *corev1.PodSpec) {
-			p.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: shell}}
+			p.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: shell()}}
 		}, SpecTimeout(startTimeout)),
 		Entry("by a command of a probe", "CommandReplaced", "startupProbe.exec.command runs another command", func(p *corev1.PodSpec) {
-			p.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: shell}}
+			p.Containers[0].StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: shell()}}
 		}, SpecTimeout(startTimeout)),
 		Entry("by an init container", "SecretInAnotherContainer", "could act as any user", func(p *corev1.PodSpec) {
 			p.InitContainers = []corev1.Container{{Name: "init", Image: "any", Env: []corev1.EnvVar{fromKey("X", "cloudsigma-impersonation", "client-secret")}}}

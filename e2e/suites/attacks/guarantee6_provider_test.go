@@ -49,14 +49,14 @@ var _ = Describe("guarantee 6: only API servers get verdicts, also among provide
 		Expect(paths).To(HaveLen(2), "machines and clusters")
 		eventsBefore := gateEvents(ctx, victim)
 		for path := range paths {
-			By("sending a review about the victim to " + path[strings.Index(path, "/kcp/"):])
+			token, rest, found := strings.Cut(path[1:], "/")
+			Expect(found).To(BeTrue(), "a token and a path")
+			By("sending a review about the victim to " + rest)
 			answer, text := askGate(ctx, w.gate, true, path, review(machine))
 			Expect(answer.StatusCode).To(Equal(http.StatusOK))
 			Expect(text).To(And(ContainSubstring("ProviderNotBound"), Not(ContainSubstring(theirs.Email)), Not(ContainSubstring(theirs.UUID))))
 
 			By("sending it with the attacker's token to the paths of others")
-			_, rest, _ := strings.Cut(path[1:], "/")
-			token := path[1 : len(path)-len(rest)-1]
 			for _, gate := range append(gatePaths, "/"+strings.Replace(rest, attacker.cluster, other.Annotations[clusterAnnotation], 1)) {
 				answer, text := askGate(ctx, w.gate, true, "/"+token+gate, review(machine))
 				Expect(answer.StatusCode).To(Equal(http.StatusNotFound), gate)
