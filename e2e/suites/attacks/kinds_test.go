@@ -87,6 +87,6 @@ var _ = Describe("a warrantgate that would send tokens to the region of a tenant
 		settings.Configuration = "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"
 		gate, err := kubetest.NewWarrantgate(ctx, w.api, settings)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(gate.Start(ctx)).To(MatchError(ContainSubstring("cloudSigma.regions: Required value: tokens are sent to the host that the region of an object is part of")))
+		Expect(gate.Start(ctx)).To(MatchError(ContainSubstring("cloudSigma.regions: Required value: the region of an object becomes part of the host that tokens are sent to")))
 	}, SpecTimeout(startTimeout))
 })
