@@ -12,7 +12,7 @@ RATE             ?= 20
 # The release from which the upgrade is tested, as a tag or another name of a commit. Default: the last before this commit. Without a
 # release or git, the upgrade is tested from these sources under another version.
 BEFORE           ?= $(shell git describe --tags --match 'v[0-9]*' --abbrev=0 HEAD^ 2>/dev/null)
-# More arguments for "go test" of the end-to-end suites, such as E2E_ARGS=-v.
+# More arguments for "go test" of the end-to-end suites, such as E2E_ARGS=-v. Those of Ginkgo need SUITES, because other packages do not know them.
 E2E_ARGS         ?=
 # The suites that "make e2e" runs, such as SUITES="workspace install"; all if empty.
 SUITES           ?=
@@ -116,14 +116,15 @@ unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server,
 
 # -count=1 because a cached result does not cover binaries that were built later. The suite that puts replicas under load runs alone:
 # an API server waits for three seconds at most.
-E2E_FLAGS = -tags e2e -count=1 -timeout $(E2E_TIMEOUT) $(E2E_ARGS)
+# E2E_ARGS follows the packages: the go command takes what follows a flag that it does not know for arguments of the tests.
+E2E_FLAGS = -tags e2e -count=1 -timeout $(E2E_TIMEOUT)
 .PHONY: e2e
 e2e: build $(if $(filter replicas,$(or $(strip $(SUITES)),replicas)),before) servers openstack bin/helm bin/crds ## Run the end-to-end suites on real servers
 ifneq ($(strip $(SUITES)),)
-	RATE=$(RATE) $(GO) test $(E2E_FLAGS) $(addprefix ./e2e/suites/,$(SUITES))
+	RATE=$(RATE) $(GO) test $(E2E_FLAGS) $(addprefix ./e2e/suites/,$(SUITES)) $(E2E_ARGS)
 else
-	$(GO) test $(E2E_FLAGS) $$($(GO) list -tags e2e ./e2e/... | grep -vE '/e2e/suites/(replicas|release)$$')
-	RATE=$(RATE) $(GO) test $(E2E_FLAGS) ./e2e/suites/replicas
+	$(GO) test $(E2E_FLAGS) $$($(GO) list -tags e2e ./e2e/... | grep -vE '/e2e/suites/(replicas|release)$$') $(E2E_ARGS)
+	RATE=$(RATE) $(GO) test $(E2E_FLAGS) ./e2e/suites/replicas $(E2E_ARGS)
 endif
 
 .PHONY: lint
@@ -164,7 +165,7 @@ fuzz: build $(KCP_BUILT) $(KUBERNETES_BUILT) ## Run each fuzz target for FUZZTIM
 		echo "$$dir $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzzminimizetime 10x -fuzztime $(FUZZTIME) "./$$dir" || exit 1; \
 	done
-	WRITES=$(WRITES) $(GO) test -tags e2e -count=1 -timeout 70m $(E2E_ARGS) ./e2e/suites/attacks -ginkgo.focus='random sequences of writes'
+	WRITES=$(WRITES) $(GO) test -tags e2e -count=1 -timeout 70m ./e2e/suites/attacks -ginkgo.focus='random sequences of writes' $(E2E_ARGS)
 
 # The packages that make decisions. Each mutant costs one run of its package's tests.
 MUTATE ?= internal/identity internal/impersonation internal/controllermanager internal/ownership internal/settle internal/inflight internal/oslopolicy \
@@ -224,7 +225,7 @@ tagged:
 # Not a part of "make e2e", because goreleaser and cosign take minutes to build. So do the other platforms: PLATFORMS=all includes them.
 .PHONY: e2e-release
 e2e-release: $(RELEASE_TOOLS) $(SIGNING_TOOLS) bin/helm $(KUBERNETES_BUILT) ## Make, publish, verify and install a release on this machine
-	$(GO) test $(E2E_FLAGS) ./e2e/suites/release
+	$(GO) test $(E2E_FLAGS) ./e2e/suites/release $(E2E_ARGS)
 
 .PHONY: clean
 clean: ## Remove what was built, but keep the programs of others, which take minutes to build
