@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -58,12 +59,12 @@ func (p *perCluster) Review(ctx context.Context, request admission.Request) Answ
 
 // Bindings are the APIBindings of one logical cluster.
 type Bindings interface {
-	// Binds reports whether the logical cluster binds an APIExport of a provider's logical cluster.
-	Binds(ctx context.Context, provider logicalcluster.Name) (bool, error)
+	// Binds reports whether the logical cluster binds a resource from an APIExport of a provider's logical cluster.
+	Binds(ctx context.Context, provider logicalcluster.Name, resource schema.GroupResource) (bool, error)
 }
 
-// Bound returns a gate that denies requests about a logical cluster that does not bind an APIExport of the provider. kcp sends none, but
-// a user who can read the webhook configuration in the provider's workspace can send a request about any logical cluster.
+// Bound returns a gate that denies requests about a logical cluster that does not bind the resource from an APIExport of the provider. kcp
+// sends none, but a user who can read the webhook configuration in the provider's workspace can send a request about any logical cluster.
 func Bound(gate Gate, bindings Bindings, provider logicalcluster.Name) Gate {
 	return &bound{Gate: gate, bindings: bindings, provider: provider}
 }
@@ -76,7 +77,8 @@ type bound struct {
 
 // Review implements Gate.
 func (b *bound) Review(ctx context.Context, request admission.Request) Answer {
-	switch binds, err := b.bindings.Binds(ctx, b.provider); {
+	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
+	switch binds, err := b.bindings.Binds(ctx, b.provider, resource); {
 	case err != nil:
 		return Answer{
 			Decision: Undecided, Reason: "BindingsUnknown", Message: "it could not be determined which APIExports this workspace binds; try again",
@@ -84,7 +86,7 @@ func (b *bound) Review(ctx context.Context, request admission.Request) Answer {
 		}
 	case !binds:
 		return Answer{Decision: Denied, Reason: "ProviderNotBound", Message: fmt.Sprintf(
-			"the workspace of the object binds no APIExport of logical cluster %q, whose webhook configuration this request comes from", b.provider)}
+			"the workspace of the object does not bind %s from logical cluster %q, whose webhook configuration this request comes from", resource, b.provider)}
 	}
 	return b.Gate.Review(ctx, request)
 }

@@ -11,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/webhooks"
@@ -38,8 +39,8 @@ type bindings struct {
 	err   error
 }
 
-func (b bindings) Binds(_ context.Context, provider logicalcluster.Name) (bool, error) {
-	return provider == b.bound, b.err
+func (b bindings) Binds(_ context.Context, provider logicalcluster.Name, resource schema.GroupResource) (bool, error) {
+	return provider == b.bound && resource == schema.GroupResource{Group: "example.com", Resource: "widgets"}, b.err
 }
 
 func TestBound(t *testing.T) {
@@ -54,8 +55,8 @@ func TestBound(t *testing.T) {
 		},
 		"another provider": {
 			bindings: bindings{bound: "2x9ia1l7yyfqzxuw"},
-			want: webhooks.Answer{Reason: "ProviderNotBound", Message: `the workspace of the object binds no APIExport of logical cluster "m82w61j76ws21znq", ` +
-				`whose webhook configuration this request comes from`},
+			want: webhooks.Answer{Reason: "ProviderNotBound", Message: `the workspace of the object does not bind widgets.example.com from logical cluster ` +
+				`"m82w61j76ws21znq", whose webhook configuration this request comes from`},
 		},
 		"unknown": {
 			bindings: bindings{bound: provider, err: errors.New("forbidden")},
@@ -66,7 +67,9 @@ func TestBound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := webhooks.Bound(clusterGate{"1dz6n4ubraua7pul"}, tc.bindings, provider)
-			got := gate.Review(t.Context(), admission.Request{})
+			got := gate.Review(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+				Resource: metav1.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"},
+			}})
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(webhooks.Answer{}, "Details")); diff != "" {
 				t.Errorf("Review() (-want +got):\n%s", diff)
 			}

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -34,8 +35,11 @@ type Workspaces struct {
 	bound *cache.LRUExpireCache
 }
 
-// binding identifies that a logical cluster binds an APIExport of a provider's.
-type binding struct{ cluster, provider logicalcluster.Name }
+// binding identifies that a logical cluster binds a resource from an APIExport of a provider's.
+type binding struct {
+	cluster, provider logicalcluster.Name
+	resource          schema.GroupResource
+}
 
 const (
 	// boundFor is how long a binding is remembered, and maxBound how many are. Not binding is never remembered.
@@ -86,17 +90,23 @@ type Workspace struct {
 	bound   *cache.LRUExpireCache
 }
 
-// Binds reports whether the logical cluster binds an APIExport of a provider's logical cluster. kcp writes which one an APIBinding binds
-// into its status.
-func (w *Workspace) Binds(ctx context.Context, provider logicalcluster.Name) (bool, error) {
-	key := binding{cluster: w.cluster, provider: provider}
+// Binds reports whether the logical cluster binds a resource from an APIExport of a provider's logical cluster. kcp writes both into the
+// status of an APIBinding, and allows one APIBinding only for each resource.
+func (w *Workspace) Binds(ctx context.Context, provider logicalcluster.Name, resource schema.GroupResource) (bool, error) {
+	key := binding{cluster: w.cluster, provider: provider, resource: resource}
 	if _, seen := w.bound.Get(key); seen {
 		return true, nil
 	}
 	binds := false
 	err := w.list(ctx, apisv1alpha1.SchemeGroupVersion.WithResource("apibindings"), "", metav1.ListOptions{}, func(object *unstructured.Unstructured) {
-		name, _, _ := unstructured.NestedString(object.Object, "status", "apiExportClusterName")
-		binds = binds || name == provider.String()
+		if name, _, _ := unstructured.NestedString(object.Object, "status", "apiExportClusterName"); name != provider.String() {
+			return
+		}
+		bound, _, _ := unstructured.NestedSlice(object.Object, "status", "boundResources")
+		binds = binds || slices.ContainsFunc(bound, func(entry any) bool {
+			fields, ok := entry.(map[string]any)
+			return ok && fields["group"] == resource.Group && fields["resource"] == resource.Resource
+		})
 	})
 	if err != nil {
 		return false, fmt.Errorf("list APIBindings: %w", err)

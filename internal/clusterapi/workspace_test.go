@@ -104,6 +104,7 @@ func TestWorkspace(t *testing.T) {
 // TestBinds checks that a binding is remembered, and a missing one is not.
 func TestBinds(t *testing.T) {
 	const provider, other = logicalcluster.Name("m82w61j76ws21znq"), logicalcluster.Name("2x9ia1l7yyfqzxuw")
+	const status = `,"status":{"apiExportClusterName":"m82w61j76ws21znq","boundResources":[{"group":"infrastructure.cluster.x-k8s.io","resource":%q}]}`
 	bound, requests, fails := "", 0, false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests++
@@ -130,17 +131,18 @@ func TestBinds(t *testing.T) {
 		wantRequests int
 	}{
 		{name: "the APIBinding is not bound yet", provider: provider, wantRequests: 1},
-		{name: "bound now", bound: `,"status":{"apiExportClusterName":"m82w61j76ws21znq"}`, provider: provider, want: true, wantRequests: 2},
-		{name: "remembered", provider: provider, want: true, wantRequests: 2},
-		{name: "another provider", provider: other, wantRequests: 3},
-		{name: "not permitted", fails: true, provider: other, wantErr: true, wantRequests: 4},
+		{name: "another resource is bound", bound: fmt.Sprintf(status, "metalmachines"), provider: provider, wantRequests: 2},
+		{name: "bound now", bound: fmt.Sprintf(status, "cloudsigmamachines"), provider: provider, want: true, wantRequests: 3},
+		{name: "remembered", provider: provider, want: true, wantRequests: 3},
+		{name: "another provider", bound: fmt.Sprintf(status, "cloudsigmamachines"), provider: other, wantRequests: 4},
+		{name: "not permitted", fails: true, provider: other, wantErr: true, wantRequests: 5},
 	} {
 		bound, fails = step.bound, step.fails
 		workspace, err := workspaces.In("1dz6n4ubraua7pul") // new for each request
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := workspace.Binds(t.Context(), step.provider)
+		got, err := workspace.Binds(t.Context(), step.provider, cloudSigmaMachines.Resource().GroupResource())
 		if got != step.want || (err != nil) != step.wantErr || requests != step.wantRequests {
 			t.Errorf("%s: Binds() = %t, %v after %d requests, want %t, error %t, %d", step.name, got, err, requests, step.want, step.wantErr, step.wantRequests)
 		}

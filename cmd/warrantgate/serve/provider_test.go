@@ -36,7 +36,8 @@ func TestTheProviderOfAPath(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"apiVersion":"apis.kcp.io/v1alpha1","kind":"APIBindingList","items":[{"apiVersion":"apis.kcp.io/v1alpha1",` +
-			`"kind":"APIBinding","metadata":{"name":"capcs"},"status":{"apiExportClusterName":"m82w61j76ws21znq"}}]}`))
+			`"kind":"APIBinding","metadata":{"name":"capcs"},"status":{"apiExportClusterName":"m82w61j76ws21znq",` +
+			`"boundResources":[{"group":"infrastructure.cluster.x-k8s.io","resource":"cloudsigmaclusters"}]}}]}`))
 	}))
 	t.Cleanup(kcp.Close)
 	server := paths{registered: map[string]http.Handler{}}
