@@ -21,7 +21,7 @@ func TestRelease(t *testing.T) {
 
 const (
 	// buildTimeout limits goreleaser. It compiles for three platforms for which nothing is compiled elsewhere.
-	buildTimeout = 15 * time.Minute
+	buildTimeout = 30 * time.Minute
 	// timeout limits a story.
 	timeout = 2 * time.Minute
 	// unusual is the subject of a commit that has none of the types of CONTRIBUTING.md.
