@@ -112,7 +112,7 @@ test: unit e2e ## Run all tests
 
 .PHONY: unit
 unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server, those of the chart among them
-	$(GO) test $(RACE) $$($(GO) list ./... | grep -v '^warrantgate\.dev/e2e')
+	$(GO) test $(RACE) -timeout 20m $$($(GO) list ./... | grep -v '^warrantgate\.dev/e2e')
 
 # -count=1 because a cached result does not cover binaries that were built later. The suite that puts replicas under load runs alone:
 # an API server waits for three seconds at most.
