@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -779,15 +780,21 @@ func TestControllerTellsOfDeniedClaimsWithoutLeading(t *testing.T) {
 	})
 }
 
-// changing are objects that a test replaces.
-type changing struct{ *fakeObjects }
+// changing are objects whose machines a test replaces while a controller reads them.
+type changing struct {
+	fakeObjects
+	machines *atomic.Pointer[[]clusterapi.Machine]
+}
+
+func (o changing) Machines() iter.Seq[clusterapi.Machine] { return slices.Values(*o.machines.Load()) }
 
 // A claim that another replica admitted is not reported after its machine is deleted, together with its instance.
 func TestAClaimThatAnotherReplicaAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		recorder, objects := &recorded{}, &fakeObjects{}
+		recorder, machines := &recorded{}, &atomic.Pointer[[]clusterapi.Machine]{}
+		machines.Store(new([]clusterapi.Machine))
 		audited := newAudit(fakeObjects{}, &fakeCloud{})
-		audited.Objects = changing{objects}
+		audited.Objects = changing{machines: machines}
 		claim := settle.Claim{Machine: corev1.ObjectReference{Kind: "CloudSigmaMachine", Namespace: "team", Name: "worker"}, Account: tsap, ID: idOwn}
 		controller := &audit.Controller{
 			Audit: audited, Denied: func() []settle.Claim { return []settle.Claim{claim} },
@@ -805,7 +812,7 @@ func TestAClaimThatAnotherReplicaAdmitted(t *testing.T) {
 			{nil, 0},
 			{nil, 0},
 		} {
-			objects.machines = step.machines
+			machines.Store(&step.machines)
 			if i > 0 {
 				<-time.After(11 * time.Minute)
 			}
