@@ -1,0 +1,68 @@
+//go:build e2e
+
+package attacks_test
+
+import (
+	"encoding/json"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
+)
+
+// The creator of a workspace may patch its LogicalCluster while it is Initializing, and the initializer of the creator's own WorkspaceType
+// keeps it so. Before v0.32, kcp acts as the owner in an annotation there; later, as spec.createdBy, which is immutable. No webhook of root
+// is called for a LogicalCluster, so warrantgate can only report the change.
+var _ = Describe("the owner in a LogicalCluster, against the author of a WorkspaceType with an initializer", func() {
+	It("changes only before kcp v0.32, and explain reports it", func(ctx SpecContext) {
+		w := kcp(ctx)
+		attacker := w.newOwner(ctx, "mallory")
+		trap, err := kcptest.CreateWorkspaceType(ctx, attacker.config, attacker.path, &tenancyv1alpha1.WorkspaceType{
+			ObjectMeta: metav1.ObjectMeta{Name: "trap"}, Spec: tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.CreateWorkspace(ctx, attacker.config, "child", trap)
+		Expect(err).NotTo(HaveOccurred())
+		cluster := attacker.placed(ctx, "child")
+		recorded := recordedOwner(ctx, w, cluster)
+
+		By("patching the annotation and spec.createdBy as the creator")
+		boss := map[string]any{"username": "root-boss", "groups": []string{"system:masters"}}
+		text, err := json.Marshal(boss)
+		Expect(err).NotTo(HaveOccurred())
+		inside := newKCPClient(w.kcp.Person(cluster, attacker.name, tenantsGroup))
+		patch := func(change map[string]any) error {
+			body, err := json.Marshal(change)
+			Expect(err).NotTo(HaveOccurred())
+			lc := &corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: corev1alpha1.LogicalClusterName}}
+			return inside.Patch(ctx, lc, client.RawPatch(types.MergePatchType, body))
+		}
+		Eventually(ctx, patch).WithArguments(map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+			kcptest.OwnerAnnotation: string(text),
+		}}}).Should(Succeed())
+		immutable, err := w.kcp.HasMutatingPolicies() // both since v0.32
+		Expect(err).NotTo(HaveOccurred())
+		if immutable {
+			Expect(patch(map[string]any{"spec": map[string]any{"createdBy": boss}})).To(Satisfy(apierrors.IsForbidden))
+		}
+
+		By("explaining the workspace")
+		explained := suite.Warrantgate(ctx, "explain", "workspace", attacker.path+":child", "--kubeconfig="+w.kcp.AdminKubeconfig(), "--context=root")
+		if immutable {
+			Expect(recordedOwner(ctx, w, cluster)).To(Equal(recorded))
+			Expect(explained.Stdout).NotTo(ContainSubstring("OwnerDiffers"))
+			return
+		}
+		Expect(recordedOwner(ctx, w, cluster)).To(Equal(string(text)))
+		Expect(explained.Stdout).To(And(ContainSubstring("OwnerDiffers"),
+			ContainSubstring(`user "`+attacker.name+`" as the owner on the Workspace, but acts as user "root-boss"`)))
+	}, SpecTimeout(startTimeout))
+})
