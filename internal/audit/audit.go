@@ -80,12 +80,12 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	tenancies := book.sorted()
-	result := Result{Accounts: len(tenancies), Findings: book.refused}
+	result := Result{Accounts: len(tenancies), Findings: book.invalid}
 	instances := make(map[*tenancy][]ownership.Instance, len(tenancies))
 	var failed error
 	for _, t := range tenancies {
-		refused, asked := a.delegation(ctx, t)
-		result.Findings = append(result.Findings, refused...)
+		invalid, asked := a.delegation(ctx, t)
+		result.Findings = append(result.Findings, invalid...)
 		found, requests, err := a.instances(ctx, t.account)
 		result.Requests += asked + requests
 		var identity *ownership.IdentityError
@@ -96,7 +96,7 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 		case err == nil:
 			instances[t] = found
 		case errors.As(err, &identity): // the author of the credentials has to correct them, so the pass is complete
-			if len(refused) == 0 {
+			if len(invalid) == 0 {
 				result.Findings = append(result.Findings, unusable(t, identity.Reason, identity.Message)...)
 			}
 		case errors.As(err, &region): // the author of the cluster has to correct the region
@@ -163,7 +163,7 @@ func byObject(a, b Finding) int {
 // lookup is the account that a cluster uses, or the reason why it is unknown. The zero value is a cluster that does not exist.
 type lookup struct {
 	tenancy *tenancy
-	refused *clusterapi.AccountError
+	invalid *clusterapi.AccountError
 }
 
 // register groups the clusters by their accounts, and adds the machines with their own identity.
@@ -197,8 +197,8 @@ type register struct {
 	ask       func(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
 	byAccount map[ownership.Account]*tenancy
 	byCluster map[clusterapi.Cluster]lookup
-	// refused are the findings about objects that specify no account.
-	refused []Finding
+	// invalid are the findings about objects that specify no account.
+	invalid []Finding
 }
 
 // add adds an object that specifies the account of a cluster. If it specifies none, add adds a finding.
@@ -210,8 +210,8 @@ func (r *register) add(ctx context.Context, cluster clusterapi.Cluster, object p
 	}
 	found := r.byCluster[cluster]
 	switch {
-	case found.refused != nil:
-		r.refused = append(r.refused, object.finding(Finding{Reason: string(found.refused.Reason), Message: notKnown(found.refused)}))
+	case found.invalid != nil:
+		r.invalid = append(r.invalid, object.finding(Finding{Reason: string(found.invalid.Reason), Message: notKnown(found.invalid)}))
 	case found.tenancy != nil && !slices.Contains(found.tenancy.about, object):
 		found.tenancy.about = append(found.tenancy.about, object)
 	}
@@ -221,13 +221,13 @@ func (r *register) add(ctx context.Context, cluster clusterapi.Cluster, object p
 // resolve reads the account of a cluster. If no other object specifies this account, object represents it in findings.
 func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, object place) error {
 	account, err := r.ask(ctx, cluster)
-	var refused *clusterapi.AccountError
+	var invalid *clusterapi.AccountError
 	switch {
-	case errors.As(err, &refused) && refused.Reason == clusterapi.ClusterMissing: // or it was deleted a moment ago
+	case errors.As(err, &invalid) && invalid.Reason == clusterapi.ClusterMissing: // or it was deleted a moment ago
 		r.byCluster[cluster] = lookup{}
 		return nil
-	case errors.As(err, &refused):
-		r.byCluster[cluster] = lookup{refused: refused}
+	case errors.As(err, &invalid):
+		r.byCluster[cluster] = lookup{invalid: invalid}
 		return nil
 	case err != nil:
 		return err
@@ -285,9 +285,9 @@ func (a *Audit) delegation(ctx context.Context, t *tenancy) (findings []Finding,
 	if a.Delegation == nil || t.account.Identity == (ownership.Identity{}) || a.Limiter[t.account.Cloud].Wait(ctx) != nil {
 		return nil, 0
 	}
-	var refused *ownership.IdentityError
-	if errors.As(a.Delegation(ctx, t.account.Identity), &refused) {
-		findings = unusable(t, refused.Reason, refused.Message)
+	var invalid *ownership.IdentityError
+	if errors.As(a.Delegation(ctx, t.account.Identity), &invalid) {
+		findings = unusable(t, invalid.Reason, invalid.Message)
 	}
 	return findings, 1
 }
@@ -315,11 +315,11 @@ func (a *Audit) owners(ctx context.Context, machines []clusterapi.Machine) ([]Fi
 			continue
 		}
 		owner, err := a.Objects.OwnerSeen(ctx, machine)
-		var refused *clusterapi.AccountError
+		var invalid *clusterapi.AccountError
 		switch {
-		case errors.As(err, &refused) && refused.Reason == clusterapi.OwnerMachineMissing && machine.DeletionTimestamp != nil: // deleted after its owner
-		case errors.As(err, &refused):
-			add(machine, refused.Reason, "it is not known for which cluster its provider acts: "+refused.Message)
+		case errors.As(err, &invalid) && invalid.Reason == clusterapi.OwnerMachineMissing && machine.DeletionTimestamp != nil: // deleted after its owner
+		case errors.As(err, &invalid):
+			add(machine, invalid.Reason, "it is not known for which cluster its provider acts: "+invalid.Message)
 		case err != nil && machine.LogicalCluster != "":
 			failed[machine.LogicalCluster] = fmt.Errorf("owners of machines of logical cluster %q: %w", machine.LogicalCluster, err)
 		case err != nil:

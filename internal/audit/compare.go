@@ -38,8 +38,8 @@ const (
 const reasonRegion = "RegionNotAllowed"
 
 // notKnown returns the message for objects that do not specify an account.
-func notKnown(refused *clusterapi.AccountError) string {
-	return "it is not known as which user its provider acts: " + refused.Message
+func notKnown(invalid *clusterapi.AccountError) string {
+	return "it is not known as which user its provider acts: " + invalid.Message
 }
 
 // Finding is one problem that the audit found.
@@ -355,9 +355,9 @@ func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
 	switch {
 	case machine.ClusterName() == "":
 		add(ownership.ReasonWithoutCluster, "", "it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts")
-	case cluster.refused != nil && machine.Identity != (clusterapi.IdentityRef{}): // register.add reports it
-	case cluster.refused != nil:
-		add(string(cluster.refused.Reason), "", notKnown(cluster.refused))
+	case cluster.invalid != nil && machine.Identity != (clusterapi.IdentityRef{}): // register.add reports it
+	case cluster.invalid != nil:
+		add(string(cluster.invalid.Reason), "", notKnown(cluster.invalid))
 	case cluster.tenancy == nil:
 		add(string(clusterapi.ClusterMissing), "", fmt.Sprintf("it is of cluster %q, which is not here", machine.ClusterName()))
 	}

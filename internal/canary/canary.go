@@ -45,8 +45,8 @@ const (
 	Missing Verdict = "missing"
 )
 
-// Finding is the result of a canary, with an explanation.
-type Finding struct {
+// Result is the outcome of a canary, with an explanation.
+type Result struct {
 	Verdict Verdict
 	// Message explains the verdict to the user. Advice lists what to check; it is empty if the verdict is Proven.
 	Message string
@@ -79,7 +79,7 @@ type warnings struct{ texts []string }
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.texts = append(w.texts, text) }
 
 // Send creates the object as a dry run and reports whether the gate denied it or warned.
-func (s *Sender) Send(ctx context.Context, canary Canary) Finding {
+func (s *Sender) Send(ctx context.Context, canary Canary) Result {
 	s.warnings.texts = nil
 	object := canary.Object.DeepCopyObject().(client.Object) //nolint:errcheck,forcetypeassert // a copy has the same type
 	err := s.client.Create(ctx, object, client.DryRunAll)
@@ -109,22 +109,22 @@ func (c Canary) named(what string) string {
 
 // denied interprets a denial by the webhook. The gate denies with 403 (not allowed) or 422 (malformed value). With 503 it answers
 // that it could not decide.
-func (c Canary) denied(err error) Finding {
+func (c Canary) denied(err error) Result {
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 		return unknown(fmt.Sprintf("warrantgate answered, but could not decide: %v", err), "the log of warrantgate")
 	}
 	if c.Warns {
-		return Finding{Verdict: Proven, Message: fmt.Sprintf("warrantgate denied the object, although its configuration has mode Warn (was it restarted since?): %v", err)}
+		return Result{Verdict: Proven, Message: fmt.Sprintf("warrantgate denied the object, although its configuration has mode Warn (was it restarted since?): %v", err)}
 	}
-	return Finding{Verdict: Proven, Message: fmt.Sprintf("warrantgate denied the object: %v", err)}
+	return Result{Verdict: Proven, Message: fmt.Sprintf("warrantgate denied the object: %v", err)}
 }
 
 // passed interprets an object that the API server admitted.
-func (c Canary) passed(texts []string) Finding {
+func (c Canary) passed(texts []string) Result {
 	warned := slices.IndexFunc(texts, func(text string) bool { return strings.HasPrefix(text, c.Reason+" (mode Warn") })
 	switch {
 	case warned >= 0 && c.Warns:
-		return Finding{Verdict: Proven, Message: "the object was admitted with the warning of warrantgate, because the gate is in mode Warn: " + texts[warned]}
+		return Result{Verdict: Proven, Message: "the object was admitted with the warning of warrantgate, because the gate is in mode Warn: " + texts[warned]}
 	case warned >= 0:
 		return missing("the object was admitted with the warning of warrantgate: "+texts[warned],
 			"the configuration of serve: the gate is in mode Warn there, but in mode Enforce in the configuration of this command")
@@ -136,10 +136,10 @@ func (c Canary) passed(texts []string) Finding {
 		"the mode of the gate in the configuration of serve")
 }
 
-func unknown(message string, advice ...string) Finding {
-	return Finding{Verdict: Unknown, Message: message, Advice: advice}
+func unknown(message string, advice ...string) Result {
+	return Result{Verdict: Unknown, Message: message, Advice: advice}
 }
 
-func missing(message string, advice ...string) Finding {
-	return Finding{Verdict: Missing, Message: message, Advice: advice}
+func missing(message string, advice ...string) Result {
+	return Result{Verdict: Missing, Message: message, Advice: advice}
 }

@@ -69,9 +69,9 @@ func Workspace(value string) *unstructured.Unstructured {
 	return canary
 }
 
-// PolicyRefuses checks with a dry run whether the owner integrity policy of that name denies a request. An error means that the
+// PolicyDenies checks with a dry run whether the owner integrity policy of that name denies a request. An error means that the
 // result is unknown.
-func PolicyRefuses(ctx context.Context, c client.Client, policy string) (bool, error) {
+func PolicyDenies(ctx context.Context, c client.Client, policy string) (bool, error) {
 	canary := Workspace("true")
 	canary.SetAnnotations(map[string]string{kcp.CreatedByAnnotation: namePrefix})
 	err := c.Create(ctx, canary, client.DryRunAll)

@@ -141,18 +141,18 @@ func (c *Checker) knownAs(requester authenticationv1.UserInfo) (authenticationv1
 // OrHaveItGranted is the advice in a denial. The commands or the description of the permission follow it.
 const OrHaveItGranted = "; name a user that you may impersonate, or have it granted: "
 
-// Refusal is the text of a denial: that the requester may not impersonate the user, and how to permit it. It contains commands if
+// Message is the text of a denial: that the requester may not impersonate the user, and how to permit it. It contains commands if
 // the text then fits into room bytes.
-func (v Verdict) Refusal(room int) string {
+func (v Verdict) Message(room int) string {
 	text := v.text(fmt.Sprintf("%q", message.Value(v.email)), where(v.provider))
 	if commands := v.grant(); commands != "" && len(text)+len(commands) <= room {
 		return text + commands
 	}
-	return v.RefusalOf(fmt.Sprintf("%q", message.Value(v.email)))
+	return v.MessageAbout(fmt.Sprintf("%q", message.Value(v.email)))
 }
 
-// RefusalOf is Refusal without commands. whom describes the user.
-func (v Verdict) RefusalOf(whom string) string {
+// MessageAbout is Message without commands. whom describes the user.
+func (v Verdict) MessageAbout(whom string) string {
 	place := where(v.provider)
 	if v.known.Username != v.requester.Username && v.known.Username != user.Anonymous {
 		place += fmt.Sprintf(", where it is user %q", message.Value(v.known.Username))

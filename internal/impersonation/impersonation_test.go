@@ -272,11 +272,11 @@ func TestRefusal(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, tc.verdict.Refusal(tc.room)); diff != "" {
-				t.Errorf("Refusal() (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.want, tc.verdict.Message(tc.room)); diff != "" {
+				t.Errorf("Message() (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.wantOfAnybody, tc.verdict.RefusalOf("another user")); diff != "" {
-				t.Errorf("RefusalOf() (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.wantOfAnybody, tc.verdict.MessageAbout("another user")); diff != "" {
+				t.Errorf("MessageAbout() (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -10,9 +10,9 @@ import (
 // deniedUser matches the denied user in the message of an API server.
 var deniedUser = regexp.MustCompile(`\bUser ("(?:[^"\\]|\\.)*") cannot `)
 
-// RefusedUser returns the name of the user that kcp denied with err. It is empty if err is not a Forbidden error or names no user.
+// DeniedUser returns the name of the user that kcp denied with err. It is empty if err is not a Forbidden error or names no user.
 // The name is only in the text of the message.
-func RefusedUser(err error) string {
+func DeniedUser(err error) string {
 	if !apierrors.IsForbidden(err) {
 		return ""
 	}

@@ -33,8 +33,8 @@ func TestRefusedUser(t *testing.T) {
 		"no error":                       {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := kcp.RefusedUser(tc.err); got != tc.want {
-				t.Errorf("RefusedUser() = %q, want %q", got, tc.want)
+			if got := kcp.DeniedUser(tc.err); got != tc.want {
+				t.Errorf("DeniedUser() = %q, want %q", got, tc.want)
 			}
 		})
 	}

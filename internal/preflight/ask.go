@@ -120,7 +120,7 @@ func missingRight(err error, verb, resource string, at logicalcluster.Path) stri
 	switch {
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf("you lack %q on %s in %s, or access to that workspace, or the shard that has it is down%s",
-			verb, resource, at, asWhom(kcp.RefusedUser(err), resource))
+			verb, resource, at, asWhom(kcp.DeniedUser(err), resource))
 	case apierrors.IsUnauthorized(err):
 		return "kcp does not accept your credentials"
 	case apierrors.IsNotFound(err):

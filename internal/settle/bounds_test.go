@@ -18,7 +18,7 @@ func TestLimitsAreExact(t *testing.T) {
 		refuse := func(share, machine, id int) (fairqueue.Tenant, Claim) {
 			tenant := fairqueue.Tenant{LogicalCluster: strconv.Itoa(share)}
 			claim := Claim{Machine: corev1.ObjectReference{Name: strconv.Itoa(machine)}, ID: strconv.Itoa(id)}
-			claims.Refuse(tenant, claim, false)
+			claims.NotConfirmed(tenant, claim, false)
 			return tenant, claim
 		}
 		want := func(what string, want int) {

@@ -99,8 +99,8 @@ func (c *Claims) Settles(tenant fairqueue.Tenant, claim Claim) bool {
 	return known == nil || !known.denied
 }
 
-// Refuse remembers a claim that the cloud did not confirm, and returns whether the gate has to deny it. In a dry run it remembers nothing.
-func (c *Claims) Refuse(tenant fairqueue.Tenant, claim Claim, dryRun bool) (denied bool) {
+// NotConfirmed remembers a claim that the cloud did not confirm, and returns whether the gate has to deny it. In a dry run it remembers nothing.
+func (c *Claims) NotConfirmed(tenant fairqueue.Tenant, claim Claim, dryRun bool) (denied bool) {
 	now, share := time.Now(), tenant.Share()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -62,7 +62,7 @@ func TestARefusedFirstClaimIsDeniedAfterThePeriod(t *testing.T) {
 			{after: time.Hour + period - time.Millisecond, tenant: provider, wantDenied: true},
 		} {
 			wait(step.after)
-			if got := claims.Refuse(step.tenant, worker, step.dryRun); got != step.wantDenied {
+			if got := claims.NotConfirmed(step.tenant, worker, step.dryRun); got != step.wantDenied {
 				t.Errorf("%+v: Refuse() = %t", step, got)
 			}
 			if got := claims.Settles(step.tenant, worker); got != step.wantSettles {
@@ -73,7 +73,7 @@ func TestARefusedFirstClaimIsDeniedAfterThePeriod(t *testing.T) {
 			t.Errorf("Denied() (-want +got):\n%s", diff)
 		}
 		wait(time.Hour + period)
-		if got := claims.Denied(); len(got) > 0 || claims.Refuse(provider, worker, false) {
+		if got := claims.Denied(); len(got) > 0 || claims.NotConfirmed(provider, worker, false) {
 			t.Errorf("a claim that was not tried for a long time is remembered: %v", got)
 		}
 	})
@@ -96,7 +96,7 @@ func TestAClaimThatIsNotRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				claims, worker, began := tc.claims(), claim("worker", id), time.Now()
-				claims.Refuse(provider, worker, false)
+				claims.NotConfirmed(provider, worker, false)
 				if tc.reported[0] > 0 {
 					wait(tc.reported[0] - time.Millisecond)
 					if got := claims.Denied(); len(got) > 0 {
@@ -135,9 +135,9 @@ func TestWhatIsAnotherClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				claims := settle.New(period)
-				claims.Refuse(provider, claim("worker", id), false)
+				claims.NotConfirmed(provider, claim("worker", id), false)
 				wait(period)
-				if got := claims.Refuse(tc.tenant, tc.claim, false); got != tc.want {
+				if got := claims.NotConfirmed(tc.tenant, tc.claim, false); got != tc.want {
 					t.Errorf("Refuse() = %t, want %t", got, tc.want)
 				}
 			})
@@ -149,10 +149,10 @@ func TestAClaimThatIsAdmittedIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		claims, worker := settle.New(period), claim("worker", id)
 		claims.Forget(provider, worker) // an unknown claim
-		claims.Refuse(provider, worker, false)
+		claims.NotConfirmed(provider, worker, false)
 		claims.Forget(provider, worker)
 		wait(period)
-		if claims.Refuse(provider, worker, false) {
+		if claims.NotConfirmed(provider, worker, false) {
 			t.Error("the clock was not started again")
 		}
 	})
@@ -163,7 +163,7 @@ func TestWithoutAPeriod(t *testing.T) {
 	if claims.Settles(provider, worker) {
 		t.Error("the cloud has to be asked anew")
 	}
-	if !claims.Refuse(provider, worker, true) || !claims.Refuse(provider, worker, false) {
+	if !claims.NotConfirmed(provider, worker, true) || !claims.NotConfirmed(provider, worker, false) {
 		t.Error("a claim is undecided")
 	}
 	if diff := cmp.Diff([]settle.Claim{worker}, claims.Denied()); diff != "" {
@@ -176,11 +176,11 @@ func TestHowManyClaimsAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		claims := settle.New(period)
 		other := fairqueue.Tenant{Namespace: "team-b"}
-		claims.Refuse(other, claim("victim", id), false)
+		claims.NotConfirmed(other, claim("victim", id), false)
 		numbered := func(i int) string { return fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i) }
 		denied := func(tenant fairqueue.Tenant, machine string, from, to int) (count int) {
 			for i := from; i < to; i++ {
-				if claims.Refuse(tenant, claim(machine, numbered(i)), false) {
+				if claims.NotConfirmed(tenant, claim(machine, numbered(i)), false) {
 					count++
 				}
 			}
@@ -219,7 +219,7 @@ func TestHowManyClaimsAreRemembered(t *testing.T) {
 			}
 			wait(time.Millisecond)
 		}
-		if !claims.Refuse(other, claim("victim", id), false) {
+		if !claims.NotConfirmed(other, claim("victim", id), false) {
 			t.Error("others' claims took the place of a namespace with one")
 		}
 		wait(period)
@@ -245,7 +245,7 @@ func TestManyAtOnce(t *testing.T) {
 			tenant := fairqueue.Tenant{Namespace: fmt.Sprint("team-", i%2)}
 			for j := range 200 {
 				c := claim(fmt.Sprint("machine-", j%5), fmt.Sprint(j))
-				claims.Refuse(tenant, c, false)
+				claims.NotConfirmed(tenant, c, false)
 				claims.Settles(tenant, c)
 				claims.Denied()
 				claims.Forget(tenant, c)

@@ -91,8 +91,8 @@ const impersonationNotAllowed = "ImpersonationNotAllowed"
 
 // notAllowed denies a user that the requester may not act as. The email is shown only to requesters that know it.
 func notAllowed(verdict impersonation.Verdict, o object, n naming, disclosed bool) webhooks.Answer {
-	hidden := verdict.RefusalOf(n.bySecret())
-	answer := denied(impersonationNotAllowed, verdict.Refusal(maxMessage-len(o.subject(n.field).Name)))
+	hidden := verdict.MessageAbout(n.bySecret())
+	answer := denied(impersonationNotAllowed, verdict.Message(maxMessage-len(o.subject(n.field).Name)))
 	if !disclosed {
 		answer.Message = hidden
 	}

@@ -49,7 +49,7 @@ func (f firstClaims) settles(ctx context.Context, c change, id string, account o
 // another server. So a claim can block one worker of a provider for the period, and no longer.
 func (f firstClaims) settle(ctx context.Context, c change, id string, account ownership.Account, denial webhooks.Answer, dryRun bool) webhooks.Answer {
 	byCloud := denial.Reason == ownership.ReasonNotOwned || denial.Reason == ownership.ReasonNotFound
-	if !byCloud || !f.apply(c) || f.claims.Refuse(fairqueue.TenantOf(ctx), f.claim(c, id, account), dryRun) {
+	if !byCloud || !f.apply(c) || f.claims.NotConfirmed(fairqueue.TenantOf(ctx), f.claim(c, id, account), dryRun) {
 		return denial
 	}
 	cluster := c.machine.ClusterName()

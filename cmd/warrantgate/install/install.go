@@ -319,7 +319,7 @@ func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, regis
 				return nil
 			}
 			// One of the policy and the webhook is always in place, in every logical cluster.
-			if refusing(registration) {
+			if deniesWithoutServe(registration) {
 				if err := o.awaitWebhook(ctx); err != nil {
 					return err
 				}
@@ -334,9 +334,9 @@ func isRewritePolicy(object client.Object) bool {
 	return object.GetName() == workspace.RewritePolicyName
 }
 
-// refusing reports whether the webhook that denies canaries has failurePolicy Fail, so that canaries are also denied while no serve
+// deniesWithoutServe reports whether the webhook that denies canaries has failurePolicy Fail, so that canaries are also denied while no serve
 // answers.
-func refusing(registration []client.Object) bool {
+func deniesWithoutServe(registration []client.Object) bool {
 	for _, object := range registration {
 		if configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
 			return slices.ContainsFunc(configuration.Webhooks, func(hook admissionregistrationv1.ValidatingWebhook) bool {

@@ -188,7 +188,7 @@ func (o *checkAdmissionOptions) send(
 }
 
 // printCanary prints which canary was sent where, the result, and what to check.
-func printCanary(out io.Writer, server string, c canary.Canary, found canary.Finding) error {
+func printCanary(out io.Writer, server string, c canary.Canary, found canary.Result) error {
 	words := map[canary.Verdict]string{canary.Proven: "ok", canary.Missing: "NOT DENIED", canary.Unknown: "NOT KNOWN"}
 	where := ""
 	if namespace := c.Object.GetNamespace(); namespace != "" {

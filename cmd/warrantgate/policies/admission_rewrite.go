@@ -45,13 +45,13 @@ func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer
 		return nil
 	}
 	if config.OwnerIntegrity.Mode == v1beta1.Enforce {
-		refused, err := canary.PolicyRefuses(ctx, c, workspace.IntegrityPolicyName)
-		wrong, unknown = wrong || err == nil && !refused, unknown || err != nil
+		denied, err := canary.PolicyDenies(ctx, c, workspace.IntegrityPolicyName)
+		wrong, unknown = wrong || err == nil && !denied, unknown || err != nil
 		text := "ok\n  the admission policy denies forged owners"
 		switch {
 		case err != nil:
 			text = fmt.Sprintf("NOT KNOWN\n  %v", err)
-		case !refused:
+		case !denied:
 			text = "NOT DENIED\n  an annotation that the admission policy protects was admitted"
 		}
 		if _, err := fmt.Fprintf(out, "%s: %s\n", workspace.IntegrityPolicyName, text); err != nil {
