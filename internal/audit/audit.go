@@ -41,11 +41,11 @@ type Audit struct {
 	// Delegation checks with one new request whether a cluster may use credentials. The error is an *ownership.IdentityError if it may not.
 	// Delegation is nil if credentials are not checked.
 	Delegation func(ctx context.Context, identity ownership.Identity) error
-	// notNamed are the instances that the previous pass saw and that their machines did not name.
+	// notNamed are the instances that the previous run saw and that their machines did not name.
 	notNamed map[notNamed]bool
 }
 
-// errNotRead means that Refresh failed, so that the pass has no result.
+// errNotRead means that Refresh failed, so that the run has no result.
 var errNotRead = errors.New("machines and clusters could not be read")
 
 // refresh returns an error that wraps errNotRead if the objects could not be read.
@@ -59,19 +59,19 @@ func (a *Audit) refresh(ctx context.Context) error {
 	return nil
 }
 
-// Result is the result of one pass.
+// Result is the result of one run.
 type Result struct {
 	Findings []Finding
 	// Machines and Accounts are the numbers of checked machines and accounts, Requests the number of requests to clouds.
 	Machines, Accounts, Requests int
-	// NotNamed is the number of instances that were created for a machine that names none, and that are a finding if the next pass sees
+	// NotNamed is the number of instances that were created for a machine that names none, and that are a finding if the next run sees
 	// them again.
 	NotNamed int
 }
 
-// Pass checks all objects once. Passes must not run at the same time, because each pass compares with the previous one. An account that
-// cannot be checked is a finding and part of the error. Pass then continues with the other accounts.
-func (a *Audit) Pass(ctx context.Context) (Result, error) {
+// Run checks all objects once. Two runs must not overlap, because each run compares with the previous one. An account that
+// cannot be checked is a finding and part of the error. Run then continues with the other accounts.
+func (a *Audit) Run(ctx context.Context) (Result, error) {
 	if err := a.refresh(ctx); err != nil {
 		return Result{}, err
 	}
@@ -95,7 +95,7 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 			return result, ctx.Err()
 		case err == nil:
 			instances[t] = found
-		case errors.As(err, &identity): // the author of the credentials has to correct them, so the pass is complete
+		case errors.As(err, &identity): // the author of the credentials has to correct them, so the run is complete
 			if len(invalid) == 0 {
 				result.Findings = append(result.Findings, unusable(t, identity.Reason, identity.Message)...)
 			}
@@ -135,14 +135,14 @@ func (a *Audit) Pass(ctx context.Context) (Result, error) {
 	return result, failed
 }
 
-// seenAgain returns a function that remembers an instance that its machine does not name, and reports whether the previous pass
-// saw it, too. Instances of accounts that this pass could not list stay remembered.
+// seenAgain returns a function that remembers an instance that its machine does not name, and reports whether the previous run
+// saw it, too. Instances of accounts that this run could not list stay remembered.
 func (a *Audit) seenAgain(book *register, instances map[*tenancy][]ownership.Instance, result *Result) func(notNamed) bool {
 	before := a.notNamed
 	a.notNamed = map[notNamed]bool{}
 	for seen := range before {
 		t := book.byAccount[seen.account]
-		if _, listed := instances[t]; t != nil && !listed { // this pass could not list its account
+		if _, listed := instances[t]; t != nil && !listed { // this run could not list its account
 			a.notNamed[seen] = true
 		}
 	}
@@ -248,7 +248,7 @@ func (r *register) assign(machines []clusterapi.Machine, all named) []Finding {
 		machine := &machines[i]
 		lookup, known := r.byCluster[machine.Cluster()]
 		if !known && machine.ClusterName() != "" {
-			continue // it was created while this pass ran, and the next one checks it
+			continue // it was created during this run, and the next one checks it
 		}
 		if lookup.tenancy != nil {
 			lookup.tenancy.machines = append(lookup.tenancy.machines, *machine)
@@ -260,7 +260,7 @@ func (r *register) assign(machines []clusterapi.Machine, all named) []Finding {
 	return findings
 }
 
-// sorted returns the tenancies in the same order in each pass.
+// sorted returns the tenancies in the same order in each run.
 func (r *register) sorted() []*tenancy {
 	for _, t := range r.byAccount {
 		slices.SortFunc(t.about, func(a, b place) int {

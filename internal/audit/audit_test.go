@@ -426,20 +426,20 @@ func TestPass(t *testing.T) {
 				instances: map[string][]ownership.Instance{tsap.User: tc.instances}, errs: map[string]error{tsap.User: tc.listErr},
 				hidden: tc.hidden, askErr: tc.askErr,
 			}
-			result, err := newAudit(objects, cloud).Pass(t.Context())
+			result, err := newAudit(objects, cloud).Run(t.Context())
 			gotErr := ""
 			if err != nil {
 				gotErr = err.Error()
 			}
 			if diff := cmp.Diff(tc.wantErr, gotErr); diff != "" {
-				t.Errorf("Pass() error (-want +got):\n%s", diff)
+				t.Errorf("Run() error (-want +got):\n%s", diff)
 			}
 			var got []string
 			for _, f := range result.Findings {
 				got = append(got, fmt.Sprintf("%s %s/%s: %s", f.Reason, f.Object.Kind, f.Object.Name, f.Message))
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("Pass() (-want +got):\n%s", diff)
+				t.Errorf("Run() (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -512,7 +512,7 @@ func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 			for i, p := range passes {
 				audited.Objects = fakeObjects{machines: p.machines, accounts: map[string]any{"team/pool": tsap}}
 				cloud.instances[tsap.User], cloud.errs[tsap.User] = p.instances, p.listErr
-				result, err := audited.Pass(t.Context())
+				result, err := audited.Run(t.Context())
 				if !errors.Is(err, p.listErr) {
 					t.Errorf("pass %d: error %v", i, err)
 				}
@@ -594,7 +594,7 @@ func TestPassLooksAtCredentials(t *testing.T) {
 			cloud := &fakeCloud{errs: map[string]error{"": tc.listErr}}
 			a := newAudit(fakeObjects{machines: tc.machines, accounts: tc.accounts}, cloud)
 			a.Delegation = func(_ context.Context, identity ownership.Identity) error { return tc.refusals[identity.Secret] }
-			result, err := a.Pass(t.Context())
+			result, err := a.Run(t.Context())
 			gotErr := ""
 			if err != nil {
 				gotErr = err.Error()
@@ -623,12 +623,12 @@ func TestPassAsksEachAccountOnce(t *testing.T) {
 		objects.machines = append(objects.machines, machine(fmt.Sprintf("m%d", i), id, ofCluster(fmt.Sprintf("c%d", i))))
 		cloud.instances[user] = append(cloud.instances[user], ownership.Instance{ID: id, Name: fmt.Sprintf("m%d", i)})
 	}
-	result, err := newAudit(objects, cloud).Pass(t.Context())
+	result, err := newAudit(objects, cloud).Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(audit.Result{Machines: 100, Accounts: 5, Requests: 15}, result); diff != "" {
-		t.Errorf("Pass() (-want +got):\n%s", diff)
+		t.Errorf("Run() (-want +got):\n%s", diff)
 	}
 	if want := []string{"user-0@example.com", "user-1@example.com", "user-2@example.com", "user-3@example.com", "user-4@example.com"}; !slices.Equal(cloud.asked, want) {
 		t.Errorf("asked about %q, want %q", cloud.asked, want)
@@ -728,9 +728,9 @@ func TestTheRateHoldsOverAllRequests(t *testing.T) {
 		a := newAudit(objects, &fakeCloud{})
 		a.Limiter["cloudsigma"] = rate.NewLimiter(5, 1)
 		start := time.Now()
-		result, err := a.Pass(t.Context())
+		result, err := a.Run(t.Context())
 		if err != nil || result.Requests != 30 {
-			t.Fatalf("Pass() = %+v, %v", result, err)
+			t.Fatalf("Run() = %+v, %v", result, err)
 		}
 		if took := time.Since(start); took < 5*time.Second { // 30 requests at 5 a second, less the burst of one
 			t.Errorf("30 requests took %s", took)
@@ -847,7 +847,7 @@ func TestAMachineThatIsCreatedDuringAPass(t *testing.T) {
 	audited := newAudit(fakeObjects{}, &fakeCloud{})
 	audited.Objects = arriving{late: machine("worker", idOther, ofCluster("new")), asked: new(int), fakeObjects: fakeObjects{accounts: map[string]any{"team/pool": tsap}}}
 	for i, want := range []int{0, 1} {
-		result, err := audited.Pass(t.Context())
+		result, err := audited.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

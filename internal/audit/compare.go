@@ -28,7 +28,7 @@ const (
 	ReasonDuplicate = "InstanceDuplicate"
 	// ReasonOrphaned: an instance was created for a machine that does not exist here, or whose cluster acts as another user.
 	ReasonOrphaned = "InstanceOrphaned"
-	// ReasonNotNamed: an instance was created for a machine that named no instance in two passes.
+	// ReasonNotNamed: an instance was created for a machine that named no instance in two runs.
 	ReasonNotNamed = "InstanceNotNamed"
 	// ReasonClaimDenied: the first claim of an instance was not admitted, and no machine names the instance.
 	ReasonClaimDenied = "InstanceClaimDenied"
@@ -55,7 +55,7 @@ type Finding struct {
 	Instance string
 	// Account is the account with the problem.
 	Account ownership.Account
-	// Message describes the problem for users. It is the same in each pass as long as nothing changes.
+	// Message describes the problem for users. It is the same in each run as long as nothing changes.
 	Message string
 }
 
@@ -108,7 +108,7 @@ type notNamed struct {
 
 // compare returns the differences between the machines of an account and its instances. all are the machines of all accounts: an instance
 // that any of them names is no orphan. While instances are created or deleted, a list can miss existing ones, so compare calls ask for each
-// named instance that is not in the list. again reports whether the previous pass saw the same instance.
+// named instance that is not in the list. again reports whether the previous run saw the same instance.
 func compare(t tenancy, instances []ownership.Instance, all named, ask asker, again func(notNamed) bool) []Finding {
 	owned := make(map[string]bool, len(instances))
 	byName, byUID := map[string][]ownership.Instance{}, map[string][]ownership.Instance{}

@@ -29,7 +29,7 @@ type Elector interface {
 	Run(ctx context.Context, lead func(context.Context)) error
 }
 
-// Controller makes one pass after the other on the leader, and records an Event for each finding. Each replica also reports the first
+// Controller runs the audit repeatedly on the leader, and records an Event for each finding. Each replica also reports the first
 // claims that it did not admit itself, because no other replica knows them.
 type Controller struct {
 	Audit *Audit
@@ -41,7 +41,7 @@ type Controller struct {
 	Synced func() error
 	// OnKCP is true if the objects are those of workspaces of kcp.
 	OnKCP bool
-	// Interval is the time from the end of one pass to the start of the next one, without jitter.
+	// Interval is the time from the end of one run to the start of the next one, without jitter.
 	Interval time.Duration
 	claims   claims
 }
@@ -49,7 +49,7 @@ type Controller struct {
 // syncInterval is the time between two calls of Synced.
 const syncInterval = time.Second
 
-// Start makes passes while this replica is the leader, until ctx ends.
+// Start runs the audit repeatedly while this replica is the leader, until ctx ends.
 func (c *Controller) Start(ctx context.Context) error {
 	ctx, stop := context.WithCancel(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("audit")))
 	defer stop()
@@ -64,16 +64,16 @@ func (c *Controller) Start(ctx context.Context) error {
 
 func (c *Controller) lead(ctx context.Context) {
 	defer forget(c.platform()) // a former leader has no findings
-	c.repeat(ctx, c.pass)
+	c.repeat(ctx, c.run)
 }
 
-// repeat calls pass at the interval, after all objects have been read.
-func (c *Controller) repeat(ctx context.Context, pass func(context.Context)) {
+// repeat calls run at the interval, after all objects have been read.
+func (c *Controller) repeat(ctx context.Context, run func(context.Context)) {
 	// The only error is that ctx ended.
 	if wait.PollUntilContextCancel(ctx, syncInterval, true, func(context.Context) (bool, error) { return c.Synced() == nil, nil }) != nil {
 		return
 	}
-	wait.JitterUntilWithContext(ctx, pass, c.Interval, jitter, true)
+	wait.JitterUntilWithContext(ctx, run, c.Interval, jitter, true)
 }
 
 // platform is the label of the metrics.
@@ -89,7 +89,7 @@ func (c *Controller) denied(ctx context.Context) {
 	denied := c.Denied()
 	if len(denied) > 0 {
 		if err := c.Audit.refresh(ctx); err != nil {
-			logf.FromContext(ctx).Error(err, "first claims that were not admitted could not be compared; the next pass tries again")
+			logf.FromContext(ctx).Error(err, "first claims that were not admitted could not be compared; the next run tries again")
 			return
 		}
 	}
@@ -98,21 +98,21 @@ func (c *Controller) denied(ctx context.Context) {
 	c.tell(ctx, found)
 }
 
-func (c *Controller) pass(ctx context.Context) {
-	result, err := c.Audit.Pass(ctx)
+func (c *Controller) run(ctx context.Context) {
+	result, err := c.Audit.Run(ctx)
 	if ctx.Err() != nil {
 		return // an incomplete result
 	}
 	log := logf.FromContext(ctx)
 	if err != nil {
-		log.Error(err, "not all accounts could be read; the next pass tries again")
+		log.Error(err, "not all accounts could be read; the next run tries again")
 	}
 	observe(c.platform(), result, err)
 	if errors.Is(err, errNotRead) {
 		return
 	}
 	c.tell(ctx, result.Findings)
-	log.Info("pass", "machines", result.Machines, "accounts", result.Accounts, "cloudRequests", result.Requests,
+	log.Info("audited", "machines", result.Machines, "accounts", result.Accounts, "cloudRequests", result.Requests,
 		"findings", len(result.Findings))
 }
 

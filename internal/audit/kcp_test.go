@@ -127,7 +127,7 @@ func TestPassOverWorkspaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAudit(fakeObjects{machines: tc.machines, accounts: tc.accounts, owners: tc.owners}, &fakeCloud{instances: tc.instances})
-			result, err := a.Pass(t.Context())
+			result, err := a.Run(t.Context())
 			gotErr := ""
 			if err != nil {
 				gotErr = err.Error()

@@ -140,7 +140,7 @@ func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit
 // named.
 func again(a *audit.Audit, period time.Duration) func(context.Context) (audit.Result, error) {
 	return func(ctx context.Context) (audit.Result, error) {
-		result, err := a.Pass(ctx)
+		result, err := a.Run(ctx)
 		if result.NotNamed == 0 {
 			return result, err
 		}
@@ -150,7 +150,7 @@ func again(a *audit.Audit, period time.Duration) func(context.Context) (audit.Re
 			return result, ctx.Err()
 		}
 		requests := result.Requests
-		result, err = a.Pass(ctx)
+		result, err = a.Run(ctx)
 		result.Requests += requests
 		return result, err
 	}

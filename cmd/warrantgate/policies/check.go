@@ -41,7 +41,7 @@ func newCheckKeystonePolicyCommand() *cobra.Command {
 		Use:   "keystone-policy FILE",
 		Short: "Evaluate a Keystone policy for a user and an operation",
 		Long: `Say whether a Keystone policy allows an operation, without a Keystone: FILE is an override in YAML or JSON, a directory
-such as policy.d, or a zip archive as the charm of Keystone takes it. Where it has no rule, that of --base stands, and otherwise
+such as policy.d, or a zip archive as the charm of Keystone takes it. Where it has no rule, that of --base applies, and otherwise
 that of Keystone in the release. --base is a policy that Keystone loads before, as for "lint keystone-policy".
 
 --as describes the token: role=NAME (may be given again), one of domain=ID, project=ID and system=all for its scope,
@@ -49,7 +49,7 @@ and user=ID, user-domain=ID, project-domain=ID and admin-project=true. The domai
 the token, if it is not given.
 
 --target is an attribute that Keystone fills in for the operation, such as target.user.domain_id=acme. What stands after := is
-JSON: target.role.domain_id:=null. Attributes that Keystone does not fill in are refused.
+JSON: target.role.domain_id:=null. Attributes that Keystone does not fill in are errors.
 
 --cases is a table in YAML of what must pass and what must not:
 

@@ -46,13 +46,13 @@ func newLintKeystonePolicyCommand() *cobra.Command {
 		Long: `Find rules of a Keystone policy that do not do what they say: those that silently allow everybody, that silently never
 match, that oslo.policy cannot parse, that refer to what does not exist, that allow what Keystone's own rules deny, or
 that let the manager of a domain grant roles beyond those that are managed. FILE is an override in YAML or JSON, as
-Keystone reads it, a directory such as policy.d, or a zip archive as the charm of Keystone takes it. Each is judged by itself, and
+Keystone reads it, a directory such as policy.d, or a zip archive as the charm of Keystone takes it. Each is checked by itself, and
 the files of a directory or an archive together. YAML is read more strictly than its standard allows: what oslo.policy may not
 load, or may read otherwise, is an error, such as tabs, tags and anchors.
 
 --base is a policy that Keystone loads before, such as the policy.json that the charm wrote: a file, a directory or an archive as
 well, and several in the order in which Keystone loads them. An override may refer to its rules. A rule is looked for in the
-override, in the base from the last to the first, and in what Keystone ships in the release. The base is not judged itself.
+override, in the base from the last to the first, and in what Keystone ships in the release. The base is not checked itself.
 
 A rule that grants more or less than the base, or than Keystone's own rule, is reported with a request that shows it, as the command
 "check keystone-policy" takes it, and both answers. A rule that grants less is a warning if the base has the rule, and otherwise a note.

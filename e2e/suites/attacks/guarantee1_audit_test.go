@@ -19,7 +19,7 @@ import (
 )
 
 // auditedRun is in the line that the audit logs after each run.
-const auditedRun = `"msg":"pass"`
+const auditedRun = `"msg":"audited"`
 
 // startUngated exports the kinds from another provider's workspace in which no gate is installed, so that tenants can write everything there,
 // as before an installation. It starts a serve that audits them every second, and returns the path of the workspace.
