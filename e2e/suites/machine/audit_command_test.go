@@ -21,7 +21,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// An operator who wants a result now runs the command, with the permissions of serve or of an administrator.
+// An operator can run an audit at any time by the command, with the permissions of serve or of an administrator.
 var _ = Describe("warrantgate audit", Ordered, func() {
 	var (
 		w       *world
@@ -92,7 +92,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 				Expect(lines[1+i]).To(MatchRegexp("^" + strings.Join(row, " +") + "$"))
 				Expect(strings.Index(lines[1+i], f.Message)).To(Equal(strings.Index(lines[0], "MESSAGE")), "columns are aligned")
 			}
-			// Findings are no error of the command: it prints nothing more than the number of checked objects.
+			// Findings are not errors of the command: on stderr it prints only the number of checked objects.
 			Expect(got.notes).To(MatchRegexp(`^machines: 1, accounts: 1, requests to the cloud: \d, findings: 2\n$`))
 		}, SpecTimeout(timeout))
 
@@ -123,7 +123,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			Expect(got.status).To(Equal(2))
 			Expect(got.out).To(MatchRegexp(`(?m)^\S+ +CloudSigmaCluster/pool +OwnershipUnknown +the instances of user .* could not be listed: ` +
 				`the cloud does not answer as it should; try again$`))
-			Expect(got.out).NotTo(ContainSubstring("CloudSigmaMachine"), "nothing is known of the machines")
+			Expect(got.out).NotTo(ContainSubstring("CloudSigmaMachine"), "the machines are not reported, because the servers could not be listed")
 			Expect(got.notes).To(And(HavePrefix("warrantgate: "), ContainSubstring("CloudUnavailable"), ContainSubstring("500")))
 		}, SpecTimeout(timeout))
 
@@ -132,7 +132,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			Expect(w.cloud.Servers()).To(Equal(servers))
 			for _, object := range []*unstructured.Unstructured{worker, newObject(clusterKind, s.namespace, clusterName)} {
 				Expect(w.client.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
-				Expect(w.eventsOn(ctx, object)).To(BeEmpty(), "a command tells who asked, and nobody else")
+				Expect(w.eventsOn(ctx, object)).To(BeEmpty(), "the command prints its findings, and writes no Events")
 			}
 		}, SpecTimeout(timeout))
 	})

@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Objects can contradict each other from before the installation of the gates, or from a time when they were off.
+// Objects that were written before the gates were installed, or while they were off, can contradict each other.
 var _ = Describe("the audit of objects", Ordered, func() {
 	var (
 		w *world
-		// orphaned refers to a Secret that does not exist any more. owned has another cluster label than the Machine that owns it.
+		// orphaned refers to a Secret that was deleted. The cluster label of owned differs from that of its owner Machine.
 		orphaned, owned *unstructured.Unstructured
 	)
-	const said = "it is not known as which user its provider acts: "
+	const unknownUser = "it is not known as which user its provider acts: "
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx, setup{cloud: "  regions: [" + region + "]", configuration: oftenAudited, before: func(w *world) {
 			namespace := w.namespace(ctx)
@@ -42,7 +42,7 @@ var _ = Describe("the audit of objects", Ordered, func() {
 
 	wanted := func() map[*unstructured.Unstructured][2]string {
 		return map[*unstructured.Unstructured][2]string{
-			orphaned: {"UserSecretMissing", said + `CloudSigmaCluster "orphaned": spec.userRef: there is no Secret "gone" in namespace "` + orphaned.GetNamespace() + `"`},
+			orphaned: {"UserSecretMissing", unknownUser + `CloudSigmaCluster "orphaned": spec.userRef: there is no Secret "gone" in namespace "` + orphaned.GetNamespace() + `"`},
 			owned: {"OwnerClusterMismatch", `its owner, Machine "owner", belongs to cluster "another" by its label cluster.x-k8s.io/cluster-name, ` +
 				`which the provider uses, but the machine has the label of cluster "pool"; set the same label on both`},
 		}

@@ -17,10 +17,10 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// oftenAudited runs audits so often that stories do not wait.
+// oftenAudited sets a short audit interval, so that specs do not wait.
 const oftenAudited = "audit: {interval: 1s, requestsPerSecond: 200}\n"
 
-// The audit also checks machines and servers from before the installation of warrantgate, and reports them to their owners.
+// The audit also checks machines and servers that were created before warrantgate was installed. It writes Events on them.
 var _ = Describe("the audit", Ordered, func() {
 	var (
 		w        *world
@@ -86,7 +86,7 @@ var _ = Describe("the audit", Ordered, func() {
 	}, SpecTimeout(timeout))
 
 	It("changes nothing", func(ctx SpecContext) {
-		w.awaitPasses(ctx, 2)
+		w.awaitAudits(ctx, 2)
 		Expect(w.versions(ctx, machineKind, clusterKind)).To(Equal(versions))
 		Expect(w.cloud.Servers()).To(Equal(servers))
 		reading := []cloudsigmatest.Operation{
@@ -105,10 +105,10 @@ var _ = Describe("the audit", Ordered, func() {
 			Eventually(w.findings).WithContext(ctx).WithArguments(reason).Should(Equal(n), reason)
 		}
 		for _, object := range []*unstructured.Unstructured{stale, cluster} {
-			said, err := w.eventsOn(ctx, object)
+			reported, err := w.eventsOn(ctx, object)
 			Expect(err).NotTo(HaveOccurred())
-			w.awaitPasses(ctx, 1)
-			Expect(w.eventsOn(ctx, object)).To(Equal(said))
+			w.awaitAudits(ctx, 1)
+			Expect(w.eventsOn(ctx, object)).To(Equal(reported))
 		}
 	}, SpecTimeout(timeout))
 
@@ -160,14 +160,14 @@ func (w *world) findings(ctx context.Context, reason string) (float64, error) {
 	return w.gate.Metric(ctx, "warrantgate_audit_findings", map[string]string{"reason": reason})
 }
 
-// awaitPasses waits until n audits have begun and ended.
-func (w *world) awaitPasses(ctx context.Context, n int) {
+// awaitAudits waits until n audits have begun and ended.
+func (w *world) awaitAudits(ctx context.Context, n int) {
 	GinkgoHelper()
-	const passes = "warrantgate_audit_runs_total"
-	before, err := w.gate.Metric(ctx, passes, nil)
+	const runs = "warrantgate_audit_runs_total"
+	before, err := w.gate.Metric(ctx, runs, nil)
 	Expect(err).NotTo(HaveOccurred())
 	// One may be running already.
-	Eventually(w.gate.Metric).WithContext(ctx).WithArguments(passes, map[string]string(nil)).Should(BeNumerically(">", before+float64(n)))
+	Eventually(w.gate.Metric).WithContext(ctx).WithArguments(runs, map[string]string(nil)).Should(BeNumerically(">", before+float64(n)))
 }
 
 // versions are the resource versions of all objects of the kinds.

@@ -33,7 +33,7 @@ type provider struct {
 	// retry is the time after a write that was denied or failed: 10 seconds in the real provider. resync is the time until a machine without
 	// problems is reconciled again: 10 minutes.
 	retry, resync time.Duration
-	// forgets makes it create another server for a machine that names none, instead of using the one that it created before.
+	// forgets is true if it creates another server for a machine that names none, instead of using the one that it created before.
 	forgets bool
 	// created, if it is set, is called after a server was created and before its UUID is written.
 	created func(machine client.ObjectKey, server *cloudsigma.Server)
@@ -72,7 +72,7 @@ func (p *provider) start(ctx context.Context, machines ...*unstructured.Unstruct
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	for _, machine := range machines {
-		running.Go(func() { p.lookAfter(ctx, client.ObjectKeyFromObject(machine)) })
+		running.Go(func() { p.reconcileLoop(ctx, client.ObjectKeyFromObject(machine)) })
 	}
 	p.stop = sync.OnceFunc(func() {
 		cancel()
@@ -83,7 +83,7 @@ func (p *provider) start(ctx context.Context, machines ...*unstructured.Unstruct
 
 func (p *provider) halt() { p.stop() }
 
-func (p *provider) lookAfter(ctx context.Context, machine client.ObjectKey) {
+func (p *provider) reconcileLoop(ctx context.Context, machine client.ObjectKey) {
 	for {
 		after, err := p.reconcile(ctx, machine)
 		if ctx.Err() != nil {

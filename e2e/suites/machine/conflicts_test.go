@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// IDs are compared by their meaning, not by their spelling.
+// IDs are compared after parsing, so their spelling does not matter.
 var _ = Describe("A server in another spelling", func() {
 	for _, style := range styles {
 		for _, field := range []string{providerIDPath, instanceIDPath} {
@@ -22,7 +22,7 @@ var _ = Describe("A server in another spelling", func() {
 			if write == nil {
 				continue
 			}
-			It(fmt.Sprintf("gets the verdict of the server that it means: %s in %s", style.name, field), func(ctx SpecContext) {
+			It(fmt.Sprintf("gets the verdict on the server with that UUID: %s in %s", style.name, field), func(ctx SpecContext) {
 				s := begin(ctx)
 				machine := s.createMachine(ctx, "machine")
 				expectDenial(s.set(ctx, machine, field, write(s.othersServer("others").UUID)), "InstanceNotOwned", field)
@@ -31,12 +31,12 @@ var _ = Describe("A server in another spelling", func() {
 				Expect(s.set(ctx, machine, field, write(own))).To(Succeed())
 				Expect(s.holds(ctx, machine, field)).To(Equal(write(own)))
 
-				By("and agrees with the other field")
+				By("equal to the ID in the other field")
 				other := map[string]string{providerIDPath: instanceIDPath, instanceIDPath: providerIDPath}[field]
 				expectDenial(s.set(ctx, machine, other, valueOf(other, s.server("another").UUID)), "InstanceIDMismatch", other)
 				Expect(s.set(ctx, machine, other, valueOf(other, own))).To(Succeed())
 
-				By("and is held by one machine")
+				By("denied on a second machine")
 				rival := s.createMachine(ctx, "rival")
 				s.expectHeld(ctx, rival, instanceIDPath, own, `CloudSigmaMachine "machine" names this instance already`)
 			}, SpecTimeout(timeout))
@@ -113,7 +113,7 @@ var _ = Describe("Two fields that name different servers", func() {
 						ContainSubstring(server.UUID), ContainSubstring(id), ContainSubstring("do not name the same instance; clear the wrong one first"),
 					)))
 					Expect(s.holds(ctx, machine, changed)).To(BeEmpty())
-					Expect(s.lookups()).To(Equal(lookups), "the cloud need not be asked")
+					Expect(s.lookups()).To(Equal(lookups), "no request to the cloud is needed")
 
 					By("clearing the wrong one")
 					Expect(remove(ctx, s.client, machine, held)).To(Succeed())
@@ -149,7 +149,7 @@ var holdings = []holding{
 
 // A server belongs to one machine, and a machine to a cluster with a user.
 var _ = Describe("A server that another machine names", func() {
-	It("is denied with the name of a machine of the same namespace, until that machine clears it", func(ctx SpecContext) {
+	It("is denied with the name of that machine if it is in the same namespace, until it clears the ID", func(ctx SpecContext) {
 		s := begin(ctx)
 		id := s.server("own").UUID
 		Expect(s.client.Create(ctx, newMachine(s.namespace, "holder", clusterName, providerID(id)))).To(Succeed())
@@ -165,7 +165,7 @@ var _ = Describe("A server that another machine names", func() {
 		Expect(s.set(ctx, third, providerIDPath, valueOf(providerIDPath, id))).To(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("is denied without the name of a machine of another namespace", func(ctx SpecContext) {
+	It("is denied without the name of that machine if it is in another namespace", func(ctx SpecContext) {
 		s := begin(ctx)
 		id := s.server("own").UUID
 		elsewhere := s

@@ -92,10 +92,10 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			Expect(string(content)).NotTo(ContainSubstring(secret))
 		}
 		Expect(w.leaks(string(content))).To(BeEmpty())
-		Expect(s.verdictEvents(ctx)).To(BeEmpty(), "who creates it need not be told, and nobody else is there")
+		Expect(s.verdictEvents(ctx)).To(BeEmpty(), "a change at creation needs no Event")
 	}, SpecTimeout(timeout))
 
-	It("gets it after its own variables, whose order stays the same", func(ctx SpecContext) {
+	It("gets the identity after its own variables, whose order stays the same", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		own := []corev1.EnvVar{
 			{Name: "FIRST", Value: "1"}, {Name: "SECOND", Value: "$(FIRST)"},
@@ -104,7 +104,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(own...)))).To(Succeed())
 		Expect(s.env(ctx, "ccm")).To(Equal(append(own, identity(s.user.Email)...)))
 
-		By("and what it has of it already stays where it is")
+		By("variables that are already correct keep their positions")
 		mixed := identity(s.user.Email)
 		mixed[0], mixed[5] = mixed[5], mixed[0]
 		mixed[4].Value = strings.ToUpper(mixed[4].Value) // which is the same user
@@ -164,10 +164,10 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(w.client.Update(ctx, manifest.DeepCopy())).To(Succeed())
 		again := s.deployment(ctx, "ccm")
 		Expect(again.Spec).To(Equal(first.Spec))
-		Expect(again.Generation).To(Equal(first.Generation), "it would be rolled out again")
+		Expect(again.Generation).To(Equal(first.Generation), "the change would cause a rollout")
 	}, SpecTimeout(timeout))
 
-	It("that existed before gets it with the next change of its pods, with an Event", func(ctx SpecContext) {
+	It("that existed before gets the identity with the next change of its pods, and an Event", func(ctx SpecContext) {
 		s := earlier
 		w.heard.TakeWarnings()
 		Expect(s.env(ctx, "ccm")).To(BeEmpty())
@@ -198,7 +198,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.leaks(string(content))).To(BeEmpty())
 
-		By("as often as somebody writes it")
+		By("on each such write")
 		Expect(s.patchManager(ctx, withEnv(literal))).To(Succeed())
 		Expect(w.heard.TakeWarnings()).To(HaveExactElements(HaveSuffix(text)))
 		Expect(s.env(ctx, "ccm")).To(ConsistOf(want))
@@ -250,7 +250,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		expect := func(name string, err error) {
 			GinkgoHelper()
 			expectClusterDenial(err, identityWebhook, wanted.reason, wanted.field)
-			Expect(said(err)).To(Equal(fmt.Sprintf("Deployment %q of namespace %q: %s", name, s.namespace, text)))
+			Expect(messageOf(err)).To(Equal(fmt.Sprintf("Deployment %q of namespace %q: %s", name, s.namespace, text)))
 		}
 		expect("created", w.client.Create(ctx, newManager(s.namespace, "created", modify)))
 		Expect(apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "created"}, &appsv1.Deployment{}))).To(BeTrue())
@@ -267,10 +267,10 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(s.deployment(ctx, "ccm")).To(Equal(before))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(before).WithTimeout(eventWithin).Should(HaveExactElements(And(
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", wanted.reason), HaveField("Count", BeEquivalentTo(1)),
-			HaveField("Message", "Denied: "+said(err)))))
-		// Events are written in order: if there is one about the second attempt, there will be none about the first.
+			HaveField("Message", "Denied: "+messageOf(err)))))
+		// Events are written in order: if there is one about the second attempt, none about the first will follow.
 		Expect(s.eventsOn(ctx, tried)).To(BeEmpty())
-		Expect(s.describeManager(ctx, "ccm")).To(MatchRegexp(`(?m)^ +Warning +` + wanted.reason + ` .*` + regexp.QuoteMeta("Denied: "+said(err)) + `$`))
+		Expect(s.describeManager(ctx, "ccm")).To(MatchRegexp(`(?m)^ +Warning +` + wanted.reason + ` .*` + regexp.QuoteMeta("Denied: "+messageOf(err)) + `$`))
 	},
 		Entry("if it acts as another user", is("CLOUDSIGMA_USER_EMAIL", always("somebody-else@example.com"), envOfManager+"[0]", "UserEmailMismatch",
 			`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "{user}", the user of CloudSigmaCluster "pool": `+
@@ -297,9 +297,9 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			SpecTimeout(timeout)),
 		Entry("if it has the global credentials under other names", global("TOKEN", withEnv(fromKey("TOKEN", globalCredentials, "password"))),
 			SpecTimeout(timeout)),
-		Entry("if it asks for legacy credentials", global("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS",
+		Entry("if it enables legacy credentials", global("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS",
 			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", Value: "true"})), SpecTimeout(timeout)),
-		Entry("if it has all of the global Secret", global(`envFrom Secret "cloudsigma-credentials"`, func(d *appsv1.Deployment) {
+		Entry("if it has all keys of the global Secret", global(`envFrom Secret "cloudsigma-credentials"`, func(d *appsv1.Deployment) {
 			d.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
 				{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: globalCredentials}}},
 			}
@@ -322,7 +322,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			"metadata.labels[cluster.x-k8s.io/cluster-name]",
 			`the user of its cluster is unknown: there is no CloudSigmaCluster "lost" in namespace "{namespace}"`,
 		}, SpecTimeout(timeout)),
-		Entry("if its container is not known", wrong{func(_ story, d *appsv1.Deployment) {
+		Entry("if no container is that of a controller manager", wrong{func(_ story, d *appsv1.Deployment) {
 			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar"})
 		}, "ContainerAmbiguous", "spec.template.spec.containers",
 			`it has several containers ("manager", "sidecar"), and it is not configured which one is the controller manager; ` +
@@ -360,7 +360,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		} {
 			err := s.patchManager(ctx, change)
 			expectClusterDenial(err, identityWebhook, "ControllerManagerDeselected", "metadata.labels")
-			Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: its labels make it a controller manager (app=cloudsigma-ccm), "+
+			Expect(messageOf(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: its labels make it a controller manager (app=cloudsigma-ccm), "+
 				"and without them its next change would not be checked; leave them, or delete the object and make another one", s.namespace)))
 		}
 		Expect(s.deployment(ctx, "ccm").Spec).To(Equal(before.Spec))
@@ -371,7 +371,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		s := w.begin(ctx)
 		err := w.client.Create(ctx, newManager(s.namespace, "ccm"))
 		expectClusterDenial(err, identityWebhook, "SecretMissing", envOfManager)
-		Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: there is no Secret \"cloudsigma-impersonation\" in its namespace, "+
+		Expect(messageOf(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: there is no Secret \"cloudsigma-impersonation\" in its namespace, "+
 			"which its pods need to start; create it first, with the keys oauth-url, client-id, client-secret", s.namespace)))
 		s.putCredentials(ctx, account)
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
@@ -390,7 +390,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			Expect(s.restart(ctx, name)).To(Succeed())
 			Expect(s.env(ctx, name)).To(Equal([]corev1.EnvVar{{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"}}))
 		}
-		Expect(w.managerAdmissions(ctx, nil)).To(Equal(before), "warrantgate was asked")
+		Expect(w.managerAdmissions(ctx, nil)).To(Equal(before), "the API server called warrantgate")
 	}, SpecTimeout(timeout))
 
 	It("does not reach the gate while its pods do not change, nor when it is deleted", func(ctx SpecContext) {
@@ -413,7 +413,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 
 		Expect(w.client.Delete(ctx, manager)).To(Succeed())
 		Expect(s.patchManager(ctx, func(d *appsv1.Deployment) { d.Finalizers = nil })).To(Succeed())
-		Expect(w.managerAdmissions(ctx, nil)).To(Equal(before), "warrantgate was asked")
+		Expect(w.managerAdmissions(ctx, nil)).To(Equal(before), "the API server called warrantgate")
 		Expect(apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKeyFromObject(manager), manager))).To(BeTrue())
 	}, SpecTimeout(timeout))
 
@@ -427,7 +427,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Eventually(create).Should(HaveOccurred()) // once the API server calls the other one
 		err := create()
 		expectClusterDenial(err, "controller-manager-integrity.warrantgate.dev", "UserEmailMismatch", envOfManager+"[4]")
-		Expect(said(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: CLOUDSIGMA_USER_EMAIL is %q; it has to be %q, "+
+		Expect(messageOf(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: CLOUDSIGMA_USER_EMAIL is %q; it has to be %q, "+
 			"the user of CloudSigmaCluster \"pool\": remove the variable, and warrantgate sets it, or correct the cluster",
 			s.namespace, other, s.user.Email)))
 	}, SpecTimeout(timeout))
@@ -541,7 +541,7 @@ var _ = Describe("Where impersonation is not configured the Deployment of a clou
 			name := fmt.Sprintf("ccm-%d", i)
 			asked := w.managerAdmissions(ctx, map[string]string{"decision": "allowed", "reason": "ImpersonationOff"})
 			attempt := 0
-			// The API server calls the webhook a moment after it is registered, and this spec tests a gate that is called.
+			// The API server calls the webhook a moment after it is registered, and this spec needs a gate that is called.
 			Eventually(func() float64 {
 				attempt++
 				manager := newManager(s.namespace, fmt.Sprintf("%s-%d", name, attempt), withEnv(env...))

@@ -27,12 +27,12 @@ var _ = Describe("A dry run", func() {
 				"InstanceNotOwned", providerIDPath)
 			Consistently(s.verdictEvents, time.Second).WithArguments(ctx).Should(BeEmpty())
 
-			By("being meant")
+			By("without dry run")
 			expectDenial(write(ctx, s.client, machine, field, value), "InstanceNotOwned", field)
 			Eventually(s.verdictEvents).WithArguments(ctx).Should(HaveExactElements(HaveField("Reason", "InstanceNotOwned")))
 		}, SpecTimeout(timeout))
 
-		It("of the user's own server in "+field+" passes, and nothing is remembered or written", func(ctx SpecContext) {
+		It("of the user's own server in "+field+" is admitted, and has no side effects", func(ctx SpecContext) {
 			s := begin(ctx)
 			machine := s.createMachine(ctx, "machine")
 			server := s.server("own")

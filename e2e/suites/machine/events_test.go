@@ -24,13 +24,13 @@ import (
 const (
 	// eventWithin is the time until the Event about a denial.
 	eventWithin = 2 * time.Second
-	// noServer is the UUID of no server.
+	// noServer is a UUID that no server has.
 	noServer = "00000000-9502-4311-919e-cd49f3416753"
 )
 
 // Users find the reason why a machine is not Ready in its Events.
 var _ = Describe("kubectl describe of a machine", func() {
-	// request sends a request that is denied. It returns the texts of the denial other than the reason.
+	// request sends a request that is denied. It returns the texts that the denial contains besides the reason.
 	type request func(ctx context.Context, s story, machine *unstructured.Unstructured) (wants []string, err error)
 	named := func(s story) string { return fmt.Sprintf("user %q", s.user.Email) }
 	const clearIt = "clear the field, so that the provider adopts an instance of the user or makes one"
@@ -76,7 +76,7 @@ var _ = Describe("kubectl describe of a machine", func() {
 				server.UUID, `CloudSigmaMachine "holder" names this instance already`, "clear the field of the machine that it does not belong to",
 			}, s.setInstanceID(ctx, machine, server.UUID)
 		}), SpecTimeout(timeout)),
-		Entry("a server whose owner is not known", "OwnershipUnknown", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
+		Entry("a server whose owner cannot be checked", "OwnershipUnknown", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
 			Expect(s.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
 			return []string{noServer, named(s), "have it allowed there, or correct the user of the cluster"}, s.setInstanceID(ctx, machine, noServer)
 		}), SpecTimeout(timeout)),
@@ -117,7 +117,7 @@ var _ = Describe("kubectl describe of a machine", func() {
 })
 
 var _ = Describe("Events", func() {
-	It("about a controller's hot loop are one with a count, and cause few requests to the cloud", func(ctx SpecContext) {
+	It("has one Event with a count for a controller's hot loop, which causes few requests to the cloud", func(ctx SpecContext) {
 		const attempts = 1000
 		s := begin(ctx)
 		machine := s.createMachine(ctx, "worker")
@@ -139,20 +139,20 @@ var _ = Describe("Events", func() {
 
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
 			HaveField("Reason", "InstanceNotFound"), HaveField("Count", BeNumerically(">", 1)))))
-		said, err := s.eventsOn(ctx, machine)
+		events, err := s.eventsOn(ctx, machine)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(said[0].Count).To(BeNumerically("<=", 25), "each count is one write")
+		Expect(events[0].Count).To(BeNumerically("<=", 25), "each count is one write")
 		asked := s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)
 		AddReportEntry("questions to the cloud for it", asked)
 		// A denial is cached for 9 seconds.
 		Expect(asked).To(BeNumerically("<=", 1+int(took/(9*time.Second))))
 
-		By("and do not let it hide another reason")
+		By("another reason has an Event of its own")
 		Expect(s.setInstanceID(ctx, machine, "server-1")).NotTo(Succeed())
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElement(HaveField("Reason", "InstanceIDInvalid")))
 	}, SpecTimeout(timeout))
 
-	It("about a machine that was denied at creation are on its owner", func(ctx SpecContext) {
+	It("has the Event on the owner if the machine was denied at creation", func(ctx SpecContext) {
 		s := begin(ctx)
 		owner := newObject(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"}, s.namespace, "worker")
 		Expect(s.client.Create(ctx, owner)).To(Succeed())
@@ -178,15 +178,15 @@ var _ = Describe("Events", func() {
 				ContainSubstring(s.user.Email))))))
 		Expect(s.describe(owner)).To(MatchRegexp(`(?m)^ +Warning +InstanceNotOwned .*` + foreign.UUID))
 
-		By("counted up as well, although each attempt has another UID")
+		By("one Event with a count, although each attempt has another UID")
 		expectNotOwned(create(owned))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(owner).Should(ConsistOf(HaveField("Count", BeEquivalentTo(2))))
 
-		By("and nowhere else")
+		By("on no other object")
 		Expect(s.allEvents(ctx)).To(HaveLen(1))
 	}, SpecTimeout(timeout))
 
-	It("are not written for a dry run", func(ctx SpecContext) {
+	It("has no Event of a dry run", func(ctx SpecContext) {
 		s := begin(ctx)
 		machine := s.createMachine(ctx, "worker")
 		Expect(s.previewInstanceID(ctx, machine, noServer)).NotTo(Succeed())
@@ -197,7 +197,7 @@ var _ = Describe("Events", func() {
 		Expect(s.allEvents(ctx)).To(HaveLen(1))
 	}, SpecTimeout(timeout))
 
-	It("and denials disclose nothing of another tenant", func(ctx SpecContext) {
+	It("discloses nothing about another tenant, and neither do denials", func(ctx SpecContext) {
 		alpha, beta := begin(ctx), begin(ctx)
 		server := alpha.cloud.AddServer(region, alpha.user, "secret-project-worker")
 		theirs := alpha.createMachine(ctx, "secret-project-worker")
@@ -222,9 +222,9 @@ var _ = Describe("Events", func() {
 				Expect(text).NotTo(ContainSubstring(name))
 			}
 		}
-		Expect(alpha.allEvents(ctx)).To(BeEmpty(), "what one tenant does is not told to the other")
+		Expect(alpha.allEvents(ctx)).To(BeEmpty(), "Events and denials contain nothing about another tenant")
 
-		By("while the operator's log has whose machine it is")
+		By("only the operator's log names the other tenant's machine")
 		Expect(beta.log()).To(MatchRegexp(`"decision":"denied","reason":"InstanceIDConflict".*"namespace":"` + beta.namespace +
 			`".*"holder":"CloudSigmaMachine \\"secret-project-worker\\" of namespace \\"` + alpha.namespace + `\\""`))
 	}, SpecTimeout(timeout))

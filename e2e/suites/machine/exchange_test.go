@@ -87,7 +87,7 @@ func exchangeEntries() []TableEntry {
 	return []TableEntry{
 		entry("is put off", cloudsigmatest.TooManyRequests(3*time.Second), "RateLimited", fewerRequests),
 		entry("fails", cloudsigmatest.Status(http.StatusInternalServerError), "IdentityProviderUnavailable", providerFails),
-		entry("hangs", cloudsigmatest.Hang(), "Timeout", nobodyAnswers),
+		entry("hangs", cloudsigmatest.Hang(), "Timeout", noResponse),
 		entry("is cut off", cloudsigmatest.Cut(), "IdentityProviderUnavailable", providerFails),
 		entry("answers bad JSON", cloudsigmatest.BadJSON(), "IdentityProviderUnavailable", providerFails),
 		entry("gives a token that has expired", cloudsigmatest.ExpiredToken(), "IdentityProviderUnavailable", providerFails),

@@ -27,7 +27,7 @@ import (
 const (
 	cloudFails       = "the cloud does not answer as it should; try again"
 	providerFails    = "the identity provider does not answer as it should; try again"
-	nobodyAnswers    = "the cloud or its identity provider did not answer in time; try again"
+	noResponse       = "the cloud or its identity provider did not answer in time; try again"
 	fewerRequests    = "the cloud or its identity provider asks for fewer requests; try again later"
 	renewCredentials = "the credentials of warrantgate are rejected; its operator has to renew them"
 	allowUser        = "the identity provider does not let warrantgate act for this user; have it allowed there, or correct the user of the cluster"
@@ -42,11 +42,11 @@ func failureEntries() []TableEntry {
 	for _, operation := range []cloudsigmatest.Operation{cloudsigmatest.GetServer, cloudsigmatest.GetProfile} {
 		add(operation, "answers 429", cloudsigmatest.TooManyRequests(time.Second), "RateLimited", fewerRequests)
 		add(operation, "answers 500", cloudsigmatest.Status(http.StatusInternalServerError), "CloudUnavailable", cloudFails)
-		add(operation, "hangs", cloudsigmatest.Hang(), "Timeout", nobodyAnswers)
+		add(operation, "hangs", cloudsigmatest.Hang(), "Timeout", noResponse)
 		add(operation, "cuts the connection", cloudsigmatest.Cut(), "CloudUnavailable", cloudFails)
 		add(operation, "answers bad JSON", cloudsigmatest.BadJSON(), "CloudUnavailable", cloudFails)
 		add(operation, "takes no token", cloudsigmatest.Status(http.StatusUnauthorized), "CredentialsDenied", renewCredentials)
-		// It must not be taken for the answer that the server belongs to another user, which has the same status code.
+		// It must not be treated as the response that the server belongs to another user, which has the same status code.
 		add(operation, "answers 403 for another reason", cloudsigmatest.Status(http.StatusForbidden), "CloudUnavailable", cloudFails)
 	}
 	for _, operation := range []cloudsigmatest.Operation{
@@ -55,7 +55,7 @@ func failureEntries() []TableEntry {
 		// Longer than any caller waits: if the retry were delayed until then, the caller would not get the reason.
 		add(operation, "answers 429", cloudsigmatest.TooManyRequests(3*time.Second), "RateLimited", fewerRequests)
 		add(operation, "answers 500", cloudsigmatest.Status(http.StatusInternalServerError), "IdentityProviderUnavailable", providerFails)
-		add(operation, "hangs", cloudsigmatest.Hang(), "Timeout", nobodyAnswers)
+		add(operation, "hangs", cloudsigmatest.Hang(), "Timeout", noResponse)
 		add(operation, "cuts the connection", cloudsigmatest.Cut(), "IdentityProviderUnavailable", providerFails)
 		add(operation, "answers bad JSON", cloudsigmatest.BadJSON(), "IdentityProviderUnavailable", providerFails)
 		add(operation, "gives a token that has expired", cloudsigmatest.ExpiredToken(), "IdentityProviderUnavailable", providerFails)
@@ -80,8 +80,8 @@ func oauthError(status int, code string) cloudsigmatest.Fault {
 	}
 }
 
-// The owner of a server is not known while the cloud or the identity provider fails. No user may name a server then, and the message says
-// that this is no verdict.
+// While the cloud or the identity provider fails, the owner of a server cannot be checked. Requests that name a server are then denied,
+// with a message that says to try again.
 var _ = Describe("a failure of the cloud or the identity provider", func() {
 	DescribeTable("denies with advice, and stores nothing",
 		func(ctx SpecContext, operation cloudsigmatest.Operation, fault cloudsigmatest.Fault, cause, advice string) {
@@ -111,11 +111,11 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 			Eventually(s.eventsAbout).WithContext(ctx).WithArguments(machine).Should(ContainElement(And(
 				HavePrefix("OwnershipUnknown: Denied: "), ContainSubstring(own), ContainSubstring(s.user.Email), HaveSuffix(advice))))
 
-			By("while what has been decided holds, and clearing is free")
+			By("cached verdicts stay valid, and clearing needs no verdict")
 			Expect(bystander.setInstanceID(ctx, settled, "")).To(Succeed())
 			Expect(bystander.setInstanceID(ctx, settled, settledID)).To(Succeed())
 
-			By("and it recovers by itself")
+			By("recovering without a restart")
 			failure.Release()
 			Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())
 			Expect(s.setInstanceID(ctx, machine, "")).To(Succeed())
@@ -132,7 +132,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 		DeferCleanup(failure.Release)
 		s.forgetTokens(s.user)
 		expectUnknown(s.setInstanceID(ctx, machine, own), own, s.user, "CredentialsDenied", renewCredentials)
-		Expect(s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)).To(Equal(2), "asked again with another token, and once only")
+		Expect(s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)).To(Equal(2), "one retry with another token")
 		failure.Release()
 		Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())
 	}, SpecTimeout(timeout))
@@ -158,9 +158,9 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 			theirs := bystander.cloud.AddServer(region, bystander.user, name).UUID
 			Expect(bystander.setInstanceID(ctx, bystander.createMachine(ctx, name), theirs)).To(Succeed())
 		}
-		Expect(s.cloud.Count(cloudsigmatest.Impersonate, s.user.Email)).To(BeNumerically("<=", 4), "a denial is repeated without asking")
+		Expect(s.cloud.Count(cloudsigmatest.Impersonate, s.user.Email)).To(BeNumerically("<=", 4), "the denial is cached")
 		output, err := s.runAudit(ctx)
-		Expect(err).To(MatchError(ContainSubstring("exit status 2")), "not everything could be looked at")
+		Expect(err).To(MatchError(ContainSubstring("exit status 2")), "not all accounts could be audited")
 		Expect(strings.Split(output, "\n")).To(ContainElements(
 			And(ContainSubstring(s.namespace), ContainSubstring("OwnershipUnknown"), ContainSubstring(allowUser)),
 			And(ContainSubstring(bystander.namespace), ContainSubstring("InstanceOrphaned"), ContainSubstring(orphan)),
@@ -305,10 +305,10 @@ var _ = Describe("a gate that admits requests without a decision", Ordered, func
 			Eventually(s.eventsAbout).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
 				HavePrefix("OwnershipUnknown: Admitted with a warning: "), ContainSubstring(id), HaveSuffix(advice))))
 
-			By("requests that need no cloud for a denial are denied")
+			By("requests that can be decided without the cloud are denied")
 			Expect(apierrors.HasStatusCause(s.setInstanceID(ctx, machine, "no-uuid"), "InstanceIDInvalid")).To(BeTrue())
 
-			By("and nothing of it is remembered")
+			By("the admission is not cached")
 			failure.Release()
 			Expect(s.setInstanceID(ctx, machine, "")).To(Succeed())
 			Eventually(func() error {
@@ -341,7 +341,7 @@ func (w *world) tokenRequests() int {
 	return w.cloud.Count(cloudsigmatest.ClientCredentials) + w.cloud.Count(cloudsigmatest.UMATicket) + w.cloud.Count(cloudsigmatest.Impersonate)
 }
 
-// expectUnknown checks a denial without a verdict: it must come from warrantgate, and not from an API server that got no response.
+// expectUnknown checks the denial of an undecided request: it must come from warrantgate, and not from an API server that got no response.
 func expectUnknown(err error, id string, user cloudsigmatest.User, cause, advice string) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(And(

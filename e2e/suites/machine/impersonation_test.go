@@ -31,11 +31,11 @@ import (
 
 var kdcClusterKind = schema.GroupVersionKind{Group: "k8s.kube-dc.com", Version: "v1alpha1", Kind: "KdcCluster"}
 
-// place is where an object names the user that its provider acts as.
+// place is a field or an annotation by which an object names the user that its provider acts as.
 type place struct {
 	kind schema.GroupVersionKind
 	path []string
-	// field is its name in a denial. webhook denies it, unless byPolicy is true: then the API server denies it, by the policy of this name.
+	// field is its name in a denial. The webhook of this name denies it, or the policy of this name if byPolicy is true.
 	field, webhook string
 	byPolicy       bool
 }
@@ -139,8 +139,8 @@ type author struct {
 	flag string
 }
 
-// person creates an author with a client certificate, in a group.
-func (s story) person(ctx context.Context) author {
+// newUser creates an author that is a user with a client certificate, in a group.
+func (s story) newUser(ctx context.Context) author {
 	GinkgoHelper()
 	name, group := "author-of-"+s.namespace, "authors-of-"+s.namespace
 	config, err := s.api.User(name, group)
@@ -151,8 +151,8 @@ func (s story) person(ctx context.Context) author {
 	})
 }
 
-// robot creates an author that is a service account, with a token.
-func (s story) robot(ctx context.Context) author {
+// newServiceAccount creates an author that is a service account, with a token.
+func (s story) newServiceAccount(ctx context.Context) author {
 	GinkgoHelper()
 	config, err := s.api.ServiceAccount(ctx, s.namespace, "author")
 	Expect(err).NotTo(HaveOccurred())
@@ -169,13 +169,13 @@ func (s story) author(ctx context.Context, config *rest.Config, who author) auth
 	for _, kind := range []struct{ group, resource string }{
 		{infrastructure.Group, "cloudsigmaclusters"}, {infrastructure.Group, "cloudsigmaclusters/status"}, {kdcClusterKind.Group, "kdcclusters"},
 	} {
-		s.grant(ctx, who, right{namespace: s.namespace, rule: rule(kind.group, kind.resource, "get", "create", "update", "patch", "delete")})
+		s.grant(ctx, who, permission{namespace: s.namespace, rule: rule(kind.group, kind.resource, "get", "create", "update", "patch", "delete")})
 	}
 	return who
 }
 
-// right is a permission that RBAC can grant: in a namespace or, without one, everywhere.
-type right struct {
+// permission is an RBAC rule: in a namespace, or in the whole cluster without one.
+type permission struct {
 	rule      rbacv1.PolicyRule
 	namespace string
 	// toGroup is true if it is granted to the first of the author's groups.
@@ -194,7 +194,7 @@ func impersonating(names ...string) rbacv1.PolicyRule {
 }
 
 // grant grants a permission, and returns once the API server applies it. The permission is removed at the end of the spec.
-func (w *world) grant(ctx context.Context, who author, r right) {
+func (w *world) grant(ctx context.Context, who author, r permission) {
 	GinkgoHelper()
 	subject := who.subject
 	if r.toGroup {
@@ -220,7 +220,7 @@ func (w *world) cleanUp(ctx context.Context, object client.Object) error {
 }
 
 // mayAuthor returns whether an author has a permission.
-func (w *world) mayAuthor(ctx context.Context, who author, r right) (bool, error) {
+func (w *world) mayAuthor(ctx context.Context, who author, r permission) (bool, error) {
 	resource, subresource, _ := strings.Cut(r.rule.Resources[0], "/")
 	name := ""
 	if len(r.rule.ResourceNames) > 0 {
@@ -239,11 +239,11 @@ func (w *world) mayAuthor(ctx context.Context, who author, r right) (bool, error
 var authors = []struct {
 	what string
 	make func(story, context.Context) author
-}{{"a person", story.person}, {"a service account", story.robot}}
+}{{"a user", story.newUser}, {"a service account", story.newServiceAccount}}
 
 // A user who names another user in a cluster makes the provider act as that user, and so needs the permission to impersonate it.
 var _ = Describe("a cluster's user", func() {
-	// everywhere names a user in each way at each place.
+	// everywhere names a user by each kind of write in each place.
 	everywhere := func(ctx context.Context, s story, who author, email string, check func(p place, object *unstructured.Unstructured, err error)) {
 		GinkgoHelper()
 		for i, p := range places {
@@ -260,7 +260,7 @@ var _ = Describe("a cluster's user", func() {
 	}
 
 	for _, kind := range authors {
-		DescribeTable("can be named, by every kind of write, by "+kind.what+" who may impersonate that user", func(ctx SpecContext, spelled string, given right) {
+		DescribeTable("can be named, by every kind of write, by "+kind.what+" who may impersonate that user", func(ctx SpecContext, spelled string, given permission) {
 			s := begin(ctx)
 			who := kind.make(s, ctx)
 			email := "named-" + s.namespace + "@example.com"
@@ -278,15 +278,15 @@ var _ = Describe("a cluster's user", func() {
 			})
 			Expect(s.verdictEvents(ctx)).To(BeEmpty())
 		},
-			Entry("by the user's name", "", right{rule: impersonating("?")}, SpecTimeout(timeout)),
-			Entry("by the user's name, as a member of a group", "", right{rule: impersonating("?"), toGroup: true}, SpecTimeout(timeout)),
-			Entry("by the permission for all users", "", right{rule: impersonating()}, SpecTimeout(timeout)),
-			Entry("by the permission for everything", "", right{rule: rule("*", "*", "*")}, SpecTimeout(timeout)),
-			Entry("by the permission for everything, as a member of a group", "", right{rule: rule("*", "*", "*"), toGroup: true}, SpecTimeout(timeout)),
-			Entry("by the user's name in lower case, for every spelling", "capitals", right{rule: impersonating("?")}, SpecTimeout(timeout)),
+			Entry("by the user's name", "", permission{rule: impersonating("?")}, SpecTimeout(timeout)),
+			Entry("by the user's name, as a member of a group", "", permission{rule: impersonating("?"), toGroup: true}, SpecTimeout(timeout)),
+			Entry("by the permission for all users", "", permission{rule: impersonating()}, SpecTimeout(timeout)),
+			Entry("by the permission for everything", "", permission{rule: rule("*", "*", "*")}, SpecTimeout(timeout)),
+			Entry("by the permission for everything, as a member of a group", "", permission{rule: rule("*", "*", "*"), toGroup: true}, SpecTimeout(timeout)),
+			Entry("by the user's name in lower case, for every spelling", "capitals", permission{rule: impersonating("?")}, SpecTimeout(timeout)),
 		)
 
-		DescribeTable("cannot be named, by any kind of write, by "+kind.what+" who may not impersonate that user", func(ctx SpecContext, given func(s story, email string) *right) {
+		DescribeTable("cannot be named, by any kind of write, by "+kind.what+" who may not impersonate that user", func(ctx SpecContext, given func(s story, email string) *permission) {
 			s := begin(ctx)
 			who := kind.make(s, ctx)
 			email := "named-" + s.namespace + "@example.com"
@@ -303,33 +303,33 @@ var _ = Describe("a cluster's user", func() {
 				}
 			})
 		},
-			Entry("at all", func(story, string) *right { return nil }, SpecTimeout(timeout)),
-			Entry("but another one", func(s story, _ string) *right { return &right{rule: impersonating(s.user.Email)} }, SpecTimeout(timeout)),
-			Entry("but in the namespace only, where there are no users", func(s story, email string) *right {
-				return &right{rule: impersonating(email), namespace: s.namespace}
+			Entry("without any permission", func(story, string) *permission { return nil }, SpecTimeout(timeout)),
+			Entry("but may impersonate another one", func(s story, _ string) *permission { return &permission{rule: impersonating(s.user.Email)} }, SpecTimeout(timeout)),
+			Entry("but may impersonate it by a Role, which does not cover users", func(s story, email string) *permission {
+				return &permission{rule: impersonating(email), namespace: s.namespace}
 			}, SpecTimeout(timeout)),
-			Entry("but a group of that name", func(_ story, email string) *right {
+			Entry("but may impersonate a group of that name", func(_ story, email string) *permission {
 				groups := rule(corev1.GroupName, "groups", "impersonate")
 				groups.ResourceNames = []string{email}
-				return &right{rule: groups}
+				return &permission{rule: groups}
 			}, SpecTimeout(timeout)),
-			Entry("but read it", func(story, string) *right {
-				return &right{rule: rule(corev1.GroupName, "users", "get", "list", "bind", "escalate")}
+			Entry("but may read it", func(story, string) *permission {
+				return &permission{rule: rule(corev1.GroupName, "users", "get", "list", "bind", "escalate")}
 			},
 				SpecTimeout(timeout)),
-			Entry("but users of another API group", func(story, string) *right { return &right{rule: rule("example.com", "users", "impersonate")} },
+			Entry("but may impersonate users of another API group", func(story, string) *permission { return &permission{rule: rule("example.com", "users", "impersonate")} },
 				SpecTimeout(timeout)),
-			Entry("but impersonate it under constraints (KEP-5284)", func(_ story, email string) *right {
+			Entry("but may impersonate it under constraints (KEP-5284)", func(_ story, email string) *permission {
 				constrained := rule("authentication.k8s.io", "users", "impersonate:user-info")
 				constrained.ResourceNames = []string{email}
-				return &right{rule: constrained}
+				return &permission{rule: constrained}
 			}, SpecTimeout(timeout)),
-			Entry("but impersonate all users under constraints, for every action (KEP-5284)", func(story, string) *right {
-				return &right{rule: rule("*", "*", "impersonate:user-info", "impersonate:serviceaccount", "impersonate:arbitrary-node",
+			Entry("but may impersonate all users under constraints, for every action (KEP-5284)", func(story, string) *permission {
+				return &permission{rule: rule("*", "*", "impersonate:user-info", "impersonate:serviceaccount", "impersonate:arbitrary-node",
 					"impersonate:associated-node", "impersonate-on:user-info:create", "impersonate-on:user-info:update",
 					"impersonate-on:user-info:patch", "impersonate-on:user-info:get")}
 			}, SpecTimeout(timeout)),
-			Entry("but by a name that looks like a pattern", func(story, string) *right { return &right{rule: impersonating("*", "*@example.com")} },
+			Entry("but has a permission for a name that looks like a pattern", func(story, string) *permission { return &permission{rule: impersonating("*", "*@example.com")} },
 				SpecTimeout(timeout)),
 		)
 
@@ -342,13 +342,13 @@ var _ = Describe("a cluster's user", func() {
 			clusters := func(verbs ...string) rbacv1.PolicyRule {
 				return rule(infrastructure.Group, "cloudsigmaclusters", verbs...)
 			}
-			s.grant(ctx, named, right{namespace: s.namespace, rule: clusters("get", "create")})
+			s.grant(ctx, named, permission{namespace: s.namespace, rule: clusters("get", "create")})
 			constrained := rule("authentication.k8s.io", "users", "impersonate:user-info")
 			constrained.ResourceNames = []string{email}
-			s.grant(ctx, who, right{rule: constrained})
+			s.grant(ctx, who, permission{rule: constrained})
 
-			By("although the API server takes the author for the user, for the verbs of the constraint")
-			s.grant(ctx, who, right{namespace: s.namespace, rule: clusters("impersonate-on:user-info:get", "impersonate-on:user-info:create")})
+			By("the API server accepts the impersonation for the verbs of the constraint")
+			s.grant(ctx, who, permission{namespace: s.namespace, rule: clusters("impersonate-on:user-info:get", "impersonate-on:user-info:create")})
 			config := rest.CopyConfig(who.config)
 			config.Impersonate = rest.ImpersonationConfig{UserName: email}
 			// The author itself discovers the API server's resources: the constraint does not cover that.
@@ -360,7 +360,7 @@ var _ = Describe("a cluster's user", func() {
 			}).Should(BeTrue())
 			Expect(apierrors.IsForbidden(asUser.Delete(ctx, missing))).To(BeTrue())
 
-			By("neither as itself nor as the user")
+			By("the gate denies the author, and the same request as the impersonated user")
 			object := userEmailField.naming(s.namespace, "constrained", email)
 			expectNotAllowed(who.client.Create(ctx, object.DeepCopy()), userEmailField, object, who, email)
 			named.flag = "--user=" + email
@@ -389,9 +389,9 @@ var _ = Describe("a cluster's user", func() {
 
 	It("can be granted to several users by the commands in the denials", func(ctx SpecContext) {
 		s := begin(ctx)
-		person, robot := s.person(ctx), s.robot(ctx)
+		user, serviceAccount := s.newUser(ctx), s.newServiceAccount(ctx)
 		email := "named-" + s.namespace + "@example.com"
-		for i, who := range []author{person, robot} {
+		for i, who := range []author{user, serviceAccount} {
 			object := newCluster(s.namespace, fmt.Sprintf("printed-%d", i), email)
 			err := who.client.Create(ctx, object.DeepCopy())
 			expectNotAllowed(err, userEmailField, object, who, email)
@@ -402,7 +402,7 @@ var _ = Describe("a cluster's user", func() {
 
 	It("does not reach the gate while it does not change", func(ctx SpecContext) {
 		s := begin(ctx)
-		who := s.person(ctx)
+		who := s.newUser(ctx)
 		for _, p := range places {
 			object := p.naming(s.namespace, "unchanged-"+strings.ToLower(p.path[len(p.path)-1][:4]), s.user.Email)
 			Expect(s.client.Create(ctx, object)).To(Succeed())
@@ -420,7 +420,7 @@ var _ = Describe("a cluster's user", func() {
 			Expect(object.GetLabels()).To(HaveKeyWithValue("attempt", fmt.Sprint(len(requests)-1)))
 			Expect(s.impersonationAdmissions(ctx)).To(Equal(before), "warrantgate was asked")
 
-			By("nor where only the case changes")
+			By("nor if only the case changes")
 			Expect(who.client.Patch(ctx, object, p.mergePatch(fmt.Sprintf("%q", strings.ToUpper(s.user.Email))))).To(Succeed())
 			Expect(s.named(ctx, p, object)).To(Equal(strings.ToUpper(s.user.Email)))
 		}
@@ -428,7 +428,7 @@ var _ = Describe("a cluster's user", func() {
 
 	It("does not reach the gate with a write of the status", func(ctx SpecContext) {
 		s := begin(ctx)
-		who := s.robot(ctx)
+		who := s.newServiceAccount(ctx)
 		cluster := newObject(clusterKind, s.namespace, clusterName)
 		Expect(s.client.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)).To(Succeed())
 		before := s.impersonationAdmissions(ctx)
@@ -441,7 +441,7 @@ var _ = Describe("a cluster's user", func() {
 
 	It("can be cleared, and the object deleted, by every user who may write it", func(ctx SpecContext) {
 		s := begin(ctx)
-		who := s.person(ctx)
+		who := s.newUser(ctx)
 		for i, p := range places {
 			for j, value := range []string{"null", `""`, `"  "`} {
 				object := p.naming(s.namespace, fmt.Sprintf("cleared-%d-%d", i, j), s.user.Email)
@@ -455,8 +455,8 @@ var _ = Describe("a cluster's user", func() {
 
 	It("in several fields is denied for the one that its author may not name", func(ctx SpecContext) {
 		s := begin(ctx)
-		who := s.person(ctx)
-		s.grant(ctx, who, right{rule: impersonating(s.user.Email)})
+		who := s.newUser(ctx)
+		s.grant(ctx, who, permission{rule: impersonating(s.user.Email)})
 		object := ownerAnnotation.naming(s.namespace, "both", s.user.Email)
 		Expect(unstructured.SetNestedField(object.Object, "else-"+s.user.Email, olderOwnerAnnotation.path...)).To(Succeed())
 		expectNotAllowed(who.client.Create(ctx, object.DeepCopy()), olderOwnerAnnotation, object, who, "else-"+s.user.Email)
@@ -464,7 +464,7 @@ var _ = Describe("a cluster's user", func() {
 
 	It("that was denied has an Event, which kubectl describe shows, except for a dry run", func(ctx SpecContext) {
 		s := begin(ctx)
-		who := s.person(ctx)
+		who := s.newUser(ctx)
 		for i, p := range places {
 			tried := p.naming(s.namespace, fmt.Sprintf("tried-%d", i), s.user.Email)
 			object := p.naming(s.namespace, fmt.Sprintf("told-%d", i), s.user.Email)
@@ -482,7 +482,7 @@ var _ = Describe("a cluster's user", func() {
 			if p.byPolicy { // which writes no Events
 				continue
 			}
-			message := "Denied: " + said(err)
+			message := "Denied: " + messageOf(err)
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).WithTimeout(eventWithin).Should(HaveExactElements(And(
 				HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", "ImpersonationNotAllowed"),
 				HaveField("Message", message), HaveField("Count", BeEquivalentTo(1)))))
@@ -490,7 +490,7 @@ var _ = Describe("a cluster's user", func() {
 			Expect(s.eventsOn(ctx, tried)).To(BeEmpty())
 			Expect(s.describe(object)).To(MatchRegexp(`(?m)^ +Warning +ImpersonationNotAllowed .*` + regexp.QuoteMeta(message) + `$`))
 
-			By("counted up when it is tried again")
+			By("with a higher count after the next attempt")
 			expectNotAllowed(attempt(object), p, object, who, email)
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).Should(HaveExactElements(
 				And(HaveField("Message", message), HaveField("Count", BeEquivalentTo(2)))))
@@ -500,7 +500,7 @@ var _ = Describe("a cluster's user", func() {
 
 	It("that was denied at creation has an Event on the owner of the cluster", func(ctx SpecContext) {
 		s := begin(ctx)
-		who := s.person(ctx)
+		who := s.newUser(ctx)
 		email := "named-" + s.namespace + "@example.com"
 		var owners []*unstructured.Unstructured
 		for _, name := range []string{"owner", "trial"} {
@@ -516,13 +516,13 @@ var _ = Describe("a cluster's user", func() {
 		err := who.client.Create(ctx, cluster.DeepCopy())
 		expectNotAllowed(err, ownerAnnotation, cluster, who, email)
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(owners[0]).WithTimeout(eventWithin).Should(HaveExactElements(And(
-			HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Message", "Denied: "+said(err)), HaveField("Count", BeEquivalentTo(1)))))
-		Expect(s.verdictEvents(ctx)).To(HaveLen(1), "none of the others, which were written before if at all")
+			HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Message", "Denied: "+messageOf(err)), HaveField("Count", BeEquivalentTo(1)))))
+		Expect(s.verdictEvents(ctx)).To(HaveLen(1), "an Event on another object would have been written before")
 	}, SpecTimeout(timeout))
 
 	It("that was denied is in the operator's log and in the metric, once each", func(ctx SpecContext) {
 		s := begin(ctx)
-		who := s.robot(ctx)
+		who := s.newServiceAccount(ctx)
 		email := "named-" + s.namespace + "@example.com"
 		denied := map[string]string{"gate": "cluster-impersonation", "decision": "denied", "reason": "ImpersonationNotAllowed"}
 		before, already := s.admissions(ctx, denied), len(s.log())
@@ -550,7 +550,7 @@ var _ = Describe("a cluster's user", func() {
 
 		It("is admitted with a warning, an Event and the same reason", func(ctx SpecContext) {
 			s := w.begin(ctx)
-			who := s.person(ctx)
+			who := s.newUser(ctx)
 			for i, p := range places {
 				object := p.naming(s.namespace, fmt.Sprintf("warned-%d", i), s.user.Email)
 				Expect(s.client.Create(ctx, object)).To(Succeed())
@@ -571,7 +571,7 @@ var _ = Describe("a cluster's user", func() {
 
 		It("is admitted while warrantgate does not run", func(ctx SpecContext) {
 			s := w.begin(ctx)
-			who := s.person(ctx)
+			who := s.newUser(ctx)
 			Expect(w.gate.Stop()).To(Succeed())
 			Expect(who.client.Create(ctx, newCluster(s.namespace, "unseen", "next-"+s.user.Email))).To(Succeed())
 			Expect(w.gate.Start(ctx)).To(Succeed())
@@ -595,12 +595,12 @@ func denial(p place, object *unstructured.Unstructured, who author, email string
 func expectNotAllowed(err error, p place, object *unstructured.Unstructured, who author, email string) {
 	GinkgoHelper()
 	if p.byPolicy {
-		expectPolicyRefusal(err, p.webhook)
+		expectPolicyDenial(err, p.webhook)
 	} else {
 		expectClusterDenial(err, p.webhook, "ImpersonationNotAllowed", p.field)
 	}
 	text := denial(p, object, who, email)
-	Expect(said(err)).To(HavePrefix(text))
+	Expect(messageOf(err)).To(HavePrefix(text))
 	lower := strings.ToLower(email)
 	role := "warrantgate:impersonate:" + lower
 	Expect(printed(err)).To(MatchRegexp(fmt.Sprintf(
@@ -622,8 +622,8 @@ func expectClusterDenial(err error, webhook, reason, field string) {
 	Expect(cause.Field).To(Equal(field))
 }
 
-// expectPolicyRefusal checks the fields that a controller uses: code and reason.
-func expectPolicyRefusal(err error, policy string) {
+// expectPolicyDenial checks the fields that a controller uses: code and reason.
+func expectPolicyDenial(err error, policy string) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(ContainSubstring("ValidatingAdmissionPolicy '%[1]s' with binding '%[1]s' denied request: ", policy)))
 	var denial *apierrors.StatusError
@@ -635,8 +635,8 @@ func expectPolicyRefusal(err error, policy string) {
 // deniedRequest matches the API server's text before that of a webhook or a policy.
 var deniedRequest = regexp.MustCompile(`^.* denied (the )?request: `)
 
-// said is the message of a denial without the prefix of the API server.
-func said(err error) string {
+// messageOf is the message of a denial without the prefix of the API server.
+func messageOf(err error) string {
 	GinkgoHelper()
 	Expect(err).To(HaveOccurred())
 	message := deniedRequest.ReplaceAllString(err.Error(), "")
@@ -648,7 +648,7 @@ func said(err error) string {
 // printed are the commands of a denial.
 func printed(err error) string {
 	GinkgoHelper()
-	_, commands, found := strings.Cut(said(err), "or have it granted: ")
+	_, commands, found := strings.Cut(messageOf(err), "or have it granted: ")
 	Expect(found).To(BeTrue(), "%v", err)
 	return commands
 }

@@ -26,8 +26,8 @@ import (
 // settlePeriod is machine.settle of the incident's world.
 const settlePeriod = 2 * time.Second
 
-// The incident of CAPCS in region next, with the identity provider's flow of that day: a status update that lost a conflict left a server's
-// UUID in the machine. An earlier attempt had created that server under another identity.
+// The incident of CAPCS in region next, with the token flow that it used then: a status update failed with a conflict, and the machine kept
+// the UUID of a server that an earlier attempt had created under another identity.
 var _ = Describe("the incident", Ordered, func() {
 	var (
 		w        *world
@@ -105,7 +105,7 @@ var _ = Describe("the incident", Ordered, func() {
 		return instances, err
 	}
 
-	DescribeTable("a status update that loses a conflict",
+	DescribeTable("a status update that fails with a conflict",
 		func(ctx SpecContext, name string, forgets bool, wantServers int) {
 			machine := s.createMachine(ctx, name)
 			token, err := w.exchange(ctx, incident.Client, incident.User.Email)
@@ -124,14 +124,14 @@ var _ = Describe("the incident", Ordered, func() {
 				annotate()
 			}
 
-			By("leaves the machine without its server, which the audit names after two passes")
+			By("leaves the machine without an ID, and the audit reports the server in its second run")
 			_, err = p.reconcile(ctx, client.ObjectKeyFromObject(machine))
 			Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
 			Expect(err).To(MatchError(ContainSubstring("the object has been modified; please apply your changes to the latest version")))
 			Expect(w.instanceID(ctx, machine)).To(BeEmpty())
 			Eventually(found).WithContext(ctx).WithArguments(machine).Should(Equal(map[string][]string{"InstanceNotNamed": {first}}))
 
-			By("and what the provider does next is admitted")
+			By("the next writes of the provider are admitted")
 			p.start(ctx, machine)
 			w.expectSettled(ctx, incident.User, machine)
 			p.halt()
@@ -145,14 +145,14 @@ var _ = Describe("the incident", Ordered, func() {
 			named := w.instanceID(ctx, machine)
 			Expect(named).To(Equal(servers[len(servers)-1]))
 
-			By("and the audit names each server that no machine names")
+			By("the audit reports each server that no machine names")
 			orphans := slices.DeleteFunc(servers, func(id string) bool { return id == named })
 			want := map[string][]string{"InstanceNotNamed": {first}}
 			if len(orphans) > 0 {
 				want["InstanceDuplicate"] = orphans
 			}
 			Eventually(found).WithContext(ctx).WithArguments(machine).Should(Equal(want))
-			w.awaitPasses(ctx, 2)
+			w.awaitAudits(ctx, 2)
 			Expect(found(ctx, machine)).To(Equal(want))
 			Expect(w.findings(ctx, "InstanceNotNamed")).To(BeZero())
 			Expect(w.findings(ctx, "InstanceDuplicate")).To(BeEquivalentTo(len(orphans)))
@@ -165,7 +165,7 @@ var _ = Describe("the incident", Ordered, func() {
 		Entry("with a provider that creates again: two servers", "metal-worker-pool-1-hl9tl-again", true, 2, SpecTimeout(timeout)),
 	)
 
-	It("shows a server late, and the first write of its UUID is retried until then", func(ctx SpecContext) {
+	It("retries the first write of a UUID until the cloud shows the server", func(ctx SpecContext) {
 		machine := s.createMachine(ctx, "metal-worker-pool-1-hl9tl-late")
 		token, err := w.exchange(ctx, incident.Client, incident.User.Email)
 		Expect(err).NotTo(HaveOccurred())
@@ -183,7 +183,7 @@ var _ = Describe("the incident", Ordered, func() {
 		Expect(w.admissions(ctx, map[string]string{"decision": "error", "reason": "NotYetOwned"})).To(BeNumerically(">", 0))
 	}, SpecTimeout(timeout))
 
-	It("reports the UUID of a first claim that the provider sends only once", func(ctx SpecContext) {
+	It("reports the UUID of a first claim that the provider does not retry", func(ctx SpecContext) {
 		machine, claimed := s.createMachine(ctx, "metal-worker-pool-1-hl9tl-once"), w.cloud.AddServer(region, incident.Other, "somebody-elses").UUID
 		clientset, err := kubernetes.NewForConfig(w.api.Config())
 		Expect(err).NotTo(HaveOccurred())
@@ -205,7 +205,7 @@ var _ = Describe("the incident", Ordered, func() {
 				`automatically; if the cloud does not show it within 2s, it is denied: correct the identity that cluster "pool" acts as, or delete the instance`,
 				claimed, machine.GetName(), s.namespace, incident.User.Email)
 
-			By("a dry run, which is not retried and starts no clock")
+			By("a dry run, which does not start the period")
 			patch := client.MergeFrom(machine.DeepCopy())
 			changed := machine.DeepCopy()
 			with("status.instanceID", claimed)(changed)
@@ -215,14 +215,14 @@ var _ = Describe("the incident", Ordered, func() {
 			Expect(err).To(MatchError(HaveSuffix(text)))
 			Expect(w.eventsOn(ctx, machine)).To(BeEmpty())
 
-			By("and for real")
+			By("without dry run")
 			began := time.Now()
 			err = w.setInstanceID(ctx, machine, claimed)
 			Expect(time.Since(began)).To(BeNumerically(">=", settlePeriod))
 			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 			Expect(apierrors.HasStatusCause(err, metav1.CauseType(reason))).To(BeTrue(), "%v", err)
 			Expect(w.instanceID(ctx, machine)).To(BeEmpty())
-			Expect(w.cloud.Count(cloudsigmatest.GetServer)-asked).To(BeNumerically(">=", 3), "each attempt asks the cloud")
+			Expect(w.cloud.Count(cloudsigmatest.GetServer)-asked).To(BeNumerically(">=", 3), "each attempt sends a request to the cloud")
 			Eventually(w.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElements(
 				And(HaveField("Reason", "NotYetOwned"), HaveField("Message", "Denied: "+text), HaveField("Count", BeNumerically(">=", 2))),
 				HaveField("Reason", reason),
@@ -231,7 +231,7 @@ var _ = Describe("the incident", Ordered, func() {
 					"nothing else uses it", claimed, incident.User.Email))),
 			))
 
-			By("and another ID at once, once the machine names one")
+			By("a change to another ID is denied at once")
 			own := w.cloud.AddServer(region, incident.User, machine.GetName())
 			Expect(w.setInstanceID(ctx, machine, own.UUID)).To(Succeed())
 			current := newObject(machineKind, s.namespace, machine.GetName())

@@ -31,21 +31,21 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 	}, NodeTimeout(3*time.Minute))
 	AfterAll(func() { Expect(w.tokenRequests()).To(BeZero()) })
 
-	// nobody's cluster names no user.
-	nobodys := func(ctx context.Context) story {
+	// beginWithoutUser begins a story whose cluster names no user.
+	beginWithoutUser := func(ctx context.Context) story {
 		GinkgoHelper()
 		s := story{world: w, namespace: w.namespace(ctx), user: account}
 		Expect(w.client.Create(ctx, newObject(clusterKind, s.namespace, clusterName, with("spec.region", region)))).To(Succeed())
 		return s
 	}
 
-	It("are warned about in the log", func() {
+	It("cause a warning in the log", func() {
 		Expect(w.log()).To(ContainSubstring("CloudSigma is asked with legacy credentials: one account for all, " +
 			"whose password can do everything that the account can; use impersonation instead"))
 	})
 
 	It("allow machines of clusters without a user to name the servers of the account only", func(ctx SpecContext) {
-		s := nobodys(ctx)
+		s := beginWithoutUser(ctx)
 		s.admits(ctx)
 		machine := s.createMachine(ctx, "node")
 		own := w.cloud.AddServer(region, account, "node").UUID
@@ -59,7 +59,7 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		Expect(apierrors.HasStatusCause(err, "InstanceNotFound")).To(BeTrue(), "%v", err)
 	}, SpecTimeout(timeout))
 
-	It("prove nothing about clusters of other users", func(ctx SpecContext) {
+	It("cannot decide claims of clusters that name another user", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		own := w.cloud.AddServer(region, s.user, "node").UUID
 		shared := w.cloud.AddServer(region, s.user, "node", cloudsigmatest.SharedWith(email)).UUID
@@ -70,7 +70,7 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 	}, SpecTimeout(timeout))
 
 	It("are named in the denial if they are wrong", func(ctx SpecContext) {
-		s := nobodys(ctx)
+		s := beginWithoutUser(ctx)
 		machine, own := s.createMachine(ctx, "node"), w.cloud.AddServer(region, account, "node").UUID
 		w.cloud.AllowPassword(email, "another-password-of-the-suite")
 		err := s.setInstanceID(ctx, machine, own)
@@ -100,7 +100,7 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		}, "give --impersonation-enabled", SpecTimeout(timeout)),
 		Entry("if the variable is malformed", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=perhaps"},
 			`$CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS: "perhaps" is neither true nor false`, SpecTimeout(timeout)),
-		Entry("if one half is missing", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email},
+		Entry("if the user name or the password is missing", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email},
 			"legacy credentials are enabled ($CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS), but $CLOUDSIGMA_USERNAME or $CLOUDSIGMA_PASSWORD is empty",
 			SpecTimeout(timeout)),
 	)

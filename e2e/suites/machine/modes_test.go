@@ -59,7 +59,7 @@ var _ = Describe("With unknown: Admit, the verdict on a machine", Ordered, Conti
 
 	It("is in the API server's audit log and in warrantgate's log under one decision ID", func(ctx SpecContext) {
 		s := w.begin(ctx)
-		machine := s.createMachine(ctx, "judged")
+		machine := s.createMachine(ctx, "checked")
 		name := func(id string) error { return write(ctx, s.client, machine, instanceIDPath, id) }
 		own := s.server("own").UUID
 		Expect(name(own)).To(Succeed())
@@ -71,7 +71,7 @@ var _ = Describe("With unknown: Admit, the verdict on a machine", Ordered, Conti
 		const prefix = "cloudsigmamachines.machine.warrantgate.dev/"
 		var audited []auditv1.Event
 		Eventually(func() (_ []auditv1.Event, err error) {
-			audited, err = auditEvents(auditLog, s.namespace, "judged", prefix+"decision")
+			audited, err = auditEvents(auditLog, s.namespace, "checked", prefix+"decision")
 			return audited, err
 		}).Should(HaveExactElements(
 			HaveField("Annotations", And(HaveKeyWithValue(prefix+"decision", "allowed"), HaveKeyWithValue(prefix+"reason", "Owned"))),
@@ -85,10 +85,10 @@ var _ = Describe("With unknown: Admit, the verdict on a machine", Ordered, Conti
 			Expect(id).NotTo(BeEmpty())
 			ids[id] = true
 			Expect(verdictsLogged(w, id)).To(HaveExactElements(And(
-				HaveKeyWithValue("gate", "machine-ownership"), HaveKeyWithValue("name", "judged"),
+				HaveKeyWithValue("gate", "machine-ownership"), HaveKeyWithValue("name", "checked"),
 				HaveKeyWithValue("decision", annotations[prefix+"decision"]), HaveKeyWithValue("reason", annotations[prefix+"reason"]))))
 		}
-		Expect(ids).To(HaveLen(3), "decision IDs are of one request each")
+		Expect(ids).To(HaveLen(3), "each request has its own decision ID")
 	}, SpecTimeout(timeout))
 })
 

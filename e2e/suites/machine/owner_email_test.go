@@ -15,7 +15,7 @@ var _ = Describe("the owner of a KdcCluster who is not the user of its CloudSigm
 	const actsAs = " of the same name: the cloud controller manager acts as the user of the KdcCluster and does not see the servers of the user " +
 		"of the CloudSigmaCluster; name the same user in both"
 
-	It("has a warning and an Event, on the object that is written last", func(ctx SpecContext) {
+	It("causes a warning and an Event on the object that is written last", func(ctx SpecContext) {
 		s := begin(ctx)
 		c, heard := s.warned()
 		kdc := ownerAnnotation.naming(s.namespace, clusterName, "somebody-else@example.com")
@@ -25,11 +25,11 @@ var _ = Describe("the owner of a KdcCluster who is not the user of its CloudSigm
 		Expect(heard.TakeWarnings()).To(ConsistOf("OwnerEmailDiffers: " + text))
 		Eventually(s.describe).WithArguments(kdc).Should(MatchRegexp(`Warning +OwnerEmailDiffers .*Admitted with a warning: metadata.annotations`))
 
-		By("no more once both name one user")
+		By("not after both name the same user")
 		Expect(c.Patch(ctx, kdc, ownerAnnotation.mergePatch(`"`+s.user.Email+`"`))).To(Succeed())
 		Expect(heard.TakeWarnings()).To(BeEmpty())
 
-		By("and when the cluster names another one")
+		By("again after the cluster names another user")
 		cluster := newCluster(s.namespace, clusterName, "")
 		Expect(c.Patch(ctx, cluster, userEmailField.mergePatch(`"third@example.com"`))).To(Succeed())
 		text = `spec.userEmail of CloudSigmaCluster "pool" of namespace "` + s.namespace +
@@ -39,7 +39,7 @@ var _ = Describe("the owner of a KdcCluster who is not the user of its CloudSigm
 		Expect(s.named(ctx, userEmailField, cluster)).To(Equal("third@example.com"))
 	}, SpecTimeout(timeout))
 
-	It("is a warning only, without an Event, in a dry run", func(ctx SpecContext) {
+	It("causes only a warning in a dry run, without an Event", func(ctx SpecContext) {
 		s := begin(ctx)
 		c, heard := s.warned()
 		Expect(c.Create(ctx, ownerAnnotation.naming(s.namespace, clusterName, "somebody-else@example.com"), client.DryRunAll)).To(Succeed())

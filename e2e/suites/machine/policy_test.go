@@ -20,8 +20,8 @@ import (
 // editor is a user with all permissions in the namespace of the story, and none to impersonate.
 func (s story) editor(ctx context.Context) author {
 	GinkgoHelper()
-	who := s.person(ctx)
-	s.grant(ctx, who, right{namespace: s.namespace, rule: rule("*", "*", "*")})
+	who := s.newUser(ctx)
+	s.grant(ctx, who, permission{namespace: s.namespace, rule: rule("*", "*", "*")})
 	return who
 }
 
@@ -47,9 +47,9 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 			return err
 		}).Should(MatchError(HavePrefix("admission webhook %q denied the request: ", policy)))
 		expectClusterDenial(err, policy, "ImpersonationNotAllowed", "spec.userEmail")
-		byWebhook = said(err)
+		byWebhook = messageOf(err)
 
-		By("an upgrade while somebody tries all the time")
+		By("an upgrade during continuous attempts")
 		ctxUpgrade, upgraded := context.WithCancel(ctx)
 		admitted := make(chan error, 1)
 		go func() {
@@ -69,11 +69,11 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 		}).Should(MatchError(ContainSubstring("ValidatingAdmissionPolicy")))
 		upgraded()
 		Expect(<-admitted).NotTo(HaveOccurred())
-		expectPolicyRefusal(err, policy)
-		Expect(said(err)).To(Equal(byWebhook))
+		expectPolicyDenial(err, policy)
+		Expect(messageOf(err)).To(Equal(byWebhook))
 	}, SpecTimeout(2*timeout))
 
-	It("is enforced while no warrantgate runs, and for no other requests", func(ctx SpecContext) {
+	It("is enforced while no warrantgate runs, and denies no other requests", func(ctx SpecContext) {
 		_, err := w.gate.Install(ctx, "--failure-policy=Ignore")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.gate.Stop()).To(Succeed())
@@ -87,7 +87,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 		// Until the API server has observed the webhooks with failurePolicy Ignore.
 		Eventually(func() error { return s.client.Create(ctx, newCluster(s.namespace, "admins", email)) }).Should(Succeed())
 		for _, spelling := range []string{email, strings.ToUpper(email), " " + email + "\u00a0"} {
-			expectPolicyRefusal(who.client.Create(ctx, newCluster(s.namespace, "metal", spelling)), policy)
+			expectPolicyDenial(who.client.Create(ctx, newCluster(s.namespace, "metal", spelling)), policy)
 		}
 		err = who.client.Create(ctx, cluster.DeepCopy(), client.DryRunAll)
 		expectNotAllowed(err, userEmailField, cluster, who, email)
@@ -103,11 +103,11 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 			expectNotAllowed(way.send(ctx, who.client, userEmailField, object), userEmailField, object, who, email)
 		}
 
-		By("but to write anything else")
+		By("but other writes are admitted")
 		Expect(who.client.Patch(ctx, newObject(clusterKind, s.namespace, "admins"),
 			client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2,"userEmail":"`+strings.ToUpper(email)+`"}}`)))).To(Succeed())
 
-		By("until it is granted by the commands that are printed")
+		By("until the permission is granted by the commands of the denial")
 		w.kubectl(ctx, printed(err))
 		Eventually(func() error { return who.client.Create(ctx, cluster.DeepCopy()) }).Should(Succeed())
 		other := newCluster(s.namespace, "other", "other-"+email)

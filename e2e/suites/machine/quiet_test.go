@@ -81,8 +81,8 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 		AddReportEntry("a thousand heartbeats", time.Since(began).String())
 		Expect(machine.Object["status"]).To(HaveKeyWithValue("heartbeat", BeEquivalentTo(999)))
 		Expect(s.holds(ctx, machine, instanceIDPath)).To(Equal(id))
-		Expect(w.allAdmissions(ctx)).To(Equal(admissions), "warrantgate was asked")
-		Expect(w.cloud.Requests()).To(HaveLen(requests), "the cloud was asked")
+		Expect(w.allAdmissions(ctx)).To(Equal(admissions), "the API server called warrantgate")
+		Expect(w.cloud.Requests()).To(HaveLen(requests), "warrantgate sent a request to the cloud")
 	}, SpecTimeout(3*timeout))
 
 	It("answers a controller that writes the wrong server a thousand times from the cache, with one Event", func(ctx SpecContext) {
@@ -139,12 +139,12 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 			server := s.server(name)
 			Expect(w.setInstanceID(ctx, machine, server.UUID)).To(Succeed())
 			Expect(s.set(ctx, machine, providerIDPath, valueOf(providerIDPath, server.UUID))).To(Succeed())
-			s.giveAway(server) // so that a request that reaches the gate would be denied
+			s.giveAway(server) // so that a request would be denied if it reached the gate
 			machines[name] = machine
 		}
 	}, NodeTimeout(3*time.Minute))
 
-	// release changes a machine as a controller does that releases it.
+	// release makes the changes of a controller that releases a machine.
 	release := func(ctx context.Context, name string) {
 		GinkgoHelper()
 		machine := machines[name]
@@ -166,7 +166,7 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 		release(ctx, "without-cloud")
 		Expect(w.allAdmissions(ctx)).To(Equal(admissions))
 
-		By("while a server that was cleared cannot come back")
+		By("an ID that was cleared cannot be set again")
 		expectDenial(s.set(ctx, keeping, providerIDPath, valueOf(providerIDPath, s.server("new").UUID)), "InstanceIDMismatch", providerIDPath)
 		Expect(s.set(ctx, keeping, instanceIDPath, "")).To(Succeed())
 		expectDenial(s.set(ctx, keeping, instanceIDPath, s.server("new").UUID), "OwnershipUnknown", instanceIDPath)
@@ -183,15 +183,15 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 			Expect(err).To(MatchError(ContainSubstring(`failed calling webhook "cloudsigmamachines.machine.warrantgate.dev"`)))
 			Expect(s.holds(ctx, keeping, field)).To(BeEmpty())
 		}
-		By("starting again, for which it needs neither cloud nor identity provider")
+		By("warrantgate becomes ready without the cloud and the identity provider")
 		Expect(w.gate.Start(ctx)).To(Succeed())
 		keeping.SetFinalizers(nil)
 		Expect(s.set(ctx, keeping, "status.instanceState", "stopped")).To(Succeed())
 	}, SpecTimeout(timeout))
 })
 
-// nameAtOnce makes n new machines name their servers at the same time. The first token exchange for the user takes until all concurrent
-// requests that the gate allows have arrived; all others wait.
+// nameAtOnce makes new machines name their servers at the same time. The first token exchange for the user does not return until the gate
+// has used all of its slots and all other requests wait.
 func (w *world) nameAtOnce(ctx context.Context, s story, machines int) {
 	GinkgoHelper()
 	exchange := w.cloud.Fail(cloudsigmatest.Hang(), 1, cloudsigmatest.Impersonate)

@@ -19,15 +19,16 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// quiet is the time without any write after which all is settled: five minutes of a provider that retries every 10 seconds.
+// quiet is the time without any write after which the state is stable. It corresponds to five minutes of a provider that retries every 10
+// seconds.
 const quiet = 30 * providerRetry
 
-// The provider is not changed, and reaches a stable state with the gate in front of it.
+// A provider that does not know warrantgate reaches a stable state behind the gate.
 var _ = Describe("the provider's reconcile loop", Ordered, func() {
 	var (
 		w        *world
 		incident cloudsigmatest.Incident
-		// found are the machines of the incident in the state in which warrantgate finds them, by their problem.
+		// found are the machines of the incident before warrantgate is installed, by their problem.
 		found map[string]*unstructured.Unstructured
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -58,7 +59,7 @@ var _ = Describe("the provider's reconcile loop", Ordered, func() {
 		Expect(serversOf(w.cloud, incident.Other)).To(Equal(foreign))
 	}, SpecTimeout(timeout))
 
-	// This is how the incident happened: an operator corrected the user while the provider still acted as the previous one.
+	// As in the incident: an operator corrects the user while the provider still acts as the previous one.
 	It("retries without harm while it acts as another user than the cluster names, and succeeds once it acts as that user", func(ctx SpecContext) {
 		s := story{world: w, namespace: w.namespace(ctx), user: w.user("successor@example.com")}
 		earlier := w.user("predecessor@example.com")
@@ -80,8 +81,8 @@ var _ = Describe("the provider's reconcile loop", Ordered, func() {
 				Expect(apierrors.HasStatusCause(err, "InstanceNotOwned")).To(BeTrue(), "%v", err)
 			}
 		}
-		Expect(w.versions(ctx, machineKind)).To(Equal(versions), "a machine was written to")
-		Expect(serversOf(w.cloud, earlier)).To(HaveLen(len(machines)), "it made one server for each machine, and found it again each time")
+		Expect(w.versions(ctx, machineKind)).To(Equal(versions), "a machine changed")
+		Expect(serversOf(w.cloud, earlier)).To(HaveLen(len(machines)), "it made one server for each machine, and found that server in each retry")
 		Expect(serversOf(w.cloud, s.user)).To(BeEmpty())
 		// A denial is cached for 9 seconds, so that a loop causes few requests to the cloud.
 		Expect(w.cloud.Count(cloudsigmatest.GetServer, s.user.Email)).To(BeNumerically("<=", len(machines)*(1+int(took/(9*time.Second)))))

@@ -22,7 +22,7 @@ var _ = Describe("two replicas of warrantgate", Ordered, func() {
 	var (
 		w      *world
 		second *kubetest.Warrantgate
-		// left is a machine with findings of the audit.
+		// left is a machine that the audit reports.
 		left string
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -39,38 +39,38 @@ var _ = Describe("two replicas of warrantgate", Ordered, func() {
 	}, NodeTimeout(3*time.Minute))
 
 	It("run the audit in one of them", func(ctx SpecContext) {
-		w.awaitPasses(ctx, 3)
-		Expect(passesOf(ctx, second)).To(BeZero())
+		w.awaitAudits(ctx, 3)
+		Expect(auditsOf(ctx, second)).To(BeZero())
 		Expect(second.Metric(ctx, "warrantgate_audit_findings", nil)).To(BeZero(), "findings would be counted twice")
 	}, SpecTimeout(timeout))
 
 	It("run it in the other when the first is killed", func(ctx SpecContext) {
 		w.gate.Kill()
 		killed := time.Now()
-		Eventually(func() (float64, error) { return passesOf(ctx, second) }).WithTimeout(takeover).Should(BeNumerically(">", 0))
+		Eventually(func() (float64, error) { return auditsOf(ctx, second) }).WithTimeout(takeover).Should(BeNumerically(">", 0))
 		AddReportEntry("takeover", time.Since(killed))
 		Eventually(second.Metric).WithContext(ctx).WithArguments("warrantgate_audit_findings", map[string]string{"reason": "InstanceNotFound"}).
 			Should(BeEquivalentTo(1))
 
-		By("and do not go back to the one when it is there again")
+		By("and keep it there after the first is started again")
 		Expect(w.gate.Start(ctx)).To(Succeed())
-		before, err := passesOf(ctx, second)
+		before, err := auditsOf(ctx, second)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(func() (float64, error) { return passesOf(ctx, second) }).Should(BeNumerically(">", before+2))
-		Expect(passesOf(ctx, w.gate)).To(BeZero())
+		Eventually(func() (float64, error) { return auditsOf(ctx, second) }).Should(BeNumerically(">", before+2))
+		Expect(auditsOf(ctx, w.gate)).To(BeZero())
 	}, SpecTimeout(90*time.Second))
 
-	It("hand it over at once when the first is terminated", func(ctx SpecContext) {
+	It("release the Lease at once when the first is terminated", func(ctx SpecContext) {
 		Expect(second.Stop()).To(Succeed())
 		stopped := time.Now()
 		// It releases its Lease, so the others need not wait until it expires.
-		Eventually(func() (float64, error) { return passesOf(ctx, w.gate) }).WithTimeout(12 * time.Second).Should(BeNumerically(">", 0))
+		Eventually(func() (float64, error) { return auditsOf(ctx, w.gate) }).WithTimeout(12 * time.Second).Should(BeNumerically(">", 0))
 		AddReportEntry("handover", time.Since(stopped))
 		Eventually(w.findings).WithContext(ctx).WithArguments("InstanceNotFound").Should(BeEquivalentTo(1))
 	}, SpecTimeout(timeout))
 })
 
-// replica prepares another warrantgate like the first. The API server still calls only the first.
+// replica prepares another warrantgate with the configuration of the first. The API server still calls only the first.
 func (w *world) replica(ctx context.Context) *kubetest.Warrantgate {
 	GinkgoHelper()
 	configuration, err := os.ReadFile(w.gate.ConfigFile())
@@ -93,10 +93,10 @@ func (w *world) replica(ctx context.Context) *kubetest.Warrantgate {
 // awaitAuditing returns once a replica runs the audit.
 func awaitAuditing(ctx context.Context, gate *kubetest.Warrantgate) {
 	GinkgoHelper()
-	Eventually(func() (float64, error) { return passesOf(ctx, gate) }).Should(BeNumerically(">", 0))
+	Eventually(func() (float64, error) { return auditsOf(ctx, gate) }).Should(BeNumerically(">", 0))
 }
 
-// passesOf is the number of audits of a replica since its start.
-func passesOf(ctx context.Context, gate *kubetest.Warrantgate) (float64, error) {
+// runsOf is the number of audits of a replica since its start.
+func auditsOf(ctx context.Context, gate *kubetest.Warrantgate) (float64, error) {
 	return gate.Metric(ctx, "warrantgate_audit_runs_total", nil)
 }

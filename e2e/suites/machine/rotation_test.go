@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// Secrets are renewed by users and programs that do not know warrantgate, in any order, without a restart of warrantgate.
+// Users and programs that do not know warrantgate renew its Secrets, in any order and without a restart of warrantgate.
 var _ = Describe("the client secret in the Secret", Ordered, func() {
 	var (
 		w   *world
@@ -29,7 +29,7 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 		w = newWorld(ctx, setup{})
 		pid = w.gate.PID()
 	}, NodeTimeout(3*time.Minute))
-	AfterEach(func() { Expect(w.gate.PID()).To(Equal(pid), "it is still the same process") })
+	AfterEach(func() { Expect(w.gate.PID()).To(Equal(pid), "warrantgate was not restarted") })
 
 	It("is used as soon as it is renewed", func(ctx SpecContext) {
 		w.admitsNewUser(ctx)
@@ -45,13 +45,13 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 		for _, request := range w.cloud.Requests()[asked:] {
 			if request.Operation == cloudsigmatest.ClientCredentials {
 				tried++
-				Expect(request.Status).To(Equal(http.StatusOK), "nothing but the new one was tried")
+				Expect(request.Status).To(Equal(http.StatusOK), "only the new secret was used")
 			}
 		}
 		Expect(tried).To(BeNumerically(">", 0))
 	}, SpecTimeout(timeout))
 
-	It("is replaced by the former one as long as the identity provider rejects it", func(ctx SpecContext) {
+	It("is not used while the identity provider rejects it; the former one is", func(ctx SpecContext) {
 		w.admitsNewUser(ctx)
 		old := w.clientSecret(ctx)
 		renewed, err := w.cloud.RotateSecret(serviceAccount)
@@ -61,13 +61,13 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 		w.giveCredentials(ctx, renewed)
 		for range 3 {
 			s := w.begin(ctx)
-			w.forgetTokens(s.user) // even if a new token is needed
+			w.forgetTokens(s.user) // so that a new token is needed
 			s.admits(ctx)
 		}
-		Expect(late.Met()).To(BeNumerically(">=", 4), "the new one was tried, and then the old one")
+		Expect(late.Met()).To(BeNumerically(">=", 4), "the new secret was tried first, and then the old one")
 		Expect(w.log()).To(ContainSubstring("the newest credentials are not accepted; using the last accepted ones"))
 
-		By("and then the identity provider takes the new one, and the old one no longer")
+		By("the identity provider accepts only the new secret")
 		late.Release()
 		Eventually(func() bool {
 			s := w.begin(ctx)
@@ -127,7 +127,7 @@ var _ = Describe("the client secret in a file", Ordered, func() {
 		s.admits(ctx)
 	}, SpecTimeout(timeout))
 
-	It("is replaced by the former one while the file is empty or missing", func(ctx SpecContext) {
+	It("is kept while the file is empty or missing", func(ctx SpecContext) {
 		w.admitsNewUser(ctx)
 		for what, spoil := range map[string]func() error{
 			"empty": func() error { return os.Truncate(file, 0) }, "missing": func() error { return os.Remove(file) },
@@ -149,7 +149,7 @@ func writeSecretFile(file, secret string) {
 	Expect(os.Rename(file+".new", file)).To(Succeed())
 }
 
-// notYet is an identity provider that accepts the old secret of a client for a while, and does not know the new one yet.
+// notYet is the fault of an identity provider that still accepts only the old secret of a client.
 func notYet(old, renewed string) cloudsigmatest.Fault {
 	reject := oauthError(http.StatusUnauthorized, "unauthorized_client")
 	return func(w http.ResponseWriter, r *http.Request, released <-chan struct{}, answer http.HandlerFunc) {
@@ -171,7 +171,7 @@ func (w *world) clientSecret(ctx context.Context) string {
 	return string(secret.Data["client-secret"])
 }
 
-// admitsNewUser expects that a user that the gate has not seen before can name a server, for which it needs a token.
+// admitsNewUser expects that a server of a new user can be named, for which the gate needs a token.
 func (w *world) admitsNewUser(ctx context.Context) {
 	GinkgoHelper()
 	w.begin(ctx).admits(ctx)

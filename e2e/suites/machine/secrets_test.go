@@ -36,33 +36,33 @@ var _ = Describe("secrets and tokens", func() {
 				w = newWorld(ctx, setup{cloud: "  flow: " + flow.name, args: []string{"--log-level=debug"}})
 			}, NodeTimeout(3*time.Minute))
 
-			It("are not in logs, Events, metrics and errors, though answers of the cloud repeat them", func(ctx SpecContext) {
+			It("are not in logs, Events, metrics and errors, though responses of the cloud repeat them", func(ctx SpecContext) {
 				for _, operation := range append(flow.operations, cloudsigmatest.GetProfile, cloudsigmatest.GetServer, cloudsigmatest.ListServers) {
 					w.provokeEcho(ctx, operation)
 				}
 				audit := w.failingAudit(ctx)
 
-				By("and there was enough talk for them to show")
+				By("each of the texts contains output about these requests")
 				Expect(w.log()).To(And(ContainSubstring(`"level":"DEBUG`), ContainSubstring("OwnershipUnknown"), ContainSubstring("401")))
 				Expect(w.heard.Texts()).To(ContainSubstring("OwnershipUnknown"))
 				Expect(audit).To(ContainSubstring("OwnershipUnknown"))
 				metrics := w.metrics(ctx)
 				Expect(metrics).To(ContainSubstring("warrantgate_token_requests_total"))
 				for where, text := range map[string]string{
-					"the log": w.log(), "the metrics": metrics, "what clients were told": w.heard.Texts(), "the audit": audit,
+					"the log": w.log(), "the metrics": metrics, "denials and warnings": w.heard.Texts(), "the audit": audit,
 				} {
 					Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
 					Expect(strings.Contains(text, w.webhookToken())).To(BeFalse(), "the token of the webhook path is in "+where)
 				}
 			}, SpecTimeout(3*time.Minute))
 
-			It("would be found there", func() {
+			It("would be found in these texts", func() {
 				secrets := w.cloud.Secrets()
 				Expect(len(secrets)).To(BeNumerically(">", 4))
 				for _, secret := range secrets {
 					Expect(w.leaks("it says " + secret + ".")).To(ContainElement(secret))
 					if _, claims, isToken := strings.Cut(secret, "."); isToken {
-						Expect(w.leaks("it says "+claims[:40]+"…")).To(ContainElement(secret), "a token that was cut off")
+						Expect(w.leaks("it says "+claims[:40]+"…")).To(ContainElement(secret), "a truncated token")
 					}
 				}
 			})
@@ -133,7 +133,8 @@ func (w *world) leaks(text string) []string {
 	})
 }
 
-// parts are the texts by which a secret is found: all of a short one, the beginning of the claims and of the signature of a token.
+// parts are the substrings by which a secret is found: the whole of a short one; of a token, the beginning of its claims and of its
+// signature.
 func parts(secret string) []string {
 	const enough = 32
 	if segments := strings.Split(secret, "."); len(segments) == 3 {

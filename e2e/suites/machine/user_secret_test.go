@@ -27,11 +27,11 @@ const (
 	secretWebhook  = "secrets.cluster.warrantgate.dev"
 )
 
-// A requester who makes a cluster refer to a Secret names the user in that Secret. So does a requester who writes the Secret.
+// A requester names a user by making a cluster refer to a Secret with that user, and also by writing that Secret.
 var _ = Describe("a Secret that names a cluster's user", func() {
-	It("counts like an email, and is not disclosed to users who may not read it", func(ctx SpecContext) {
+	It("needs the same permission as an email, and is not disclosed to requesters who may not read it", func(ctx SpecContext) {
 		s := begin(ctx)
-		who := s.person(ctx)
+		who := s.newUser(ctx)
 		email := "hidden-" + uuid.NewString() + "@example.com"
 		s.putUser(ctx, s.namespace, email)
 		cluster := s.referringCluster("by-secret", "")
@@ -39,30 +39,30 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 
 		err := who.client.Create(ctx, cluster.DeepCopy())
 		expectClusterDenial(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
-		Expect(said(err)).To(Equal(hidden))
+		Expect(messageOf(err)).To(Equal(hidden))
 
-		By("while who may read it is told, and what would grant it")
-		s.grant(ctx, who, right{namespace: s.namespace, rule: readingUser()})
+		By("a requester who may read the Secret gets the user's name and the commands that grant the permission")
+		s.grant(ctx, who, permission{namespace: s.namespace, rule: readingUser()})
 		err = who.client.Create(ctx, cluster.DeepCopy())
 		expectClusterDenial(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
-		Expect(said(err)).To(HavePrefix(strings.ReplaceAll(denial(userEmailField, cluster, who, email), "spec.userEmail", "spec.userRef")))
+		Expect(messageOf(err)).To(HavePrefix(strings.ReplaceAll(denial(userEmailField, cluster, who, email), "spec.userEmail", "spec.userRef")))
 		s.kubectl(ctx, printed(err))
 		Eventually(who.client.Create).WithArguments(ctx, cluster).Should(Succeed())
 	}, SpecTimeout(timeout))
 
 	for _, where := range []string{"the cluster's own namespace", "another namespace"} {
 		own := strings.Contains(where, "own")
-		DescribeTable("of "+where+" that says nobody is of no use", func(ctx SpecContext, reason, text string, data map[string]string, present bool) {
+		DescribeTable("of "+where+" that names no user is denied", func(ctx SpecContext, reason, text string, data map[string]string, present bool) {
 			s := begin(ctx)
-			who := s.person(ctx)
+			who := s.newUser(ctx)
 			namespace, ref := s.namespace, ""
 			if !own {
 				namespace = s.world.namespace(ctx)
 				ref = namespace
-				s.grant(ctx, who, right{namespace: namespace, rule: readingUser()})
+				s.grant(ctx, who, permission{namespace: namespace, rule: readingUser()})
 			}
 			email := "named-" + s.namespace + "@example.com"
-			s.grant(ctx, who, right{rule: impersonating(email)})
+			s.grant(ctx, who, permission{rule: impersonating(email)})
 			if present {
 				Expect(s.client.Create(ctx, userSecret(namespace, data))).To(Succeed())
 			}
@@ -72,20 +72,20 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			for _, c := range []client.Client{who.client, s.client} { // regardless of the permissions of the requester
 				err := c.Create(ctx, cluster.DeepCopy())
 				expectClusterDenial(err, clusterWebhook, reason, "spec.userRef")
-				Expect(said(err)).To(Equal(want))
+				Expect(messageOf(err)).To(Equal(want))
 			}
 
-			By("not in a cluster that has a user so far, either")
+			By("also in a cluster that already has a user")
 			pool := newObject(clusterKind, s.namespace, clusterName)
 			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
 			err := who.client.Patch(ctx, pool.DeepCopy(), byRef(ref))
 			expectClusterDenial(err, clusterWebhook, reason, "spec.userRef")
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveExactElements(And(
-				HaveField("Reason", reason), HaveField("Message", "Denied: "+said(err)))))
-			Expect(s.describe(pool)).To(MatchRegexp(`(?m)^ +Warning +` + reason + ` .*` + regexp.QuoteMeta("Denied: "+said(err)) + `$`))
+				HaveField("Reason", reason), HaveField("Message", "Denied: "+messageOf(err)))))
+			Expect(s.describe(pool)).To(MatchRegexp(`(?m)^ +Warning +` + reason + ` .*` + regexp.QuoteMeta("Denied: "+messageOf(err)) + `$`))
 			Expect(s.named(ctx, userEmailField, pool)).To(Equal(s.user.Email))
 
-			By("until it does say somebody")
+			By("until it names a user")
 			s.putUser(ctx, namespace, email)
 			Expect(who.client.Create(ctx, cluster)).To(Succeed())
 			Expect(who.client.Patch(ctx, pool, byRef(ref))).To(Succeed())
@@ -103,9 +103,9 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 
 	It("of another namespace needs the permission to read it, and a denial does not disclose whether it exists", func(ctx SpecContext) {
 		s := begin(ctx)
-		who, namespace := s.robot(ctx), s.world.namespace(ctx)
+		who, namespace := s.newServiceAccount(ctx), s.world.namespace(ctx)
 		email := "named-" + s.namespace + "@example.com"
-		s.grant(ctx, who, right{rule: impersonating(email)}) // which is not enough
+		s.grant(ctx, who, permission{rule: impersonating(email)}) // which is not enough
 		cluster := s.referringCluster("by-secret", namespace)
 		want := fmt.Sprintf("spec.userRef of CloudSigmaCluster \"by-secret\" of namespace %q: it names Secret \"user\" of another namespace, %q, "+
 			"which user %q may not read; name a Secret of the cluster's own namespace or one that you may read, or have the permission granted: "+
@@ -114,12 +114,12 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			GinkgoHelper()
 			err := who.client.Create(ctx, cluster.DeepCopy())
 			expectClusterDenial(err, clusterWebhook, "SecretNotReadable", "spec.userRef")
-			Expect(said(err)).To(Equal(want))
+			Expect(messageOf(err)).To(Equal(want))
 		}
 		denied()
 		s.putUser(ctx, namespace, email)
 		denied()
-		s.grant(ctx, who, right{namespace: s.namespace, rule: readingUser()}) // in the wrong namespace
+		s.grant(ctx, who, permission{namespace: s.namespace, rule: readingUser()}) // in the wrong namespace
 		denied()
 
 		By("an update is denied with the same message, and has an Event")
@@ -128,33 +128,33 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		err := who.client.Patch(ctx, pool.DeepCopy(), byRef(namespace))
 		expectClusterDenial(err, clusterWebhook, "SecretNotReadable", "spec.userRef")
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveExactElements(And(
-			HaveField("Reason", "SecretNotReadable"), HaveField("Message", "Denied: "+said(err)))))
+			HaveField("Reason", "SecretNotReadable"), HaveField("Message", "Denied: "+messageOf(err)))))
 
-		By("until its author may read it")
-		s.grant(ctx, who, right{namespace: namespace, rule: readingUser()})
+		By("until the author may read the Secret")
+		s.grant(ctx, who, permission{namespace: namespace, rule: readingUser()})
 		Eventually(who.client.Create).WithArguments(ctx, cluster).Should(Succeed())
 
-		By("which alone is not enough")
+		By("that permission alone is not enough")
 		s.putUser(ctx, namespace, "next-"+email)
 		next := s.referringCluster("next", namespace)
 		err = who.client.Create(ctx, next.DeepCopy())
 		expectClusterDenial(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
-		Expect(said(err)).To(HavePrefix(strings.ReplaceAll(denial(userEmailField, next, who, "next-"+email), "spec.userEmail", "spec.userRef")))
+		Expect(messageOf(err)).To(HavePrefix(strings.ReplaceAll(denial(userEmailField, next, who, "next-"+email), "spec.userEmail", "spec.userRef")))
 	}, SpecTimeout(timeout))
 
-	It("counts once the email, which has precedence, is removed", func(ctx SpecContext) {
+	It("is used after the email, which has precedence, is removed", func(ctx SpecContext) {
 		s := begin(ctx)
-		who := s.person(ctx)
-		s.grant(ctx, who, right{rule: impersonating(s.user.Email)})
+		who := s.newUser(ctx)
+		s.grant(ctx, who, permission{rule: impersonating(s.user.Email)})
 		s.putUser(ctx, s.namespace, "hidden-"+s.user.Email)
 		cluster := s.referringCluster("both", "", with("spec.userEmail", s.user.Email))
 		Expect(who.client.Create(ctx, cluster)).To(Succeed())
 		err := who.client.Patch(ctx, cluster.DeepCopy(), userEmailField.mergePatch("null"))
 		expectClusterDenial(err, clusterWebhook, "ImpersonationNotAllowed", "spec.userRef")
-		Expect(said(err)).To(Equal(denialBySecret(cluster, who, s.namespace)))
+		Expect(messageOf(err)).To(Equal(denialBySecret(cluster, who, s.namespace)))
 		Expect(s.named(ctx, userEmailField, cluster)).To(Equal(s.user.Email))
 
-		By("and not if both are taken away")
+		By("and removing both is denied")
 		Expect(who.client.Patch(ctx, cluster.DeepCopy(), client.RawPatch(types.MergePatchType,
 			[]byte(`{"spec":{"userEmail":null,"userRef":null}}`)))).To(Succeed())
 	}, SpecTimeout(timeout))
@@ -180,7 +180,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			subject := fmt.Sprintf("data.userEmail of Secret \"user\" of namespace %q: user %q may not impersonate ", s.namespace, who.username)
 			const acting = "; name a user that you may impersonate, or have it granted: "
 
-			By("on a dry run, of which there is no Event")
+			By("on a dry run, without an Event")
 			err := who.client.Patch(ctx, secret.DeepCopy(), userIs(next), client.DryRunAll)
 			expectClusterDenial(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
 			pool := newObject(clusterKind, s.namespace, clusterName)
@@ -195,8 +195,8 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 				By("by " + way.name)
 				err := way.send(ctx, who.client, secret, next)
 				expectClusterDenial(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
-				Expect(said(err)).To(HavePrefix(subject + fmt.Sprintf("%q", next) + acting + "kubectl create clusterrole "))
-				Expect(said(err)).NotTo(ContainSubstring(email), "whom it names so far is nothing for its author")
+				Expect(messageOf(err)).To(HavePrefix(subject + fmt.Sprintf("%q", next) + acting + "kubectl create clusterrole "))
+				Expect(messageOf(err)).NotTo(ContainSubstring(email), "the author may not read the current user")
 				Expect(s.userIn(ctx, secret)).To(Equal(email))
 			}
 			// Not every user who may read Events may read Secrets, so Events do not contain the user.
@@ -205,14 +205,14 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 				HaveField("Message", "Denied: "+subject+fmt.Sprintf("the user that Secret \"user\" of namespace %q names", s.namespace)+acting+
 					"verb impersonate on resource users, by the name of this user in lower case"))))
 
-			By("not by deleting it and making another, either")
+			By("nor by deleting it and creating another")
 			Expect(s.client.Delete(ctx, secret.DeepCopy())).To(Succeed())
 			again := userSecret(s.namespace, map[string]string{"userEmail": next})
 			err = who.client.Create(ctx, again.DeepCopy())
 			expectClusterDenial(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
 
-			By("until its author may")
-			s.grant(ctx, who, right{rule: impersonating(next)})
+			By("until the author may impersonate the user")
+			s.grant(ctx, who, permission{rule: impersonating(next)})
 			Eventually(who.client.Create).WithArguments(ctx, again.DeepCopy()).Should(Succeed())
 			Expect(s.userIn(ctx, again)).To(Equal(next))
 		}, SpecTimeout(timeout))
@@ -228,7 +228,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			expectClusterDenial(err, secretWebhook, "ImpersonationNotAllowed", "data.userEmail")
 			Expect(s.userIn(ctx, secret)).To(Equal(s.user.Email), way.name)
 		}
-		s.grant(ctx, who, right{rule: impersonating(next)})
+		s.grant(ctx, who, permission{rule: impersonating(next)})
 		Eventually(func() error { return who.client.Patch(ctx, secret.DeepCopy(), userIs(next)) }).Should(Succeed())
 		Expect(s.userIn(ctx, secret)).To(Equal(next))
 	}, SpecTimeout(timeout))
@@ -252,10 +252,10 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		}
 		Expect(s.userIn(ctx, secret)).To(Equal(s.user.Email))
 
-		By("nor while the user is taken out, or the Secret is deleted")
+		By("nor when the user is removed, or the Secret is deleted")
 		Expect(who.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"userEmail":null}}`)))).To(Succeed())
 		Expect(who.client.Delete(ctx, secret)).To(Succeed())
-		Expect(s.impersonationAdmissions(ctx)).To(Equal(before), "warrantgate was asked")
+		Expect(s.impersonationAdmissions(ctx)).To(Equal(before), "the API server called warrantgate")
 	}, SpecTimeout(timeout))
 
 	Describe("whose content is secret", Ordered, func() {
@@ -267,8 +267,8 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 
 		It("is in no denial, no Event and no line of the log", func(ctx SpecContext) {
 			s := w.begin(ctx)
-			who, elsewhere := s.person(ctx), w.namespace(ctx)
-			s.grant(ctx, who, right{namespace: s.namespace, rule: rule("", "secrets", "update", "patch", "create")})
+			who, elsewhere := s.newUser(ctx), w.namespace(ctx)
+			s.grant(ctx, who, permission{namespace: s.namespace, rule: rule("", "secrets", "update", "patch", "create")})
 			canary := "canary" + strings.ReplaceAll(uuid.NewString(), "-", "")
 			data := map[string]string{"userEmail": canary + "@example.com", "password": canary}
 			for _, namespace := range []string{s.namespace, elsewhere} {
@@ -276,24 +276,24 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			}
 			pool := newObject(clusterKind, s.namespace, clusterName)
 			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
-			said := []error{}
+			denials := []error{}
 			for _, namespace := range []string{"", elsewhere} {
-				said = append(said,
+				denials = append(denials,
 					who.client.Create(ctx, s.referringCluster("by-secret", namespace)),
 					who.client.Create(ctx, s.referringCluster("by-secret", namespace), client.DryRunAll),
 					who.client.Patch(ctx, pool.DeepCopy(), byRef(namespace)))
 			}
 
-			By("also where a cluster acts as that user, and the Secret is to name another one")
+			By("also if a cluster acts as that user, and a request writes another user into the Secret")
 			Expect(s.client.Create(ctx, s.referringCluster("by-secret", ""))).To(Succeed())
 			secret := userSecret(s.namespace, nil)
 			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
 			s.awaitReferred(ctx, who, secret)
 			for _, way := range secretWrites {
-				said = append(said, way.send(ctx, who.client, secret, "next@example.com"))
+				denials = append(denials, way.send(ctx, who.client, secret, "next@example.com"))
 			}
 
-			Expect(said).To(HaveEach(Satisfy(apierrors.IsForbidden)))
+			Expect(denials).To(HaveEach(Satisfy(apierrors.IsForbidden)))
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(ConsistOf(
 				HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Reason", "SecretNotReadable")))
 			Eventually(s.eventsOn).WithContext(ctx).WithArguments(secret).Should(ConsistOf(HaveField("Reason", "ImpersonationNotAllowed")))
@@ -367,8 +367,8 @@ func denialBySecret(cluster *unstructured.Unstructured, who author, namespace st
 // secretAuthor is an author who may write Secrets, and not read them.
 func (s story) secretAuthor(ctx context.Context) author {
 	GinkgoHelper()
-	who := s.person(ctx)
-	s.grant(ctx, who, right{namespace: s.namespace, rule: rule(corev1.GroupName, "secrets", "create", "update", "patch", "delete")})
+	who := s.newUser(ctx)
+	s.grant(ctx, who, permission{namespace: s.namespace, rule: rule(corev1.GroupName, "secrets", "create", "update", "patch", "delete")})
 	return who
 }
 
@@ -408,7 +408,7 @@ func userIs(email string) client.Patch {
 }
 
 // awaitReferred returns once warrantgate knows that a cluster refers to the Secret: it watches clusters, and so sees each of them a moment
-// late. Until then any author may write any user into it.
+// late. Until then a write of any user into it is admitted.
 func (s story) awaitReferred(ctx context.Context, who author, secret *corev1.Secret) {
 	GinkgoHelper()
 	Eventually(func() bool {

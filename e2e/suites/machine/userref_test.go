@@ -17,36 +17,36 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// A cluster can have its user in a Secret. Claims of its machines are evaluated with the current user in it.
+// A cluster can take its user from a Secret. Claims of its machines are evaluated with the current user in that Secret.
 var _ = Describe("a cluster that takes its user from a Secret", func() {
-	It("of its own namespace has that user's servers", func(ctx SpecContext) {
+	It("may name servers of the user in a Secret of its own namespace", func(ctx SpecContext) {
 		s := beginWithSecret(ctx, inOwnNamespace)
-		s.expectJudged(ctx)
+		s.expectOnlyOwn(ctx)
 	}, SpecTimeout(timeout))
 
-	It("of another namespace has that user's servers", func(ctx SpecContext) {
+	It("may name servers of the user in a Secret of another namespace", func(ctx SpecContext) {
 		s := beginWithSecret(ctx, inAnotherNamespace)
 		Expect(s.secret.Namespace).NotTo(Equal(s.namespace))
-		s.expectJudged(ctx)
+		s.expectOnlyOwn(ctx)
 	}, SpecTimeout(timeout))
 
-	It("has the servers of the user that it names itself, if it does", func(ctx SpecContext) {
+	It("may name servers of the user in its own spec, which has precedence", func(ctx SpecContext) {
 		s := beginWithSecret(ctx, inOwnNamespace)
 		other := s.world.user("someone-else@example.com")
 		s.secret.Data = map[string][]byte{"userEmail": []byte(other.Email)}
 		Expect(s.client.Update(ctx, s.secret)).To(Succeed())
 		s.changeCluster(ctx, with("spec.userEmail", s.user.Email))
-		s.expectJudged(ctx)
+		s.expectOnlyOwn(ctx)
 	}, SpecTimeout(timeout))
 
-	It("has the servers of the user that the Secret names now", func(ctx SpecContext) {
+	It("may name servers of the new user after the Secret changed", func(ctx SpecContext) {
 		s := beginWithSecret(ctx, inOwnNamespace)
 		before := s.cloud.AddServer(region, s.user, "node").UUID
 		s.user = s.world.user("next-" + s.user.Email)
 		s.secret.Data = map[string][]byte{"userEmail": []byte(" " + s.user.Email + "\n")}
 		Expect(s.client.Update(ctx, s.secret)).To(Succeed())
 		expectNotOwned(s.setInstanceID(ctx, s.createMachine(ctx, "before"), before))
-		s.expectJudged(ctx)
+		s.expectOnlyOwn(ctx)
 	}, SpecTimeout(timeout))
 
 	DescribeTable("may name no servers while the user is not known",
@@ -63,13 +63,13 @@ var _ = Describe("a cluster that takes its user from a Secret", func() {
 				ContainSubstring(s.secret.Name), ContainSubstring(s.secret.Namespace))))
 			Expect(s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)).To(BeZero())
 
-			By("and nobody can begin such a cluster")
+			By("creating such a cluster is denied")
 			// For some seconds after the creation of a Secret, warrantgate cannot distinguish a deleted Secret from one that is not stored yet.
 			Eventually(func() error { return s.client.Create(ctx, s.newCluster("another")) }).Should(Satisfy(func(err error) bool {
 				return apierrors.IsForbidden(err) && apierrors.HasStatusCause(err, metav1.CauseType(reason))
 			}))
 
-			By("until it is")
+			By("until the user is known")
 			s.putSecret(ctx)
 			Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
 		},
@@ -83,28 +83,28 @@ var _ = Describe("a cluster that takes its user from a Secret", func() {
 	)
 })
 
-// The location of a cluster determines where warrantgate sends tokens.
+// The region of a cluster determines the host that warrantgate sends tokens to.
 var _ = Describe("a cluster's region", func() {
 	It("is denied if it could be another host or path, without a request to the cloud", func(ctx SpecContext) {
 		for _, odd := range []string{"next.example.com/", "..", "Next", "next/../zrh", "next@example.com", "-next"} {
 			s := begin(ctx)
 			s.changeCluster(ctx, with("spec.region", odd))
-			s.expectRegionRefused(ctx, "letters, digits and dashes")
+			s.expectRegionDenied(ctx, "letters, digits and dashes")
 		}
 	}, SpecTimeout(timeout))
 
-	Describe("of a gate that knows all regions", Ordered, func() {
+	Describe("of a gate with a list of regions", Ordered, func() {
 		var w *world
 		BeforeAll(func(ctx SpecContext) {
 			w = newWorld(ctx, setup{cloud: "  regions: [" + region + "]"})
 		}, NodeTimeout(3*time.Minute))
 
-		It("is denied if it is none of them, without a request to the cloud", func(ctx SpecContext) {
+		It("is denied if the list does not contain it, without a request to the cloud", func(ctx SpecContext) {
 			s := w.begin(ctx)
 			s.changeCluster(ctx, with("spec.region", "zrh"))
-			machine := s.expectRegionRefused(ctx, `region "zrh" is none of those configured (next)`)
+			machine := s.expectRegionDenied(ctx, `region "zrh" is none of those configured (next)`)
 
-			By("until it is one")
+			By("until the region is one of the list")
 			s.changeCluster(ctx, with("spec.region", region))
 			Expect(s.setInstanceID(ctx, machine, s.cloud.AddServer(region, s.user, "node").UUID)).To(Succeed())
 		}, SpecTimeout(timeout))
@@ -160,11 +160,11 @@ func naming(data map[string][]byte) func(context.Context, withSecret) error {
 	}
 }
 
-// expectJudged expects that machines of the cluster may name servers of the user, and no others.
-func (s story) expectJudged(ctx context.Context) {
+// expectOnlyOwn expects that machines of the cluster may name servers of the user, and no others.
+func (s story) expectOnlyOwn(ctx context.Context) {
 	GinkgoHelper()
 	s.admits(ctx)
-	foreign := s.cloud.AddServer(region, s.cloud.AddUser("nobody-in-particular@example.com"), "foreign").UUID
+	foreign := s.cloud.AddServer(region, s.cloud.AddUser("another-user@example.com"), "foreign").UUID
 	err := s.setInstanceID(ctx, s.createMachine(ctx, "foreign"), foreign)
 	expectNotOwned(err)
 	Expect(err).To(MatchError(ContainSubstring(s.user.Email)))
@@ -179,7 +179,7 @@ func (s story) changeCluster(ctx context.Context, change func(*unstructured.Unst
 	Expect(s.client.Update(ctx, cluster)).To(Succeed())
 }
 
-func (s story) expectRegionRefused(ctx context.Context, why string) *unstructured.Unstructured {
+func (s story) expectRegionDenied(ctx context.Context, why string) *unstructured.Unstructured {
 	GinkgoHelper()
 	machine := s.createMachine(ctx, "node")
 	err := s.setInstanceID(ctx, machine, s.cloud.AddServer(region, s.user, "node").UUID)

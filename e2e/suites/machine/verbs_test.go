@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A verdict depends on the change of a request, not on its verb.
+// A verdict depends on the change that a request makes, not on its verb.
 var _ = Describe("The same claim", func() {
 	for _, version := range []string{infrastructure.Version, "v1alpha4"} {
 		kind := infrastructure.WithKind(machineKind.Kind).GroupKind().WithVersion(version)
@@ -36,7 +36,7 @@ var _ = Describe("The same claim", func() {
 		}
 	}
 
-	It("passes where the API server drops the field: status by the main resource, spec by /status", func(ctx SpecContext) {
+	It("is admitted where the API server drops the field: status by the main resource, spec by /status", func(ctx SpecContext) {
 		s := begin(ctx)
 		id := s.othersServer("others").UUID
 		created := newMachine(s.namespace, "created", clusterName, with(instanceIDPath, id))

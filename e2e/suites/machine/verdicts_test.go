@@ -46,7 +46,7 @@ const (
 	providerIDPath = "spec.providerID"
 )
 
-// policy is how a world is configured to apply its verdicts.
+// policy is the configuration that applies verdicts in a world.
 type policy struct {
 	// warn is true for machine.mode Warn, admitUnknown for machine.unknown Admit.
 	warn, admitUnknown bool
@@ -142,7 +142,7 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 	GinkgoHelper()
 	owner := s.createOwner(ctx, "machine")
 	machine := newMachine(s.namespace, "machine", clusterName, ownedBy(owner))
-	subject, held := owner, "" // an object that is not created has no Events: its owner has them
+	subject, held := owner, "" // Events about an object that was not created are on its owner
 	if !by.creates {
 		Expect(s.client.Create(ctx, machine)).To(Succeed())
 		subject = machine
@@ -184,7 +184,7 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 		}
 	}
 	if reason == "" {
-		Expect(s.admissions(ctx, nil)).To(Equal(asked), "warrantgate was asked")
+		Expect(s.admissions(ctx, nil)).To(Equal(asked), "the API server called warrantgate")
 	} else {
 		Expect(s.admissions(ctx, nil)).To(Equal(asked + 1))
 		Expect(s.admissions(ctx, outcome)).To(Equal(judged + 1))

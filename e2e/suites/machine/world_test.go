@@ -48,7 +48,7 @@ type world struct {
 	cloud  *cloudsigmatest.Cloud
 	client client.Client
 	gate   *kubetest.Warrantgate
-	// heard records the denials and warnings of client.
+	// heard records the denials and warnings that client gets.
 	heard *kubetest.Heard
 }
 
@@ -93,7 +93,7 @@ cloudSigma:
 		Configuration: configuration, Args: append(args, s.args...), Env: append(env, s.env...),
 	})
 	Expect(err).NotTo(HaveOccurred())
-	// The permissions first, without which it cannot become ready.
+	// The permissions first: without them it cannot become ready.
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.gate.Start(ctx)).To(Succeed())

@@ -29,13 +29,13 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// warrantgate has the permissions that "install kubernetes" grants. All of them are needed, and no other user gets any.
+// warrantgate has the permissions that "install kubernetes" grants. It needs all of them, and no other user gets any.
 var _ = Describe("the permissions that install grants", Ordered, func() {
 	var (
 		w *world
 		// before are the objects from before the installation, by kind, namespace and name.
 		before map[string]string
-		// mayBefore are the permissions that a user in no special group had then.
+		// mayBefore are the permissions of a user in no special group before the installation.
 		mayBefore []string
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -74,7 +74,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		}))))
 		var roles rbacv1.ClusterRoleList
 		Expect(w.client.List(ctx, &roles, client.MatchingLabels{"app.kubernetes.io/managed-by": "warrantgate"})).To(Succeed())
-		for i := range roles.Items { // by a label, a role would be aggregated into one for all users
+		for i := range roles.Items { // a label could aggregate a role into one that all users have
 			Expect(roles.Items[i].Labels).To(HaveLen(1))
 		}
 	}, SpecTimeout(timeout))
@@ -82,15 +82,15 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 	DescribeTable("are needed to become ready, and named if missing, for", func(ctx SpecContext, resource, want string) {
 		Expect(w.gate.Stop()).To(Succeed())
 		DeferCleanup(w.gate.Start)
-		// Either of them is enough to read the objects: an API server can send a list by a watch.
-		giveBack := w.takeAway(ctx, resource, "list", "watch")
+		// One of list and watch is enough to read the objects: an API server can send a list by a watch.
+		giveBack := w.removePermission(ctx, resource, "list", "watch")
 		serve, health := w.serveUnready(ctx)
 		Eventually(func() (string, error) { return body(ctx, health+"/readyz/objects") }).Should(ContainSubstring(want))
 		Expect(body(ctx, health+"/readyz")).To(ContainSubstring("[-]objects failed"))
-		Expect(body(ctx, health+"/healthz")).To(Equal("ok"), "to start it again would not help")
+		Expect(body(ctx, health+"/healthz")).To(Equal("ok"), "a restart would not help")
 		Expect(w.log()).To(ContainSubstring(strings.ReplaceAll(want, `"`, `\"`)), "the log is JSON")
 
-		By("and do without a restart once they are there")
+		By("becoming ready without a restart once the permission is granted")
 		giveBack()
 		// A failed watch is retried with exponential backoff, up to about 30 seconds.
 		Eventually(func() (string, error) { return body(ctx, health+"/readyz") }).WithTimeout(time.Minute).Should(Equal("ok"))
@@ -101,7 +101,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		Entry("Machines of Cluster API", "machines", `User "warrantgate" cannot list resource "machines"`, SpecTimeout(2*time.Minute)),
 	)
 
-	// lacking is a request that cannot be decided without a permission.
+	// lacking is a request that is undecided without a permission.
 	type lacking struct {
 		resource, verb string
 		// reason is the reason of the denial.
@@ -109,7 +109,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		// before is called while warrantgate has the permission, and may be nil.
 		before  func(ctx context.Context, s story)
 		request func(ctx context.Context, s story) error
-		// forgetful is whether warrantgate starts again without the permission: the audit may have got tokens, which are cached.
+		// forgetful is true if warrantgate is restarted without the permission, because the audit may have cached tokens.
 		forgetful bool
 	}
 	DescribeTable("are named in the log if missing, and requests that need them are undecided:", func(ctx SpecContext, l lacking) {
@@ -117,7 +117,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		if l.before != nil {
 			l.before(ctx, s)
 		}
-		giveBack := w.takeAway(ctx, l.resource, l.verb)
+		giveBack := w.removePermission(ctx, l.resource, l.verb)
 		if l.forgetful {
 			Expect(w.gate.Stop()).To(Succeed())
 			Expect(w.gate.Start(ctx)).To(Succeed())
@@ -126,7 +126,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		err := l.request(ctx, s)
 		Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
 		Expect(apierrors.HasStatusCause(err, metav1.CauseType(l.reason))).To(BeTrue(), "%v", err)
-		Expect(err).NotTo(MatchError(ContainSubstring("cannot "+l.verb)), "what warrantgate lacks is nothing for a tenant")
+		Expect(err).NotTo(MatchError(ContainSubstring("cannot "+l.verb)), "a tenant must not see which permission warrantgate lacks")
 		Expect(w.log()[already:]).To(MatchRegexp(`"decision":"error","reason":"%s".*User \\"warrantgate\\" cannot %s resource \\"%s\\"`,
 			l.reason, l.verb, l.resource))
 
@@ -145,7 +145,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 			},
 			request: func(ctx context.Context, s story) error { return s.tryMachine(ctx, "by-secret") },
 		}, SpecTimeout(timeout)),
-		Entry("to read the Secret that a cluster starts to name", lacking{
+		Entry("to read the Secret that a changed cluster names", lacking{
 			resource: "secrets", verb: "get", reason: "SecretUnknown",
 			before: func(ctx context.Context, s story) { Expect(s.client.Create(ctx, s.userSecret())).To(Succeed()) },
 			request: func(ctx context.Context, s story) error {
@@ -183,7 +183,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 	)
 
 	It("are named in the log if it can list, but not watch", func(ctx SpecContext) {
-		giveBack := w.takeAway(ctx, "cloudsigmamachines", "watch")
+		giveBack := w.removePermission(ctx, "cloudsigmamachines", "watch")
 		Expect(w.gate.Stop()).To(Succeed())
 		already := len(w.log())
 		Expect(w.gate.Start(ctx)).To(Succeed())
@@ -194,7 +194,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 
 	It("are named in the log if it cannot write Events, and everything else works", func(ctx SpecContext) {
 		s := w.begin(ctx)
-		giveBack := w.takeAway(ctx, "events", "create")
+		giveBack := w.removePermission(ctx, "events", "create")
 		Expect(w.gate.Stop()).To(Succeed())
 		already := len(w.log())
 		Expect(w.gate.Start(ctx)).To(Succeed())
@@ -216,11 +216,11 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		Expect(client.IgnoreNotFound(w.client.Delete(ctx, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "warrantgate-audit"},
 		}))).To(Succeed())
-		giveBack := w.takeAway(ctx, "leases", verb)
+		giveBack := w.removePermission(ctx, "leases", verb)
 		already := len(w.log())
-		Expect(w.gate.Start(ctx)).To(Succeed(), "the gates do not need the audit")
+		Expect(w.gate.Start(ctx)).To(Succeed(), "the gates work without the audit")
 		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring(want))
-		Expect(passesOf(ctx, w.gate)).To(BeZero())
+		Expect(auditsOf(ctx, w.gate)).To(BeZero())
 		giveBack()
 		awaitAuditing(ctx, w.gate)
 	},
@@ -228,7 +228,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		Entry("to read the Lease", "get", `User \"warrantgate\" cannot get resource \"leases\"`, SpecTimeout(timeout)),
 	)
 
-	It("are removed by uninstall, and nothing else is", func(ctx SpecContext) {
+	It("are removed by uninstall, which removes no other objects", func(ctx SpecContext) {
 		for key, version := range w.installed(ctx) {
 			if old, was := before[key]; was {
 				Expect(version).To(Equal(old), "install changed "+key)
@@ -244,7 +244,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		}
 		Expect(w.mayDo(ctx, kubetest.WarrantgateUser)).To(ConsistOf(mayBefore))
 
-		By("and may run again")
+		By("a second uninstall succeeds")
 		printed, err = w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))
 		Expect(err).NotTo(HaveOccurred())
 		for line := range strings.Lines(printed) {
@@ -277,9 +277,9 @@ func (s story) clusterBySecret() *unstructured.Unstructured {
 	return newObject(clusterKind, s.namespace, "by-secret", with("spec.region", region), with("spec.userRef.name", "user"))
 }
 
-// takeAway removes verbs on a resource from warrantgate, and waits until the API server applies that. The returned function restores them,
-// and so does the end of the spec.
-func (w *world) takeAway(ctx context.Context, resource string, verbs ...string) (giveBack func()) {
+// removePermission removes verbs on a resource from warrantgate, and waits until the API server applies that. The returned function
+// restores them, and so does the end of the spec.
+func (w *world) removePermission(ctx context.Context, resource string, verbs ...string) (giveBack func()) {
 	GinkgoHelper()
 	without := func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		kept := []rbacv1.PolicyRule{}
@@ -319,7 +319,7 @@ func (w *world) takeAway(ctx context.Context, resource string, verbs ...string) 
 	return giveBack
 }
 
-// mayDo returns which of all relevant permissions a user has who is only in the group of all users.
+// mayDo returns the permissions, of all relevant ones, of a user that is only in the group of all users.
 func (w *world) mayDo(ctx context.Context, username string) []string {
 	GinkgoHelper()
 	var may []string
