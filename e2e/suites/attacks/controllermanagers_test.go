@@ -93,8 +93,8 @@ func asVictim(p *corev1.PodSpec) {
 	p.Containers[0].Env = []corev1.EnvVar{{Name: "CLOUDSIGMA_USER_EMAIL", Value: "victim@example.com"}}
 }
 
-// refusedFor matches the denial of a controller manager.
-func refusedFor(reason, text string) OmegaMatcher {
+// denialFor matches the denial of a controller manager.
+func denialFor(reason, text string) OmegaMatcher {
 	return And(MatchError(ContainSubstring("controller-manager-identity.warrantgate.dev")), MatchError(ContainSubstring(text)),
 		WithTransform(causesOf, ContainElement(metav1.CauseType(reason))))
 }
@@ -102,9 +102,9 @@ func refusedFor(reason, text string) OmegaMatcher {
 // causesOf are the types of the causes of a denial.
 func causesOf(err error) []metav1.CauseType {
 	var types []metav1.CauseType
-	var refused *apierrors.StatusError
-	if errors.As(err, &refused) && refused.Status().Details != nil {
-		for _, cause := range refused.Status().Details.Causes {
+	var denied *apierrors.StatusError
+	if errors.As(err, &denied) && denied.Status().Details != nil {
+		for _, cause := range denied.Status().Details.Causes {
 			types = append(types, cause.Type)
 		}
 	}
@@ -132,14 +132,14 @@ var _ = Describe("the editor of a namespace with a controller manager", func() {
 			for _, options := range [][]client.PatchOption{{client.DryRunAll}, nil} {
 				By("in one write")
 				Expect(patch(func(object client.Object) { unlabeled(object); asVictim(podsOf(object)) }, options...)).
-					To(refusedFor("ControllerManagerDeselected", "without them its next change would not be checked"))
+					To(denialFor("ControllerManagerDeselected", "without them its next change would not be checked"))
 				By("in the first of two writes")
-				Expect(patch(unlabeled, options...)).To(refusedFor("ControllerManagerDeselected", "without them its next change would not be checked"))
+				Expect(patch(unlabeled, options...)).To(denialFor("ControllerManagerDeselected", "without them its next change would not be checked"))
 				By("with another value of the label")
 				Expect(patch(func(object client.Object) { object.SetLabels(map[string]string{"app": "web"}) }, options...)).
-					To(refusedFor("ControllerManagerDeselected", "without them its next change would not be checked"))
+					To(denialFor("ControllerManagerDeselected", "without them its next change would not be checked"))
 				By("as another user")
-				Expect(patch(func(object client.Object) { asVictim(podsOf(object)) }, options...)).To(refusedFor("UserEmailMismatch", "victim@example.com"))
+				Expect(patch(func(object client.Object) { asVictim(podsOf(object)) }, options...)).To(denialFor("UserEmailMismatch", "victim@example.com"))
 			}
 			By("with a deletion timestamp")
 			Expect(patch(func(object client.Object) {
@@ -156,7 +156,7 @@ var _ = Describe("the editor of a namespace with a controller manager", func() {
 		}, SpecTimeout(startTimeout))
 	}
 
-	It("cannot make one with a selected name act as another user, with any labels", func(ctx SpecContext) {
+	It("cannot create one with a selected name that acts as another user, with any labels", func(ctx SpecContext) {
 		w := kube(ctx)
 		Expect(w.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "named-managers"}})).To(Succeed())
 		attacker := w.managed(ctx, "named-managers")
@@ -195,13 +195,13 @@ var _ = Describe("the controller manager that a namespace editor creates", func(
 	DescribeTable("is denied if its identity is set", func(ctx SpecContext, reason, text string, change func(*corev1.PodSpec)) {
 		w := kube(ctx)
 		attacker := w.managed(ctx, w.namespace(ctx))
-		Expect(attacker.client.Create(ctx, deploymentOf(attacker.namespace, "new", change))).To(refusedFor(reason, text))
+		Expect(attacker.client.Create(ctx, deploymentOf(attacker.namespace, "new", change))).To(denialFor(reason, text))
 		held := deploymentOf(attacker.namespace, "ccm")
 		Expect(attacker.client.Create(ctx, held)).To(Succeed())
 		changed, ok := held.DeepCopyObject().(client.Object)
 		Expect(ok).To(BeTrue())
 		change(podsOf(changed))
-		Expect(attacker.client.Patch(ctx, changed, client.MergeFrom(held))).To(refusedFor(reason, text))
+		Expect(attacker.client.Patch(ctx, changed, client.MergeFrom(held))).To(denialFor(reason, text))
 		Expect(attacker.heard.Texts()).NotTo(ContainSubstring("s3cret"))
 	},
 		Entry("by a flag", "UserEmailMismatch", victim, args("--user-email=victim@example.com"), SpecTimeout(startTimeout)),
@@ -253,6 +253,6 @@ var _ = Describe("the controller manager that a namespace editor creates", func(
 		w := kube(ctx)
 		attacker := w.managed(ctx, w.namespace(ctx))
 		Expect(attacker.client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: attacker.namespace, Name: "cloudsigma-impersonation"}})).To(Succeed())
-		Expect(attacker.client.Create(ctx, deploymentOf(attacker.namespace, "ccm"))).To(refusedFor("SecretMissing", "create it first"))
+		Expect(attacker.client.Create(ctx, deploymentOf(attacker.namespace, "ccm"))).To(denialFor("SecretMissing", "create it first"))
 	}, SpecTimeout(startTimeout))
 })

@@ -99,7 +99,7 @@ var _ = Describe("the audit of a provider on kcp", func() {
 			ContainSubstring(`ClusterMissing: Audit: it is of cluster "pool", which is not here`),
 			ContainSubstring("InstanceNotOwned: Audit: instance "+server.UUID), ContainSubstring("InstanceNotOwned: Audit: instance "+orphan.UUID),
 			ContainSubstring("MachineWithoutCluster: Audit: ")))
-		By("the other tenant only learns of its own orphan, which the attacker cannot hide")
+		By("the other tenant gets only the finding about its own orphan, which the attacker cannot hide")
 		runs := func() (int, error) {
 			log, err := os.ReadFile(auditor.LogFile())
 			return strings.Count(string(log), auditedRun), err

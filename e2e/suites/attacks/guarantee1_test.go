@@ -66,25 +66,25 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 
 		By("with a patch of the main resource")
 		spec := fmt.Sprintf(`,"spec":{"providerID":"cloudsigma://%s"}`, server.UUID)
-		expectRefused(attacker.client.Patch(ctx, machine.DeepCopy(), moved(victim.cluster, spec)), http.StatusUnprocessableEntity, changed)
+		expectDenied(attacker.client.Patch(ctx, machine.DeepCopy(), moved(victim.cluster, spec)), http.StatusUnprocessableEntity, changed)
 		By("with server-side apply")
 		applied := newMachine(attacker.namespace, "machine", "pool", map[string]any{"providerID": "cloudsigma://" + server.UUID})
 		applied.SetAnnotations(map[string]string{clusterAnnotation: victim.cluster})
-		expectRefused(attacker.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied.DeepCopy()), client.FieldOwner("x"), client.ForceOwnership),
+		expectDenied(attacker.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied.DeepCopy()), client.FieldOwner("x"), client.ForceOwnership),
 			http.StatusUnprocessableEntity, changed)
 		By("with PUT")
 		put := machine.DeepCopy()
 		Expect(attacker.client.Get(ctx, client.ObjectKeyFromObject(put), put)).To(Succeed())
 		put.SetAnnotations(applied.GetAnnotations())
 		Expect(unstructured.SetNestedField(put.Object, "cloudsigma://"+server.UUID, "spec", "providerID")).To(Succeed())
-		expectRefused(attacker.client.Update(ctx, put), http.StatusUnprocessableEntity, changed)
+		expectDenied(attacker.client.Update(ctx, put), http.StatusUnprocessableEntity, changed)
 		By("with the status, where kcp ignores the annotation")
 		status := fmt.Sprintf(`,"status":{"instanceID":%q}`, server.UUID)
 		Expect(attacker.client.Status().Patch(ctx, machine.DeepCopy(), moved(victim.cluster, status))).NotTo(Succeed())
 		By("on creation, where kcp overwrites the annotation")
 		created := applied.DeepCopy()
 		created.SetName("created")
-		expectRefused(attacker.client.Create(ctx, created), http.StatusForbidden, "InstanceNotOwned", "InstanceNotFound")
+		expectDenied(attacker.client.Create(ctx, created), http.StatusForbidden, "InstanceNotOwned", "InstanceNotFound")
 
 		current := machine.DeepCopy()
 		Expect(attacker.client.Get(ctx, client.ObjectKeyFromObject(current), current)).To(Succeed())
@@ -93,7 +93,7 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 
 		By("the messages contain nothing about the other tenant")
 		unknown := `,"spec":{"providerID":"cloudsigma://11111111-2222-4333-8444-555555555555"}`
-		expectRefused(attacker.client.Patch(ctx, machine.DeepCopy(), moved(victim.cluster, unknown)), http.StatusUnprocessableEntity, changed)
+		expectDenied(attacker.client.Patch(ctx, machine.DeepCopy(), moved(victim.cluster, unknown)), http.StatusUnprocessableEntity, changed)
 		for _, text := range []string{theirs.Email, theirs.UUID, secret.UUID, server.Name} {
 			Expect(attacker.heard.Texts()).NotTo(ContainSubstring(text))
 		}
@@ -123,9 +123,9 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		Expect(err).NotTo(HaveOccurred())
 		pool := newCluster(victim.namespace, "pool", "")
 		also := fmt.Sprintf(`,"spec":{"userEmail":%q}`, stranger.Email)
-		expectRefused(editor.Patch(ctx, pool.DeepCopy(), moved(attacker.cluster, also)), http.StatusUnprocessableEntity, changed)
+		expectDenied(editor.Patch(ctx, pool.DeepCopy(), moved(attacker.cluster, also)), http.StatusUnprocessableEntity, changed)
 		By("without the annotation, RBAC of the object's workspace applies")
-		expectRefused(editor.Patch(ctx, pool.DeepCopy(), moved("null", also)), http.StatusForbidden, "ImpersonationNotAllowed")
+		expectDenied(editor.Patch(ctx, pool.DeepCopy(), moved("null", also)), http.StatusForbidden, "ImpersonationNotAllowed")
 		Expect(victim.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
 		email, _, _ := unstructured.NestedString(pool.Object, "spec", "userEmail")
 		Expect(email).To(Equal(theirs.Email))
@@ -142,7 +142,7 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		also := `,"spec":{"providerID":"cloudsigma://11111111-2222-4333-8444-555555555555"}`
 		for _, to := range []string{"../services/x", "*", "..", "system:admin", "system:../services/x", "root", providerPath, "a/b", "a%2fb", "a?b", strings.Repeat("a", 64)} {
 			By(to)
-			expectRefused(attacker.client.Patch(ctx, machine.DeepCopy(), moved(to, also)), http.StatusUnprocessableEntity, changed)
+			expectDenied(attacker.client.Patch(ctx, machine.DeepCopy(), moved(to, also)), http.StatusUnprocessableEntity, changed)
 		}
 		By("a client need not repeat the annotation")
 		server := w.server(own, "machine")

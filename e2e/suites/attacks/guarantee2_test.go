@@ -16,12 +16,12 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// expectRefused expects a denial by a gate for a reason.
-func expectRefused(err error, code int32, reasons ...metav1.CauseType) {
+// expectDenied expects a denial by a gate for one of the reasons.
+func expectDenied(err error, code int32, reasons ...metav1.CauseType) {
 	GinkgoHelper()
-	var refused apierrors.APIStatus
-	Expect(errors.As(err, &refused)).To(BeTrue(), "%v", err)
-	Expect(refused.Status().Code).To(Equal(code), "%v", err)
+	var denied apierrors.APIStatus
+	Expect(errors.As(err, &denied)).To(BeTrue(), "%v", err)
+	Expect(denied.Status().Code).To(Equal(code), "%v", err)
 	found := false
 	for _, reason := range reasons {
 		found = found || apierrors.HasStatusCause(err, reason)
@@ -42,7 +42,7 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 		})).To(Succeed())
 
 		err := attacker.client.Create(ctx, newCluster(attacker.namespace, "stolen", stranger.Email))
-		expectRefused(err, http.StatusForbidden, notAllowed)
+		expectDenied(err, http.StatusForbidden, notAllowed)
 		provider, lcErr := kcptest.GetLogicalCluster(ctx, w.provider)
 		Expect(lcErr).NotTo(HaveOccurred())
 		Expect(err).To(MatchError(And(
@@ -51,7 +51,7 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 		Expect(apierrors.IsNotFound(attacker.client.Get(ctx, client.ObjectKey{Namespace: attacker.namespace, Name: "stolen"},
 			newCluster(attacker.namespace, "stolen", "")))).To(BeTrue())
 
-		By("so no machine of the attacker gets a stranger's server")
+		By("no machine of the attacker gets a server of the stranger")
 		Expect(attacker.client.Create(ctx, newMachine(attacker.namespace, "stolen", "stolen",
 			map[string]any{"providerID": "cloudsigma://" + server.UUID}))).NotTo(Succeed())
 		Expect(attacker.heard.Texts()).NotTo(ContainSubstring(stranger.UUID))
@@ -122,7 +122,7 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 		} {
 			By(forged.what)
 			err := attacker.as(forged.user, forged.groups, forged.extra).Create(ctx, newCluster(attacker.namespace, "forged", stranger.Email))
-			expectRefused(err, http.StatusForbidden, forged.reason)
+			expectDenied(err, http.StatusForbidden, forged.reason)
 		}
 	}, SpecTimeout(startTimeout))
 
@@ -136,11 +136,11 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 			kcptest.Rule(infrastructure.Group, []string{"cloudsigmaclusters"}, []string{"create"}))).To(Succeed())
 		c, err := client.New(bot, client.Options{})
 		Expect(err).NotTo(HaveOccurred())
-		expectRefused(c.Create(ctx, newCluster(tenant.namespace, "by-bot", own.Email)), http.StatusForbidden, notAllowed)
+		expectDenied(c.Create(ctx, newCluster(tenant.namespace, "by-bot", own.Email)), http.StatusForbidden, notAllowed)
 
 		w.permit(ctx, "system:kcp:serviceaccount:"+tenant.cluster+":default:bot", own.Email)
 		Eventually(func() error { return c.Create(ctx, newCluster(tenant.namespace, "by-bot", own.Email)) }).Should(Succeed())
-		expectRefused(tenant.client.Create(ctx, newCluster(tenant.namespace, "own", own.Email)), http.StatusForbidden, notAllowed)
+		expectDenied(tenant.client.Create(ctx, newCluster(tenant.namespace, "own", own.Email)), http.StatusForbidden, notAllowed)
 		w.permit(ctx, tenant.name, own.Email)
 		Eventually(func() error { return tenant.client.Create(ctx, newCluster(tenant.namespace, "own", own.Email)) }).Should(Succeed())
 	}, SpecTimeout(startTimeout))

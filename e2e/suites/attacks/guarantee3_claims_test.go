@@ -82,7 +82,7 @@ var _ = Describe("guarantee 3: two machines that claim one server at the same ti
 		}, SpecTimeout(startTimeout))
 	}
 
-	It("and the denied one gets a message with the other when it tries again", func(ctx SpecContext) {
+	It("get a message in a retry that names the other machine", func(ctx SpecContext) {
 		w := kube(ctx)
 		editor := w.editor(ctx, w.namespace(ctx))
 		user := w.user("user-" + editor.namespace + "@example.com")

@@ -48,7 +48,7 @@ var _ = Describe("the identity of a cluster", func() {
 		Expect(s.client.Create(ctx, s.member)).To(Succeed())
 		return s
 	}
-	refused := func(s story, err error, whom string) {
+	denied := func(s story, err error, whom string) {
 		GinkgoHelper()
 		Expect(apierrors.HasStatusCause(err, holds)).To(BeTrue(), "%v", err)
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
@@ -59,22 +59,22 @@ var _ = Describe("the identity of a cluster", func() {
 	It("cannot change while its machines name instances of the current user", func(ctx SpecContext) {
 		s := begin(ctx, false)
 		second := fmt.Sprintf("user %q", s.second.Email)
-		refused(s, patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email)), second)
+		denied(s, patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email)), second)
 
 		By("with a Secret")
 		Expect(s.client.Create(ctx, userSecret(s.namespace, s.second.Email))).To(Succeed())
-		refused(s, patchSpec(ctx, s.client, s.cluster, `{"userEmail":null,"userRef":{"name":"user"}}`), second)
+		denied(s, patchSpec(ctx, s.client, s.cluster, `{"userEmail":null,"userRef":{"name":"user"}}`), second)
 
 		By("with deletion and creation of a cluster with the same name")
 		Expect(s.client.Delete(ctx, s.cluster.DeepCopy())).To(Succeed())
-		refused(s, s.client.Create(ctx, newCluster(s.namespace, "pool", s.second.Email)), second)
+		denied(s, s.client.Create(ctx, newCluster(s.namespace, "pool", s.second.Email)), second)
 		Expect(s.client.Create(ctx, newCluster(s.namespace, "pool", s.first.Email))).To(Succeed())
 
 		By("with a cluster that names no user in between")
 		Expect(patchSpec(ctx, s.client, s.cluster, `{"userEmail":null}`)).To(Succeed())
-		refused(s, patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email)), second)
+		denied(s, patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email)), second)
 
-		By("once the machine is deleted, it can")
+		By("after the machine is deleted, the change is admitted")
 		Expect(s.client.Delete(ctx, s.member)).To(Succeed())
 		Expect(patchSpec(ctx, s.client, s.cluster, fmt.Sprintf(`{"userEmail":%q}`, s.second.Email))).To(Succeed())
 	}, SpecTimeout(startTimeout))
@@ -88,10 +88,10 @@ var _ = Describe("the identity of a cluster", func() {
 
 	It("cannot change with the Secret that names its user", func(ctx SpecContext) {
 		s := begin(ctx, true)
-		refused(s, s.client.Patch(ctx, userSecret(s.namespace, ""), emailIs(s.second.Email)), fmt.Sprintf("user %q", s.second.Email))
+		denied(s, s.client.Patch(ctx, userSecret(s.namespace, ""), emailIs(s.second.Email)), fmt.Sprintf("user %q", s.second.Email))
 		By("with deletion and creation of the Secret")
 		Expect(s.client.Delete(ctx, userSecret(s.namespace, ""))).To(Succeed())
-		refused(s, s.client.Create(ctx, userSecret(s.namespace, s.second.Email)), fmt.Sprintf("user %q", s.second.Email))
+		denied(s, s.client.Create(ctx, userSecret(s.namespace, s.second.Email)), fmt.Sprintf("user %q", s.second.Email))
 	}, SpecTimeout(startTimeout))
 
 	It("cannot change with a Secret of another namespace, and the denial does not name the owner of the machines", func(ctx SpecContext) {

@@ -26,7 +26,7 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 		It("cannot get the label of a cluster of another user, by "+way.name, func(ctx SpecContext) {
 			a := startMove(ctx)
 			machine := a.machine(ctx, "worker", a.own)
-			a.expectRefused(way.metadata(ctx, a.attacker.client, machine, inCluster("second")), "InstanceNotOwned",
+			a.expectDenied(way.metadata(ctx, a.attacker.client, machine, inCluster("second")), "InstanceNotOwned",
 				`label cluster.x-k8s.io/cluster-name "second" of CloudSigmaMachine "worker"`, a.second.Email)
 			Expect(a.current(ctx, machine).GetLabels()).To(Equal(labelsOf("first")))
 		}, SpecTimeout(startTimeout))
@@ -35,7 +35,7 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 			a := startMove(ctx)
 			a.owner(ctx, "theirs", "second")
 			machine := a.machine(ctx, "worker", a.own)
-			a.expectRefused(way.metadata(ctx, a.attacker.client, machine, ownedBy("theirs")), "OwnerClusterMismatch",
+			a.expectDenied(way.metadata(ctx, a.attacker.client, machine, ownedBy("theirs")), "OwnerClusterMismatch",
 				"change of metadata.ownerReferences", `Machine "theirs", belongs to cluster "second"`)
 			Expect(a.current(ctx, machine).GetOwnerReferences()).To(BeEmpty())
 		}, SpecTimeout(startTimeout))
@@ -44,9 +44,9 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 			a := startMove(ctx)
 			owner := a.owner(ctx, "owner", "first")
 			machine := a.machine(ctx, "worker", a.own, ownedBy("owner"))
-			a.expectRefused(way.metadata(ctx, a.attacker.client, owner, inCluster("second")), "OwnerClusterMismatch",
+			a.expectDenied(way.metadata(ctx, a.attacker.client, owner, inCluster("second")), "OwnerClusterMismatch",
 				`label cluster.x-k8s.io/cluster-name "second" of Machine "owner"`, `CloudSigmaMachine "worker" of cluster "first"`)
-			a.expectRefused(way.metadata(ctx, a.attacker.client, machine, inCluster("second")), "InstanceNotOwned")
+			a.expectDenied(way.metadata(ctx, a.attacker.client, machine, inCluster("second")), "InstanceNotOwned")
 			Expect(a.current(ctx, owner).GetLabels()).To(Equal(labelsOf("first")))
 		}, SpecTimeout(startTimeout))
 	}
@@ -54,12 +54,12 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 	It("cannot name a server of the cluster of its label, while a Machine of another cluster owns it", func(ctx SpecContext) {
 		a := startMove(ctx)
 		a.owner(ctx, "theirs", "second")
-		for _, id := range []string{a.own, a.others} { // neither that of the label's user nor that of the owner Machine's user
+		for _, id := range []string{a.own, a.others} { // neither a server of the label's user nor one of the owner Machine's user
 			err := a.attacker.client.Create(ctx, newMachineOf(a.attacker.namespace, "worker", "first", id, ownedBy("theirs")))
 			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 		}
 		machine := a.machine(ctx, "worker", "", ownedBy("theirs"))
-		a.expectRefused(writeInstanceID(ctx, a.attacker.client, machine, a.own), "OwnerClusterMismatch", `"first"`, `"second"`)
+		a.expectDenied(writeInstanceID(ctx, a.attacker.client, machine, a.own), "OwnerClusterMismatch", `"first"`, `"second"`)
 	}, SpecTimeout(startTimeout))
 
 	It("cannot be owned by two Machines, in any order, or by one that does not exist", func(ctx SpecContext) {
@@ -68,9 +68,9 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 		a.owner(ctx, "theirs", "second")
 		machine := a.machine(ctx, "worker", a.own, ownedBy("owner"))
 		for _, owners := range [][]string{{"owner", "theirs"}, {"theirs", "owner"}} {
-			a.expectRefused(mergePatch.metadata(ctx, a.attacker.client, machine, ownedBy(owners...)), "OwnerMachineAmbiguous", "2 Machines")
+			a.expectDenied(mergePatch.metadata(ctx, a.attacker.client, machine, ownedBy(owners...)), "OwnerMachineAmbiguous", "2 Machines")
 		}
-		a.expectRefused(mergePatch.metadata(ctx, a.attacker.client, machine, ownedBy("gone")), "OwnerMachineMissing", `Machine "gone"`)
+		a.expectDenied(mergePatch.metadata(ctx, a.attacker.client, machine, ownedBy("gone")), "OwnerMachineMissing", `Machine "gone"`)
 	}, SpecTimeout(startTimeout))
 
 	It("keeps its cluster when its owner Machine is deleted and created again", func(ctx SpecContext) {
@@ -80,7 +80,7 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 		Expect(a.attacker.client.Delete(ctx, owner)).To(Succeed())
 		again := newObject(clusterAPI.WithKind("Machine"), a.attacker.namespace, "owner", nil)
 		inCluster("second")(again)
-		a.expectRefused(a.attacker.client.Create(ctx, again), "OwnerClusterMismatch", `Machine "owner"`)
+		a.expectDenied(a.attacker.client.Create(ctx, again), "OwnerClusterMismatch", `Machine "owner"`)
 		inCluster("first")(again)
 		Expect(a.attacker.client.Create(ctx, again)).To(Succeed())
 	}, SpecTimeout(startTimeout))
@@ -102,7 +102,7 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 		}
 	}, SpecTimeout(startTimeout))
 
-	It("can move once its server is cleared, be deleted, and lose its finalizers", func(ctx SpecContext) {
+	It("can move after its server is cleared, can be deleted, and can lose its finalizers", func(ctx SpecContext) {
 		a := startMove(ctx)
 		owner := a.owner(ctx, "owner", "first")
 		machine := a.machine(ctx, "worker", a.own, ownedBy("owner"), func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"example.com/keep"}) })
@@ -166,8 +166,8 @@ func (a *move) current(ctx context.Context, object *unstructured.Unstructured) *
 	return current
 }
 
-// expectRefused expects a denial in one line with the texts in it.
-func (*move) expectRefused(err error, reason string, texts ...string) {
+// expectDenied expects a denial in one line with the texts in it.
+func (*move) expectDenied(err error, reason string, texts ...string) {
 	GinkgoHelper()
 	Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 	Expect(apierrors.HasStatusCause(err, metav1.CauseType(reason))).To(BeTrue(), "%v", err)

@@ -22,7 +22,7 @@ var _ = Describe("the editor of a namespace who writes an override over the poli
 			return attacker.client.Create(ctx, newPolicyObject("ConfigMap", attacker.namespace, "override", policyLabels, "identity:create_user: "+rule+"\n"))
 		}
 
-		By("writing one before the operator wrote the base")
+		By("writing an override before the operator wrote the base")
 		err := override("rule:cloud_admin")
 		Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
 		Expect(err).To(MatchError(ContainSubstring(`ConfigMap "live" of namespace "keystone-base"`)))
@@ -39,8 +39,8 @@ var _ = Describe("the editor of a namespace who writes an override over the poli
 		Expect(w.admin.Create(ctx, base)).To(Succeed())
 
 		By("referring to a helper that the base does not have, and opening one that it has")
-		expectPolicyRefusal(override("rule:cloud_admn"), "unknown-rule")
-		expectPolicyRefusal(override("rule:cloud_admin\ncloud_admin: role:member"), "broader-than-default")
+		expectPolicyDenied(override("rule:cloud_admn"), "unknown-rule")
+		expectPolicyDenied(override("rule:cloud_admin\ncloud_admin: role:member"), "broader-than-default")
 
 		By("referring to a helper of the base")
 		Expect(override("rule:cloud_admin")).To(Succeed())

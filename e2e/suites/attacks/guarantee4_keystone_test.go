@@ -39,8 +39,8 @@ func newPolicyObject(kind, namespace, name string, labels map[string]string, pol
 	}
 }
 
-// expectPolicyRefusal expects a denial with 403 by the gate on policies, for a reason.
-func expectPolicyRefusal(err error, reason metav1.CauseType) {
+// expectPolicyDenied expects a denial with 403 by the gate on policies, for a reason.
+func expectPolicyDenied(err error, reason metav1.CauseType) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(ContainSubstring(`keystone.warrantgate.dev" denied the request`)))
 	Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
@@ -113,11 +113,11 @@ var _ = Describe("the editor of a namespace who hides a policy for Keystone", Or
 			It(fmt.Sprintf("cannot remove the label of a %s %s, with or without a hidden policy", kind, way), func(ctx SpecContext) {
 				attacker := w.editor(ctx, w.namespace(ctx))
 				Expect(attacker.client.Create(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, soundPolicy))).To(Succeed())
-				expectPolicyRefusal(write(ctx, attacker, kind, true), "KeystonePolicyDeselected")
-				By("in two writes, the first of which is harmless by itself")
-				expectPolicyRefusal(write(ctx, attacker, kind, false), "KeystonePolicyDeselected")
+				expectPolicyDenied(write(ctx, attacker, kind, true), "KeystonePolicyDeselected")
+				By("in two writes, the first without a harmful policy")
+				expectPolicyDenied(write(ctx, attacker, kind, false), "KeystonePolicyDeselected")
 				By("keeping the label")
-				expectPolicyRefusal(attacker.client.Update(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, openPolicy)), "KeystonePolicyBroken")
+				expectPolicyDenied(attacker.client.Update(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, openPolicy)), "KeystonePolicyBroken")
 			}, SpecTimeout(startTimeout))
 		}
 
@@ -125,11 +125,11 @@ var _ = Describe("the editor of a namespace who hides a policy for Keystone", Or
 			attacker := w.editor(ctx, mountedNamespace)
 			Expect(attacker.client.Create(ctx, newPolicyObject(kind, mountedNamespace, mountedName, policyLabels, soundPolicy))).To(Succeed())
 			Expect(attacker.client.Delete(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, ""))).To(Succeed())
-			expectPolicyRefusal(attacker.client.Create(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, openPolicy)), "KeystonePolicyBroken")
+			expectPolicyDenied(attacker.client.Create(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, openPolicy)), "KeystonePolicyBroken")
 			By("creating an empty object, and adding the policy later")
 			Expect(attacker.client.Create(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, soundPolicy))).To(Succeed())
-			expectPolicyRefusal(attacker.client.Update(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, openPolicy)), "KeystonePolicyBroken")
-			expectPolicyRefusal(attacker.client.Patch(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, ""),
+			expectPolicyDenied(attacker.client.Update(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, openPolicy)), "KeystonePolicyBroken")
+			expectPolicyDenied(attacker.client.Patch(ctx, newPolicyObject(kind, mountedNamespace, mountedName, nil, ""),
 				client.RawPatch(types.MergePatchType, []byte(`{"data": {"policy.yaml": `+value(kind)+`}}`))), "KeystonePolicyBroken")
 			By("with another name, which Keystone does not mount")
 			Expect(attacker.client.Create(ctx, newPolicyObject(kind, mountedNamespace, "else", nil, openPolicy))).To(Succeed())

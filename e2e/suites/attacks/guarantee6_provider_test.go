@@ -71,13 +71,13 @@ var _ = Describe("guarantee 6: only API servers get verdicts, also among provide
 			token, rest, found := strings.Cut(path[1:], "/")
 			Expect(found).To(BeTrue(), "a token and a path")
 			By("sending a review about the victim to " + rest)
-			answer, text := askGate(ctx, w.gate, true, path, review(machine))
+			answer, text := postTo(ctx, w.gate, true, path, review(machine))
 			Expect(answer.StatusCode).To(Equal(http.StatusOK))
 			Expect(text).To(And(ContainSubstring("ProviderNotBound"), Not(ContainSubstring(theirs.Email)), Not(ContainSubstring(theirs.UUID))))
 
 			By("sending it with the attacker's token to the paths of others")
 			for _, gate := range append(gatePaths, "/"+strings.Replace(rest, attacker.cluster, other.Annotations[clusterAnnotation], 1)) {
-				answer, text := askGate(ctx, w.gate, true, "/"+token+gate, review(machine))
+				answer, text := postTo(ctx, w.gate, true, "/"+token+gate, review(machine))
 				Expect(answer.StatusCode).To(Equal(http.StatusNotFound), gate)
 				Expect(text).To(BeEmpty(), gate)
 			}

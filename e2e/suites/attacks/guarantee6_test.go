@@ -61,21 +61,21 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		body := review(newMachine(victim.namespace, "worker", "pool", map[string]any{"providerID": "cloudsigma://" + stranger.UUID}))
 
 		By("sending a review with the token, as an API server does")
-		answer, text := w.ask(ctx, true, "/"+token+"/machine/ownership", body)
+		answer, text := w.post(ctx, true, "/"+token+"/machine/ownership", body)
 		Expect(answer.StatusCode).To(Equal(http.StatusOK))
 		Expect(text).To(ContainSubstring(owner.Email), "the verdict does not contain the data")
 
 		By("sending reviews without the token")
 		before, err := w.gate.Metric(ctx, "warrantgate_admissions_total", nil)
 		Expect(err).NotTo(HaveOccurred())
-		refused, err := w.gate.Metric(ctx, "warrantgate_rejected_callers_total", nil)
+		denied, err := w.gate.Metric(ctx, "warrantgate_rejected_callers_total", nil)
 		Expect(err).NotTo(HaveOccurred())
-		asked := 0
+		sent := 0
 		for _, path := range gatePaths {
 			for _, target := range forgedPaths(token, path) {
 				for _, http2 := range []bool{false, true} {
-					asked++
-					answer, text := w.ask(ctx, http2, target, body)
+					sent++
+					answer, text := w.post(ctx, http2, target, body)
 					answer.Header.Del("Date")
 					Expect(answer.StatusCode).To(Equal(http.StatusNotFound), target)
 					Expect(text).To(BeEmpty(), target)
@@ -85,7 +85,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 			}
 		}
 		Expect(w.gate.Metric(ctx, "warrantgate_admissions_total", nil)).To(Equal(before))
-		Expect(w.gate.Metric(ctx, "warrantgate_rejected_callers_total", nil)).To(Equal(refused + float64(asked)))
+		Expect(w.gate.Metric(ctx, "warrantgate_rejected_callers_total", nil)).To(Equal(denied + float64(sent)))
 		log, err := os.ReadFile(w.gate.LogFile())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(strings.Count(string(log), "denied a caller")).To(BeNumerically("<=", 3), "callers can fill the log")
@@ -118,7 +118,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		accepted := func(token string, want int) {
 			GinkgoHelper()
 			Eventually(func() int {
-				answer, _ := w.ask(ctx, false, "/"+token+"/keystone/policy", []byte("{}"))
+				answer, _ := w.post(ctx, false, "/"+token+"/keystone/policy", []byte("{}"))
 				return answer.StatusCode
 			}).Should(Equal(want))
 		}
@@ -174,7 +174,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 				texts["broken off"]++
 				continue
 			}
-			text, _ := io.ReadAll(response.Body) // or respond
+			text, _ := io.ReadAll(response.Body) // or it responds
 			Expect(response.Body.Close()).To(Succeed())
 			Expect(string(text)).NotTo(ContainSubstring(token), "timeout=%dms", millis)
 			texts[fmt.Sprint(response.StatusCode)]++
@@ -218,7 +218,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		_, err := w.gate.Install(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(write).Should(Succeed())
-		answer, _ := w.ask(ctx, false, "/"+before+"/keystone/policy", []byte("{}"))
+		answer, _ := w.post(ctx, false, "/"+before+"/keystone/policy", []byte("{}"))
 		Expect(answer.StatusCode).To(Equal(http.StatusNotFound))
 	}, SpecTimeout(startTimeout))
 })
@@ -265,10 +265,10 @@ func review(object runtime.Object) []byte {
 	return body
 }
 
-// ask is askGate for the warrantgate of this world.
-func (w *kubeWorld) ask(ctx context.Context, http2 bool, target string, body []byte) (answer *http.Response, text string) {
+// post is postTo for the warrantgate of this world.
+func (w *kubeWorld) post(ctx context.Context, http2 bool, target string, body []byte) (answer *http.Response, text string) {
 	GinkgoHelper()
-	return askGate(ctx, w.gate, http2, target, body)
+	return postTo(ctx, w.gate, http2, target, body)
 }
 
 // served is a warrantgate that runs.
@@ -277,8 +277,8 @@ type served interface {
 	CAFile() string
 }
 
-// askGate sends a request with an unmodified target to the port of a warrantgate, on its own connection.
-func askGate(ctx context.Context, gate served, http2 bool, target string, body []byte) (answer *http.Response, text string) {
+// postTo sends a request with an unmodified target to the port of a warrantgate, on its own connection.
+func postTo(ctx context.Context, gate served, http2 bool, target string, body []byte) (answer *http.Response, text string) {
 	GinkgoHelper()
 	ca, err := os.ReadFile(gate.CAFile())
 	Expect(err).NotTo(HaveOccurred())

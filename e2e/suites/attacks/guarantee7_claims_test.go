@@ -24,11 +24,11 @@ import (
 
 // Guarantee 7, for first claims: the cost of denied claims is limited for each tenant, and a denial does not disclose servers of others.
 var _ = Describe("the editor of a namespace whose machines claim random instances first", Serial, func() {
-	It("does not hold up or outlast another namespace's claims, fills no memory, and learns of no server", func(ctx SpecContext) {
+	It("does not delay claims of another namespace or remove their records, does not fill the memory, and learns no server", func(ctx SpecContext) {
 		const (
 			period   = 4 * time.Second
 			machines = 150
-			perShare = 500 // claims of one namespace that are remembered
+			perShare = 500 // claims of one namespace that are stored
 		)
 		w := newKube(ctx, fmt.Sprintf("\naudit: {interval: 24h}\nmachine: {settle: %s}\n", period))
 		attacker, victim := w.editor(ctx, w.namespace(ctx)), w.editor(ctx, w.namespace(ctx))
@@ -47,7 +47,7 @@ var _ = Describe("the editor of a namespace whose machines claim random instance
 		own, foreign := w.server(users[victim.name], "worker"), w.server(users[attacker.name], "foreign")
 		attack, claim := newClaimant(attacker), newClaimant(victim)
 
-		By("an answer that is the same for a server of another and for none")
+		By("the response is the same for a server of another user and for one that does not exist")
 		ofForeign, ofNone := attack.claims(ctx, "machine-0", own.UUID), ""
 		Eventually(func() string { // on the same machine, whose name is in the text
 			id := uuid.NewString()
@@ -58,7 +58,7 @@ var _ = Describe("the editor of a namespace whose machines claim random instance
 		Expect(ofNone).To(Equal(ofForeign.text))
 		Expect(ofForeign.text).NotTo(Or(ContainSubstring(users[victim.name].Email), ContainSubstring(users[victim.name].UUID)))
 
-		By("a flood")
+		By("flooding the gate with claims")
 		Expect(claim.claims(ctx, "mistaken", foreign.UUID).code).To(Equal(http.StatusServiceUnavailable))
 		mistakenSince := time.Now()
 		flooding, stop := context.WithCancel(ctx)
@@ -79,7 +79,7 @@ var _ = Describe("the editor of a namespace whose machines claim random instance
 		}
 		Eventually(sent.Load).WithContext(ctx).Should(BeNumerically(">", 8*machines))
 
-		By("in which the other namespace's claims go on")
+		By("claims of the other namespace are admitted and denied in time")
 		admitted := claim.claims(ctx, "worker", own.UUID)
 		Expect(admitted.code).To(Equal(http.StatusOK), admitted.text)
 		Eventually(func() time.Duration { return time.Since(mistakenSince) }).Should(BeNumerically(">", period))
@@ -87,17 +87,17 @@ var _ = Describe("the editor of a namespace whose machines claim random instance
 		Expect(denied.code).To(Equal(http.StatusForbidden), denied.text)
 		Expect(denied.text).To(ContainSubstring("InstanceNotOwned"))
 
-		By("and no more is remembered than one namespace may have")
+		By("the number of stored claims is limited for each namespace")
 		stop()
 		flood.Wait()
 		remembered, err := w.gate.Metric(ctx, "warrantgate_first_claims", nil)
 		Expect(err).NotTo(HaveOccurred())
-		AddReportEntry("flood", fmt.Sprintf("%d claims, %.0f remembered", sent.Load(), remembered))
+		AddReportEntry("flood", fmt.Sprintf("%d claims, %.0f stored", sent.Load(), remembered))
 		Expect(remembered).To(And(BeNumerically(">", perShare/2), BeNumerically("<=", perShare+1)))
 	}, SpecTimeout(startTimeout))
 })
 
-// claimant writes the instance IDs of a tenant's machines, without trying again.
+// claimant writes the instance IDs of a tenant's machines, without retries.
 type claimant struct {
 	tenant
 	http *http.Client
@@ -116,7 +116,7 @@ func newClaimant(who tenant) claimant {
 	return claimant{tenant: who, http: httpClient}
 }
 
-// claims writes an instance ID. The text is the whole Status of a refusal.
+// claims writes an instance ID. The text is the whole Status of a denial.
 func (c claimant) claims(ctx context.Context, machine, id string) answer {
 	GinkgoHelper()
 	at := fmt.Sprintf("%s/apis/%s/namespaces/%s/cloudsigmamachines/%s/status", strings.TrimSuffix(c.config.Host, "/"), infrastructure, c.namespace, machine)

@@ -32,7 +32,7 @@ var _ = Describe("the editor of a namespace whose clusters refer to another tena
 		Expect(victim.client.Create(ctx, secret.DeepCopy())).To(Succeed())
 
 		refers := map[string]any{"name": "user", "namespace": victim.namespace}
-		By("one cluster of the attacker already refers to it, from a time when the attacker had the permission")
+		By("one cluster of the attacker already refers to the Secret, because the attacker had the permission before")
 		binding := letRead(ctx, w, victim.namespace, attacker.name)
 		Eventually(func() error {
 			return attacker.client.Create(ctx, newObject(clusterKind, attacker.namespace, "old", map[string]any{"region": region, "userRef": refers}))
@@ -47,7 +47,7 @@ var _ = Describe("the editor of a namespace whose clusters refer to another tena
 		var flood sync.WaitGroup
 		DeferCleanup(flood.Wait)
 		DeferCleanup(stop)
-		var sent, refused atomic.Int64
+		var sent, denied atomic.Int64
 		attack := func(write func(i int) error) {
 			flood.Go(func() {
 				for i := 0; flooding.Err() == nil; i++ {
@@ -57,7 +57,7 @@ var _ = Describe("the editor of a namespace whose clusters refer to another tena
 					}
 					sent.Add(1)
 					if err != nil && strings.Contains(err.Error(), fmt.Sprintf("which user %q may not read", attacker.name)) {
-						refused.Add(1)
+						denied.Add(1)
 					}
 				}
 			})
@@ -94,9 +94,9 @@ var _ = Describe("the editor of a namespace whose clusters refer to another tena
 		}
 		stop()
 		flood.Wait()
-		AddReportEntry("writes", fmt.Sprintf("%d of %d writes of the Secret were held up by %d writes of clusters", heldUp, writes, sent.Load()), ReportEntryVisibilityAlways)
+		AddReportEntry("writes", fmt.Sprintf("%d of %d writes of the Secret were delayed by %d writes of clusters", heldUp, writes, sent.Load()), ReportEntryVisibilityAlways)
 		Expect(heldUp).To(BeZero(), "writes of the Secret without a verdict, of %d", writes)
-		Expect(refused.Load()).To(Equal(sent.Load()), "writes of the attacker that were denied because it may not read the Secret")
+		Expect(denied.Load()).To(Equal(sent.Load()), "writes of the attacker that were denied because it may not read the Secret")
 	}, SpecTimeout(startTimeout))
 })
 

@@ -175,7 +175,7 @@ func (w *kcpWorld) modelWorld(ctx context.Context) *model.World {
 		world.Places = append(world.Places, model.Place{
 			Namespace: who.namespace, Cluster: who.cluster, Admin: directClient(who.admin), Users: []string{email}, UserIDs: []string{users[email].UUID},
 		})
-		letEverybodyIn(ctx, who)
+		allowAllUsers(ctx, who)
 	}
 	for place, who := range owners {
 		other := owners[1-place]
@@ -202,9 +202,9 @@ func (w *kcpWorld) modelWorld(ctx context.Context) *model.World {
 	return world
 }
 
-// letEverybodyIn makes the owner of a workspace give every permission to all users there, so that only the gates deny writes of
-// impersonated users.
-func letEverybodyIn(ctx context.Context, who owner) {
+// allowAllUsers makes the owner of a workspace give every permission there to all users, so that only the gates deny writes of impersonated
+// users.
+func allowAllUsers(ctx context.Context, who owner) {
 	GinkgoHelper()
 	c, err := kcptest.NewClient(who.config)
 	Expect(err).NotTo(HaveOccurred())

@@ -57,7 +57,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 				MatchRegexp(`(?m)^ +Warning +OwnerNotRewritten .*it was impersonated elsewhere, so its home is only claimed \(HomeOutOfScope\)`))
 
 			By("listing the APIBindings, for the APIExport that only the victim's service account may bind")
-			Consistently(ctx, boundIn).WithArguments(w.kcp.ShardAdmin(cluster)).WithTimeout(hangTime).ShouldNot(ContainElement(gadgets))
+			Consistently(ctx, boundIn).WithArguments(w.kcp.ShardAdmin(cluster)).WithTimeout(stuckTime).ShouldNot(ContainElement(gadgets))
 		},
 		Entry("impersonated with its home", func(_, _ owner, _ map[string][]string) {}, SpecTimeout(startTimeout)),
 		Entry("with a scope of both workspaces", func(victim, attacker owner, extra map[string][]string) {
@@ -77,7 +77,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		Expect(recordedOwner(ctx, w, cluster)).NotTo(Or(ContainSubstring("system:kcp:admin"), ContainSubstring("root-boss")))
 		Eventually(ctx, describeWorkspace).WithArguments(attacker.config, ws).Should(And(
 			MatchRegexp(`(?m)^ +\w+ +WarrantDropped .*1 warrant had an administrator's permissions`), ContainSubstring(wantReason)))
-		Consistently(ctx, boundIn).WithArguments(w.kcp.ShardAdmin(cluster)).WithTimeout(hangTime).ShouldNot(ContainElement(gadgets))
+		Consistently(ctx, boundIn).WithArguments(w.kcp.ShardAdmin(cluster)).WithTimeout(stuckTime).ShouldNot(ContainElement(gadgets))
 	}
 	DescribeTable("an administrator's warrant is not recorded", dropsWarrant,
 		Entry("with a user", impersonated("alice", nil), "OwnerRewritten", SpecTimeout(startTimeout)),
@@ -119,15 +119,15 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 			events := &corev1.EventList{}
 			g.Expect(newKCPClient(victim.admin).List(ctx, events)).To(Succeed())
 			g.Expect(events.Items).NotTo(ContainElement(HaveField("InvolvedObject.Kind", "Workspace")))
-		}).WithTimeout(hangTime).Should(Succeed())
+		}).WithTimeout(stuckTime).Should(Succeed())
 	}, SpecTimeout(startTimeout))
 })
 
 // gadgets is an APIExport that only one service account may bind.
 const gadgets = "gadgets.example.io"
 
-// hangTime is how long a workspace is watched that must not become Ready. Other workspaces take about a second.
-const hangTime = 4 * time.Second
+// stuckTime is how long a workspace is observed that must stay in Initializing. Other workspaces become Ready in about a second.
+const stuckTime = 4 * time.Second
 
 func newKCPClient(config *rest.Config) client.Client {
 	GinkgoHelper()
@@ -195,7 +195,7 @@ func (o owner) typeThatBinds(ctx context.Context, of owner) kcptest.WorkspaceOpt
 	return ofType
 }
 
-// bot is the service account of exportGadgets, as any user can claim to be.
+// bot is a user info with the name of the service account of exportGadgets, which any user can claim by impersonation.
 func bot(of owner) identity.Owner {
 	return identity.Owner{
 		Username: "system:serviceaccount:default:bot",

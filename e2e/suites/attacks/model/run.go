@@ -291,7 +291,7 @@ const (
 	promisePermitted   = "no tenant has named a user that it may not impersonate"
 	promiseDiscreet    = "no denial names the property of another tenant"
 	promiseUndisturbed = "every Event is in the place of its object"
-	// works is no promise to tenants, but the condition of all others.
+	// works is not a promise to tenants. Without it, the others prove nothing.
 	works = "the servers answer"
 )
 
@@ -343,7 +343,7 @@ func (s *sequence) step(t *rapid.T, writes ...write) {
 	for _, w := range writes {
 		s.read(t, w)
 	}
-	s.judge(t, before, writes, errs)
+	s.verify(t, before, writes, errs)
 }
 
 // read reads an object after the writes.
@@ -362,8 +362,8 @@ func (s *sequence) read(t *rapid.T, w write) {
 	}
 }
 
-// judge compares the state after the writes with the state before them.
-func (s *sequence) judge(t *rapid.T, before *objects, writes []write, errs []error) {
+// verify compares the state after the writes with the state before them.
+func (s *sequence) verify(t *rapid.T, before *objects, writes []write, errs []error) {
 	wasWrong := before.wrong()
 	for k, wrong := range s.objects.wrong() {
 		if wasWrong[k] != wrong {

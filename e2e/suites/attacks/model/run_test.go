@@ -12,7 +12,7 @@ import (
 )
 
 // A model without findings proves nothing: without warrantgate, it must find each broken promise within a few writes.
-func TestRunFindsWhatNobodyDenies(t *testing.T) {
+func TestRunFindsBrokenPromisesWithoutWarrantgate(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		kinds []schema.GroupVersionKind
