@@ -58,7 +58,7 @@ var _ = Describe("The audit", Ordered, func() {
 		kubeconfig, err := w.api.KubeconfigFile("auditor", user)
 		Expect(err).NotTo(HaveOccurred())
 		printed, err := w.gate.Run(ctx, "audit", "-o", "json", "--kubeconfig="+kubeconfig, "--config="+w.gate.ConfigFile())
-		Expect(err).To(MatchError(ContainSubstring("exit status 1")), "something was found, and everything looked at")
+		Expect(err).To(MatchError(ContainSubstring("exit status 1")), "there are findings, and all accounts were audited")
 		Expect(w.leaks(printed)).To(BeEmpty())
 		var got []any
 		for _, f := range want {
@@ -77,21 +77,21 @@ var _ = Describe("The audit", Ordered, func() {
 		s, other := w.beginCluster(ctx), w.beginCluster(ctx)
 		s.server(ctx, "database")
 		other.machine(ctx, "database")
-		w.awaitPasses(ctx, 2)
+		w.awaitAudits(ctx, 2)
 		cluster := newObject(clusterKind, s.namespace, clusterName)
 		Expect(s.client.Get(ctx, keyOf(cluster), cluster)).To(Succeed())
 		Expect(s.eventsOn(ctx, cluster)).To(BeEmpty())
 	}, SpecTimeout(timeout))
 })
 
-// awaitPasses waits until n audits have begun and ended.
-func (w *world) awaitPasses(ctx context.Context, n int) {
+// awaitAudits waits until n audits have begun and ended.
+func (w *world) awaitAudits(ctx context.Context, n int) {
 	GinkgoHelper()
-	passes := func() (float64, error) { return w.gate.Metric(ctx, "warrantgate_audit_runs_total", nil) }
-	before, err := passes()
+	runs := func() (float64, error) { return w.gate.Metric(ctx, "warrantgate_audit_runs_total", nil) }
+	before, err := runs()
 	Expect(err).NotTo(HaveOccurred())
 	// One may be running already.
-	Eventually(passes).WithContext(ctx).Should(BeNumerically(">", before+float64(n)))
+	Eventually(runs).WithContext(ctx).Should(BeNumerically(">", before+float64(n)))
 }
 
 // driftOfServers creates machines whose servers have changed since the machines were admitted.

@@ -30,21 +30,21 @@ var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, fun
 		s := w.beginCluster(ctx)
 		s.writeSecret(ctx, "another", s.password(s.newUser(ctx, "another", loadBalancer)))
 		cluster := newObject(clusterKind, s.namespace, clusterName)
-		judged, asked := s.admissions(ctx, delegationGate, ""), s.front.count()
+		evaluated, asked := s.admissions(ctx, delegationGate, ""), s.front.count()
 		Expect(s.set(ctx, cluster, "metadata.labels", map[string]any{"tier": "gold"})).To(Succeed())
 		Expect(s.set(ctx, cluster, "spec.managedSubnets", []any{})).To(Succeed())
 		Expect(s.set(ctx, cluster, "status.ready", true)).To(Succeed())
 		s.machine(ctx, "worker")
-		Expect(s.admissions(ctx, delegationGate, "")).To(Equal(judged))
+		Expect(s.admissions(ctx, delegationGate, "")).To(Equal(evaluated))
 
 		Expect(s.set(ctx, cluster, identityRefPath+".name", "another")).To(Succeed())
 		Expect(s.admissions(ctx, delegationGate, "allowed")).To(BeNumerically(">", 0))
-		Expect(s.admissions(ctx, delegationGate, "")).To(Equal(judged + 1))
+		Expect(s.admissions(ctx, delegationGate, "")).To(Equal(evaluated + 1))
 		Expect(s.front.count()).To(Equal(asked + 1))
 
-		By("nor when it is taken away")
+		By("nor when it is removed")
 		Expect(s.set(ctx, cluster, identityRefPath, nil)).To(Succeed())
-		Expect(s.admissions(ctx, delegationGate, "")).To(Equal(judged + 1))
+		Expect(s.admissions(ctx, delegationGate, "")).To(Equal(evaluated + 1))
 	}, SpecTimeout(timeout))
 
 	It("is evaluated on a dry run as well, without an Event", func(ctx SpecContext) {

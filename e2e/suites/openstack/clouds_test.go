@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Secret is checked whether a cluster refers to it or not: otherwise a cluster could be admitted with the former content of a Secret.
+// A Secret is checked even if no cluster refers to it: otherwise a cluster could be admitted with the former content of a Secret.
 var _ = Describe("A Secret with a clouds.yaml", Ordered, ContinueOnFailure, func() {
 	const field = "data[clouds.yaml]"
 	var w *world
@@ -32,7 +32,7 @@ var _ = Describe("A Secret with a clouds.yaml", Ordered, ContinueOnFailure, func
 			`cloud "openstack" of Secret "own": user "poor" in project "project"`)
 		Expect(s.client.Create(ctx, secretWith(s, "own", s.password(s.user)))).To(Succeed())
 
-		By("also when it is changed, and it keeps what it held")
+		By("also on an update, which leaves the content unchanged")
 		expectDenial(s.client.Update(ctx, secretWith(s, "own", poor)), "RoleMissing", field, `user "poor"`)
 		Expect(held(ctx, s, "own")).To(ContainSubstring(s.user.ID))
 	}, SpecTimeout(timeout))

@@ -31,7 +31,7 @@ var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
 		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
 		Expect(s.front.count()).To(Equal(before + 1))
 
-		By("and serve for the questions about servers as well")
+		By("the lookups of servers use the same tokens")
 		asked := s.novaFront.Count(openstacktest.GetServer)
 		Expect(s.set(ctx, s.machine(ctx, "worker"), instanceIDPath, s.server(ctx, "worker").ID)).To(Succeed())
 		Expect(s.novaFront.Count(openstacktest.GetServer)).To(Equal(asked + 1))
@@ -58,7 +58,7 @@ var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
 		}
 		Expect(s.front.count()).To(Equal(before + 1))
 
-		By("and what is right is used at once")
+		By("corrected credentials are used at once")
 		s.writeSecret(ctx, credentials, s.password(s.user))
 		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
 	}, SpecTimeout(timeout))

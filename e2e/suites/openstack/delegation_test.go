@@ -33,7 +33,8 @@ var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, func() 
 		by func(ctx context.Context, s story) bearer
 		// reason is the reason of the denial of a cluster with this identity, "" if it is admitted.
 		reason string
-		// held is Keystone's status when the identity delegates the roles above, needed when it delegates load-balancer_member.
+		// held is Keystone's status when the identity delegates the roles above, needed is its status when the identity delegates
+		// load-balancer_member.
 		held, needed int
 	}
 	DescribeTable("are evaluated as by Keystone, except for roles that no cluster may have", func(ctx SpecContext, r row) {
@@ -50,19 +51,19 @@ var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, func() 
 			expectDenial(err, r.reason, identityRefPath)
 		}
 		held, needed := s.delegates(ctx, b, r.roles...), s.delegates(ctx, b, loadBalancer)
-		Expect(held).To(Equal(r.held), "Keystone asked to delegate %v", r.roles)
-		Expect(needed).To(Equal(r.needed), "Keystone asked to delegate what a cluster needs")
+		Expect(held).To(Equal(r.held), "Keystone's status on a delegation of %v", r.roles)
+		Expect(needed).To(Equal(r.needed), "Keystone's status on a delegation of the roles that a cluster needs")
 
 		// An application credential delegates nothing, whatever its roles are; see cluster.delegation.through.
 		if _, application := b.entry["application_credential_id"]; err == nil && !application {
-			Expect(held).To(Equal(created), "the gate admits what Keystone does not delegate")
+			Expect(held).To(Equal(created), "the gate admits roles that Keystone does not delegate")
 		}
 		if slices.ContainsFunc(r.roles, func(role string) bool { return strings.EqualFold(role, "admin") }) && r.by == nil {
-			Expect(held).To(Equal(created), "only the gate denies delegating admin")
+			Expect(held).To(Equal(created), "only the gate denies a delegation of admin")
 		}
 	},
 		Entry("a member with load balancers", row{roles: []string{member, loadBalancer}, held: created, needed: created}, SpecTimeout(timeout)),
-		Entry("who is also a reader", row{roles: []string{member, loadBalancer, reader}, held: created, needed: created}, SpecTimeout(timeout)),
+		Entry("a member who is also a reader", row{roles: []string{member, loadBalancer, reader}, held: created, needed: created}, SpecTimeout(timeout)),
 		Entry("load balancers alone", row{roles: []string{loadBalancer}, held: created, needed: created}, SpecTimeout(timeout)),
 		Entry("a member without load balancers", row{
 			roles: []string{member}, reason: "RoleMissing", held: created, needed: notFound,
@@ -111,7 +112,7 @@ var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, func() 
 		Entry("an administrator's application credential", row{
 			roles: []string{member, loadBalancer, "admin"}, by: byCredential(false), reason: "RolePrivileged", held: forbidden, needed: forbidden,
 		}, SpecTimeout(timeout)),
-		Entry("an administrator's application credential that is limited to what a cluster needs", row{
+		Entry("an administrator's application credential that is limited to the roles that a cluster needs", row{
 			roles: []string{member, loadBalancer, "admin"}, by: byCredential(false, member, loadBalancer), held: forbidden, needed: forbidden,
 		}, SpecTimeout(timeout)),
 	)

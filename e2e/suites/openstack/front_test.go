@@ -20,7 +20,7 @@ import (
 // tokensPath is the path of authentications in Keystone.
 const tokensPath = "/v3/auth/tokens"
 
-// fault responds to an authentication instead of Keystone. It returns true if Keystone has to respond after all.
+// fault responds to an authentication instead of Keystone. It returns true if the request must be forwarded to Keystone.
 type fault func(w http.ResponseWriter, r *http.Request, released <-chan struct{}) bool
 
 // front is a proxy in front of Keystone. It counts authentications, records the issued tokens, and can fail.
@@ -148,7 +148,7 @@ func answers(code int, headers ...string) fault {
 }
 
 // hangs blocks until it is released or the client disconnects.
-func hangs(_ http.ResponseWriter, r *http.Request, released <-chan struct{}) bool {
+func blocks(_ http.ResponseWriter, r *http.Request, released <-chan struct{}) bool {
 	select {
 	case <-released:
 		return true

@@ -60,12 +60,12 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 	for _, by := range ways {
 		It("is an admission for the project's own server on "+by.name, func(ctx SpecContext) {
 			s := w.beginCluster(ctx)
-			judged := s.admissions(ctx, ownershipGate, "allowed")
+			evaluated := s.admissions(ctx, ownershipGate, "allowed")
 			value := by.value(s.server(ctx, "worker").ID)
 			machine, err := by.nameServer(ctx, s, value)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(s.holds(ctx, machine, by.field)).To(Equal(value))
-			Expect(s.admissions(ctx, ownershipGate, "allowed")).To(Equal(judged + 1))
+			Expect(s.admissions(ctx, ownershipGate, "allowed")).To(Equal(evaluated + 1))
 		}, SpecTimeout(timeout))
 
 		It("is a denial for another project's server, and for one that does not exist, on "+by.name, func(ctx SpecContext) {
@@ -102,7 +102,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, "openstack:///"+server.ID)))
 		Expect(s.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
 		Expect(s.nova.RemoveServer(ctx, server.ID)).To(Succeed())
-		judged, asked := s.admissions(ctx, ownershipGate, ""), len(s.novaFront.Requests())
+		evaluated, asked := s.admissions(ctx, ownershipGate, ""), len(s.novaFront.Requests())
 		for _, step := range []struct {
 			path  string
 			value any
@@ -112,7 +112,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		} {
 			Expect(s.set(ctx, machine, step.path, step.value)).To(Succeed(), step.path)
 		}
-		Expect(s.admissions(ctx, ownershipGate, "")).To(Equal(judged))
+		Expect(s.admissions(ctx, ownershipGate, "")).To(Equal(evaluated))
 		Expect(s.novaFront.Requests()).To(HaveLen(asked))
 	}, SpecTimeout(timeout))
 
@@ -122,14 +122,14 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, "openstack:///"+one.ID)))
 		expectDenial(s.set(ctx, machine, instanceIDPath, two.ID), "InstanceIDMismatch", instanceIDPath,
 			one.ID, two.ID, "clear the wrong one first")
-		Expect(s.set(ctx, machine, instanceIDPath, strings.ToUpper(one.ID))).To(Succeed(), "the same in another case")
+		Expect(s.set(ctx, machine, instanceIDPath, strings.ToUpper(one.ID))).To(Succeed(), "the same ID in another case")
 	}, SpecTimeout(timeout))
 
 	DescribeTable("accepts the provider IDs of OpenStack", func(ctx SpecContext, format func(id string) string) {
 		s := w.beginCluster(ctx)
 		value := format(s.server(ctx, "worker").ID)
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, value)))
-		Expect(s.holds(ctx, machine, providerIDPath)).To(Equal(value), "it is kept as it was written")
+		Expect(s.holds(ctx, machine, providerIDPath)).To(Equal(value), "the stored ID is the written one")
 		theirs := newMachine(s.namespace, "thief", clusterName, with(providerIDPath, format(w.foreignServer(ctx, "thief").ID)))
 		expectDenial(s.client.Create(ctx, theirs), "InstanceNotFound", providerIDPath)
 	},
@@ -139,7 +139,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		Entry("in upper case throughout", func(id string) string { return strings.ToUpper("openstack:///" + id) }, SpecTimeout(timeout)),
 	)
 
-	DescribeTable("rejects those of other clouds", func(ctx SpecContext, format func(id string) string) {
+	DescribeTable("rejects provider IDs of other clouds", func(ctx SpecContext, format func(id string) string) {
 		s := w.beginCluster(ctx)
 		machine := newMachine(s.namespace, "worker", clusterName, with(providerIDPath, format(s.server(ctx, "worker").ID)))
 		expectDenial(s.client.Create(ctx, machine), "ProviderIDInvalid", providerIDPath,
@@ -188,14 +188,14 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		expectDenial(s.set(ctx, machine, identityRefPath, own), "InstanceNotFound", identityRefPath,
 			`change of spec.identityRef of OpenStackMachine "worker"`, id, `Secret "own" (`+other.project+`)`, "leave spec.identityRef as it is")
 
-		By("as well as none any more, which is those of its cluster")
+		By("also when the reference is removed, so that the credentials of the cluster apply")
 		bringing, theirs := s.existing(ctx, newMachine(s.namespace, "bringing", clusterName, actsWith("own"))), other.server(ctx, "bringing").ID
 		Expect(s.set(ctx, bringing, instanceIDPath, theirs)).To(Succeed())
 		expectDenial(s.set(ctx, bringing, identityRefPath, nil), "InstanceNotFound", identityRefPath, `Secret "credentials" (`+s.project+`)`)
 		expectDenial(s.set(ctx, bringing, "metadata.labels", map[string]any{"cluster.x-k8s.io/cluster-name": nil}), "MachineWithoutCluster",
 			"metadata.labels[cluster.x-k8s.io/cluster-name]", "removal of label")
 
-		By("but not once it names none")
+		By("but not after the machine's server is cleared")
 		Expect(s.set(ctx, bringing, instanceIDPath, "")).To(Succeed())
 		Expect(s.set(ctx, bringing, identityRefPath, nil)).To(Succeed())
 	}, SpecTimeout(timeout))
@@ -221,13 +221,13 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		}
 
 		for _, way := range waysToSet {
-			By("nor does the cluster get others by " + way.name)
+			By("nor do the cluster's credentials change by " + way.name)
 			cluster := newObject(clusterKind, s.namespace, clusterName)
 			expectDenial(way.set(ctx, s.client, cluster, identityRefPath, own), "MachinesHoldInstances", identityRefPath, `OpenStackMachine "worker-0"`)
 			Expect(s.holds(ctx, cluster, identityRefPath+".name")).To(Equal(credentials))
 		}
 
-		By("nor does a write of the status change them")
+		By("nor do they change by a write of the status")
 		machine := s.machine(ctx, "worker")
 		Expect(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID)).To(Succeed())
 		Expect(s.client.Get(ctx, keyOf(machine), machine)).To(Succeed())
@@ -248,11 +248,11 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		Expect(s.set(ctx, newObject(clusterKind, s.namespace, clusterName), identityRefPath,
 			map[string]any{"name": credentials, "cloudName": cloudName})).To(Succeed())
 		Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
-		nobodys := s.existing(ctx, newMachine(s.namespace, "nobodys", ""))
-		expectDenial(s.set(ctx, nobodys, instanceIDPath, id), "MachineWithoutCluster", instanceIDPath, "set the label first")
+		unlabeled := s.existing(ctx, newMachine(s.namespace, "without-cluster", ""))
+		expectDenial(s.set(ctx, unlabeled, instanceIDPath, id), "MachineWithoutCluster", instanceIDPath, "set the label first")
 	}, SpecTimeout(timeout))
 
-	It("is a denial if the credentials cannot be used any more", func(ctx SpecContext) {
+	It("is a denial if the credentials can no longer be used", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		machine := s.machine(ctx, "worker")
 		s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("no-more-the-password")))
@@ -272,7 +272,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		Expect(time.Since(began)).To(BeNumerically("<", patience))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(denied("OwnershipUnknown", texts...)))
 
-		By("and is found as soon as it can")
+		By("the server is found after Nova recovers")
 		failure.Release()
 		Eventually(func() error { return s.set(ctx, machine, instanceIDPath, id) }).WithContext(ctx).Should(Succeed())
 	},

@@ -14,7 +14,7 @@ import (
 	"warrantgate.dev/e2e/fakes/openstacktest"
 )
 
-// Operators who try the gate use the mode Warn.
+// In the mode Warn, operators can try the gate without denials.
 var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {

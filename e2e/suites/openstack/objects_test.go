@@ -113,7 +113,7 @@ var waysToSet = []wayToSet{
 		operations := []map[string]any{{"op": "add", "path": "/" + strings.ReplaceAll(path, ".", "/"), "value": value}}
 		if value == nil {
 			operations[0] = map[string]any{"op": "remove", "path": operations[0]["path"]}
-		} else if parent, _, found := strings.Cut(path, "."); found { // which has nothing else in these stories
+		} else if parent, _, found := strings.Cut(path, "."); found { // these objects have no other subresource status
 			operations = append([]map[string]any{{"op": "add", "path": "/" + parent, "value": map[string]any{}}}, operations...)
 		}
 		content, err := json.Marshal(operations)

@@ -110,10 +110,10 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 		s := attack(ctx)
 		written := content(ctx, s)
 		expectDenial(s.client.Create(ctx, secret(s, "theirs", written)), reason, cloudsField)
-		By("also in the Secret that a cluster refers to, which keeps what it held")
+		By("also in the Secret that a cluster refers to, whose content does not change")
 		expectDenial(s.client.Update(ctx, secret(s, credentials, written)), reason, cloudsField)
 		Expect(held(ctx, s, credentials)).To(ContainSubstring(s.user.ID))
-		By("and in one that was there before")
+		By("and when an object refers to a Secret that existed before the gate")
 		s.writeFile(ctx, "theirs", written)
 		expectDenial(s.createCluster(ctx, "second", actsWith("theirs")), reason, identityRefPath)
 		expectDenial(s.set(ctx, newObject(clusterKind, s.namespace, clusterName), identityRefPath+".name", "theirs"), reason, identityRefPath)
@@ -186,8 +186,8 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 			"use an identity of the tenant in the tenant's own project")
 	}, SpecTimeout(timeout))
 
-	// Before anything is created, by the rules of the gate.
-	DescribeTable("and others have the same verdict from a command", func(ctx SpecContext, by func(ctx context.Context, s story) entry, exit string) {
+	// The command evaluates a clouds.yaml by the rules of the gate, before any object is created.
+	DescribeTable("and other credentials get the same verdict from the command", func(ctx SpecContext, by func(ctx context.Context, s story) entry, exit string) {
 		s := attack(ctx)
 		content := auth(s, by(ctx, s))
 		file := filepath.Join(GinkgoT().TempDir(), "clouds.yaml")
@@ -227,7 +227,7 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 		}, "exit status 1", SpecTimeout(timeout)),
 	)
 
-	It("are not known to the command while Keystone does not answer", func(ctx SpecContext) {
+	It("cannot be evaluated by the command while Keystone does not respond", func(ctx SpecContext) {
 		s := attack(ctx)
 		file := filepath.Join(GinkgoT().TempDir(), "clouds.yaml")
 		Expect(os.WriteFile(file, []byte(auth(s, s.password(s.user))), 0o600)).To(Succeed())
@@ -239,12 +239,12 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 	}, SpecTimeout(timeout))
 })
 
-// Why an unrestricted application credential is more than its roles.
+// An unrestricted application credential has more permissions than its roles.
 var _ = Describe("An unrestricted application credential", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "cluster: {delegation: {through: Trust}}") }, NodeTimeout(setupTimeout))
 
-	It("can create further ones that outlive it, and a restricted one cannot", func(ctx SpecContext) {
+	It("can create further ones, which remain after it is deleted, and a restricted one cannot", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		child := func(made *applicationcredentials.ApplicationCredential) (*applicationcredentials.ApplicationCredential, error) {
 			client, err := s.keystone.LoginWith(ctx, made)
@@ -281,7 +281,7 @@ var _ = Describe("An unrestricted application credential", Ordered, ContinueOnFa
 		withoutTrust := warned("ApplicationCredentialWithoutTrust", "with which Keystone creates no trust")
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(cluster).Should(ConsistOf(withoutTrust, warned(unrestricted, text)))
 
-		By("and a restricted one is not")
+		By("a restricted one has none")
 		Expect(s.set(ctx, cluster, identityRefPath+".name", "restricted")).To(Succeed())
 		Expect(s.heard.TakeWarnings()).To(HaveExactElements(And(HavePrefix("ApplicationCredentialWithoutTrust: "), Not(ContainSubstring("unrestricted")))))
 	}, SpecTimeout(timeout))

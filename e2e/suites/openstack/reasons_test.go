@@ -81,7 +81,7 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 			elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 			DeferCleanup(func() {
 				elsewhere.Close()
-				Expect(asked.Load()).To(BeZero(), "a password was sent to who knows whom")
+				Expect(asked.Load()).To(BeZero(), "a password was sent to a server that is not configured")
 			})
 			s.writeSecret(ctx, credentials, s.password(s.user).with("auth_url", elsewhere.URL+"/v3"))
 			return []string{"its auth_url is at host", "is none of those configured", s.front.server.URL}
@@ -116,13 +116,13 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 			append(texts, `it is not known now which roles cloud "openstack" of Secret "credentials" carries: `)...)
 		Expect(time.Since(began)).To(BeNumerically("<", patience))
 
-		By("and are admitted as soon as it can")
+		By("they are admitted after Keystone recovers")
 		s.front.release()
 		Eventually(create).WithContext(ctx).Should(Succeed())
 	},
 		Entry("is down", answers(http.StatusServiceUnavailable), "the identity provider does not answer as it should; try again", SpecTimeout(timeout)),
-		Entry("asks for fewer requests", answers(http.StatusTooManyRequests, "Retry-After", "7"),
+		Entry("limits the rate of requests", answers(http.StatusTooManyRequests, "Retry-After", "7"),
 			"asks for fewer requests; try again later", SpecTimeout(timeout)),
-		Entry("does not answer", fault(hangs), "did not answer in time; try again", SpecTimeout(timeout)),
+		Entry("does not answer", fault(blocks), "did not answer in time; try again", SpecTimeout(timeout)),
 	)
 })

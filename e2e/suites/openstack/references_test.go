@@ -83,21 +83,21 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		apply := core(a, clusterName, "two")
 		expectDenial(a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.ForceOwnership, client.FieldOwner("attacker")), holds, referencePath)
 
-		By("nor by way of nothing")
+		By("nor in two steps, first without a reference")
 		Expect(a.set(ctx, cluster, referencePath, nil)).To(Succeed())
 		expectDenial(refer(ctx, a, "two"), holds, referencePath)
 
-		By("nor by another Cluster of its name")
+		By("nor by deleting the Cluster and creating another with the same name")
 		Expect(a.client.Delete(ctx, newObject(coreKind, a.namespace, clusterName))).To(Succeed())
 		expectDenial(a.client.Create(ctx, core(a, clusterName, "two")), holds, referencePath)
 		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
 
-		By("but once the machine holds none")
+		By("but after the machine's server is cleared")
 		Expect(a.set(ctx, machine, instanceIDPath, "")).To(Succeed())
 		Expect(refer(ctx, a, "two")).To(Succeed())
 		expectDenial(a.set(ctx, machine, instanceIDPath, server.ID), "InstanceNotFound", instanceIDPath, `of cloud "openstack" of Secret "others"`)
 		theirs := a.other.server(ctx, "worker")
-		Expect(a.set(ctx, machine, instanceIDPath, theirs.ID)).To(Succeed(), "a server of the project that it leads to")
+		Expect(a.set(ctx, machine, instanceIDPath, theirs.ID)).To(Succeed(), "a server of the project of the new reference")
 	}, SpecTimeout(2*timeout))
 
 	It("is checked for machines that existed before the Cluster", func(ctx SpecContext) {
@@ -116,19 +116,19 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		text := `machines of cluster "pool" name instances that do not belong to the project of cloud "openstack" of Secret "others"`
 		expectDenial(a.set(ctx, one, identityRefPath+".name", "others"), holds, identityRefPath, text, server.ID)
 
-		By("whatever label that has or loses")
+		By("with any label of the object")
 		Expect(a.set(ctx, one, "metadata.labels", map[string]any{clusterLabel: clusterName})).To(Succeed())
 		expectDenial(a.set(ctx, one, identityRefPath+".name", "others"), holds, identityRefPath, text)
 		Expect(a.set(ctx, one, "metadata.labels", map[string]any{clusterLabel: "empty"})).To(Succeed())
 		expectDenial(a.set(ctx, one, identityRefPath+".name", "others"), holds, identityRefPath, text)
 		Expect(a.set(ctx, one, "metadata.labels", map[string]any{clusterLabel: nil})).To(Succeed())
 
-		By("nor one that is deleted and made anew")
+		By("nor by deleting the object and creating it again")
 		Expect(a.client.Delete(ctx, one)).To(Succeed())
 		expectDenial(a.createCluster(ctx, "one", actsWith("others")), holds, identityRefPath, text)
 		Expect(a.createCluster(ctx, "one", actsWith(credentials))).To(Succeed())
 
-		By("nor to a Secret that does")
+		By("nor by a change of the Secret")
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: credentials}}
 		content := cloudsYAML(a.other.password(a.other.user).with("auth_url", a.front.authURL()))
 		expectDenial(a.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"clouds.yaml":%q}}`, content))),
@@ -180,15 +180,15 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 	It("does not reach the gate with a write of other fields of the Cluster", func(ctx SpecContext) {
 		a := begin(ctx)
 		cluster := core(a, clusterName, "one")
-		judged := w.admissions(ctx, delegationGate, "")
+		evaluated := w.admissions(ctx, delegationGate, "")
 		Expect(a.client.Create(ctx, cluster)).To(Succeed())
-		Expect(w.admissions(ctx, delegationGate, "")).To(Equal(judged + 1))
+		Expect(w.admissions(ctx, delegationGate, "")).To(Equal(evaluated + 1))
 		for path, value := range map[string]any{
 			"metadata.labels": map[string]any{"tier": "gold"}, "spec.paused": true, "status.phase": "Provisioned", referencePath + ".kind": "Other", referencePath: nil,
 		} {
 			Expect(a.set(ctx, cluster, path, value)).To(Succeed(), path)
 		}
-		Expect(w.admissions(ctx, delegationGate, "")).To(Equal(judged + 1))
+		Expect(w.admissions(ctx, delegationGate, "")).To(Equal(evaluated + 1))
 	}, SpecTimeout(timeout))
 
 	It("is undecided if the Cluster may not be read", func(ctx SpecContext) {
@@ -196,7 +196,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
 		claim(ctx, a, "before") // which shows that the Cluster is stored
 		machine, server := a.machine(ctx, "worker"), a.server(ctx, "worker")
-		giveBack := w.takeAway(ctx, coreKind.Group, "clusters", "get")
+		giveBack := w.removePermission(ctx, coreKind.Group, "clusters", "get")
 		expectDenial(a.set(ctx, machine, instanceIDPath, server.ID), "ObjectsUnknown", instanceIDPath)
 		giveBack()
 		Expect(a.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())

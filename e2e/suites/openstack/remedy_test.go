@@ -17,7 +17,7 @@ var _ = Describe("A denial because of roles", Ordered, ContinueOnFailure, func()
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
 
-	It("lists the roles that were found, that are too many and that are missing", func(ctx SpecContext) {
+	It("lists the roles of the credentials, those that are not allowed and those that are missing", func(ctx SpecContext) {
 		s := w.begin(ctx, member, "heat_stack_owner")
 		expectDenial(s.createCluster(ctx, clusterName, actsWith(credentials)), "RoleNotDelegable", identityRefPath,
 			`denied the request: spec.identityRef of OpenStackCluster "pool" of namespace "`+s.namespace+`": cloud "openstack" of Secret "credentials": `,
@@ -26,7 +26,7 @@ var _ = Describe("A denial because of roles", Ordered, ContinueOnFailure, func()
 			"openstack role add --user "+s.user.ID+" --project "+s.project+" load-balancer_member")
 	}, SpecTimeout(timeout))
 
-	It("contains the command that helps in kubectl describe, and ends at most 9 seconds after it", func(ctx SpecContext) {
+	It("contains the command for the fix in kubectl describe, and the write is admitted at most 9 seconds after the fix", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		poor := s.newUser(ctx, "poor", member)
 		s.writeSecret(ctx, "poor", s.password(poor))
@@ -47,7 +47,7 @@ var _ = Describe("A denial because of roles", Ordered, ContinueOnFailure, func()
 		Eventually(change).WithContext(ctx).WithTimeout(10 * time.Second).Should(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("contains that the command is not enough for an application credential", func(ctx SpecContext) {
+	It("says that the command is not enough for an application credential", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		b := byCredential(false, member)(ctx, s)
 		s.writeSecret(ctx, credentials, b.entry)

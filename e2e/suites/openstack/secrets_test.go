@@ -46,12 +46,12 @@ func (w *world) expectNoLeaks(ctx context.Context, metrics string) {
 	GinkgoHelper()
 	var events corev1.EventList
 	Expect(w.client.List(ctx, &events, client.MatchingFields{"source": "warrantgate"})).To(Succeed())
-	var told strings.Builder
+	var eventTexts strings.Builder
 	for i := range events.Items {
-		told.WriteString(events.Items[i].Message)
+		eventTexts.WriteString(events.Items[i].Message)
 	}
 	for where, text := range map[string]string{
-		"the log": w.log(), "the metrics": metrics, "an error or a warning": w.heard.Texts(), "an Event": told.String(),
+		"the log": w.log(), "the metrics": metrics, "an error or a warning": w.heard.Texts(), "an Event": eventTexts.String(),
 	} {
 		Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
 	}
@@ -67,7 +67,7 @@ func (w *world) metrics(ctx context.Context) string {
 			return page
 		}
 	}
-	Fail("serve was not told where its metrics are")
+	Fail("serve has no flag with the address of its metrics")
 	return ""
 }
 

@@ -39,7 +39,7 @@ func newWorld(ctx context.Context, configuration string) *world {
 		configuration += "\naudit: {mode: Off}\n" // an audit would change the number of requests
 	}
 	if !strings.Contains(configuration, "machine:") {
-		configuration += "\nmachine: {settle: 0s}\n" // specs do not wait until a claim is denied
+		configuration += "\nmachine: {settle: 0s}\n" // so that specs do not wait until a claim is denied
 	}
 	var err error
 	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
@@ -55,7 +55,7 @@ openStack: {authURLs: [%q], caFile: %q}
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "warrantgate-audit"},
 	}))).To(Succeed())
 	DeferCleanup(w.end)
-	// The permissions first, without which it cannot become ready.
+	// The permissions first: without them it cannot become ready.
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.gate.Start(ctx)).To(Succeed())
@@ -88,7 +88,7 @@ func (w *world) end(ctx SpecContext) {
 		}
 	}
 	Expect(w.novaFront.Violations()).To(BeEmpty(), "Nova received unknown requests")
-	Expect(w.front.violated()).To(BeEmpty(), "Keystone was asked for more than tokens")
+	Expect(w.front.violated()).To(BeEmpty(), "Keystone received requests other than for tokens")
 	w.expectNoLeaks(ctx, metrics)
 }
 

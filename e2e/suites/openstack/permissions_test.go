@@ -33,23 +33,23 @@ var _ = Describe("The permissions that install grants", Ordered, func() {
 		Expect(w.mayDo(ctx, "", "secrets")).To(ConsistOf("get"))
 	}, SpecTimeout(timeout))
 
-	It("are named in the log if that to read credentials is missing, and requests that need it are undecided", func(ctx SpecContext) {
+	It("are named in the log if the permission to read credentials is missing, and requests that need it are undecided", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		machine := s.machine(ctx, "worker")
-		giveBack := w.takeAway(ctx, "", "secrets", "get")
+		giveBack := w.removePermission(ctx, "", "secrets", "get")
 		already := len(w.log())
 		create := func() error { return s.createCluster(ctx, clusterName, actsWith(credentials)) }
 		const own = "the credentials of warrantgate are rejected; its operator has to renew them"
 		err := create()
 		expectDenial(err, "DelegationUnknown", identityRefPath, own)
-		Expect(err).NotTo(MatchError(ContainSubstring("cannot get")), "what warrantgate lacks is nothing for a tenant")
+		Expect(err).NotTo(MatchError(ContainSubstring("cannot get")), "a tenant must not see which permission warrantgate lacks")
 		Expect(w.log()[already:]).To(MatchRegexp(
 			`"decision":"error","reason":"DelegationUnknown".*User \\"warrantgate\\" cannot get resource \\"secrets\\"`))
 		giveBack()
 		Eventually(create).WithContext(ctx).Should(Succeed())
 
 		By("for machines as well")
-		giveBack = w.takeAway(ctx, "", "secrets", "get")
+		giveBack = w.removePermission(ctx, "", "secrets", "get")
 		expectDenial(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID), "OwnershipUnknown", instanceIDPath, own)
 		Expect(w.log()[already:]).To(MatchRegexp(
 			`"decision":"error","reason":"OwnershipUnknown".*User \\"warrantgate\\" cannot get resource \\"secrets\\"`))
@@ -60,7 +60,7 @@ var _ = Describe("The permissions that install grants", Ordered, func() {
 		Expect(w.gate.Stop()).To(Succeed())
 		DeferCleanup(w.gate.Start)
 		// One of them is enough: an API server can send a list with a watch.
-		giveBack := w.takeAway(ctx, infrastructure.Group, resource, "list", "watch")
+		giveBack := w.removePermission(ctx, infrastructure.Group, resource, "list", "watch")
 		health := w.serveUnready(ctx)
 		want := `User "warrantgate" cannot list resource "` + resource + `"`
 		Eventually(func() (string, error) { return body(ctx, health+"/readyz/objects") }).WithContext(ctx).Should(ContainSubstring(want))
@@ -73,7 +73,7 @@ var _ = Describe("The permissions that install grants", Ordered, func() {
 		Entry("machines", "openstackmachines", SpecTimeout(2*timeout)),
 	)
 
-	It("are removed with the webhooks when OpenStack is not configured any more", func(ctx SpecContext) {
+	It("are removed with the webhooks when OpenStack is no longer configured", func(ctx SpecContext) {
 		Expect(w.hooks(ctx)).To(ContainElements("openstackclusters.delegation.warrantgate.dev",
 			"openstackmachines.delegation.warrantgate.dev", "openstackmachines.machine.warrantgate.dev"))
 		bare, err := kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{})
@@ -121,9 +121,9 @@ func (w *world) mayDo(ctx context.Context, group, resource string) []string {
 	return may
 }
 
-// takeAway removes verbs on a resource from warrantgate, and waits until the API server applies that. The returned function restores them,
-// and so does the end of the spec.
-func (w *world) takeAway(ctx context.Context, group, resource string, verbs ...string) (giveBack func()) {
+// removePermission removes verbs on a resource from warrantgate, and waits until the API server applies that. The returned function
+// restores them, and so does the end of the spec.
+func (w *world) removePermission(ctx context.Context, group, resource string, verbs ...string) (giveBack func()) {
 	GinkgoHelper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}
 	Expect(w.client.Get(ctx, keyOf(role), role)).To(Succeed())
