@@ -12,7 +12,7 @@ import (
 func apiServers() {
 	It("may restart: no other process restarts, and a replica that starts during that time waits for it", func(ctx SpecContext) {
 		s := chaos.begin(ctx)
-		Expect(s.judged(ctx)).To(Succeed())
+		Expect(s.checkVerdicts(ctx)).To(Succeed())
 		pids := []int{chaos.replicas[0].process.PID(), chaos.replicas[1].process.PID()}
 		late := chaos.newReplica(ctx)
 
@@ -21,9 +21,9 @@ func apiServers() {
 		Eventually(late.live).WithContext(ctx).WithArguments(ctx).Should(BeTrue())
 		for _, r := range chaos.replicas {
 			Expect(r.live(ctx)).To(BeTrue())
-			Expect(r.isReady()).To(BeTrue(), "it has read everything")
+			Expect(r.isReady()).To(BeTrue(), "its caches have synced")
 		}
-		Consistently(late.isReady).WithContext(ctx).Should(BeFalse(), "it has read nothing")
+		Consistently(late.isReady).WithContext(ctx).Should(BeFalse(), "its caches have not synced")
 		Expect(chaos.api.StartAPIServer(ctx)).To(Succeed())
 		late.awaitServing(ctx)
 
@@ -44,7 +44,7 @@ func apiServers() {
 		}
 		late.terminate(ctx)
 		for i, r := range chaos.replicas {
-			Expect(r.process.PID()).To(Equal(pids[i]), "it was not restarted")
+			Expect(r.process.PID()).To(Equal(pids[i]), "the replica was not restarted")
 		}
 	}, SpecTimeout(timeout))
 }

@@ -18,7 +18,7 @@ var _ = Describe("The environment of warrantgate:", Ordered, func() {
 		for _, r := range chaos.replicas {
 			Expect(r.process.Alive()).To(Succeed())
 		}
-		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed(), "the gates give the expected verdicts again")
+		Expect(chaos.begin(ctx).checkVerdicts(ctx)).To(Succeed(), "the gates give the expected verdicts again")
 	}, NodeTimeout(time.Minute))
 
 	Context("the clock", clocks)

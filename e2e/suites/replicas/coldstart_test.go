@@ -18,13 +18,13 @@ import (
 const unansweredWithin = 5 * time.Second
 
 func coldStarts() {
-	It("may be down: the objects that it needs to start are not gated, all others wait, and one replica is enough to continue", func(ctx SpecContext) {
+	It("may be down: the objects that it needs to start are not gated, writes of all others are retried, and one replica is enough to continue", func(ctx SpecContext) {
 		s := chaos.begin(ctx)
 		for _, r := range chaos.replicas {
 			r.kill(ctx)
 		}
 		began := time.Now()
-		Expect(s.judged(ctx)).To(MatchError(ContainSubstring("failed calling webhook")))
+		Expect(s.checkVerdicts(ctx)).To(MatchError(ContainSubstring("failed calling webhook")))
 		Expect(time.Since(began)).To(BeNumerically("<", unansweredWithin))
 		Expect(s.instanceID(ctx)).To(BeEmpty())
 
@@ -41,12 +41,12 @@ func coldStarts() {
 
 		By("one replica starts")
 		chaos.replicas[0].serve(ctx)
-		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed())
+		Expect(chaos.begin(ctx).checkVerdicts(ctx)).To(Succeed())
 		chaos.replicas[1].serve(ctx)
 	}, SpecTimeout(timeout))
 }
 
-// needed are objects of the kinds of warrantgate's own, written so that a gate would evaluate them in other namespaces.
+// needed are objects of the kinds that warrantgate's own installation has, with labels that a gate would select in other namespaces.
 func needed(namespace string) []client.Object {
 	about := metav1.ObjectMeta{Namespace: namespace, Name: "needed", Labels: selected}
 	pod := corev1.PodSpec{Containers: []corev1.Container{{Name: "warrantgate", Image: "warrantgate"}}}

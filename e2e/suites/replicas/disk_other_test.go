@@ -2,5 +2,5 @@
 
 package replicas_test
 
-// mountSmall mounts nothing here. For a reader, a truncated file is equivalent.
+// mountSmall does not mount a file system on this platform. For a reader, a truncated file is equivalent.
 func mountSmall(string) bool { return false }

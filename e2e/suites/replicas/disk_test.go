@@ -26,10 +26,10 @@ func disks() {
 			other.terminate(ctx)
 		}
 		s := chaos.begin(ctx)
-		Expect(s.judged(ctx)).To(Succeed())
-		next := newPair(chaos.authority)
+		Expect(s.checkVerdicts(ctx)).To(Succeed())
+		next := newPair(chaos.ca)
 
-		By("there is no space for the next one")
+		By("there is no space for the next certificate")
 		Expect(os.Truncate(certificate, 0)).To(Succeed()) // a writer begins by truncating the file
 		if small {
 			fill(filepath.Join(tlsDir, "filler"))
@@ -38,19 +38,19 @@ func disks() {
 		Expect(os.ReadFile(certificate)).To(BeEmpty())
 		Eventually(r.log).WithContext(ctx).Should(ContainSubstring("failed to find any PEM data in certificate input"))
 		Expect(r.serves(ctx)).To(Equal(serial(chaos.serving)))
-		Expect(s.judged(ctx)).To(Succeed())
+		Expect(s.checkVerdicts(ctx)).To(Succeed())
 
-		By("there is space for one half of it")
+		By("there is space for one half of the next certificate")
 		Expect(errors.Join(os.RemoveAll(filepath.Join(tlsDir, "filler")), os.WriteFile(certificate, next.Certificate, 0o600))).To(Succeed())
 		Eventually(r.log).WithContext(ctx).Should(ContainSubstring("private key does not match public key"))
 		Expect(r.serves(ctx)).To(Equal(serial(chaos.serving)))
-		Expect(s.judged(ctx)).To(Succeed())
+		Expect(s.checkVerdicts(ctx)).To(Succeed())
 		Expect(r.isReady()).To(BeTrue())
 
-		By("there is space for all of it")
+		By("there is space for the whole next certificate")
 		Expect(os.WriteFile(key, next.Key, 0o600)).To(Succeed())
 		Eventually(r.serves).WithContext(ctx).WithTimeout(pickedUpWithin).Should(Equal(serial(next)))
-		Expect(s.judged(ctx)).To(Succeed())
+		Expect(s.checkVerdicts(ctx)).To(Succeed())
 
 		for _, other := range chaos.replicas {
 			other.serve(ctx)

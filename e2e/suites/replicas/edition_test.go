@@ -69,8 +69,8 @@ func (e edition) version(ctx context.Context) string {
 	return string(printed)
 }
 
-// install replaces the installed objects by those of an edition, as helm does: all at once, while the running replicas are of the
-// earlier one. New replicas are of this edition.
+// install replaces the installed objects by those of an edition, as helm does: all at once, while the running replicas are still of the
+// earlier edition. New replicas are of this edition.
 func (w *world) install(ctx context.Context, e edition) {
 	GinkgoHelper()
 	type key struct {

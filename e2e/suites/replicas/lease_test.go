@@ -17,48 +17,48 @@ import (
 )
 
 const (
-	// stopsLeading is the log message of a replica that no longer runs the audit.
-	stopsLeading = "this replica does not hold the Lease"
+	// stopsAuditing is the log message of a replica that no longer holds the Lease of the audit.
+	stopsAuditing = "this replica does not hold the Lease"
 	// leaseSeconds is the duration of a Lease. It is free after that time without a renewal.
 	leaseSeconds = 15
 )
 
 func leases() {
 	It("may be deleted: one replica runs the audit", func(ctx SpecContext) {
-		chaos.awaitLeader(ctx)
+		chaos.awaitAuditor(ctx)
 		Expect(chaos.admin.Delete(ctx, chaos.lease(ctx))).To(Succeed())
-		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed())
+		Expect(chaos.begin(ctx).checkVerdicts(ctx)).To(Succeed())
 		Eventually(func() error { return chaos.admin.Get(ctx, leaseKey, &coordinationv1.Lease{}) }).WithContext(ctx).Should(Succeed())
-		chaos.awaitLeader(ctx)
+		chaos.awaitAuditor(ctx)
 	}, SpecTimeout(timeout))
 
 	It("may have another holder: no replica runs the audit until the Lease of that holder expires, and admissions continue", func(ctx SpecContext) {
-		leader := chaos.replicas[chaos.awaitLeader(ctx)]
-		stopped := strings.Count(leader.log(), stopsLeading)
+		leader := chaos.replicas[chaos.awaitAuditor(ctx)]
+		stopped := strings.Count(leader.log(), stopsAuditing)
 		Eventually(func() error {
 			lease := chaos.lease(ctx)
 			lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To("somebody-else"), ptr.To(metav1.NowMicro())
 			lease.Spec.LeaseDurationSeconds = ptr.To[int32](leaseSeconds)
 			return chaos.admin.Update(ctx, lease) // a conflict if it was renewed
 		}).WithContext(ctx).Should(Succeed())
-		Eventually(func() int { return strings.Count(leader.log(), stopsLeading) }).WithContext(ctx).Should(BeNumerically(">", stopped))
-		Expect(chaos.begin(ctx).judged(ctx)).To(Succeed())
-		chaos.awaitLeader(ctx)
+		Eventually(func() int { return strings.Count(leader.log(), stopsAuditing) }).WithContext(ctx).Should(BeNumerically(">", stopped))
+		Expect(chaos.begin(ctx).checkVerdicts(ctx)).To(Succeed())
+		chaos.awaitAuditor(ctx)
 	}, SpecTimeout(timeout))
 
-	It("may be lost by a suspended replica: the other runs the audit, and still does when the first continues", func(ctx SpecContext) {
-		i := chaos.awaitLeader(ctx)
+	It("may be lost by a suspended replica: the other runs the audit, and still does after the first is resumed", func(ctx SpecContext) {
+		i := chaos.awaitAuditor(ctx)
 		leader, other := chaos.replicas[i], chaos.replicas[1-i]
-		stopped := strings.Count(leader.log(), stopsLeading)
+		stopped := strings.Count(leader.log(), stopsAuditing)
 		Expect(leader.process.Signal(syscall.SIGSTOP)).To(Succeed())
 		DeferCleanup(func() { _ = leader.process.Signal(syscall.SIGCONT) }) // it can have ended
-		before, err := other.passes(ctx)
+		before, err := other.runs(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(other.passes).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeNumerically(">", before))
+		Eventually(other.runs).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeNumerically(">", before))
 		Expect(leader.process.Signal(syscall.SIGCONT)).To(Succeed())
-		Eventually(func() int { return strings.Count(leader.log(), stopsLeading) }).WithContext(ctx).Should(BeNumerically(">", stopped))
+		Eventually(func() int { return strings.Count(leader.log(), stopsAuditing) }).WithContext(ctx).Should(BeNumerically(">", stopped))
 		Eventually(leader.isReady).WithContext(ctx).Should(BeTrue())
-		Expect(chaos.awaitLeader(ctx)).To(Equal(1 - i))
+		Expect(chaos.awaitAuditor(ctx)).To(Equal(1 - i))
 	}, SpecTimeout(timeout))
 }
 
@@ -72,13 +72,13 @@ func (w *world) lease(ctx context.Context) *coordinationv1.Lease {
 	return lease
 }
 
-// awaitLeader returns the replica that runs the audit: it has made two more passes, and the others none.
-func (w *world) awaitLeader(ctx context.Context) int {
+// awaitAuditor returns the replica that runs the audit: it has made two more runs, and the others none.
+func (w *world) awaitAuditor(ctx context.Context) int {
 	GinkgoHelper()
 	var leading int
 	var before []float64
 	Eventually(func(g Gomega) {
-		now := w.passes(ctx, g)
+		now := w.runs(ctx, g)
 		var active []int
 		for i := range before {
 			if now[i] != before[i] {
@@ -95,13 +95,13 @@ func (w *world) awaitLeader(ctx context.Context) int {
 	return leading
 }
 
-// passes are the passes of each replica.
-func (w *world) passes(ctx context.Context, g Gomega) []float64 {
-	passes := make([]float64, len(w.replicas))
+// runs are the numbers of audits of each replica since its start.
+func (w *world) runs(ctx context.Context, g Gomega) []float64 {
+	runs := make([]float64, len(w.replicas))
 	for i, r := range w.replicas {
 		var err error
-		passes[i], err = r.passes(ctx)
+		runs[i], err = r.runs(ctx)
 		g.Expect(err).NotTo(HaveOccurred())
 	}
-	return passes
+	return runs
 }

@@ -145,11 +145,11 @@ func (l *load) awaitMore(ctx context.Context) {
 
 func perSecond() int {
 	GinkgoHelper()
-	said := os.Getenv(rateEnv)
-	if said == "" {
+	rate := os.Getenv(rateEnv)
+	if rate == "" {
 		return defaultRate
 	}
-	number, err := strconv.Atoi(said)
+	number, err := strconv.Atoi(rate)
 	Expect(err).NotTo(HaveOccurred(), rateEnv)
 	Expect(number).To(BeNumerically(">", 0), rateEnv)
 	return number

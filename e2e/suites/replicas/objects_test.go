@@ -75,7 +75,7 @@ type verdict struct {
 	policy string
 }
 
-// check returns an error if the verdict of a write is another one.
+// check returns an error if the verdict on a write is not the expected one.
 func (v verdict) check(err error) error {
 	switch {
 	case v.policy != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+v.policy+"'")):
@@ -121,8 +121,8 @@ func (w *world) begin(ctx context.Context) story {
 	return s
 }
 
-// judged returns an error unless a server of another user is denied and a server of the user is admitted.
-func (s story) judged(ctx context.Context) error {
+// checkVerdicts returns an error unless a server of another user is denied and a server of the user is admitted.
+func (s story) checkVerdicts(ctx context.Context) error {
 	if err := (verdict{reason: "InstanceNotOwned"}).check(s.setInstanceID(ctx, s.machine, s.foreign)); err != nil {
 		return err
 	}

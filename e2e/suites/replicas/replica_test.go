@@ -101,14 +101,14 @@ func (r *replica) isReady() bool { return r.world.balancer.isReady(r.backend) }
 // live is the response to the liveness probe.
 func (r *replica) live(ctx context.Context) bool { return answers(ctx, "http://"+r.health+"/healthz") }
 
-// terminate stops the replica as a kubelet stops a pod, and waits for the graceful end.
+// terminate stops the replica as a kubelet stops a pod, and waits until it has stopped gracefully.
 func (r *replica) terminate(ctx context.Context) {
 	GinkgoHelper()
 	Expect(r.process.Signal(syscall.SIGTERM)).To(Succeed())
 	r.awaitEnd(ctx)
 }
 
-// awaitEnd waits until the replica has ended gracefully and the API server has closed its connections.
+// awaitEnd waits until the replica has stopped gracefully and the API server has closed its connections.
 func (r *replica) awaitEnd(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(r.process.Alive).WithContext(ctx).WithTimeout(timeout).ShouldNot(Succeed())
@@ -126,7 +126,7 @@ func (r *replica) kill(ctx context.Context) {
 	Eventually(r.openConnections).WithContext(ctx).Should(BeZero())
 }
 
-// only calls do while all admissions go to one of the replicas. There must be no admission at its start.
+// only calls do while all admissions go to one of the replicas. There must be no admission in progress when it is called.
 func (w *world) only(ctx context.Context, chosen *replica, do func()) {
 	GinkgoHelper()
 	w.choose(ctx, chosen)
@@ -134,7 +134,7 @@ func (w *world) only(ctx context.Context, chosen *replica, do func()) {
 	do()
 }
 
-// choose sends all further admissions to one of the replicas. There must be no admission at this time.
+// choose sends all further admissions to one of the replicas. There must be no admission in progress when it is called.
 func (w *world) choose(ctx context.Context, chosen *replica) {
 	GinkgoHelper()
 	w.balancer.choose(chosen.backend)
@@ -160,7 +160,7 @@ func (r *replica) stop() {
 
 // serves is the serial number of the serving certificate of a new connection, "" if there is none.
 func (r *replica) serves(ctx context.Context) string {
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}} // the certificate is read, not trusted
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}} // the certificate is only read, and need not be trusted
 	connection, err := dialer.DialContext(ctx, "tcp", r.webhook)
 	if err != nil {
 		return ""
@@ -178,8 +178,8 @@ func (r *replica) metric(ctx context.Context, name string, labels map[string]str
 	return process.Metric(ctx, http.DefaultClient, "http://"+r.metrics, name, labels)
 }
 
-// passes is the number of audit passes of the replica since its start.
-func (r *replica) passes(ctx context.Context) (float64, error) {
+// runs is the number of audits of the replica since its start.
+func (r *replica) runs(ctx context.Context) (float64, error) {
 	return r.metric(ctx, "warrantgate_audit_runs_total", nil)
 }
 

@@ -24,7 +24,7 @@ var _ = Describe("Three replicas", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, 3, 0) }, NodeTimeout(startTimeout))
 
-	It("give the expected verdict for every admission while they end, crash, start and change their certificates", func(ctx SpecContext) {
+	It("give the expected verdict for every admission while they are terminated, crash, start and change their certificates", func(ctx SpecContext) {
 		load := w.newLoad(ctx)
 		done := make(chan struct{})
 		var leaving []*replica
@@ -43,9 +43,9 @@ var _ = Describe("Three replicas", Ordered, func() {
 				crashed.serve(ctx)
 				load.awaitMore(ctx)
 				if turn == 1 {
-					w.certify(ctx, newPair(w.authority))
+					w.certify(ctx, newPair(w.ca))
 				} else {
-					w.changeAuthority(ctx)
+					w.changeCA(ctx)
 				}
 				load.awaitMore(ctx)
 			}
@@ -55,7 +55,7 @@ var _ = Describe("Three replicas", Ordered, func() {
 		}()
 		began := time.Now()
 		load.run(ctx, done)
-		AddReportEntry("load", fmt.Sprintf("%d admissions in %s; %d replicas ended in order, and %d crashed", load.made.Load(), time.Since(began), len(leaving), turns))
+		AddReportEntry("load", fmt.Sprintf("%d admissions in %s; %d replicas were terminated, and %d crashed", load.made.Load(), time.Since(began), len(leaving), turns))
 		Expect(load.wrong).To(BeEmpty())
 		Expect(load.made.Load()).To(BeNumerically(">=", admissions))
 		for _, r := range append(leaving, w.replicas...) {

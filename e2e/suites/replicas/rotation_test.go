@@ -33,15 +33,15 @@ func (w *world) certify(ctx context.Context, pair access.KeyPair) {
 	}
 }
 
-// changeAuthority gives all replicas a certificate of another CA. The API server trusts both CAs from before the first change until
-// after the last.
-func (w *world) changeAuthority(ctx context.Context) {
+// changeCA gives all replicas a certificate of another CA. The API server trusts both CAs from before the first change until after the
+// last.
+func (w *world) changeCA(ctx context.Context) {
 	GinkgoHelper()
-	authority, pair := newAuthority()
-	w.trust(ctx, slices.Concat(w.authority.PEM(), authority.PEM()))
+	ca, pair := newCA()
+	w.trust(ctx, slices.Concat(w.ca.PEM(), ca.PEM()))
 	w.certify(ctx, pair)
-	w.authority = authority
-	w.trust(ctx, authority.PEM())
+	w.ca = ca
+	w.trust(ctx, ca.PEM())
 }
 
 // marks is the number of webhook configurations that trust created.

@@ -53,7 +53,7 @@ var _ = Describe("An admission in progress", Ordered, func() {
 		for _, r := range w.replicas {
 			r.serve(ctx)
 		}
-		Expect(s.judged(ctx)).To(Succeed())
+		Expect(s.checkVerdicts(ctx)).To(Succeed())
 	}, SpecTimeout(timeout))
 })
 

@@ -31,8 +31,8 @@ import (
 // managers are the labels of the gated Deployments of controller managers.
 var managers = map[string]string{"app": "controller-manager"}
 
-// question is a review of one of the gates, with the fields that differ between reviews.
-type question struct {
+// testReview is a review that one of the gates gets, with the fields that differ between reviews.
+type testReview struct {
 	about, path string
 	// decision and reason are the values of the audit annotations. patched is true if the verdict changes the object.
 	decision, reason string
@@ -46,8 +46,8 @@ type question struct {
 	cloudFails bool
 }
 
-// questions contain each kind of verdict of the gates.
-func (s story) questions() []question {
+// testReviews contain each kind of verdict of the gates.
+func (s story) testReviews() []testReview {
 	const (
 		machines, clusters, policies = "/machine/ownership", "/cluster/impersonation", "/keystone/policy"
 		identity, environment        = "/controllermanager/identity", "/controllermanager/integrity"
@@ -56,12 +56,12 @@ func (s story) questions() []question {
 	server := func(owner cloudsigmatest.User, name string) string {
 		return s.cloud.AddServer(region, owner, name).UUID
 	}
-	plain, empty := machine(s.namespace, "asked", "pool"), policy(s.namespace, "asked", "")
+	plain, empty := machine(s.namespace, "reviewed", "pool"), policy(s.namespace, "reviewed", "")
 	empty.Data = nil
-	return []question{
+	return []testReview{
 		{
 			about: "a machine that names its user's own server", path: machines, decision: "allowed", reason: "Owned",
-			was: plain, is: naming(plain, server(s.user, "asked-own")),
+			was: plain, is: naming(plain, server(s.user, "reviewed-own")),
 		},
 		{
 			about: "a machine that names a server of another user", path: machines, decision: "denied", reason: "InstanceNotOwned",
@@ -77,36 +77,36 @@ func (s story) questions() []question {
 		},
 		{
 			about: "a machine of no cluster", path: machines, decision: "denied", reason: "MachineWithoutCluster",
-			was: machine(s.namespace, "asked", ""), is: naming(machine(s.namespace, "asked", ""), s.foreign),
+			was: machine(s.namespace, "reviewed", ""), is: naming(machine(s.namespace, "reviewed", ""), s.foreign),
 		},
 		{
 			about: "a machine whose cluster does not exist", path: machines, decision: "denied", reason: "ClusterMissing",
-			was: machine(s.namespace, "asked", "none"), is: naming(machine(s.namespace, "asked", "none"), s.foreign),
+			was: machine(s.namespace, "reviewed", "none"), is: naming(machine(s.namespace, "reviewed", "none"), s.foreign),
 		},
 		{
 			about: "a machine that names a server while the cloud fails", path: machines, decision: "error", reason: "OwnershipUnknown", cloudFails: true,
-			was: plain, is: naming(plain, server(s.user, "asked-unknown")),
+			was: plain, is: naming(plain, server(s.user, "reviewed-unknown")),
 		},
 		{
 			about: "a machine that names no server", path: machines, decision: "allowed", reason: "NothingClaimed", was: naming(plain, s.foreign), is: plain,
 		},
 		{
-			about: "a cluster of an administrator", path: clusters, decision: "allowed", reason: "ImpersonationAllowed", is: cluster(s.namespace, "asked", s.user.Email),
+			about: "a cluster of an administrator", path: clusters, decision: "allowed", reason: "ImpersonationAllowed", is: cluster(s.namespace, "reviewed", s.user.Email),
 		},
 		{
 			about: "a cluster of who may not act as its user", path: clusters, decision: "denied", reason: "ImpersonationNotAllowed", by: authorName,
-			is: cluster(s.namespace, "asked", s.user.Email),
+			is: cluster(s.namespace, "reviewed", s.user.Email),
 		},
-		{about: "a sound policy", path: policies, decision: "allowed", reason: "KeystonePolicySound", is: policy(s.namespace, "asked", sound)},
-		{about: "a broken policy", path: policies, decision: "denied", reason: "KeystonePolicyBroken", is: policy(s.namespace, "asked", broken)},
+		{about: "a sound policy", path: policies, decision: "allowed", reason: "KeystonePolicySound", is: policy(s.namespace, "reviewed", sound)},
+		{about: "a broken policy", path: policies, decision: "denied", reason: "KeystonePolicyBroken", is: policy(s.namespace, "reviewed", broken)},
 		{
 			about: "a doubtful policy", path: policies, decision: "warned", reason: "KeystonePolicyDoubtful",
-			is: policy(s.namespace, "asked", "identity:create_user: rule:admin_required and domain_idd:x\n"),
+			is: policy(s.namespace, "reviewed", "identity:create_user: rule:admin_required and domain_idd:x\n"),
 		},
 		{about: "no policy where there has to be one", path: policies, decision: "warned", reason: "KeystonePolicyMissing", is: empty},
 		{
 			about: "a policy that is too large", path: policies, decision: "denied", reason: "KeystonePolicyTooLarge",
-			is: policy(s.namespace, "asked", strings.Repeat("# nothing\n", 1<<15)),
+			is: policy(s.namespace, "reviewed", strings.Repeat("# nothing\n", 1<<15)),
 		},
 		{
 			about: "a controller manager without an identity", path: identity, decision: "allowed", reason: "IdentityGiven", patched: true,
@@ -134,7 +134,7 @@ func (s story) questions() []question {
 	}
 }
 
-// homeless is the owner that kcp records for a service account.
+// homeless is the owner that kcp records for a service account, without its home.
 const homeless = `{"username":"system:serviceaccount:default:bot","groups":["system:serviceaccounts","system:authenticated"],` +
 	`"extra":{"authentication.kcp.io/cluster-name":["2ywlydr578o3cskl"]}}`
 
@@ -158,7 +158,7 @@ func manager(namespace, email string) *appsv1.Deployment {
 	}
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "asked", Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reviewed", Labels: labels},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: managers},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: managers}, Spec: corev1.PodSpec{Containers: []corev1.Container{container}}},
@@ -171,7 +171,7 @@ func workspace(owner string) *unstructured.Unstructured {
 	placed := &unstructured.Unstructured{}
 	placed.SetAPIVersion("tenancy.kcp.io/v1alpha1")
 	placed.SetKind("Workspace")
-	placed.SetName("asked")
+	placed.SetName("reviewed")
 	placed.SetAnnotations(map[string]string{
 		"experimental.tenancy.kcp.io/owner": owner, "internal.tenancy.kcp.io/cluster": "9fua6fju0ojzrp4y", "kcp.io/cluster": "2ywlydr578o3cskl",
 	})
@@ -179,7 +179,7 @@ func workspace(owner string) *unstructured.Unstructured {
 }
 
 // review is the AdmissionReview of an API server.
-func (q question) review() []byte {
+func (q testReview) review() []byte {
 	GinkgoHelper()
 	object, ok := q.is.(metav1.Object)
 	Expect(ok).To(BeTrue())
@@ -217,13 +217,13 @@ var cloudRequest = regexp.MustCompile(`request id ([0-9A-Za-z-]+)`)
 
 // answer is the response of a replica, without an API server and without the cloud's request IDs. The verdict must be the expected
 // one.
-func (q question) answer(ctx context.Context, r *replica) string {
+func (q testReview) answer(ctx context.Context, r *replica) string {
 	GinkgoHelper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+r.webhook+"/"+token+q.path+"?timeout=3s", bytes.NewReader(q.review()))
 	Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Content-Type", "application/json")
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(r.world.authority.PEM())
+	roots.AppendCertsFromPEM(r.world.ca.PEM())
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: release + "." + namespace + ".svc", MinVersion: tls.VersionTLS13}}
 	defer transport.CloseIdleConnections()
 	response, err := (&http.Client{Transport: transport}).Do(request)
@@ -238,31 +238,31 @@ func (q question) answer(ctx context.Context, r *replica) string {
 	Expect(review.Response).NotTo(BeNil())
 	Expect(review.Response.AuditAnnotations).To(And(HaveKeyWithValue("decision", q.decision), HaveKeyWithValue("reason", q.reason)), "%s", body)
 	Expect(review.Response.Patch != nil).To(Equal(q.patched), "%s", body)
-	said := string(body)
-	for _, id := range cloudRequest.FindAllStringSubmatch(said, -1) {
-		said = strings.ReplaceAll(said, id[1], "ID")
+	text := string(body)
+	for _, id := range cloudRequest.FindAllStringSubmatch(text, -1) {
+		text = strings.ReplaceAll(text, id[1], "ID")
 	}
-	return said
+	return text
 }
 
-// answerAlike sends all reviews to two replicas, and compares their responses byte by byte. A release that changes a message says so
-// in its notes, and here.
+// answerAlike sends all reviews to two replicas, and compares their whole responses. If a release changes a message, its notes and this
+// test say so.
 func (s story) answerAlike(ctx context.Context, load *load, one, other *replica) {
 	GinkgoHelper()
-	for _, q := range s.questions() {
+	for _, q := range s.testReviews() {
 		By(q.about)
-		ask := func() {
+		answerAll := func() {
 			GinkgoHelper()
 			Expect(q.answer(ctx, one)).To(Equal(q.answer(ctx, other)))
 		}
 		if !q.cloudFails {
-			ask()
+			answerAll()
 			continue
 		}
 		load.between(func() { // this also sends requests to the cloud
 			failing := s.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, cloudsigmatest.GetServer)
 			defer failing.Release()
-			ask()
+			answerAll()
 		})
 	}
 }

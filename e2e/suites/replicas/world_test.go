@@ -48,9 +48,9 @@ type world struct {
 	replicas []*replica
 	// admin and author write objects and do not wait for the watch cache.
 	admin, author client.Client
-	// authority is the CA that the API server trusts. It signs serving.
-	authority *access.Authority
-	serving   access.KeyPair
+	// ca is the CA that the API server trusts. It signs serving.
+	ca      *access.Authority
+	serving access.KeyPair
 	// values are the values of the chart.
 	values map[string]any
 	// installed is the edition of new replicas.
@@ -82,7 +82,7 @@ func startWorld(ctx context.Context) *world {
 	w.admin, err = client.New(w.api.Config(), client.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	w.letAuthor(ctx)
-	w.authority, w.serving = newAuthority()
+	w.ca, w.serving = newCA()
 
 	ports, err := process.FreePorts(ctx, 1)
 	Expect(err).NotTo(HaveOccurred())
@@ -105,10 +105,10 @@ func (w *world) serve(ctx context.Context, replicas int) {
 	for _, r := range w.replicas {
 		r.awaitServing(ctx)
 	}
-	Eventually(w.asked).WithContext(ctx).Should(Succeed())
+	Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 }
 
-// letAuthor gives the author permissions.
+// letAuthor grants permissions to the author.
 func (w *world) letAuthor(ctx context.Context) {
 	GinkgoHelper()
 	config, err := w.api.User(authorName)
@@ -135,7 +135,7 @@ func (w *world) newValues(port int) map[string]any {
 	caFile, err := w.cloud.CAFile(w.api.Dir())
 	Expect(err).NotTo(HaveOccurred())
 	return map[string]any{
-		"certificates": map[string]any{"secret": map[string]any{"name": servingName, "caBundle": string(w.authority.PEM())}},
+		"certificates": map[string]any{"secret": map[string]any{"name": servingName, "caBundle": string(w.ca.PEM())}},
 		"kubernetes":   map[string]any{"server": strings.TrimSuffix(w.api.Config().Host, "/")},
 		"service":      map[string]any{"port": port},
 		"cloudSigma":   map[string]any{"enabled": true, "secret": map[string]any{"name": secretName}},
@@ -174,8 +174,8 @@ func (w *world) mountable(ctx context.Context) {
 	}
 }
 
-// asked returns an error unless the API server calls the gates, which it does a moment after the installation.
-func (w *world) asked(ctx context.Context) error {
+// checkCalled returns an error unless the API server calls the gates, which it does a moment after the installation.
+func (w *world) checkCalled(ctx context.Context) error {
 	return verdict{reason: "KeystonePolicyBroken"}.
 		check(w.admin.Create(ctx, policy(metav1.NamespaceDefault, "canary", broken), client.DryRunAll))
 }
@@ -196,17 +196,17 @@ func (w *world) user(email string) cloudsigmatest.User {
 	return user
 }
 
-func newAuthority() (*access.Authority, access.KeyPair) {
+func newCA() (*access.Authority, access.KeyPair) {
 	GinkgoHelper()
-	authority, err := access.NewAuthority("replicas-serving")
+	ca, err := access.NewAuthority("replicas-serving")
 	Expect(err).NotTo(HaveOccurred())
-	return authority, newPair(authority)
+	return ca, newPair(ca)
 }
 
 // newPair is a certificate for the name by which the API server calls the Service.
-func newPair(authority *access.Authority, changes ...func(*x509.Certificate)) access.KeyPair {
+func newPair(ca *access.Authority, changes ...func(*x509.Certificate)) access.KeyPair {
 	GinkgoHelper()
-	pair, err := authority.ServingPair("warrantgate", append(changes, func(c *x509.Certificate) {
+	pair, err := ca.ServingPair("warrantgate", append(changes, func(c *x509.Certificate) {
 		c.DNSNames = append(c.DNSNames, release+"."+namespace+".svc")
 	})...)
 	Expect(err).NotTo(HaveOccurred())
