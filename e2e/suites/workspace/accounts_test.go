@@ -9,10 +9,10 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// A platform's operator onboards customers with nothing but a service account's kubeconfig: it lives where the
-// organizations are, and makes organizations, and accounts in them.
+// A platform's operator onboards customers with only the kubeconfig of a service account. The service account is in the workspace of the
+// organizations, and creates organizations, and accounts in them.
 var _ = Describe("An operator with the kubeconfig of a service account", func() {
-	It("creates an organization and an account in it, and works in both", func(ctx SpecContext) {
+	It("creates an organization and an account in it, and has permissions in both", func(ctx SpecContext) {
 		orgs := newPlace(ctx, guarded)
 		organization, account := orgs.extendingType(ctx, "organization", "universal"), orgs.extendingType(ctx, "account", "universal")
 		operator := orgs.serviceAccount(ctx, "operator")
@@ -21,8 +21,8 @@ var _ = Describe("An operator with the kubeconfig of a service account", func() 
 		acme := waitReady(ctx, operator, "acme")
 		expectAtHome(ctx, operator, acme.Spec.Cluster)
 
-		// kcp lets no service account create Workspaces outside its home, not even where it is the administrator.
-		By("making a service account in the organization, which creates the account")
+		// kcp does not let a service account create Workspaces outside its home, even in a workspace that it administers.
+		By("creating a service account in the organization, which creates the account")
 		inAcme := kcptest.In(operator, orgs.path+":acme")
 		accounts, err := kcptest.ServiceAccount(ctx, inAcme, "default", "accounts")
 		Expect(err).NotTo(HaveOccurred())

@@ -11,7 +11,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// A service account may bind an API because of a role in its own workspace. Its new workspaces are to have that API.
+// A service account may bind an API because of a role in its own workspace. Its new workspaces must get that API.
 var _ = Describe("A workspace whose type binds an API that the service account may bind at home only", func() {
 	setUp := func(ctx SpecContext, server *kcptest.Server) (home place, widgets kcptest.WorkspaceOption) {
 		home = newPlace(ctx, server)
@@ -50,7 +50,7 @@ var _ = Describe("A workspace whose type binds an API that the service account m
 		home.expectStuck(ctx, "child", "no permission to bind to export "+home.path+":"+exportName)
 	}, SpecTimeout(specTimeout))
 
-	It("is stuck in Initializing if the service account has no such permission, or is denied at once, as from kcp v0.33 on", func(ctx SpecContext) {
+	It("is stuck in Initializing, or denied at once from kcp v0.33 on, if the service account has no such permission", func(ctx SpecContext) {
 		home, widgets := setUp(ctx, guarded)
 		bot := home.serviceAccount(ctx, "bot")
 		_, err := kcptest.CreateWorkspace(ctx, bot, "child", widgets)

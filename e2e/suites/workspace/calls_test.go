@@ -22,7 +22,7 @@ import (
 var _ = Describe("The owner-rewrite webhook", func() {
 	It("is not called for a user's workspace", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		alice := parent.person(ctx, "alice")
+		alice := parent.user(ctx, "alice")
 		before := rewriteCalls(ctx)
 		create(ctx, alice, "child")
 		child := waitReady(ctx, parent.admin(), "child")
@@ -83,8 +83,8 @@ func rewriteCalls(ctx context.Context) float64 {
 }
 
 // placements is the number of times that kcp's scheduler tried to place a workspace: once, and once more when its cache was outdated. That
-// second write conflicts with the first. kcp itself can evaluate it with an outdated cache too, and then calls warrantgate before it
-// detects the conflict. Nothing in the request shows that.
+// second write conflicts with the first. kcp itself can evaluate that write with an outdated cache too, and then calls warrantgate before
+// it detects the conflict. The request does not show this.
 func (p place) placements(name string) int {
 	GinkgoHelper()
 	log, err := os.ReadFile(p.server.LogFile())

@@ -87,7 +87,7 @@ var _ = Describe("The workspace of kcp-dev/kcp#4038", func() {
 		Expect(lc.Spec.CreatedBy != nil).To(Equal(v32))
 	}, SpecTimeout(specTimeout))
 
-	It("has the reported owner if it is created the way the report did", func(ctx SpecContext) {
+	It("has the reported owner if it is created as in the report", func(ctx SpecContext) {
 		admitted, err := bare.AdmitsServiceAccounts()
 		Expect(err).NotTo(HaveOccurred())
 		operator := setUp(ctx, bare)
@@ -103,7 +103,7 @@ var _ = Describe("The workspace of kcp-dev/kcp#4038", func() {
 
 		ws, err := kcptest.GetWorkspace(ctx, consumer.admin(), "test8")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(withoutUUIDs(ws.Annotations[kcptest.OwnerAnnotation])).To(Equal(withoutUUIDs(here(reportedOwner))), "but for the UIDs, to the letter")
+		Expect(withoutUUIDs(ws.Annotations[kcptest.OwnerAnnotation])).To(Equal(withoutUUIDs(here(reportedOwner))), "equal to the report, except for the UIDs")
 	}, SpecTimeout(specTimeout))
 })
 

@@ -21,7 +21,7 @@ import (
 // exportName is the APIExport of exportWidgets.
 const exportName = "widgets.example.io"
 
-// exportWidgets makes an API that other workspaces can bind, if they may.
+// exportWidgets exports an API that other workspaces can bind, with the permission to do so.
 func (p place) exportWidgets(ctx context.Context, claims ...apisv1alpha2.PermissionClaim) {
 	GinkgoHelper()
 	schema := &apisv1alpha1.APIResourceSchema{
@@ -60,7 +60,7 @@ func (p place) identityOf(ctx context.Context, export string) (string, error) {
 	return found.Status.IdentityHash, err
 }
 
-// widgetType makes a WorkspaceType whose workspaces bind the widgets of this workspace.
+// widgetType creates a WorkspaceType whose workspaces bind the widgets of this workspace.
 func (p place) widgetType(ctx context.Context) kcptest.WorkspaceOption {
 	GinkgoHelper()
 	return p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{

@@ -21,53 +21,53 @@ import (
 )
 
 const (
-	// forgers is from how many connections the annotation is patched at the same time.
+	// forgers is the number of connections that patch the annotation at the same time.
 	forgers = 4
-	// forgeries is how many workspaces are created under that fire.
+	// forgeries is the number of workspaces that are created during the attack.
 	forgeries = 100
-	// bareForgeries is enough to see that the attack works where nothing guards the annotation.
+	// bareForgeries is the number without warrantgate. It is enough to show that the attack works.
 	bareForgeries = 10
 )
 
-// kcp checks the owner when a Workspace is created, and never again; the scheduler reads it some milliseconds later.
+// kcp checks the owner only when a Workspace is created; the scheduler reads it some milliseconds later.
 var _ = Describe("Forging the owner of a workspace while it is created", func() {
 	It("works without warrantgate", func(ctx SpecContext) {
 		attack := newAttack(ctx, bare)
-		Expect(attack.run(ctx, bareForgeries)).NotTo(BeZero(), "the attack has to be a real one")
+		Expect(attack.run(ctx, bareForgeries)).NotTo(BeZero(), "without warrantgate the attack must succeed")
 	}, SpecTimeout(manyWorkspaces))
 
 	It("never works with warrantgate", func(ctx SpecContext) {
 		attack := newAttack(ctx, guarded)
 		Expect(attack.run(ctx, forgeries)).To(BeZero())
-		Expect(attack.unharmed).To(BeZero(), "every workspace has to be under fire")
+		Expect(attack.unharmed).To(BeZero(), "a patch must have reached every workspace")
 	}, SpecTimeout(manyWorkspaces))
 
 	It("never works while warrantgate is down, and users' workspaces still become Ready", func(ctx SpecContext) {
 		attack := newAttack(ctx, guarded)
 		stopGate()
 		Expect(attack.run(ctx, forgeries)).To(BeZero())
-		Expect(attack.unharmed).To(BeZero(), "every workspace has to be under fire")
+		Expect(attack.unharmed).To(BeZero(), "a patch must have reached every workspace")
 
 		create(ctx, attack.mallory, "honest")
 		waitReady(ctx, attack.place.admin(), "honest")
 	}, SpecTimeout(manyWorkspaces))
 })
 
-// attack is a user who patches the owner of its own new workspaces as fast as it can.
+// attack is a user who patches the owner of its own new workspaces in a loop.
 type attack struct {
 	place   place
 	mallory *rest.Config
 	held    kcptest.WorkspaceOption
 	// met counts patches that reached a workspace, whether they were denied or not.
 	met atomic.Int64
-	// unharmed counts workspaces that no patch met in time.
+	// unharmed counts workspaces that no patch reached before they were scheduled.
 	unharmed int
 }
 
 func newAttack(ctx context.Context, server *kcptest.Server) *attack {
 	GinkgoHelper()
 	p := newPlace(ctx, server)
-	return &attack{place: p, mallory: p.person(ctx, "mallory"), held: p.heldType(ctx)}
+	return &attack{place: p, mallory: p.user(ctx, "mallory"), held: p.heldType(ctx)}
 }
 
 // run creates n workspaces during the attack and returns the number of those in which kcp then acts as another user.
@@ -83,7 +83,7 @@ func (a *attack) run(ctx context.Context, n int) int {
 			wins++
 		}
 	}
-	AddReportEntry("forgeries", fmt.Sprintf("%d of %d won, %d patches met a workspace", wins, n, a.met.Load()))
+	AddReportEntry("forgeries", fmt.Sprintf("%d of %d succeeded, %d patches reached a workspace", wins, n, a.met.Load()))
 	return wins
 }
 
@@ -111,14 +111,14 @@ func (a *attack) one(ctx context.Context, clients []client.Client, name string) 
 	lc, err := kcptest.GetLogicalCluster(ctx, a.place.server.ShardAdmin(cluster))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(lc.Status.Phase).To(Equal(corev1alpha1.LogicalClusterPhaseInitializing))
-	// kcp reads the one or the other, depending on its version; neither may be forged.
+	// kcp reads the annotation or spec.createdBy, depending on its version; neither may be forged.
 	if owner := lc.Annotations[kcptest.OwnerAnnotation]; owner == forgedOwner {
 		return "root-boss"
 	}
 	return ownerOf(lc).Username
 }
 
-// fire patches until ctx ends.
+// fire patches the owner until ctx is cancelled.
 func (a *attack) fire(ctx context.Context, c client.Client, name string) {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, kcptest.OwnerAnnotation, forgedOwner))
 	for ctx.Err() == nil {

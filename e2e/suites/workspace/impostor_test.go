@@ -14,7 +14,7 @@ import (
 )
 
 // Names of service accounts are unique only within a workspace. A user who may create service accounts in a new workspace must not become
-// its administrator by choosing the name of its creator.
+// its administrator by giving a service account the name of the workspace's creator.
 var _ = Describe("A service account of the creator's name inside the new workspace", func() {
 	It("is administrator of the workspace without warrantgate, and its creator has no access", func(ctx SpecContext) {
 		home := newPlace(ctx, bare)

@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// Where both the webhook and the initializer run, the webhook comes first.
+// Where both the webhook and the initializer run, the webhook rewrites the owner before the initializer runs.
 var _ = Describe("A service account's workspace of a type that extends warranted", func() {
 	It("is rewritten by the webhook, and the initializer changes nothing", func(ctx SpecContext) {
 		home := newPlace(ctx, guarded)
@@ -24,7 +24,7 @@ var _ = Describe("A service account's workspace of a type that extends warranted
 		bot := home.serviceAccount(ctx, "bot")
 		create(ctx, bot, "child", extending)
 
-		By("waiting until nothing but the initializer is missing")
+		By("waiting until only the initializer is left")
 		held, err := kcptest.WaitWorkspace(ctx, home.admin(), "child", func(ws *tenancyv1alpha1.Workspace) error {
 			if !slices.Equal(ws.Status.Initializers, []corev1alpha1.LogicalClusterInitializer{"root:warranted"}) {
 				return fmt.Errorf("it waits for %v", ws.Status.Initializers)
@@ -34,7 +34,7 @@ var _ = Describe("A service account's workspace of a type that extends warranted
 		Expect(err).NotTo(HaveOccurred())
 		before, err := kcptest.GetLogicalCluster(ctx, guarded.ShardAdmin(held.Spec.Cluster))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(before.Annotations[kcptest.OwnerAnnotation]).To(And(ContainSubstring(home.globalName("bot")), ContainSubstring("authorization.kcp.io/warrant")), "the webhook came first")
+		Expect(before.Annotations[kcptest.OwnerAnnotation]).To(And(ContainSubstring(home.globalName("bot")), ContainSubstring("authorization.kcp.io/warrant")), "the webhook has rewritten the owner")
 
 		By("starting the initializer")
 		writing, err := guarded.KubeconfigFile("writing", guarded.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))

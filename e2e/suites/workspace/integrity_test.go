@@ -22,12 +22,12 @@ import (
 // forgedOwner is an owner that an attacker would choose.
 const forgedOwner = `{"username":"root-boss","groups":["system:masters","system:kcp:admin"]}`
 
-// The owner of a workspace may change it, but not its recorded owner. The denial has advice.
+// The owner of a workspace may change the Workspace, but not its recorded owner. The denial has advice.
 var _ = Describe("The recorded owner of a workspace", func() {
 	DescribeTable("cannot be changed, and the denial names the user and the annotation, and gives advice",
 		func(ctx SpecContext, key string, value any, running bool) {
 			parent := newPlace(ctx, guarded)
-			mallory := parent.person(ctx, "mallory")
+			mallory := parent.user(ctx, "mallory")
 			create(ctx, mallory, "child")
 			child := waitSettled(ctx, parent.admin(), "child")
 			if !running {
@@ -56,7 +56,7 @@ var _ = Describe("The recorded owner of a workspace", func() {
 
 	It("has no Event about a dry run or a change of other fields", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		mallory := parent.person(ctx, "mallory")
+		mallory := parent.user(ctx, "mallory")
 		create(ctx, mallory, "child")
 		child := waitSettled(ctx, parent.admin(), "child")
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, kcptest.OwnerAnnotation, forgedOwner)
@@ -67,9 +67,9 @@ var _ = Describe("The recorded owner of a workspace", func() {
 
 	It("has few Events about many forgeries of several users", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		create(ctx, parent.person(ctx, "alice"), "child")
+		create(ctx, parent.user(ctx, "alice"), "child")
 		child := waitSettled(ctx, parent.admin(), "child")
-		mallory, eve := suite.KCPClient(parent.person(ctx, "mallory")), suite.KCPClient(parent.person(ctx, "eve"))
+		mallory, eve := suite.KCPClient(parent.user(ctx, "mallory")), suite.KCPClient(parent.user(ctx, "eve"))
 		forge := func(c client.Client, i int) {
 			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q,"warrantgate.dev/a-%d":""}}}`, kcptest.OwnerAnnotation, forgedOwner, i)
 			Expect(c.Patch(ctx, child.DeepCopy(), client.RawPatch(types.MergePatchType, patch))).To(beNotAllowed)
@@ -96,7 +96,7 @@ var _ = Describe("The recorded owner of a workspace", func() {
 
 	It("does not prevent its owner from changing other fields", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		mallory := parent.person(ctx, "mallory")
+		mallory := parent.user(ctx, "mallory")
 		create(ctx, mallory, "child")
 		Expect(annotate(ctx, mallory, "child", "example.com/team", "red")).To(Succeed())
 	}, SpecTimeout(specTimeout))
@@ -110,7 +110,7 @@ var _ = Describe("The recorded owner of a workspace", func() {
 		},
 		Entry("by a service account", func(ctx SpecContext, p place) *rest.Config { return p.serviceAccount(ctx, "bot") },
 			SpecTimeout(specTimeout)),
-		Entry("by a user", func(ctx SpecContext, p place) *rest.Config { return p.person(ctx, "mallory") },
+		Entry("by a user", func(ctx SpecContext, p place) *rest.Config { return p.user(ctx, "mallory") },
 			SpecTimeout(specTimeout)),
 		Entry("by an administrator of kcp", func(_ SpecContext, p place) *rest.Config { return p.admin() },
 			SpecTimeout(specTimeout)),

@@ -9,8 +9,8 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// Only system:masters can create a Workspace with an owner of its own choice. kcp's scheduler accepts any such owner, and the Workspace
-// shows why kcp cannot act as it.
+// Only system:masters can set the owner of a Workspace. kcp's scheduler accepts any such owner, and an Event shows why kcp cannot act as
+// it.
 var _ = Describe("A workspace with a malformed owner", func() {
 	DescribeTable("is scheduled, keeps the owner, and has an Event with the reason",
 		func(ctx SpecContext, owner, why string) {
@@ -36,7 +36,7 @@ var _ = Describe("A workspace with a malformed owner", func() {
 		},
 		Entry("none", "", "No owner is recorded", SpecTimeout(specTimeout)),
 		Entry("not JSON", "bot", "The recorded owner cannot be read", SpecTimeout(specTimeout)),
-		Entry("half a service account", `{"username":"system:serviceaccount:`, "The recorded owner cannot be read", SpecTimeout(specTimeout)),
+		Entry("a truncated JSON of a service account", `{"username":"system:serviceaccount:`, "The recorded owner cannot be read", SpecTimeout(specTimeout)),
 		Entry("a wrong type", `{"username":["system:serviceaccount:default:bot"]}`, `wrong type of value at "/username"`, SpecTimeout(specTimeout)),
 		Entry("a service account without a home", `{"username":"system:serviceaccount:default:bot"}`, "comes without its home cluster", SpecTimeout(specTimeout)),
 		Entry("a service account with two homes",

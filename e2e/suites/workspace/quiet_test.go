@@ -20,7 +20,7 @@ var _ = Describe("warrantgate", func() {
 		held := parent.heldType(ctx)
 		calls := rewriteCalls(ctx)
 		creators := []*rest.Config{
-			parent.person(ctx, "alice"), parent.person(ctx, "https://issuer.example.com#carol", "team-a"), parent.admin(),
+			parent.user(ctx, "alice"), parent.user(ctx, "https://issuer.example.com#carol", "team-a"), parent.admin(),
 		}
 		recorded := map[string]string{}
 		for i := range 100 {
@@ -38,7 +38,7 @@ var _ = Describe("warrantgate", func() {
 		Expect(rewriteCalls(ctx)).To(Equal(calls))
 	}, SpecTimeout(manyWorkspaces))
 
-	It("and kcp do not write a workspace again once it is Ready and kcp has shortened the owner", func(ctx SpecContext) {
+	It("does not write a workspace, and neither does kcp, after it is Ready and kcp has shortened the owner", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		create(ctx, parent.serviceAccount(ctx, "bot"), "child")
 		waitReady(ctx, parent.admin(), "child")

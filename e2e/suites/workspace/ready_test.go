@@ -24,7 +24,7 @@ var _ = Describe("A service account's workspace", func() {
 		Entry("directly under root", inRoot, "rootbot", SpecTimeout(specTimeout)),
 	)
 
-	DescribeTable("becomes Ready with warrantgate, and the service account works in it",
+	DescribeTable("becomes Ready with warrantgate, and the service account has permissions in it",
 		func(ctx SpecContext, where func(SpecContext, *kcptest.Server) place, name string) {
 			home := where(ctx, guarded)
 			bot := home.serviceAccount(ctx, name)
@@ -34,11 +34,11 @@ var _ = Describe("A service account's workspace", func() {
 			By("listing its API bindings and creating a namespace as the service account")
 			expectAtHome(ctx, bot, child.Spec.Cluster)
 
-			By("being acted in under the service account's global name")
+			By("kcp acts in it under the service account's global name")
 			settled := waitSettled(ctx, home.admin(), name+"-child")
 			Expect(settled.Annotations[kcptest.OwnerAnnotation]).To(MatchJSON(fmt.Sprintf(`{"username":%q}`, home.globalName(name))))
 
-			By("telling who created it, and that its owner was rewritten")
+			By("an annotation names its creator, and an Event says that its owner was rewritten")
 			Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, home.cluster+":default:"+name))
 			Eventually(ctx, home.reasonsOf).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten"}))
 		},

@@ -22,8 +22,8 @@ const (
 	requiredGroups = "team-a,on-call;operators"
 )
 
-// An organization denies access to a part of its tree to users who are not in certain groups. kcp copies that requirement to new workspaces
-// below, and exempts service accounts, which are in no such group.
+// An organization denies access to a subtree of workspaces to users who are not in certain groups. kcp copies that requirement to new
+// workspaces in the subtree, and exempts service accounts, which are in no such group.
 var _ = Describe("A workspace below one that requires groups", func() {
 	It("is stuck in Initializing without warrantgate", func(ctx SpecContext) {
 		parent := newPlace(ctx, bare)
@@ -77,23 +77,23 @@ var _ = Describe("A workspace below one that requires groups", func() {
 		create(ctx, bot, "child", parent.heldType(ctx))
 		owner := parent.recordedOwner(ctx, "child")
 
-		came := authenticationv1.UserInfo{
+		before := authenticationv1.UserInfo{
 			Username: "system:serviceaccount:default:bot",
 			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"},
 			Extra:    scopedTo(parent.cluster),
 		}
-		came.Extra["authentication.kcp.io/cluster-name"] = authenticationv1.ExtraValue{parent.cluster}
-		Expect(rightsOf(ctx, guarded, third.cluster, came)).To(BeEmpty())
-		Expect(rightsOf(ctx, guarded, third.cluster, owner)).To(BeEmpty())
-		Expect(rightsOf(ctx, guarded, parent.cluster, came)).To(ContainElements(rightsOf(ctx, guarded, parent.cluster, owner)))
-		Expect(rightsOf(ctx, guarded, "root", owner)).To(ConsistOf(rightsOf(ctx, guarded, "root", came)))
+		before.Extra["authentication.kcp.io/cluster-name"] = authenticationv1.ExtraValue{parent.cluster}
+		Expect(permissionsOf(ctx, guarded, third.cluster, before)).To(BeEmpty())
+		Expect(permissionsOf(ctx, guarded, third.cluster, owner)).To(BeEmpty())
+		Expect(permissionsOf(ctx, guarded, parent.cluster, before)).To(ContainElements(permissionsOf(ctx, guarded, parent.cluster, owner)))
+		Expect(permissionsOf(ctx, guarded, "root", owner)).To(ConsistOf(permissionsOf(ctx, guarded, "root", before)))
 	}, SpecTimeout(specTimeout))
 })
 
-// requireGroups denies access to users who are not in the groups, from now on.
+// requireGroups denies access to users who are not in the groups.
 func (p place) requireGroups(ctx context.Context) {
 	GinkgoHelper()
-	visitor := suite.KCPClient(p.person(ctx, "visitor")) // who has permissions, but is not in the groups
+	visitor := suite.KCPClient(p.user(ctx, "visitor")) // a user who has permissions, but is not in the groups
 	Expect(visitor.List(ctx, &tenancyv1alpha1.WorkspaceList{})).To(Succeed())
 
 	lc, err := kcptest.GetLogicalCluster(ctx, p.admin())

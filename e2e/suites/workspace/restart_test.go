@@ -18,10 +18,10 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// creators is how many service accounts create a workspace each.
+// creators is the number of service accounts. Each creates one workspace.
 const creators = 30
 
-// An upgrade or a crash of warrantgate delays workspaces, and loses none.
+// An upgrade or a crash of warrantgate only delays workspaces.
 var _ = Describe("Killing warrantgate while service accounts create workspaces", func() {
 	It("leaves no workspace stuck once it runs again", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
@@ -67,7 +67,7 @@ var _ = Describe("Killing warrantgate while service accounts create workspaces",
 	}, SpecTimeout(specTimeout))
 })
 
-// createAll lets each service account create a workspace, some at a time, and closes third after a third of them.
+// createAll makes each service account create a workspace, with limited concurrency, and closes third after a third of them.
 func createAll(ctx context.Context, bots []*rest.Config, created *atomic.Int64, third chan<- struct{}) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(5)

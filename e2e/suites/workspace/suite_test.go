@@ -26,7 +26,7 @@ const (
 	specTimeout = 3 * time.Minute
 	// readyTimeout is far longer than a workspace takes to become Ready, which is about a second.
 	readyTimeout = 45 * time.Second
-	// stuckTime is how long a stuck workspace is watched after kcp has logged the reason.
+	// stuckTime is how long a stuck workspace is observed after kcp has logged the reason.
 	stuckTime = 2 * time.Second
 	// pollInterval is the polling interval of Eventually.
 	pollInterval = 100 * time.Millisecond

@@ -22,7 +22,7 @@ var _ = Describe("The same forgery", func() {
 	DescribeTable("is denied",
 		func(ctx SpecContext, send func(context.Context, client.Client, *tenancyv1alpha1.Workspace) error) {
 			parent := newPlace(ctx, guarded)
-			mallory := parent.person(ctx, "mallory")
+			mallory := parent.user(ctx, "mallory")
 			create(ctx, mallory, "child")
 			child := waitSettled(ctx, parent.admin(), "child") // else kcp's own writes make a PUT conflict
 

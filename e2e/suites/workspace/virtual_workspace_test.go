@@ -33,7 +33,7 @@ var _ = Describe("A workspace that a service account creates through an APIExpor
 		expectAtHome(ctx, bot, child.Spec.Cluster)
 		Eventually(ctx, consumer.reasonsOf).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten", "Normal WarrantDropped"}))
 
-		By("looking at the whole recorded owner, which kcp keeps until the workspace is Ready")
+		By("reading the whole recorded owner, which kcp keeps until the workspace is Ready")
 		consumer.createThrough(ctx, provider, bot, "held", held)
 		owner, err := json.Marshal(consumer.recordedOwner(ctx, "held"))
 		Expect(err).NotTo(HaveOccurred())
@@ -88,10 +88,9 @@ func (p place) bindWithClaim(ctx context.Context, provider place) {
 	}).Should(Succeed())
 }
 
-// createThrough creates a workspace here as the provider's service account, through the provider's virtual workspace.
-//
-// kcp v0.30 lets no service account in there at all. With it, the spec shows that, and puts a workspace in place with the
-// very owner that later releases record.
+// createThrough creates a workspace here as the provider's service account, through the provider's virtual workspace. kcp v0.30 denies
+// service accounts access to virtual workspaces. On that release, the spec verifies this, and creates a workspace with the owner that later
+// releases record.
 func (p place) createThrough(ctx context.Context, provider place, bot *rest.Config, name string, options ...kcptest.WorkspaceOption) {
 	GinkgoHelper()
 	through := rest.CopyConfig(bot)

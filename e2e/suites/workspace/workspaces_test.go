@@ -40,7 +40,7 @@ func newPlace(ctx context.Context, server *kcptest.Server) place {
 	return place{server: server, path: "root:" + name, cluster: ws.Spec.Cluster}
 }
 
-// root is the workspace that holds all others. It is shared, so objects there need unique names.
+// root is the parent of all others. It is shared, so objects there need unique names.
 func root(server *kcptest.Server) place {
 	return place{server: server, path: "root", cluster: "root"}
 }
@@ -67,8 +67,8 @@ func (p place) serviceAccount(ctx context.Context, name string) *rest.Config {
 	return config
 }
 
-// person returns a user who may create workspaces here.
-func (p place) person(ctx context.Context, name string, groups ...string) *rest.Config {
+// user returns a user who may create workspaces here.
+func (p place) user(ctx context.Context, name string, groups ...string) *rest.Config {
 	GinkgoHelper()
 	Expect(kcptest.Grant(ctx, p.admin(), kcptest.User(name), kcptest.CreatorRules()...)).To(Succeed())
 	return p.server.Person(p.path, name, groups...)
@@ -77,7 +77,7 @@ func (p place) person(ctx context.Context, name string, groups ...string) *rest.
 // impersonated is a user that an administrator of kcp impersonates, which kcp limits to this workspace.
 func (p place) impersonated(ctx context.Context, name string, groups ...string) *rest.Config {
 	GinkgoHelper()
-	p.person(ctx, name, groups...)
+	p.user(ctx, name, groups...)
 	config := p.admin()
 	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: groups}
 	return config

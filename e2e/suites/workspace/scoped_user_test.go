@@ -10,8 +10,8 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// An administrator creates a workspace for a user by impersonation, as support staff and portals do. kcp limits the impersonation to that
-// one workspace, and so does warrantgate.
+// An administrator creates a workspace for a user by impersonation, as support staff and portals do. kcp limits the impersonated user to
+// that one workspace, and so does warrantgate.
 var _ = Describe("The workspace of a user that an administrator impersonated", func() {
 	It("is stuck in Initializing without warrantgate", func(ctx SpecContext) {
 		parent := newPlace(ctx, bare)
@@ -33,17 +33,17 @@ var _ = Describe("The workspace of a user that an administrator impersonated", f
 	It("has an owner without more permissions elsewhere than the administrator had as that user", func(ctx SpecContext) {
 		parent, third := newPlace(ctx, guarded), newPlace(ctx, guarded)
 		asAlice := parent.impersonated(ctx, "alice")
-		third.person(ctx, "alice") // the administrator must get no access there by impersonating alice in parent
+		third.user(ctx, "alice") // the administrator must get no access there by impersonating alice in parent
 		create(ctx, asAlice, "child", parent.heldType(ctx))
 		owner := parent.recordedOwner(ctx, "child")
 
-		came := authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}, Extra: scopedTo(parent.cluster)}
+		before := authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}, Extra: scopedTo(parent.cluster)}
 		alice := authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}}
-		Expect(rightsOf(ctx, guarded, third.cluster, alice)).NotTo(BeEmpty(), "alice herself has rights there")
-		Expect(rightsOf(ctx, guarded, third.cluster, came)).To(BeEmpty())
-		Expect(rightsOf(ctx, guarded, third.cluster, owner)).To(BeEmpty())
-		Expect(rightsOf(ctx, guarded, parent.cluster, owner)).To(ConsistOf(rightsOf(ctx, guarded, parent.cluster, came)))
-		Expect(rightsOf(ctx, guarded, "root", owner)).To(ConsistOf(rightsOf(ctx, guarded, "root", came)))
+		Expect(permissionsOf(ctx, guarded, third.cluster, alice)).NotTo(BeEmpty(), "alice herself has permissions there")
+		Expect(permissionsOf(ctx, guarded, third.cluster, before)).To(BeEmpty())
+		Expect(permissionsOf(ctx, guarded, third.cluster, owner)).To(BeEmpty())
+		Expect(permissionsOf(ctx, guarded, parent.cluster, owner)).To(ConsistOf(permissionsOf(ctx, guarded, parent.cluster, before)))
+		Expect(permissionsOf(ctx, guarded, "root", owner)).To(ConsistOf(permissionsOf(ctx, guarded, "root", before)))
 	}, SpecTimeout(specTimeout))
 })
 

@@ -57,7 +57,7 @@ func expectLockedOut(ctx context.Context, config *rest.Config, cluster string) {
 	Expect(err).To(beNotAllowed)
 }
 
-// probes are permissions that a user could gain by a wrong owner, from access to a workspace to administration of it.
+// probes are permissions that a user could gain by a wrong owner, from access to a workspace to the administration of it.
 var probes = map[string]authorizationv1.SubjectAccessReviewSpec{
 	"enter": {NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/", Verb: "access"}},
 	"read secrets": {ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -77,8 +77,8 @@ var probes = map[string]authorizationv1.SubjectAccessReviewSpec{
 	}},
 }
 
-// rightsOf checks the permissions of a user in a cluster, and lists the allowed probes.
-func rightsOf(ctx context.Context, server *kcptest.Server, cluster string, user authenticationv1.UserInfo) []string {
+// permissionsOf checks the permissions of a user in a logical cluster, and lists the allowed probes.
+func permissionsOf(ctx context.Context, server *kcptest.Server, cluster string, user authenticationv1.UserInfo) []string {
 	GinkgoHelper()
 	c := suite.KCPClient(server.ShardAdmin(cluster))
 	allowed := []string{}
