@@ -43,7 +43,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(found.answers()).To(Equal(map[string]string{"root:tenancy.kcp.io": "yes", "root:topology.kcp.io": "yes"}))
 	}, SpecTimeout(specTimeout))
 
-	It("reports that a service account is foreign in the workspace that it created", func(ctx SpecContext) {
+	It("reports a service account as foreign in the workspace that it created", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		widgets := home.export(ctx, "widgets")
 		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
@@ -100,7 +100,7 @@ var _ = Describe("explain workspace", func() {
 			Expect(text.out).To(ContainSubstring("apply the objects below in %s; kcp", where.path))
 		}
 
-		By("granting what is printed")
+		By("granting the printed permissions")
 		for _, f := range found.Findings {
 			c := suite.KCPClient(kcp.Admin(f.Grant.Workspace))
 			for _, raw := range f.Grant.Objects {
@@ -195,7 +195,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.out).To(ContainSubstring("anyone who creates a service account of that name in this one is its administrator"))
 	}, SpecTimeout(specTimeout))
 
-	It("reports that a user is foreign whose identity is scoped to another workspace", func(ctx SpecContext) {
+	It("reports a user as foreign if its identity is scoped to another workspace", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		home.alice(ctx)
 		asAlice := home.admin() // kcp lets an administrator be alice in this workspace only
@@ -268,7 +268,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(found.reasons()).To(ConsistOf("NotReady"))
 		Expect(text.out).To(ContainSubstring("the workspace is being deleted"))
 
-		By("letting it go")
+		By("removing the finalizer")
 		Eventually(ctx, func() error {
 			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
 			return client.IgnoreNotFound(c.Patch(ctx, ws, patch))
@@ -345,14 +345,14 @@ var _ = Describe("explain workspace", func() {
 		))
 	}, SpecTimeout(specTimeout))
 
-	It("tells a service account what it cannot read outside its home, and who can", func(ctx SpecContext) {
+	It("lists what a service account cannot read outside its home, and the users who can", func(ctx SpecContext) {
 		home, elsewhere := newPlace(ctx), newPlace(ctx)
 		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true})
 		create(ctx, home.alice(ctx), "child", ofType)
 		ws := home.waitChild(ctx, func(ws *tenancyv1alpha1.Workspace) bool {
 			return ws.Status.Phase == corev1alpha1.LogicalClusterPhaseInitializing
 		})
-		// It may do everything in both, by the name under which kcp knows it everywhere.
+		// It has all permissions in both, by its global name.
 		config := elsewhere.bot(ctx)
 		everything := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
 		enter := rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}}

@@ -25,7 +25,7 @@ import (
 var _ = Describe("An operator with a scoped service account", func() {
 	const operator = "system:serviceaccount:default:account-operator"
 
-	It("creates the workspaces of organizations once it has what explain prints", func(ctx SpecContext) {
+	It("creates the workspaces of organizations after it has the permissions that explain prints", func(ctx SpecContext) {
 		home, platform := newPlace(ctx), newPlace(ctx)
 		guard(ctx)
 		ofType := platform.workspaceType(ctx, "org", tenancyv1alpha1.WorkspaceTypeSpec{
@@ -44,14 +44,14 @@ var _ = Describe("An operator with a scoped service account", func() {
 			`missing verb='use' permission on workspacetype`, platform.path)))
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 
-		By("asking why")
+		By("running explain")
 		text := explain(ctx, kcp.AdminKubeconfig(), org, "--context=root")
 		Expect(text.code).To(Equal(2))
 		Expect(text.errText).To(ContainSubstring("`warrantgate explain workspace " + org + " --creator=USER --type=PATH:NAME` says what USER lacks"))
-		ask := func() explanation {
+		run := func() explanation {
 			return explain(ctx, kcp.AdminKubeconfig(), org, "--context=root", "--creator="+operator, "--type="+platform.path+":org")
 		}
-		text = ask()
+		text = run()
 		Expect(text.code).To(Equal(1), text.out)
 		AddReportEntry(org, ReportEntryVisibilityNever, text.out)
 		who := "service account default/account-operator of " + home.path
@@ -64,18 +64,18 @@ var _ = Describe("An operator with a scoped service account", func() {
 			MatchRegexp(`root:tenancy\.kcp\.io +yes`), MatchRegexp(`%s:accounts\.example\.io +no`, platform.path),
 		))
 
-		By("granting what is printed, and nothing else")
+		By("granting only the printed permissions")
 		printed := printedObjects(text.out)
 		Expect(printed).To(HaveLen(4))
 		for _, p := range printed {
-			Expect(p.workspace).To(Equal(platform.path), "kcp asks where the type is, not at home")
+			Expect(p.workspace).To(Equal(platform.path), "kcp checks the permission in the workspace of the type, not in the home workspace")
 			if p.object.GetKind() == "ClusterRoleBinding" {
 				Expect(p.object.Object["subjects"]).To(ConsistOf(HaveKeyWithValue("name", "system:kcp:serviceaccount:"+home.cluster+":default:account-operator")))
 			}
 			Expect(suite.KCPClient(kcp.Admin(p.workspace)).Create(ctx, p.object)).To(Succeed())
 		}
 		Eventually(ctx, func() int { // kcp activates permissions with a delay
-			text = ask()
+			text = run()
 			return text.code
 		}).Should(Equal(0), func() string { return text.out })
 		Expect(text.out).To(ContainSubstring("Nothing is missing to create it.\n"))
@@ -92,14 +92,14 @@ var _ = Describe("An operator with a scoped service account", func() {
 		Expect(text.code).To(Equal(0), text.out)
 	}, SpecTimeout(specTimeout))
 
-	It("is told that it may not create workspaces at all", func(ctx SpecContext) {
+	It("gets the message that it may not create workspaces", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		config, err := kcptest.ServiceAccount(ctx, home.admin(), "default", "account-operator")
 		Expect(err).NotTo(HaveOccurred())
-		ask := func() explanation {
+		run := func() explanation {
 			return explain(ctx, kcp.AdminKubeconfig(), home.path+":acme", "--context=root", "--creator="+operator)
 		}
-		text := ask()
+		text := run()
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(text.out).To(And(
 			MatchRegexp(`Type: +root:universal\n`), // the default of the parent's type
@@ -108,7 +108,7 @@ var _ = Describe("An operator with a scoped service account", func() {
 			Expect(suite.KCPClient(kcp.Admin(p.workspace)).Create(ctx, p.object)).To(Succeed())
 		}
 		Eventually(ctx, func() int {
-			text = ask()
+			text = run()
 			return text.code
 		}).Should(Equal(0), func() string { return text.out })
 		create(ctx, config, "acme")
