@@ -115,7 +115,7 @@ var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFa
 		Expect(kcp.StartShard(ctx, kcptest.SecondShard)).To(Succeed())
 		create(ctx, home.bot, "far", kcptest.SecondShard, extending)
 		home.expectWorking(ctx, waitReady(ctx, home.admin(), "far"), kcptest.SecondShard)
-		Expect(w.Stop()).To(Succeed(), "it is still the same process, and ends in order")
+		Expect(w.Stop()).To(Succeed(), "serve was not restarted, and stops gracefully")
 	}, SpecTimeout(specTimeout))
 
 	It("the repair waits for objects that a shard has not observed yet, and does not decide without them", func(ctx SpecContext) {
