@@ -42,7 +42,7 @@ var _ = Describe("The certificate that the chart generates", func() {
 		for _, p := range pods {
 			p.startReady(ctx, w.admin)
 		}
-		Eventually(w.asked).WithContext(ctx).Should(Succeed())
+		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 		first, trusted := w.certificate(ctx), w.bundles(ctx)
 		Expect(first.Data).To(And(HaveLen(4), HaveKey("ca.key")))
 		Expect(trusted).To(And(Not(BeEmpty()), HaveEach(Equal(first.Data["ca.crt"]))))
@@ -82,7 +82,7 @@ var _ = Describe("The certificate that the chart generates", func() {
 		Expect(both.Data["ca.crt"]).NotTo(Equal(named.Data["ca.crt"]))
 		Expect(w.bundles(ctx)).To(HaveEach(Equal(slices.Concat(both.Data["ca.crt"], named.Data["ca.crt"]))))
 		w.upgradeServing(ctx)
-		Expect(w.certificate(ctx).Data).To(Equal(both.Data), "it waits for the second step")
+		Expect(w.certificate(ctx).Data).To(Equal(both.Data), "a further upgrade changes nothing before the second step")
 
 		By("the second step: the new CA signs the certificate")
 		w.change(ctx, func(secret *corev1.Secret) { delete(secret.Annotations, renewAfter) })
@@ -108,7 +108,7 @@ var _ = Describe("The certificate of the operator", func() {
 		secret := w.bringCertificate(ctx)
 		w.install(ctx)
 		w.pod.startReady(ctx, w.admin)
-		Eventually(w.asked).WithContext(ctx).Should(Succeed())
+		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 		Consistently(func(g Gomega) {
 			now := &corev1.Secret{}
 			g.Expect(w.admin.Get(ctx, client.ObjectKeyFromObject(secret), now)).To(Succeed())
@@ -123,7 +123,7 @@ var _ = Describe("The certificate of the operator", func() {
 		w.bringCertificate(ctx)
 		w.install(ctx)
 		former := w.pod.startReady(ctx, w.admin)
-		Eventually(w.asked).WithContext(ctx).Should(Succeed())
+		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 
 		failures := repeat(ctx, func(ctx context.Context, i int) error {
 			return w.admin.Create(ctx, policy(metav1.NamespaceDefault, "written-"+strconv.Itoa(i), sound), client.DryRunAll)
@@ -133,12 +133,12 @@ var _ = Describe("The certificate of the operator", func() {
 		Expect(former.Stop()).To(Succeed())
 		w.pod = w.newPod(ctx, "next", w.port)
 		w.pod.startReady(ctx, w.admin)
-		Eventually(w.asked).WithContext(ctx).Should(Succeed())
+		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 		Expect(failures()).To(BeEmpty())
 	}, SpecTimeout(3*time.Minute))
 })
 
-// bringCertificate makes the release serve with the certificate of a Secret that the chart did not create.
+// bringCertificate makes the release use the certificate of a Secret that the chart did not create.
 func (w *world) bringCertificate(ctx context.Context) *corev1.Secret {
 	GinkgoHelper()
 	serving, key, err := cert.GenerateSelfSignedCertKey(release+"."+namespace+".svc", nil, nil)
@@ -166,7 +166,7 @@ func (w *world) upgradeServing(ctx context.Context, args ...string) {
 	w.routed.Lock()
 	defer w.routed.Unlock()
 	w.upgrade(ctx, args...)
-	Eventually(w.asked).WithContext(ctx).Should(Succeed())
+	Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 }
 
 // mountCertificate updates the files of the pods from the Secret, one pod after the other, and returns once they serve the
@@ -186,7 +186,7 @@ func (w *world) admit(ctx context.Context, pods []pod) (failures func() []string
 	deny := func(ctx context.Context, i int) error {
 		w.routed.RLock()
 		defer w.routed.RUnlock()
-		return refusedByGate(w.admin.Create(ctx, policy(metav1.NamespaceDefault, "tried-"+strconv.Itoa(i), broken), client.DryRunAll))
+		return deniedByGate(w.admin.Create(ctx, policy(metav1.NamespaceDefault, "tried-"+strconv.Itoa(i), broken), client.DryRunAll))
 	}
 	trust := func(ctx context.Context, _ int) error {
 		var err error

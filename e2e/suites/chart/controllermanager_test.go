@@ -29,7 +29,7 @@ var _ = Describe("The Deployment of a controller manager, where the chart is ins
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx)
-		w.startAsked(ctx)
+		w.startCalled(ctx)
 	}, NodeTimeout(3*time.Minute))
 
 	DescribeTable("gets the identity of its cluster", func(ctx SpecContext, clusterName string) {
@@ -46,19 +46,19 @@ var _ = Describe("The Deployment of a controller manager, where the chart is ins
 		const text = `CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "tenant@example.com", the user of CloudSigmaCluster "metal": ` +
 			"remove the variable, and warrantgate sets it, or correct the cluster"
 		namespace := w.newTenancy(ctx)
-		refusal := fmt.Sprintf(`admission webhook %q denied the request: Deployment "ccm" of namespace %q: %s`, identityWebhook, namespace, text)
-		wrong := manager("metal", somebodyElse()...)
+		denial := fmt.Sprintf(`admission webhook %q denied the request: Deployment "ccm" of namespace %q: %s`, identityWebhook, namespace, text)
+		wrong := manager("metal", anotherUser()...)
 		wrong.Namespace = namespace
 		err := w.author.Create(ctx, wrong)
 		Expect(apierrors.HasStatusCause(err, "UserEmailMismatch")).To(BeTrue(), "%v", err)
-		Expect(err).To(MatchError(ContainSubstring(refusal)))
+		Expect(err).To(MatchError(ContainSubstring(denial)))
 
 		held := manager("metal")
 		held.Namespace = namespace
 		Expect(w.author.Create(ctx, held)).To(Succeed())
 		changed := held.DeepCopy()
-		changed.Spec.Template.Spec.Containers[0].Env = somebodyElse()
-		Expect(w.author.Patch(ctx, changed, client.MergeFrom(held))).To(MatchError(ContainSubstring(refusal)))
+		changed.Spec.Template.Spec.Containers[0].Env = anotherUser()
+		Expect(w.author.Patch(ctx, changed, client.MergeFrom(held))).To(MatchError(ContainSubstring(denial)))
 		Eventually(func() ([]corev1.Event, error) {
 			events := &corev1.EventList{}
 			err := w.admin.List(ctx, events, client.InNamespace(namespace))
@@ -76,11 +76,11 @@ var _ = Describe("The Deployment of a controller manager, where the chart is ins
 	}, SpecTimeout(timeout))
 })
 
-// startAsked starts the pod, and waits until the API server calls both kinds of webhooks.
-func (w *world) startAsked(ctx context.Context) {
+// startCalled starts the pod, and waits until the API server calls both kinds of webhooks.
+func (w *world) startCalled(ctx context.Context) {
 	GinkgoHelper()
 	w.pod.startReady(ctx, w.admin)
-	Eventually(w.asked).WithContext(ctx).Should(Succeed())
+	Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 	Eventually(w.tryManager).WithArguments(ctx, metav1.NamespaceDefault, "missing").
 		Should(MatchError(ContainSubstring(`admission webhook %q denied the request`, identityWebhook)))
 }
@@ -92,8 +92,8 @@ func (w *world) tryManager(ctx context.Context, namespace, clusterName string) e
 	return w.author.Create(ctx, tried, client.DryRunAll)
 }
 
-// newTenancy creates a namespace with clusters that act as the tenant: "metal" names the tenant, and "by-secret" refers to the
-// Secret "user", which does.
+// newTenancy creates a namespace with clusters that act as the tenant: "metal" names the tenant, and "by-secret" refers to the Secret
+// "user", which names the tenant.
 func (w *world) newTenancy(ctx context.Context) string {
 	GinkgoHelper()
 	namespace := w.newNamespace(ctx)
@@ -111,8 +111,8 @@ func (w *world) newTenancy(ctx context.Context) string {
 	return namespace
 }
 
-// somebodyElse is the environment of a controller manager that acts as another user.
-func somebodyElse() []corev1.EnvVar {
+// anotherUser is the environment of a controller manager that acts as another user.
+func anotherUser() []corev1.EnvVar {
 	return []corev1.EnvVar{{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"}}
 }
 

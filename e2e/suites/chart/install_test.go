@@ -23,15 +23,15 @@ var _ = Describe("The chart", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx)
 		w.pod.startReady(ctx, w.admin)
-		Eventually(w.asked).WithContext(ctx).Should(Succeed())
+		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 	}, NodeTimeout(3*time.Minute))
 
 	It("denies a broken policy, with an Event", func(ctx SpecContext) {
 		namespace := w.newNamespace(ctx)
-		Expect(refusedByGate(w.author.Create(ctx, policy(namespace, "policy", broken)))).To(Succeed())
+		Expect(deniedByGate(w.author.Create(ctx, policy(namespace, "policy", broken)))).To(Succeed())
 		Expect(w.author.Create(ctx, policy(namespace, "policy", sound))).To(Succeed())
 		change := policy(namespace, "policy", broken)
-		Expect(refusedByGate(w.admin.Update(ctx, change))).To(Succeed())
+		Expect(deniedByGate(w.admin.Update(ctx, change))).To(Succeed())
 		Eventually(func() ([]corev1.Event, error) {
 			events := &corev1.EventList{}
 			err := w.admin.List(ctx, events, client.InNamespace(namespace))
@@ -91,10 +91,10 @@ var _ = Describe("The chart", Ordered, func() {
 			configuration.Webhooks[i].ClientConfig.CABundle = other
 		}
 		Expect(w.admin.Update(ctx, configuration)).To(Succeed())
-		Eventually(w.asked).WithContext(ctx).Should(MatchError(ContainSubstring("failed calling webhook")))
+		Eventually(w.checkCalled).WithContext(ctx).Should(MatchError(ContainSubstring("failed calling webhook")))
 		w.upgrade(ctx)
 		Expect(w.bundles(ctx)).To(Equal(trusted))
-		Eventually(w.asked).WithContext(ctx).Should(Succeed())
+		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 	}, SpecTimeout(timeout))
 
 	It("responds to the liveness probe", func(ctx SpecContext) {

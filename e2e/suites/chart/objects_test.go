@@ -64,8 +64,8 @@ func ofProvider(kind string, spec map[string]any) *unstructured.Unstructured {
 	return object
 }
 
-// refusedByGate returns an error unless err is a denial of the gate on policies.
-func refusedByGate(err error) error {
+// deniedByGate returns an error unless err is a denial of the gate on policies.
+func deniedByGate(err error) error {
 	if err == nil || !strings.Contains(err.Error(), `admission webhook "policies.keystone.warrantgate.dev" denied the request`) {
 		return fmt.Errorf("not denied by the gate: %w", err)
 	}

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package chart_test installs the chart with helm in a real kube-apiserver. It runs warrantgate as the pods of its Deployment would,
-// with their arguments and files, and as their service account.
+// Package chart_test installs the chart with helm in a real kube-apiserver. It runs warrantgate as processes with the arguments, files and
+// service account of the Deployment's pods.
 package chart_test
 
 import (

@@ -29,7 +29,7 @@ var _ = Describe("helm uninstall", func() {
 	It("removes the webhooks first, and then all other objects", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		serve := w.pod.startReady(ctx, w.admin)
-		Eventually(w.asked).WithContext(ctx).Should(Succeed())
+		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 		Eventually(func() error { return w.admin.Get(ctx, lease, &coordinationv1.Lease{}) }).Should(Succeed())
 		deletions := w.watchDeletions(ctx, &admissionregistrationv1.ValidatingWebhookConfigurationList{}, &corev1.ServiceList{}, &appsv1.DeploymentList{})
 		_, err := charttest.Helm(ctx, "", "uninstall", release, "--namespace="+namespace, "--kubeconfig="+w.kubeconfig, "--wait", "--timeout=30s")
@@ -59,12 +59,12 @@ var _ = Describe("Without its gates", func() {
 
 		w.upgrade(ctx)
 		w.pod.startReady(ctx, w.admin)
-		Eventually(w.asked).WithContext(ctx).Should(Succeed())
+		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 })
 
-// left are the remaining objects of the chart, helm or warrantgate, by their kinds. It does not contain the objects of others: the
-// namespace, objects that Kubernetes creates in each namespace, and Events on evaluated objects.
+// left are the remaining objects of the chart, helm or warrantgate, by their kinds. It does not contain other objects: the namespace,
+// objects that Kubernetes creates in each namespace, and Events on evaluated objects.
 func (w *world) left(ctx context.Context) []string {
 	GinkgoHelper()
 	var left []string

@@ -83,7 +83,7 @@ func startWorld(ctx context.Context) *world {
 	Expect(err).NotTo(HaveOccurred())
 	w.author, err = w.api.NewClient(author)
 	Expect(err).NotTo(HaveOccurred())
-	w.let(ctx, authorName, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "create"}},
+	w.grant(ctx, authorName, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "create"}},
 		rbacv1.PolicyRule{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}},
 		rbacv1.PolicyRule{APIGroups: []string{appsv1.GroupName}, Resources: []string{"deployments"}, Verbs: []string{"create", "patch"}})
 	ports, err := process.FreePorts(ctx, 1)
@@ -143,8 +143,8 @@ func (w *world) prepare(ctx context.Context) {
 	}
 }
 
-// let gives a user permissions in the whole cluster.
-func (w *world) let(ctx context.Context, user string, rules ...rbacv1.PolicyRule) {
+// grant grants a user permissions in the whole cluster.
+func (w *world) grant(ctx context.Context, user string, rules ...rbacv1.PolicyRule) {
 	GinkgoHelper()
 	for _, object := range []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules},
@@ -216,11 +216,11 @@ func (w *world) newNamespace(ctx context.Context) string {
 	return made.Name
 }
 
-// asked returns whether the API server calls the gates. It begins a moment after the webhook configuration is created.
-func (w *world) asked(ctx context.Context) error {
+// checkCalled returns an error unless the API server calls the gates, which it does a moment after the webhook configuration is created.
+func (w *world) checkCalled(ctx context.Context) error {
 	err := w.admin.Create(ctx, policy(metav1.NamespaceDefault, "canary", broken), client.DryRunAll)
 	if err == nil {
-		return fmt.Errorf("a broken policy passes")
+		return fmt.Errorf("a broken policy was admitted")
 	}
-	return refusedByGate(err)
+	return deniedByGate(err)
 }

@@ -27,7 +27,7 @@ import (
 	"warrantgate.dev/e2e/env/access"
 )
 
-// Every RBAC rule of the chart is necessary: for each rule, a function works with all rules and fails without this one.
+// Every RBAC rule of the chart is necessary: for each rule, a function works with all rules, and fails without this rule.
 var _ = Describe("The permissions of the service account", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
@@ -50,7 +50,7 @@ var _ = Describe("The permissions of the service account", Ordered, func() {
 
 	DescribeTable("are needed to evaluate", func(ctx SpecContext, resource, verb string, object client.Object) {
 		try := func() error { return w.author.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll) } //nolint:errcheck,forcetypeassert // a copy is of the same kind
-		w.startAsked(ctx)
+		w.startCalled(ctx)
 		object.SetNamespace(w.newTenancy(ctx))
 		Expect(apierrors.IsServiceUnavailable(try())).To(BeFalse())
 		w.without(ctx, resource, verb)
@@ -65,7 +65,7 @@ var _ = Describe("The permissions of the service account", Ordered, func() {
 	)
 
 	It("are needed to find the owner Machine of a machine", func(ctx SpecContext) {
-		w.startAsked(ctx)
+		w.startCalled(ctx)
 		namespace := w.newTenancy(ctx)
 		user := w.cloud.AddUser(tenant)
 		Expect(w.cloud.AllowImpersonation(accountName, tenant)).To(Succeed())
@@ -90,7 +90,7 @@ var _ = Describe("The permissions of the service account", Ordered, func() {
 	}, SpecTimeout(timeout))
 
 	It("are needed to compare a cluster with its KdcCluster", func(ctx SpecContext) {
-		w.startAsked(ctx)
+		w.startCalled(ctx)
 		named := cluster(w.newTenancy(ctx), "another", map[string]any{"region": region, "userEmail": tenant})
 		Expect(w.admin.Create(ctx, named.DeepCopy(), client.DryRunAll)).To(Succeed())
 		Expect(w.pod.logged()).NotTo(ContainSubstring("OwnerEmailNotCompared"))
@@ -102,7 +102,7 @@ var _ = Describe("The permissions of the service account", Ordered, func() {
 	}, SpecTimeout(timeout))
 
 	It("are needed to find the cluster of a machine of OpenStack by the Cluster", func(ctx SpecContext) {
-		w.startAsked(ctx)
+		w.startCalled(ctx)
 		machine := ofProvider("OpenStackMachine", map[string]any{"providerID": "openstack:///63dd227a-9502-4311-919e-4d0b8b3a6c11"})
 		machine.SetNamespace(w.newTenancy(ctx))
 		machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "metal"})
@@ -114,7 +114,7 @@ var _ = Describe("The permissions of the service account", Ordered, func() {
 
 	DescribeTable("are needed to write Events", func(ctx SpecContext, object client.Object, spoil func(client.Object)) {
 		w.without(ctx, "events", "create")
-		w.startAsked(ctx)
+		w.startCalled(ctx)
 		object.SetNamespace(w.newTenancy(ctx))
 		Expect(w.author.Create(ctx, object)).To(Succeed())
 		spoil(object)
@@ -127,7 +127,7 @@ var _ = Describe("The permissions of the service account", Ordered, func() {
 			object.(*corev1.ConfigMap).Data = policy("", "", broken).Data //nolint:errcheck,forcetypeassert // see above
 		}, SpecTimeout(timeout)),
 		Entry("on a controller manager", manager("metal"), func(object client.Object) {
-			object.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Env = somebodyElse() //nolint:errcheck,forcetypeassert // see above
+			object.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Env = anotherUser() //nolint:errcheck,forcetypeassert // see above
 		}, SpecTimeout(timeout)),
 	)
 
@@ -139,7 +139,7 @@ var _ = Describe("The permissions of the service account", Ordered, func() {
 		w.pod.start(ctx, w.admin)
 		Eventually(w.pod.logged).Should(ContainSubstring("cannot " + verb + ` resource \"leases\"`))
 	},
-		Entry("of the first leader", "create", SpecTimeout(timeout)),
+		Entry("of the first holder of the Lease", "create", SpecTimeout(timeout)),
 		Entry("of the audit, afterwards", "get", SpecTimeout(timeout)),
 	)
 
@@ -181,7 +181,7 @@ var _ = Describe("The permissions of the service account", Ordered, func() {
 		}
 	}, SpecTimeout(timeout))
 
-	It("are all tested by one of these specs", func(ctx SpecContext) {
+	It("are all tested by these specs", func(ctx SpecContext) {
 		Expect(w.untried(ctx)).To(BeEmpty())
 	}, SpecTimeout(timeout))
 })
