@@ -80,7 +80,7 @@ func (a *argoCD) remove(ctx context.Context) {
 	a.run(ctx, "PostDelete")
 }
 
-// waves are the objects that are no hooks.
+// waves are the objects other than hooks.
 func (a *argoCD) waves() map[int][]*unstructured.Unstructured {
 	GinkgoHelper()
 	waves := map[int][]*unstructured.Unstructured{}

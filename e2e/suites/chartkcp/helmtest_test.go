@@ -28,9 +28,9 @@ func (w *world) testing(ctx context.Context, pod string) func() (string, error) 
 	}
 }
 
-// awaitAsked waits until both API servers call warrantgate, a moment after the installation of the webhook configurations. It sends
-// the requests of "helm test" as the administrators.
-func (w *world) awaitAsked(ctx context.Context) {
+// awaitCalled waits until both API servers call warrantgate, a moment after the installation of the webhook configurations. It sends the
+// requests of "helm test" as the administrators.
+func (w *world) awaitCalled(ctx context.Context) {
 	GinkgoHelper()
 	config := filepath.Join(w.api.Dir(), "serve", "config", "config.yaml")
 	for _, args := range [][]string{

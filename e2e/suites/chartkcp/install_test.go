@@ -64,7 +64,7 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 
 	It("passes helm test, which leaves no objects", func(ctx SpecContext) {
 		before := w.hostObjects(ctx)
-		w.awaitAsked(ctx)
+		w.awaitCalled(ctx)
 		Expect(w.helm(ctx, "test")).To(Succeed())
 		Expect(w.kubelet.Output("warrantgate-test-kubernetes")).To(And(
 			ContainSubstring("policies.keystone.warrantgate.dev: ok\n"), ContainSubstring("warrantgate denied the object: ")))
@@ -114,7 +114,7 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 			}
 			w.mount(ctx, "tls")
 			Eventually(w.serves).WithContext(ctx).Should(Equal(certificate().Data[corev1.TLSCertKey]))
-			w.awaitAsked(ctx)
+			w.awaitCalled(ctx)
 			name := fmt.Sprintf("after-step-%d", i+1)
 			_, err := kcptest.CreateWorkspace(ctx, bot, name)
 			Expect(err).NotTo(HaveOccurred())
@@ -132,7 +132,7 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 			ContainSubstring(`the object was admitted, and webhook "owner-integrity.warrantgate.dev" neither denied it nor warned`),
 			ContainSubstring("whether the webhook configuration is installed: kubectl get validatingwebhookconfigurations warrantgate")))
 		w.upgrade(ctx)
-		w.awaitAsked(ctx)
+		w.awaitCalled(ctx)
 		Expect(w.helm(ctx, "test")).To(Succeed())
 	}, SpecTimeout(2*specTimeout))
 
@@ -142,7 +142,7 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 			ContainSubstring("policies.keystone.warrantgate.dev: NOT DENIED\n"),
 			ContainSubstring("whether the webhook configuration is installed: kubectl get validatingwebhookconfigurations warrantgate")))
 		w.upgrade(ctx)
-		w.awaitAsked(ctx)
+		w.awaitCalled(ctx)
 	}, SpecTimeout(2*specTimeout))
 
 	It("fails helm test if warrantgate does not respond, with that reason", func(ctx SpecContext) {

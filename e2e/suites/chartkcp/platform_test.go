@@ -42,7 +42,7 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 	var (
 		w   *world
 		bot *rest.Config
-		// here are the values by which the processes reach each other on this machine.
+		// here are the values with the addresses of the processes on this machine.
 		here map[string]any
 	)
 
@@ -86,7 +86,7 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 		Expect(serving.Stop()).To(Succeed())
 	}, SpecTimeout(specTimeout))
 
-	// local are values of an example that hold on this machine.
+	// local are the values of an example, with the addresses on this machine.
 	local := func(values map[string]any) string {
 		GinkgoHelper()
 		for _, name := range []string{"service", "drainSeconds"} {
@@ -226,14 +226,14 @@ func (w *world) remove(ctx context.Context, name string) {
 // issueServingCertificate creates the Secret that cert-manager would create for the chart's Certificate.
 func (w *world) issueServingCertificate(ctx context.Context) {
 	GinkgoHelper()
-	authority, err := access.NewAuthority("cert-manager")
+	ca, err := access.NewAuthority("cert-manager")
 	Expect(err).NotTo(HaveOccurred())
-	pair, err := authority.ServingPair(release, func(certificate *x509.Certificate) {
+	pair, err := ca.ServingPair(release, func(certificate *x509.Certificate) {
 		certificate.DNSNames = append(certificate.DNSNames, release+"."+namespace+".svc")
 	})
 	Expect(err).NotTo(HaveOccurred())
 	w.put(ctx, release+"-tls", map[string][]byte{
-		corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, "ca.crt": authority.PEM(),
+		corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, "ca.crt": ca.PEM(),
 	})
 }
 
@@ -302,7 +302,7 @@ func (w *world) actAsCertManager(ctx context.Context, object *unstructured.Unstr
 // checks again every five seconds, and drops the Events of that time.
 func (w *world) expectGates(ctx context.Context, bot *rest.Config, name string) {
 	GinkgoHelper()
-	Eventually(objects).WithArguments(ctx, w.kcp.ShardAdmin("root")).WithContext(ctx).Should(ContainElement(HavePrefix("Lease/")), "no replica leads the repair")
+	Eventually(objects).WithArguments(ctx, w.kcp.ShardAdmin("root")).WithContext(ctx).Should(ContainElement(HavePrefix("Lease/")), "no replica holds the Lease of the repair")
 	var workspace string
 	var created time.Time
 	Eventually(func(g Gomega) {

@@ -20,7 +20,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// helm uninstall restores a kcp as it was.
+// helm uninstall removes all objects that the chart created in kcp.
 var _ = Describe("helm uninstall beside a kcp", func() {
 	It("removes the webhook configurations from root and from a provider's workspace, and leaves no objects there", func(ctx SpecContext) {
 		w := newWorld(ctx)
@@ -34,9 +34,9 @@ var _ = Describe("helm uninstall beside a kcp", func() {
 		hosted := w.hostObjects(ctx)
 		w.deploy(ctx, "install")
 		serve := w.serve(ctx)
-		w.awaitAsked(ctx)
+		w.awaitCalled(ctx)
 		Eventually(objects).WithArguments(ctx, places[0]).Should(And(
-			ContainElement("Lease/default/warrantgate-repair"), ContainElement("Lease/default/warrantgate-audit")), "no replica leads")
+			ContainElement("Lease/default/warrantgate-repair"), ContainElement("Lease/default/warrantgate-audit")), "no replica holds the Lease")
 		w.providerGate(ctx)
 		w.providerAudit(ctx)
 
