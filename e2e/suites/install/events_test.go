@@ -21,7 +21,7 @@ import (
 const requiredGroups = "authorization.kcp.io/required-groups"
 
 var _ = Describe("warrantgate check events", func() {
-	It("says which clause a workspace that requires groups needs, and that it is enough", func(ctx SpecContext) {
+	It("prints the clause that a workspace with required groups needs, and that it is enough", func(ctx SpecContext) {
 		w := serve(ctx, "")
 		install(ctx, w)
 		const path = "root:grouped"
@@ -68,13 +68,13 @@ var _ = Describe("warrantgate check events", func() {
 			`="$(kubectl get logicalclusters cluster -o jsonpath='{.metadata.annotations.authorization\.kcp\.io/required-groups}');eventers"`),
 			Not(ContainSubstring("first give it"))))
 
-		By("adding the clause, as these commands do")
+		By("adding the clause with the printed commands")
 		require("team-a,on-call;eventers")
 		Eventually(func() string { output, _ := grouped(); return output }).Should(Equal(ok))
 		_, code = plain()
 		Expect(code).To(Equal(1))
 
-		By("a user without any permission, and a workspace that cannot be asked")
+		By("a user without any permission, and a workspace that cannot be read")
 		output, code = stranger()
 		Expect(code).To(Equal(1))
 		Expect(strings.Count(output, "neither here nor in root; grant it with `warrantgate install kcp --shard-kubeconfig`")).To(Equal(2))

@@ -29,7 +29,7 @@ import (
 )
 
 var _ = Describe("install and uninstall", func() {
-	It("write exactly the objects that --dry-run prints, and remove exactly these", func(ctx SpecContext) {
+	It("write exactly the objects that --dry-run prints, and remove only these", func(ctx SpecContext) {
 		before := inventory(ctx)
 		w := serve(ctx, "")
 		plan := planned(ctx, w)
@@ -110,8 +110,8 @@ var _ = Describe("install and uninstall", func() {
 		_, err := w.Install(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(logOf(w)).Should(ContainSubstring("Events are on"))
-		told := createAs(ctx, bot, "told")
-		Eventually(eventReasons(ctx, told)).Should(ConsistOf("OwnerRewritten"))
+		rewritten := createAs(ctx, bot, "with-events")
+		Eventually(eventReasons(ctx, rewritten)).Should(ConsistOf("OwnerRewritten"))
 	}, SpecTimeout(2*time.Minute))
 })
 

@@ -43,13 +43,13 @@ var _ = Describe("a gate", func() {
 
 		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate-owner-integrity"}}
 		Expect(suite.KCPClient(kcp.Admin("root")).Delete(ctx, binding)).To(Succeed())
-		var refusal error
+		var denial error
 		Eventually(func() string {
-			refusal = forge(ctx, kcp.Person("root:provider", "alice"), ws)
-			return fmt.Sprint(refusal)
+			denial = forge(ctx, kcp.Person("root:provider", "alice"), ws)
+			return fmt.Sprint(denial)
 		}).Should(ContainSubstring(`admission webhook "owner-integrity.warrantgate.dev" denied the request`))
-		Expect(apierrors.IsForbidden(refusal)).To(BeTrue())
-		Expect(refusal).To(MatchError(And(ContainSubstring(`user "alice" tried to change experimental.tenancy.kcp.io/owner of workspace "second-line"`),
+		Expect(apierrors.IsForbidden(denial)).To(BeTrue())
+		Expect(denial).To(MatchError(And(ContainSubstring(`user "alice" tried to change experimental.tenancy.kcp.io/owner of workspace "second-line"`),
 			ContainSubstring("leave it as it is"))))
 		Eventually(eventReasons(ctx, ws)).Should(ContainElement("OwnerChangeDenied"))
 		Expect(w.Metric(ctx, "warrantgate_admissions_total", map[string]string{
@@ -84,7 +84,7 @@ var _ = Describe("a gate", func() {
 		Expect(forge(ctx, alice, ws, client.DryRunAll)).To(Succeed())
 		Expect(warnings.texts).To(ContainElement(ContainSubstring(`user "alice" tried to change experimental.tenancy.kcp.io/owner`)))
 
-		By("stopping warrantgate, which denies nothing either")
+		By("stopping warrantgate, without which nothing is denied either")
 		Expect(w.Stop()).To(Succeed())
 		_, err = kcptest.CreateWorkspace(ctx, bot, "unwarned")
 		Expect(err).NotTo(HaveOccurred())
@@ -139,7 +139,7 @@ func installWarning(ctx context.Context, w *kcptest.Warrantgate) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// installUnguarded installs a configuration without the integrity gate, for which Warrantgate.Install would wait forever.
+// installUnguarded installs a configuration without the integrity gate. Warrantgate.Install would wait forever for that gate.
 func installUnguarded(ctx context.Context, w *kcptest.Warrantgate) string {
 	GinkgoHelper()
 	return runInstall(ctx, w, "--config="+w.ConfigFile(),

@@ -23,8 +23,7 @@ import (
 // ruleTimeout is for a spec that runs three times: with a rule, without it, and with it again.
 const ruleTimeout = 2 * time.Minute
 
-// Every RBAC rule that install writes into root is necessary: for each rule, a function works with all rules and fails without this
-// one.
+// Every RBAC rule that install writes into root is necessary: for each rule, a function works with all rules, and fails without this rule.
 var _ = Describe("of the RBAC rules in root", Ordered, func() {
 	var (
 		w *kcptest.Warrantgate
@@ -61,8 +60,8 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 		return giveBack
 	}
 
-	// anew starts serve without a Lease from an earlier start, and returns its log.
-	anew := func(ctx context.Context) (logged func() string) {
+	// restart starts serve after the Lease of an earlier start was deleted, and returns its log.
+	restart := func(ctx context.Context) (logged func() string) {
 		GinkgoHelper()
 		Expect(w.Stop()).To(Succeed())
 		root, err := client.New(kcp.Admin("root"), client.Options{})
@@ -91,9 +90,9 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 
 	DescribeTable("one is needed for the Lease of the repair:", func(ctx SpecContext, verb string) {
 		const leads = `"this replica holds the Lease"`
-		Eventually(anew(ctx)).Should(ContainSubstring(leads))
+		Eventually(restart(ctx)).Should(ContainSubstring(leads))
 		giveBack := without(ctx, "warrantgate-repair", "leases", verb)
-		logged := anew(ctx)
+		logged := restart(ctx)
 		Eventually(logged).Should(ContainSubstring("cannot " + verb + ` resource \"leases\"`))
 		Expect(logged()).NotTo(ContainSubstring(leads))
 		giveBack()
@@ -115,7 +114,7 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 
 		giveBack := without(ctx, "warrantgate-repair", "workspacetypes", "initialize")
 		create("waiting")
-		Eventually(anew(ctx)).Should(ContainSubstring(`User \"warrantgate\" cannot get resource \"logicalclusters\"`))
+		Eventually(restart(ctx)).Should(ContainSubstring(`User \"warrantgate\" cannot get resource \"logicalclusters\"`))
 		ws, err := kcptest.WaitWorkspace(ctx, provider, "waiting", func(ws *tenancyv1alpha1.Workspace) error {
 			if ws.Spec.Cluster == "" {
 				return errors.New("it has no logical cluster yet")

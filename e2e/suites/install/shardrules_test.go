@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/e2e/env/suite"
 )
 
-// The same for the RBAC rules that install writes into the shards. They apply to every workspace there.
+// Every RBAC rule that install writes into the shards is necessary, too. These rules apply to every workspace of the shard.
 var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 	const stuck = "root:provider:stuck"
 	var (
@@ -33,7 +33,7 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		writingFile, err = kcp.KubeconfigFile("shard-rules-writing", kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
 		Expect(err).NotTo(HaveOccurred())
 		w = serve(ctx, "")
-		install(ctx, w, "--rewrite=Webhook") // most specs need a stuck workspace, which the policy would prevent
+		install(ctx, w, "--rewrite=Webhook") // most specs need a stuck workspace, and the policy would prevent that
 
 		export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: "shard-rules.example.io"}}
 		Expect(suite.KCPClient(provider).Create(ctx, export)).To(Succeed())
@@ -52,24 +52,24 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		tried = append(tried, name)
 		return giveBack
 	}
-	// explained returns what the user of serve can explain about a workspace that is not Ready. The result is never that there is no
-	// problem.
+	// explained returns the output of explain for a workspace that is not Ready, with the permissions of serve. It must never report that
+	// there is no problem.
 	explained := func(ctx context.Context, path string) func() string {
 		return func() string {
 			GinkgoHelper()
-			said, err := w.Run(ctx, "explain", "workspace", path, "--kubeconfig="+readingFile)
+			output, err := w.Run(ctx, "explain", "workspace", path, "--kubeconfig="+readingFile)
 			Expect(err).To(HaveOccurred())
-			return said
+			return output
 		}
 	}
 
 	DescribeTable("one is needed to explain why a workspace is stuck:", func(ctx SpecContext, role, resource, verb, want string) {
-		tells := And(ContainSubstring("BindPermissionMissing"), Not(ContainSubstring("Undetermined")), Not(ContainSubstring("you lack")))
-		Eventually(explained(ctx, stuck)).Should(tells)
+		reports := And(ContainSubstring("BindPermissionMissing"), Not(ContainSubstring("Undetermined")), Not(ContainSubstring("you lack")))
+		Eventually(explained(ctx, stuck)).Should(reports)
 		giveBack := without(ctx, role, resource, verb)
 		Eventually(explained(ctx, stuck)).Should(ContainSubstring(want))
 		giveBack()
-		Eventually(explained(ctx, stuck)).Should(tells)
+		Eventually(explained(ctx, stuck)).Should(reports)
 	},
 		Entry("to enter the workspace", "warrantgate-events", "/", "access", `could not be read: you lack "get"`, SpecTimeout(ruleTimeout)),
 		Entry("to read its LogicalCluster", "warrantgate-explain", "logicalclusters", "get",
@@ -104,12 +104,12 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		Expect(w.Stop()).To(Succeed())
 		_, err := kcptest.CreateWorkspace(ctx, bot, "unscheduled")
 		Expect(err).NotTo(HaveOccurred())
-		const tells, path = "see whether warrantgate runs: foreign owners wait for it", "root:provider:unscheduled"
-		Eventually(explained(ctx, path)).Should(ContainSubstring(tells))
+		const reports, path = "see whether warrantgate runs: foreign owners wait for it", "root:provider:unscheduled"
+		Eventually(explained(ctx, path)).Should(ContainSubstring(reports))
 		giveBack := without(ctx, "warrantgate-explain", "workspaces", "get")
 		Eventually(explained(ctx, path)).Should(ContainSubstring(`you lack "get" on workspaces.tenancy.kcp.io in root:provider`))
 		giveBack()
-		Eventually(explained(ctx, path)).Should(ContainSubstring(tells))
+		Eventually(explained(ctx, path)).Should(ContainSubstring(reports))
 		Expect(w.Start(ctx)).To(Succeed())
 		_, err = kcptest.WaitReady(ctx, provider, "unscheduled")
 		Expect(err).NotTo(HaveOccurred())

@@ -63,7 +63,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(kcptest.Grant(ctx, provider, kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
 }, NodeTimeout(3*time.Minute))
 
-// serve starts a warrantgate with a configuration. kcp does not call it before install. At the end of the spec, it is uninstalled.
+// serve starts a warrantgate with a configuration. kcp does not call it before install. It is uninstalled at the end of the spec.
 func serve(ctx context.Context, configuration string, args ...string) *kcptest.Warrantgate {
 	GinkgoHelper()
 	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Configuration: configuration, Args: args})

@@ -21,16 +21,16 @@ var _ = Describe("the user of serve", func() {
 		install(ctx, w)
 
 		for place, more := range map[string][]string{"root": {"create leases"}, "root:provider": nil} {
-			want := sets.New(rights(ctx, place, "somebody")...).Insert(
+			want := sets.New(permissions(ctx, place, "another-user")...).Insert(
 				"access /", "create events", "patch events", "create subjectaccessreviews", "get logicalclusters", "get workspaces", "patch workspaces",
 				"get workspacetypes", "get apiexports", "list apibindings").Insert(more...)
-			Expect(rights(ctx, place, kcptest.WarrantgateUser)).To(ConsistOf(want.UnsortedList()), place)
+			Expect(permissions(ctx, place, kcptest.WarrantgateUser)).To(ConsistOf(want.UnsortedList()), place)
 		}
 	}, SpecTimeout(time.Minute))
 })
 
-// rights returns which of all relevant permissions a user has in a workspace. The user is only in the group system:authenticated.
-func rights(ctx context.Context, workspace, username string) []string {
+// permissions returns the permissions, of all relevant ones, of a user in a workspace. The user is only in the group system:authenticated.
+func permissions(ctx context.Context, workspace, username string) []string {
 	GinkgoHelper()
 	c := suite.KCPClient(kcp.Admin(workspace))
 	allowed := func(spec authorizationv1.SubjectAccessReviewSpec) bool {
