@@ -13,8 +13,8 @@ import (
 	"warrantgate.dev/internal/identity/identitytest"
 )
 
-// TestEffectiveIsWhatKCPSays compares, in order, the effective users of an owner before and after a rewrite.
-func TestEffectiveIsWhatKCPSays(t *testing.T) {
+// TestEffectiveAgreesWithKCP compares, in order, the effective users of an owner before and after a rewrite.
+func TestEffectiveAgreesWithKCP(t *testing.T) {
 	ask := startOracle(t)
 	for tc := range identitytest.Cases(6, 2_000) {
 		owners := []identity.Owner{tc.Owner}

@@ -63,7 +63,7 @@ func TestRewriteGainsNothingElsewhere(t *testing.T) {
 	}
 	t.Logf("%d owners were rewritten", rewritten)
 	if rewritten < 1_000 {
-		t.Errorf("only %d owners were foreign: the generator is of no use", rewritten)
+		t.Errorf("only %d owners were foreign, so the generator tests too little", rewritten)
 	}
 }
 
@@ -91,14 +91,14 @@ func TestRewriteWorksInTheNewCluster(t *testing.T) {
 		}
 		for _, group := range report.RequiredGroups {
 			if !slices.Contains(there.Groups, group) {
-				t.Fatalf("%s is no member of %s, which the workspace requires", raw, group)
+				t.Fatalf("%s is not a member of %s, which the workspace requires", raw, group)
 			}
 		}
 	}
 }
 
-// TestInScopeIsWhatKCPSays compares InScope, on which the rewrite depends.
-func TestInScopeIsWhatKCPSays(t *testing.T) {
+// TestInScopeAgreesWithKCP compares InScope, on which the rewrite depends, with kcp's own function.
+func TestInScopeAgreesWithKCP(t *testing.T) {
 	ask := startOracle(t)
 	for tc := range identitytest.Cases(5, 3_000) {
 		owner := tc.Owner
@@ -119,10 +119,9 @@ func isGlobalName(now, owner identity.Owner) bool {
 		!slices.ContainsFunc(now.Groups, func(group string) bool { return group != "system:authenticated" })
 }
 
-// countedBefore returns whether one of the earlier effective users is the same user with at least the same groups.
-//
-// Two differences are kcp's own. A user who is out of scope counts as anonymous, as every client without credentials does. And kcp
-// adds the group system:cluster:<name> for each scope of a warrant, as the origin of the user.
+// countedBefore returns whether one of the earlier effective users is the same user with at least the same groups. There are two expected
+// differences. A user who is out of scope counts as anonymous, as every client without credentials does. And kcp adds the group
+// system:cluster:<name> for each scope of a warrant, as the origin of the user.
 func countedBefore(now identity.Owner, before []identity.Owner) bool {
 	groups := slices.DeleteFunc(slices.Clone(now.Groups), func(group string) bool { return strings.HasPrefix(group, "system:cluster:") })
 	anonymous := now.Username == "system:anonymous"
