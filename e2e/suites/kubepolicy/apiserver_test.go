@@ -36,10 +36,10 @@ var _ = Describe("The API server", Ordered, func() {
 	)
 	BeforeAll(func(ctx SpecContext) {
 		dir := GinkgoT().TempDir()
-		authority, err := access.NewAuthority("webhook-clients")
+		ca, err := access.NewAuthority("webhook-clients")
 		Expect(err).NotTo(HaveOccurred())
-		clientCA = writeFile(dir, "clients.crt", string(authority.PEM()))
-		pair, err := authority.ClientPair(apiServerName, nil)
+		clientCA = writeFile(dir, "clients.crt", string(ca.PEM()))
+		pair, err := ca.ClientPair(apiServerName, nil)
 		Expect(err).NotTo(HaveOccurred())
 		kubeconfig := filepath.Join(dir, "webhooks.kubeconfig")
 		Expect(access.WriteKubeconfig(kubeconfig, "webhooks", &rest.Config{
@@ -58,7 +58,7 @@ samplingRatePerMillion: 1000000
 
 	It("gets a verdict with its client certificate, and a caller without one does not", func(ctx SpecContext) {
 		namespace := w.namespace(ctx)
-		expectRefusal(w.author.Create(ctx, newConfigMap(namespace, "policy", broken)), about("ConfigMap", namespace, saidOfBroken))
+		expectDenial(w.author.Create(ctx, newConfigMap(namespace, "policy", broken)), about("ConfigMap", namespace, saidOfBroken))
 		Expect(w.author.Create(ctx, newConfigMap(namespace, "policy", sound))).To(Succeed())
 
 		By("sending a review without a certificate")
@@ -79,7 +79,7 @@ samplingRatePerMillion: 1000000
 
 	It("sends its trace ID, which is in the log line and in the exemplar of the verdict", func(ctx SpecContext) {
 		namespace := w.namespace(ctx)
-		expectRefusal(w.author.Create(ctx, newConfigMap(namespace, "policy", broken)), about("ConfigMap", namespace, saidOfBroken))
+		expectDenial(w.author.Create(ctx, newConfigMap(namespace, "policy", broken)), about("ConfigMap", namespace, saidOfBroken))
 		trace := w.traceOf(namespace)
 		Eventually(traces.has).WithArguments(trace).Should(BeTrue(), "the API server exports no span of trace %q", trace)
 		metrics, err := w.openMetrics(ctx)

@@ -42,7 +42,7 @@ var _ = Describe("The gate on policies", Ordered, func() {
 		Expect(w.author.Create(ctx, policy)).To(Succeed())
 		message := about("ConfigMap", namespace, saidOfBroken)
 		Expect(w.heard.TakeWarnings()).To(HaveExactElements("KeystonePolicyBroken (mode Warn, nothing was changed or denied): " + message))
-		Eventually(w.told).WithArguments(ctx, policy).WithTimeout(toldWithin).Should(ContainSubstring("Admitted with a warning: " + message))
+		Eventually(w.eventsOf).WithArguments(ctx, policy).WithTimeout(eventWithin).Should(ContainSubstring("Admitted with a warning: " + message))
 		Expect(w.verdicts(ctx, map[string]string{"decision": "warned", "reason": "KeystonePolicyBroken"})).To(BeNumerically(">=", 1))
 		Expect(registered(ctx)).To(ContainElement("policies.keystone.warrantgate.dev"))
 

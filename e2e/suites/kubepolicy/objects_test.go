@@ -49,12 +49,12 @@ func manifest(namespace, policy string) string {
 }
 
 // about returns the message for an object.
-func about(kind, namespace, said string) string {
-	return fmt.Sprintf("%s \"policy\" of namespace %q: %s", kind, namespace, said)
+func about(kind, namespace, text string) string {
+	return fmt.Sprintf("%s \"policy\" of namespace %q: %s", kind, namespace, text)
 }
 
-// expectRefusal expects a denial with 403 by the gate, with a message and the codes of findings.
-func expectRefusal(err error, message string, codes ...metav1.CauseType) {
+// expectDenial expects a denial with 403 by the gate, with a message and the codes of findings.
+func expectDenial(err error, message string, codes ...metav1.CauseType) {
 	GinkgoHelper()
 	Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 	Expect(err).To(MatchError(`admission webhook "policies.keystone.warrantgate.dev" denied the request: ` + message))

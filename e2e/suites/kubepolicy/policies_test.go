@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// toldWithin is the time within which the Event of a denial is on the object.
-const toldWithin = 2 * time.Second
+// eventWithin is the time within which the Event of a denial is on the object.
+const eventWithin = 2 * time.Second
 
 // The author of a policy gets the errors that Keystone would have with it, before Keystone reads it.
 var _ = Describe("A policy for Keystone", func() {
@@ -22,17 +22,17 @@ var _ = Describe("A policy for Keystone", func() {
 		func(ctx SpecContext, kind string, newObject func(namespace, policy string) client.Object) {
 			namespace := shared.namespace(ctx)
 			message := about(kind, namespace, saidOfBroken)
-			expectRefusal(shared.author.Create(ctx, newObject(namespace, broken)), message, "unknown-attribute", "always-allows")
+			expectDenial(shared.author.Create(ctx, newObject(namespace, broken)), message, "unknown-attribute", "always-allows")
 
 			By("changing a stored policy")
 			object := newObject(namespace, sound)
 			Expect(shared.author.Create(ctx, object)).To(Succeed())
 			change := newObject(namespace, broken)
-			expectRefusal(shared.author.Update(ctx, change), message, "unknown-attribute", "always-allows")
-			Eventually(shared.events).WithArguments(ctx, namespace).WithTimeout(toldWithin).Should(ConsistOf(And(
+			expectDenial(shared.author.Update(ctx, change), message, "unknown-attribute", "always-allows")
+			Eventually(shared.events).WithArguments(ctx, namespace).WithTimeout(eventWithin).Should(ConsistOf(And(
 				HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", "KeystonePolicyBroken"), HaveField("Message", "Denied: "+message),
 				HaveField("InvolvedObject.UID", object.GetUID()))))
-			Expect(shared.told(ctx, object)).To(MatchRegexp(`(?m)\bWarning +KeystonePolicyBroken .*Denied: ` + regexp.QuoteMeta(message)))
+			Expect(shared.eventsOf(ctx, object)).To(MatchRegexp(`(?m)\bWarning +KeystonePolicyBroken .*Denied: ` + regexp.QuoteMeta(message)))
 
 			By("correcting it")
 			corrected := strings.NewReplacer("%(user.", "%(target.user.", ": !", `: "!"`).Replace(broken)
@@ -50,7 +50,7 @@ var _ = Describe("A policy for Keystone", func() {
 		Expect(shared.author.Create(ctx, policy)).To(Succeed())
 		message := about("ConfigMap", namespace, saidOfDoubtful)
 		Expect(shared.heard.TakeWarnings()).To(HaveExactElements("KeystonePolicyDoubtful: " + message))
-		Eventually(shared.told).WithArguments(ctx, policy).WithTimeout(toldWithin).Should(
+		Eventually(shared.eventsOf).WithArguments(ctx, policy).WithTimeout(eventWithin).Should(
 			MatchRegexp(`(?m)^ +Warning +KeystonePolicyDoubtful .*Admitted with a warning: ConfigMap "policy"`))
 	}, SpecTimeout(timeout))
 

@@ -67,7 +67,7 @@ var _ = Describe("The gate on policies", func() {
 		namespace := shared.namespace(ctx)
 		Expect(shared.author.Create(ctx, newConfigMap(namespace, "policy", sound))).To(Succeed())
 		message := about("ConfigMap", namespace, saidOfBroken)
-		expectRefusal(shared.author.Update(ctx, newConfigMap(namespace, "policy", broken), client.DryRunAll), message)
+		expectDenial(shared.author.Update(ctx, newConfigMap(namespace, "policy", broken), client.DryRunAll), message)
 		// Events are written in order: when this one exists, there are no further Events of earlier requests.
 		last := newConfigMap(namespace, "last", doubtful)
 		Expect(shared.author.Create(ctx, last)).To(Succeed())

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package kubepolicy_test tests the gate on policies for Keystone in ConfigMaps and Secrets: which policies it denies, with which
-// message, where the author can read the message, and which requests do not reach the gate.
+// Package kubepolicy_test tests the gate on policies for Keystone in ConfigMaps and Secrets: which policies it denies, with which message,
+// where the author can read the message, and which requests do not reach the gate.
 package kubepolicy_test
 
 import (

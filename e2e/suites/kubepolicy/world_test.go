@@ -71,7 +71,7 @@ func (w *world) serve(ctx context.Context, mode string, args ...string) {
 	GinkgoHelper()
 	w.start(ctx, mode, args...)
 	if mode != "Off" {
-		Eventually(w.asked).WithContext(ctx).Should(BeTrue())
+		Eventually(w.isCalled).WithContext(ctx).Should(BeTrue())
 	}
 }
 
@@ -99,8 +99,8 @@ keystonePolicy:
 	Eventually(w.log).Should(ContainSubstring("Events are on"))
 }
 
-// asked returns whether the API server calls the gate, which it does a moment after the installation.
-func (w *world) asked(ctx context.Context) (bool, error) {
+// isCalled returns whether the API server calls the gate, which it does a moment after the installation.
+func (w *world) isCalled(ctx context.Context) (bool, error) {
 	before, err := w.verdicts(ctx, nil)
 	if err != nil {
 		return false, err
@@ -142,9 +142,9 @@ func (w *world) events(ctx context.Context, namespace string) ([]corev1.Event, e
 	return events.Items, err
 }
 
-// told returns the Events of an object in the form in which users read them: with "kubectl describe" for a ConfigMap, and with "kubectl get
-// events" for a Secret, for which kubectl describe prints none.
-func (w *world) told(ctx context.Context, object client.Object) (string, error) {
+// eventsOf returns the Events of an object in the form in which users read them: with "kubectl describe" for a ConfigMap, and with "kubectl
+// get events" for a Secret, for which kubectl describe prints none.
+func (w *world) eventsOf(ctx context.Context, object client.Object) (string, error) {
 	GinkgoHelper()
 	if _, isSecret := object.(*corev1.Secret); isSecret {
 		return w.kubectl(ctx, "", "get", "events", "--namespace="+object.GetNamespace(), "--field-selector=involvedObject.kind=Secret,involvedObject.name="+object.GetName())
@@ -158,7 +158,7 @@ func (w *world) told(ctx context.Context, object client.Object) (string, error) 
 func (w *world) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	GinkgoHelper()
 	_, err := exec.LookPath("kubectl")
-	Expect(err).NotTo(HaveOccurred(), "this story needs kubectl in $PATH")
+	Expect(err).NotTo(HaveOccurred(), "this spec needs kubectl in $PATH")
 	kubeconfig, err := w.api.KubeconfigFile(authorName, w.authorConfig)
 	Expect(err).NotTo(HaveOccurred())
 	command := exec.CommandContext(ctx, "kubectl", args...)
