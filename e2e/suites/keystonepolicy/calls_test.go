@@ -38,8 +38,8 @@ func (c caller) send(ctx context.Context, r request) int {
 		options.JSONBody = r.body
 	}
 	response, err := c.Request(ctx, r.method, c.ServiceURL(r.path), options)
-	if refused, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err); ok {
-		return refused.Actual
+	if denied, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err); ok {
+		return denied.Actual
 	}
 	Expect(err).NotTo(HaveOccurred())
 	defer response.Body.Close()

@@ -18,7 +18,7 @@ func dead(rule, attribute, operations string) finding {
 }
 
 var _ = Describe("The linter", func() {
-	It("finds every dead template of the broken override, and nothing else", func(ctx SpecContext) {
+	It("finds every dead template of the broken override, and no other problem", func(ctx SpecContext) {
 		Expect(lint(ctx, files[broken])).To(ConsistOf(
 			dead("admin_and_matching_user_domain_id", "user.domain_id", "identity:create_user"),
 			dead("admin_and_matching_project_domain_id", "project.domain_id", "identity:create_project"),
@@ -27,19 +27,19 @@ var _ = Describe("The linter", func() {
 		))
 	}, SpecTimeout(specTimeout))
 
-	It("finds the three lists of the mended override by the helper that they share, and nothing else", func(ctx SpecContext) {
+	It("finds the three lists of the mended override by the helper that they share, and no other problem", func(ctx SpecContext) {
 		Expect(lint(ctx, files[mended])).To(ConsistOf(
 			dead("admin_and_matching_domain_id", "domain_id", "identity:list_groups, identity:list_projects, identity:list_users"),
 		))
 	}, SpecTimeout(specTimeout))
 
-	It("says of a file that overrides nothing that it does", func(ctx SpecContext) {
+	It("reports that a file overrides nothing", func(ctx SpecContext) {
 		Expect(lint(ctx, files[shipped])).To(ConsistOf(
 			finding{Severity: "warning", Code: "no-rules", Message: "it has no rules, so that it overrides nothing"},
 		))
 	}, SpecTimeout(specTimeout))
 
-	It("has nothing to say about the override of 37 rules", func(ctx SpecContext) {
+	It("has no findings in the override of 37 rules", func(ctx SpecContext) {
 		Expect(lint(ctx, files[sound])).To(BeEmpty())
 	}, SpecTimeout(specTimeout))
 })

@@ -38,7 +38,7 @@ var matrix = []struct {
 	{manager, creates("domain", nowhere), statuses{403, 403, 403, 403}},
 	{manager, reads("admin"), statuses{403, 403, 403, 403}},
 
-	// It can do nothing in another domain. A list of another domain is allowed, but empty.
+	// It has no permissions in another domain. Listing another domain is allowed, but the list is empty.
 	{manager, creates("user", other), statuses{403, 403, 403, 403}},
 	{manager, creates("project", other), statuses{403, 403, 403, 403}},
 	{manager, creates("group", other), statuses{403, 403, 403, 403}},
@@ -49,7 +49,7 @@ var matrix = []struct {
 	{manager, adds(other, own), statuses{403, 403, 403, 403}},
 	{manager, lists("user", other), statuses{403, 200, 200, 200}},
 
-	// It has to name the domain, and needs a token for it.
+	// A request has to name the domain, and needs a token for it.
 	{manager, creates("user", nowhere), statuses{403, 403, 403, 403}},
 	{manager, creates("project", nowhere), statuses{403, 403, 403, 403}},
 	{projectManager, creates("user", own), statuses{403, 403, 403, 403}},
@@ -80,7 +80,7 @@ var matrix = []struct {
 	{cloudAdmin, listsAll("domain"), statuses{200, 200, 200, 200}},
 	{cloudAdmin, reads("admin"), statuses{200, 200, 200, 200}},
 
-	// A tenant can manage nothing.
+	// A tenant has no permissions to manage.
 	{tenant, creates("user", own), statuses{403, 403, 403, 403}},
 	{tenant, grants("member", own, own), statuses{403, 403, 403, 403}},
 	{tenant, lists("user", own), statuses{403, 403, 403, 403}},
@@ -105,21 +105,21 @@ func follows(ctx context.Context, policy int) {
 		cases = append(cases, newCase(name, c, row.call.can, r, got[name]))
 	}
 	Expect(want).To(HaveLen(len(matrix)), "rows have the same name")
-	Expect(cmp.Diff(want, got)).To(BeEmpty(), "what Keystone answered (-want +got)")
+	Expect(cmp.Diff(want, got)).To(BeEmpty(), "statuses of Keystone (-want +got)")
 	agree(ctx, files[policy], cases)
 }
 
 var _ = Describe("Keystone", func() {
-	DescribeTable("answers as its policy says, and warrantgate foretells it", func(ctx SpecContext, policy int) {
+	DescribeTable("decides as its policy says, and warrantgate predicts it", func(ctx SpecContext, policy int) {
 		follows(ctx, policy)
 	},
 		Entry("with the rules that it ships", shipped, SpecTimeout(specTimeout)),
 		Entry("with an override whose helpers for administrators of a domain are dead", broken, SpecTimeout(specTimeout)),
-		Entry("with that override mended but for the lists", mended, SpecTimeout(specTimeout)),
-		Entry("with the override that the linter has nothing to say about", sound, SpecTimeout(specTimeout)),
+		Entry("with that override mended, except for the lists", mended, SpecTimeout(specTimeout)),
+		Entry("with the override in which the linter has no findings", sound, SpecTimeout(specTimeout)),
 	)
 
-	It("shows a manager nobody of another domain", func(ctx SpecContext) {
+	It("shows a manager no users of another domain", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		for _, policy := range []int{broken, mended, sound} {
 			enforce(ctx, files[policy])

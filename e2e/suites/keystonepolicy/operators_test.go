@@ -89,7 +89,7 @@ var _ = Describe("The override of the operators", func() {
 		} {
 			want["before, "+line], want["after, "+line] = statuses[0], statuses[1]
 		}
-		Expect(cmp.Diff(want, got)).To(BeEmpty(), "what Keystone answered (-want +got)")
+		Expect(cmp.Diff(want, got)).To(BeEmpty(), "statuses of Keystone (-want +got)")
 	}, SpecTimeout(specTimeout))
 
 	It("passes the acceptance matrix on Keystone as in check", func(ctx SpecContext) {
@@ -122,11 +122,11 @@ var _ = Describe("The override of the operators", func() {
 			case http.StatusForbidden:
 				got[c.Name] = "DENY"
 			default:
-				got[c.Name] = fmt.Sprintf("%s %s ends with %d", r.method, r.path, status)
+				got[c.Name] = fmt.Sprintf("%s %s responds with %d", r.method, r.path, status)
 			}
 		}
 		Expect(want).To(HaveLen(len(table.Cases)), "cases have the same name")
-		Expect(cmp.Diff(want, got)).To(BeEmpty(), "what Keystone answered (-want +got)")
+		Expect(cmp.Diff(want, got)).To(BeEmpty(), "statuses of Keystone (-want +got)")
 	}, SpecTimeout(2*specTimeout))
 })
 
@@ -158,7 +158,7 @@ func (w *world) acceptance(ctx context.Context, c checkCase) request {
 	role := w.roles[name]
 	verb, kind, _ := strings.Cut(strings.TrimPrefix(c.Can, "identity:"), "_")
 	ids := map[string]string{"user": user, "group": group, "project": project, "domain": domainOf("target.domain.id")}
-	if kind == "role" && verb != "create" { // not one that other cases need
+	if kind == "role" && verb != "create" { // other cases need the first one
 		made, err := roles.Create(ctx, keystone.Admin(), roles.CreateOpts{Name: rand.Text()}).Extract()
 		Expect(err).NotTo(HaveOccurred())
 		ids[kind] = made.ID

@@ -69,7 +69,7 @@ var _ = Describe("A template", func() {
 			gotDead[name] = slices.ContainsFunc(lint(ctx, file), func(f finding) bool { return f.Code == "unknown-attribute" })
 			agree(ctx, file, []checkCase{newCase(name, c, t.call.can, r, got[name])})
 		}
-		Expect(cmp.Diff(want, got)).To(BeEmpty(), "what Keystone answered (-want +got)")
-		Expect(cmp.Diff(wantDead, gotDead)).To(BeEmpty(), "what the linter calls dead (-want +got)")
+		Expect(cmp.Diff(want, got)).To(BeEmpty(), "statuses of Keystone (-want +got)")
+		Expect(cmp.Diff(wantDead, gotDead)).To(BeEmpty(), "attributes that the linter reports as dead (-want +got)")
 	}, SpecTimeout(specTimeout))
 })
