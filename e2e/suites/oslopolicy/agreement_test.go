@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/internal/oslopolicy"
 )
 
-// question is the input of both.
+// question is the input of warrantgate's evaluation and of oslo.policy's.
 type question struct {
 	Rule        string         `json:"rule"`
 	Target      map[string]any `json:"target"`
@@ -34,7 +34,7 @@ type fileReply struct {
 	Answers []string `json:"answers"`
 }
 
-// ours is our reply, in the form of the reference.
+// ours is the reply of warrantgate's reader, in the form of the reference.
 func ours(request fileRequest) fileReply {
 	file, err := oslopolicy.Read("policy.yaml", []byte(request.File))
 	if err != nil {
@@ -59,17 +59,17 @@ func ours(request fileRequest) fileReply {
 	return reply
 }
 
-// disagreements gives files to both. It returns the differences, and how often each reply was given. The reply is "refused" for a file that
-// oslo.policy loads and our reader rejects, because other readers might load it differently.
+// disagreements evaluates files with warrantgate's reader and the reference. It returns the differences, and the number of each reply. The
+// reply is "rejected" for a file that oslo.policy loads and our reader rejects, because other readers might load it differently.
 func disagreements(requests []fileRequest) (differences []string, given map[string]int) {
 	GinkgoHelper()
 	given = map[string]int{}
 	for _, request := range requests {
 		var theirs fileReply
-		asked.ask(request, &theirs)
+		oslo.call(request, &theirs)
 		own := ours(request)
 		if theirs.Loads && !own.Loads {
-			given["refused"]++
+			given["rejected"]++
 			continue
 		}
 		if own.Loads != theirs.Loads {
@@ -155,7 +155,7 @@ func (g generator) expression(depth int) string {
 	return g.expression(depth-1) + g.pick(" and ", " or ", " AND ", "\tOr ", "\nand\n", "\u2003or\u00a0", "\x1cand\x1f") + g.expression(depth-1)
 }
 
-// soup is a sequence of words that can rarely be parsed.
+// soup is a random sequence of words that can rarely be parsed.
 func (g generator) soup() string {
 	var row []string
 	for range g.IntN(6) {
@@ -226,8 +226,8 @@ var surprises = []string{
 	"rule: \"role:admin\" or role:member", `rule: role: admin`, `? rule` + "\n: role:admin", "other: \"@\"",
 }
 
-// refusedSurprises are those that oslo.policy loads and our reader rejects.
-var refusedSurprises = []string{
+// rejectedSurprises are those that oslo.policy loads and our reader rejects.
+var rejectedSurprises = []string{
 	`rule: ! role:admin`, `rule: 0.0`, `rule: 0x0`, `rule: 00`, `rule: -0`, `rule: 0o0`, `rule: 0b0`, `rule: .0`, `rule: 08`, "---\nrule: \"@\"\n...\n",
 	`rule: [["role:admin", 5]]`, "rule: &x role:admin\nother: *x", `rule: !!str role:admin`, `? rule` + "\n: role:admin",
 }
@@ -253,12 +253,12 @@ var _ = Describe("Our reading of policy files and oslo.policy's", func() {
 		AddReportEntry("answers", fmt.Sprintf("%d generated rules, answers of the reference: %v", len(requests), given))
 		Expect(differences).To(BeEmpty())
 		for _, answer := range []string{"allow", "deny", "error", "unloadable"} {
-			Expect(given[answer]).To(BeNumerically(">=", 20), answer+" has to occur, or nothing was compared")
+			Expect(given[answer]).To(BeNumerically(">=", 20), answer+" has to occur, or the comparison proves nothing")
 		}
-		Expect(given["refused"]).To(BeNumerically("<=", len(requests)/20), "too many are refused that oslo.policy loads")
+		Expect(given["rejected"]).To(BeNumerically("<=", len(requests)/20), "too many that oslo.policy loads are rejected")
 	}, SpecTimeout(specTimeout))
 
-	It("is the same for the surprises that are known", func(_ SpecContext) {
+	It("is the same for the known surprises", func(_ SpecContext) {
 		var requests []fileRequest
 		for _, file := range surprises {
 			requests = append(requests, fileRequest{File: file, Questions: questionsOf("rule")})
@@ -266,8 +266,8 @@ var _ = Describe("Our reading of policy files and oslo.policy's", func() {
 		differences, given := disagreements(requests)
 		AddReportEntry("answers", fmt.Sprintf("%d files, answers of the reference: %v", len(requests), given))
 		Expect(differences).To(BeEmpty())
-		Expect(given["refused"]).To(Equal(len(refusedSurprises)))
-		for _, file := range refusedSurprises {
+		Expect(given["rejected"]).To(Equal(len(rejectedSurprises)))
+		for _, file := range rejectedSurprises {
 			Expect(surprises).To(ContainElement(file))
 			_, err := oslopolicy.Read("policy.yaml", []byte(file))
 			Expect(err).To(HaveOccurred(), file)
@@ -289,8 +289,8 @@ var _ = Describe("Our reading of policy files and oslo.policy's", func() {
 		Expect(given["allow"]).To(BeNumerically(">", 100))
 	},
 		Entry("with the override of 37 rules alone", "domain-manager.yaml", false),
-		Entry("with the override over what Keystone ships", "domain-manager.yaml", true),
-		Entry("with the faulty override over what Keystone ships", "domain-manager-faulty.yaml", true),
+		Entry("with the override over Keystone's own rules", "domain-manager.yaml", true),
+		Entry("with the faulty override over Keystone's own rules", "domain-manager-faulty.yaml", true),
 		Entry("as Keystone ships it", "", true),
 	)
 })

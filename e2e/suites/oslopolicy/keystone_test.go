@@ -25,7 +25,7 @@ type shippedReply struct {
 func shippedNames() []string {
 	GinkgoHelper()
 	var reply shippedReply
-	asked.ask(map[string]bool{"shipped": true}, &reply)
+	oslo.call(map[string]bool{"shipped": true}, &reply)
 	var names []string
 	for _, rule := range reply.Rules {
 		names = append(names, rule.Name)
@@ -89,11 +89,11 @@ func lint(ctx context.Context, file string) []string {
 }
 
 var _ = Describe("The linter", func() {
-	It("has nothing to say about the override of 37 rules", func(ctx SpecContext) {
+	It("has no findings in the override of 37 rules", func(ctx SpecContext) {
 		Expect(lint(ctx, "domain-manager.yaml")).To(BeEmpty())
 	})
 
-	It("finds every fault of the faulty one, and nothing else", func(ctx SpecContext) {
+	It("finds every fault of the faulty override, and no other problem", func(ctx SpecContext) {
 		Expect(lint(ctx, "domain-manager-faulty.yaml")).To(ConsistOf(
 			"manager_of_new_user: error unknown-attribute",
 			"manager_of_project: error unknown-attribute",

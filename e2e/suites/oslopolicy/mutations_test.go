@@ -39,7 +39,7 @@ func meanings(files [][]byte) []meaning {
 		var reply struct {
 			Parsed []meaning `json:"parsed"`
 		}
-		asked.ask(map[string]any{"parse": batch}, &reply)
+		oslo.call(map[string]any{"parse": batch}, &reply)
 		Expect(reply.Parsed).To(HaveLen(len(batch)))
 		all = append(all, reply.Parsed...)
 	}
@@ -48,16 +48,16 @@ func meanings(files [][]byte) []meaning {
 
 // difference describes how our reader accepts a file that oslo.policy cannot load, or reads it differently. It is "" if there is no
 // difference.
-func difference(file []byte, theirs meaning) (admitted bool, said string) {
+func difference(file []byte, theirs meaning) (admitted bool, text string) {
 	read, err := oslopolicy.Read("policy.yaml", file)
 	switch {
 	case err != nil:
 		return false, ""
 	case theirs == nil:
-		return true, fmt.Sprintf("%q is taken, and oslo.policy cannot load it", file)
+		return true, fmt.Sprintf("%q is accepted, and oslo.policy cannot load it", file)
 	}
 	if diff := cmp.Diff(map[string]string(theirs), read.Checks()); diff != "" {
-		return true, fmt.Sprintf("%q means something else (-oslo.policy +ours):\n%s", file, diff)
+		return true, fmt.Sprintf("%q is read differently (-oslo.policy +ours):\n%s", file, diff)
 	}
 	return true, ""
 }
@@ -267,7 +267,7 @@ func (w writer) mutate(file []byte) []byte {
 var unusual = regexp.MustCompile(`(?m)` +
 	`[\t\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}\x{a0}\x{2028}\x{2029}\x{feff}\x{3000}]` + // invisible characters
 	`|(^|: +|^ *- +|[\[{,] *)([^\pL_"'\[\]{}(|>#! \n-]|![^ \n]|-[^ ])` + // a value that begins with neither a word nor a quote
-	`|---|\.\.\.|\\|[|>].*[0-9]|[^ \n]#|not not not`) // documents, escapes, indentation by number, comments that touch
+	`|---|\.\.\.|\\|[|>].*[0-9]|[^ \n]#|not not not`) // documents, escapes, indentation by number, comments without a blank before them
 
 // usual reports whether a file is in the style of users. The further lines of a quoted text are indented then.
 func usual(file []byte) bool {
@@ -290,7 +290,7 @@ func shortly(differences []string) string {
 }
 
 var _ = Describe("Files that are nearly policies", func() {
-	It("are taken only if oslo.policy loads them, and with the same meaning", func(_ SpecContext) {
+	It("are accepted only if oslo.policy loads them, and with the same meaning", func(_ SpecContext) {
 		seed := uint64(GinkgoRandomSeed())
 		w := writer{generator{rand.New(rand.NewPCG(seed, 1))}}
 		override, err := os.ReadFile(filepath.Join("testdata", "domain-manager.yaml"))
@@ -315,9 +315,9 @@ var _ = Describe("Files that are nearly policies", func() {
 		var differences []string
 		count := map[string]int{}
 		for i, theirs := range meanings(files) {
-			admitted, said := difference(files[i], theirs)
-			if said != "" {
-				differences = append(differences, said)
+			admitted, text := difference(files[i], theirs)
+			if text != "" {
+				differences = append(differences, text)
 			}
 			usual := usual(files[i])
 			for what, is := range map[string]bool{
@@ -329,16 +329,16 @@ var _ = Describe("Files that are nearly policies", func() {
 				}
 			}
 		}
-		said := fmt.Sprintf("seed %d, %d mutated files in %s: %v", seed, len(files), time.Since(begin).Round(time.Second), count)
-		AddReportEntry("mutations", said)
-		GinkgoWriter.Println(said)
-		Expect(differences).To(BeEmpty(), func() string { return said + "\n" + shortly(differences) })
-		Expect(count["not loadable"]).To(BeNumerically(">=", mutated/10), "too few files are broken to show anything")
-		Expect(count["admitted"]*2).To(BeNumerically(">=", count["loadable"]), "too many files are refused that oslo.policy loads")
-		Expect(count["loadable, usual and admitted"]*10).To(BeNumerically(">=", count["loadable and usual"]*9), "too many usual files are refused")
+		text := fmt.Sprintf("seed %d, %d mutated files in %s: %v", seed, len(files), time.Since(begin).Round(time.Second), count)
+		AddReportEntry("mutations", text)
+		GinkgoWriter.Println(text)
+		Expect(differences).To(BeEmpty(), func() string { return text + "\n" + shortly(differences) })
+		Expect(count["not loadable"]).To(BeNumerically(">=", mutated/10), "too few files are broken, so the comparison proves nothing")
+		Expect(count["admitted"]*2).To(BeNumerically(">=", count["loadable"]), "too many files that oslo.policy loads are rejected")
+		Expect(count["loadable, usual and admitted"]*10).To(BeNumerically(">=", count["loadable and usual"]*9), "too many usual files are rejected")
 	}, SpecTimeout(10*time.Minute))
 
-	It("are all taken where people write them as they do", func(_ SpecContext) {
+	It("are all accepted if they are in the style of users", func(_ SpecContext) {
 		seed := uint64(GinkgoRandomSeed())
 		w := writer{generator{rand.New(rand.NewPCG(seed, 2))}}
 		files := make([][]byte, 0, ordinary)
@@ -347,20 +347,20 @@ var _ = Describe("Files that are nearly policies", func() {
 		}
 		var wrong []string
 		for i, theirs := range meanings(files) {
-			admitted, said := difference(files[i], theirs)
+			admitted, text := difference(files[i], theirs)
 			switch {
-			case said != "":
-				wrong = append(wrong, said)
+			case text != "":
+				wrong = append(wrong, text)
 			case theirs != nil && !admitted:
 				_, err := oslopolicy.Read("policy.yaml", files[i])
-				wrong = append(wrong, fmt.Sprintf("%q is refused: %v", files[i], err))
+				wrong = append(wrong, fmt.Sprintf("%q is rejected: %v", files[i], err))
 			}
 		}
 		Expect(wrong).To(BeEmpty(), func() string { return fmt.Sprintf("seed %d\n%s", seed, shortly(wrong)) })
 	}, SpecTimeout(specTimeout))
 
 	// Regression tests for differences of earlier runs.
-	It("are taken or not as written here", func(_ SpecContext) {
+	It("are accepted or rejected as listed here", func(_ SpecContext) {
 		want := map[string]bool{
 			"\"a\":\t\"role:b\"":            false, // a tab after the colon
 			"\"a\"\t: \"role:b\"":           false, // before it
@@ -384,8 +384,8 @@ var _ = Describe("Files that are nearly policies", func() {
 			raw = append(raw, []byte(file))
 		}
 		for i, theirs := range meanings(raw) {
-			admitted, said := difference(raw[i], theirs)
-			Expect(said).To(BeEmpty())
+			admitted, text := difference(raw[i], theirs)
+			Expect(text).To(BeEmpty())
 			Expect(admitted).To(Equal(want[files[i]]), files[i])
 			if strings.Contains(files[i], "\t") {
 				Expect(theirs).To(BeNil(), files[i])

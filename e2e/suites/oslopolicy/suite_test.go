@@ -23,8 +23,8 @@ import (
 // specTimeout limits a spec. All of them together take some ten seconds.
 const specTimeout = 2 * time.Minute
 
-// asked is the reference that the specs share.
-var asked *reference
+// oslo is the reference that the specs share.
+var oslo *reference
 
 func TestOsloPolicy(t *testing.T) {
 	RegisterFailHandler(Fail)
@@ -33,9 +33,9 @@ func TestOsloPolicy(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
-	asked, err = startReference(ctx)
+	oslo, err = startReference(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() error { return asked.stop() })
+	DeferCleanup(func() error { return oslo.stop() })
 }, NodeTimeout(time.Minute))
 
 // reference is the Python program that evaluates policies with the real oslo.policy.
@@ -56,13 +56,13 @@ func python() string {
 
 func startReference(ctx context.Context) (*reference, error) {
 	interpreter := python()
-	var said bytes.Buffer
+	var text bytes.Buffer
 	probe := exec.CommandContext(ctx, interpreter, "-c", "import oslo_policy, keystone.common.policies")
-	probe.Stderr = &said
+	probe.Stderr = &text
 	if err := probe.Run(); err != nil {
 		return nil, fmt.Errorf("%s has no oslo.policy with Keystone's rules: %w\n%s"+
 			"Install them on Debian: apt-get update && apt-get install -y --no-install-recommends python3-oslo.policy python3-keystone\n"+
-			"Elsewhere, name an interpreter that has oslo.policy 4.0 and keystone 22 in TEST_ASSET_PYTHON", interpreter, err, said.String())
+			"Elsewhere, name an interpreter that has oslo.policy 4.0 and keystone 22 in TEST_ASSET_PYTHON", interpreter, err, text.String())
 	}
 	program, err := filepath.Abs(filepath.Join("..", "..", "servers", "keystone", "reference.py"))
 	if err != nil {
@@ -86,8 +86,8 @@ func startReference(ctx context.Context) (*reference, error) {
 
 func (r *reference) stop() error { return errors.Join(r.closer(), r.cmd.Wait()) }
 
-// ask sends one request and reads the reply.
-func (r *reference) ask(request, reply any) {
+// call sends one request and reads the reply.
+func (r *reference) call(request, reply any) {
 	GinkgoHelper()
 	Expect(r.in.Encode(request)).To(Succeed())
 	line, err := r.out.ReadBytes('\n')
