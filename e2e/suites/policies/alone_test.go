@@ -35,7 +35,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		}
 	}, NodeTimeout(startTimeout))
 
-	// hasPolicies is false on a kcp without such policies, where it expects install and check to say so.
+	// hasPolicies is false on a kcp without such policies. It then expects that install and check report this.
 	hasPolicies := func(ctx SpecContext) bool {
 		GinkgoHelper()
 		if byPolicy {
@@ -50,7 +50,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		return false
 	}
 
-	It("two hundred workspaces of service accounts become Ready, each its creator's, and none of a hundred is forged", func(ctx SpecContext) {
+	It("two hundred workspaces of service accounts become Ready, each owned by its creator, and no owner is forged in a hundred attacks", func(ctx SpecContext) {
 		if !hasPolicies(ctx) {
 			return
 		}
@@ -71,7 +71,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 				h.expectImpostorLockedOut(ctx, c)
 			}
 		}
-		Expect(met).To(Equal(forgedAlone), "every workspace has to be under fire")
+		Expect(met).To(Equal(forgedAlone), "a forgery must have reached every workspace")
 		AddReportEntry("seconds to Ready, on average", total/manyAlone)
 	}, SpecTimeout(manyTimeout))
 
@@ -115,9 +115,9 @@ var _ = Describe("With the policies alone", Ordered, func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// Policies in root hold for the Workspaces of all shards.
+// Policies in root apply to the Workspaces of all shards.
 var _ = Describe("With the policies alone on two shards", func() {
-	It("fifty workspaces of service accounts become Ready on either shard, each its creator's", func(ctx SpecContext) {
+	It("fifty workspaces of service accounts become Ready on both shards, each owned by its creator", func(ctx SpecContext) {
 		kcp, err := kcptest.StartSharded(ctx, kcptest.ShardedOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(kcp.Stop)
@@ -145,7 +145,7 @@ var _ = Describe("With the policies alone on two shards", func() {
 // widgets is the APIExport of widgetType.
 const widgets = "widgets.example.io"
 
-// widgetType makes a type whose workspaces bind an API of this workspace.
+// widgetType creates a type whose workspaces bind an API of this workspace.
 func (h home) widgetType(ctx SpecContext) kcptest.WorkspaceOption {
 	GinkgoHelper()
 	Expect(kcptest.Export(ctx, h.admin(), widgets, &apiextensionsv1.CustomResourceDefinition{

@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// manyServed is how many workspaces service accounts create while serve runs.
+	// manyServed is the number of workspaces that service accounts create while serve runs.
 	manyServed = 20
-	// manyKilled is how many they create while serve is killed, after a third of them.
+	// manyKilled is the number of workspaces that they create while serve is killed, after a third of them.
 	manyKilled = 100
 	// noticeTimeout is the timeout of the notice webhook.
 	noticeTimeout = time.Second
 )
 
-// serve runs in addition to the policies, and does the work that they cannot.
+// serve runs in addition to the policies, and rewrites the owners that they cannot rewrite.
 var _ = Describe("With serve besides the policies", Ordered, func() {
 	var kcp *kcptest.Server
 	var gate *kcptest.Warrantgate
@@ -54,7 +54,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		}
 		Expect(gate.Start(ctx)).To(Succeed())
 		DeferCleanup(func() error { return gate.Stop() })
-		expectAsked(ctx, kcp)
+		expectCalled(ctx, kcp)
 		// Events are dropped until kcp applies the permission for them.
 		Eventually(ctx, func() (string, error) {
 			log, err := os.ReadFile(gate.LogFile())
@@ -134,7 +134,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 			}
 		}
 		children := h.many(ctx, "child", manyKilled, count, never)
-		if !byPolicy { // the webhook has to run for these, as the specs of e2e/suites/workspace show
+		if !byPolicy { // these need the webhook, as the specs of e2e/suites/workspace show
 			return
 		}
 		DeferCleanup(func(ctx SpecContext) { Expect(gate.Start(ctx)).To(Succeed()) }, NodeTimeout(specTimeout))
@@ -151,14 +151,14 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		slices.Sort(after)
 		AddReportEntry("median and longest time to Ready before", fmt.Sprint(before[len(before)/2], before[len(before)-1]))
 		AddReportEntry("median and longest time to Ready after", fmt.Sprint(after[len(after)/2], after[len(after)-1]))
-		// kcp itself becomes slower with each workspace, and a machine is busy with other things: a wait for a webhook would show, since
-		// kcp tries again after a time that doubles.
+		// kcp becomes slower with each workspace, and the machine may be busy. The limit still detects a wait for a webhook, because kcp
+		// retries with exponential backoff.
 		Expect(after[len(after)/2]).To(BeNumerically("<=", 2*before[len(before)/2]+time.Second))
 		Expect(after[len(after)-1]).To(BeNumerically("<=", 2*before[len(before)-1]+5*time.Second))
 	}, SpecTimeout(manyTimeout))
 
-	// A stopped process accepts connections and does not answer, like one that the network has lost.
-	It("workspaces wait for a serve that does not answer at most for the timeout of the notice", func(ctx SpecContext) {
+	// A stopped process accepts connections and does not respond, as if the network dropped its packets.
+	It("workspaces wait at most for the timeout of the notice webhook if serve does not respond", func(ctx SpecContext) {
 		if !byPolicy {
 			return
 		}
@@ -178,7 +178,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		Expect(median(children)).To(BeNumerically("<", median(before)+2*noticeTimeout))
 	}, SpecTimeout(manyTimeout))
 
-	It("from webhook to policy and back, no workspace is stuck and none is rewritten twice", func(ctx SpecContext) {
+	It("no workspace is stuck or rewritten twice in a change from the webhook to the policy and back", func(ctx SpecContext) {
 		h := newHome(ctx, kcp)
 		changes := []string{"--rewrite=Webhook", "--rewrite=Auto", "--rewrite=Webhook", "--rewrite=Auto"}
 		installed := make(chan error, 1)
@@ -189,7 +189,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 				if _, err = gate.InstallOnly(ctx, change); err != nil {
 					break
 				}
-				select { // some workspaces under each
+				select { // some workspaces in each state
 				case <-time.After(3 * time.Second):
 				case <-ctx.Done():
 				}
@@ -215,7 +215,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		}
 	}, SpecTimeout(manyTimeout))
 
-	It("check reports that nothing rewrites owners once the policy is deleted, and install mends it", func(ctx SpecContext) {
+	It("check reports that nothing rewrites owners after the policy is deleted, and install restores it", func(ctx SpecContext) {
 		if !byPolicy {
 			return
 		}
@@ -239,7 +239,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// median is that of the times to Ready.
+// median is the median of the times to Ready.
 func median(children []child) time.Duration {
 	var took []time.Duration
 	for _, c := range children {
@@ -249,7 +249,8 @@ func median(children []child) time.Duration {
 	return took[len(took)/2]
 }
 
-// kcp has the kind, and no plugin that evaluates it. kcp has no flag --disable-admission-plugins; the feature gate does the same.
+// kcp serves the kind of the policies, and no admission plugin evaluates them. kcp has no flag --disable-admission-plugins; the feature
+// gate has the same effect.
 var _ = Describe("On a kcp whose admission plugin is disabled", func() {
 	It("install omits the policy, and the webhook rewrites owners", func(ctx SpecContext) {
 		kcp, byPolicy := startKCP(ctx, "--feature-gates=MutatingAdmissionPolicy=false")
@@ -271,7 +272,7 @@ var _ = Describe("On a kcp whose admission plugin is disabled", func() {
 		}
 		Expect(gate.Start(ctx)).To(Succeed())
 		DeferCleanup(func() error { return gate.Stop() })
-		expectAsked(ctx, kcp)
+		expectCalled(ctx, kcp)
 		output, _ = run(ctx, kcp, "check", "admission", "kcp")
 		Expect(output).To(ContainSubstring("warrantgate-owner-rewrite: not in use"))
 		h := newHome(ctx, kcp)
@@ -284,8 +285,8 @@ var _ = Describe("On a kcp whose admission plugin is disabled", func() {
 	}, SpecTimeout(2*startTimeout))
 })
 
-// expectAsked waits until kcp calls the webhooks: a notice without a response is not sent again.
-func expectAsked(ctx context.Context, kcp *kcptest.Server) {
+// expectCalled waits until kcp calls the webhooks: a notice without a response is not sent again.
+func expectCalled(ctx context.Context, kcp *kcptest.Server) {
 	GinkgoHelper()
 	Eventually(ctx, func() (string, error) {
 		output, code := run(ctx, kcp, "check", "admission", "kcp")

@@ -129,15 +129,15 @@ type child struct {
 	name    string
 	bot     *rest.Config
 	created time.Time
-	// took is the time from create to Ready.
+	// took is the time from creation to Ready.
 	took time.Duration
 	ws   *tenancyv1alpha1.Workspace
 	// met is the number of forgeries that reached the workspace, forged the number of those that changed its owner.
 	met, forged int
 }
 
-// many creates service accounts that create a workspace each, some at a time, and waits until all are Ready. Workspaces for which forged
-// is true are forged meanwhile.
+// many creates service accounts that create one workspace each, with limited concurrency, and waits until all are Ready. Workspaces for
+// which forged is true are forged meanwhile.
 func (h home) many(ctx context.Context, prefix string, count int, created func(int), forged func(int) bool, options ...kcptest.WorkspaceOption) []child {
 	GinkgoHelper()
 	children := make([]child, count)
@@ -163,7 +163,7 @@ func (h home) one(ctx context.Context, c *child, i int, created func(int), forge
 	if forged {
 		cease = h.forge(ctx, c.name)
 	}
-	// A busy kcp observes a service account somewhat after it was created.
+	// A busy kcp observes a service account some time after it was created.
 	if err := wait.PollUntilContextTimeout(ctx, pollInterval, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		c.created = time.Now()
 		_, err := kcptest.CreateWorkspace(ctx, c.bot, c.name, options...)
@@ -186,8 +186,8 @@ func (h home) one(ctx context.Context, c *child, i int, created func(int), forge
 
 const forgedOwner = `{"username":"root-boss","groups":["system:masters","system:kcp:admin"]}`
 
-// forge patches the owner of a workspace as fast as it can, as a cluster-admin of the workspace around it, until cease is called. cease
-// returns the number of patches that reached the workspace, and the number of those that were admitted.
+// forge patches the owner of a workspace in a loop, as a cluster-admin of the parent workspace, until cease is called. cease returns the
+// number of patches that reached the workspace, and the number of those that were admitted.
 func (h home) forge(ctx context.Context, name string) (cease func() (met, forged int)) {
 	ctx, cancel := context.WithCancel(ctx)
 	var forgers sync.WaitGroup
@@ -220,8 +220,8 @@ func (h home) forge(ctx context.Context, name string) (cease func() (met, forged
 	}
 }
 
-// expectOwned expects that the creator of each workspace can work in it, that the next service account cannot, and that nobody forged its
-// owner.
+// expectOwned expects that the creator of each workspace has permissions in it, that the next service account has none, and that its owner
+// was not forged.
 func (h home) expectOwned(ctx context.Context, children []child) {
 	GinkgoHelper()
 	for i, c := range children {
@@ -242,7 +242,7 @@ func (h home) expectOwned(ctx context.Context, children []child) {
 	}
 }
 
-// expectOneWarrant expects the recorded owner to have one warrant, and none within: a second rewrite would nest them.
+// expectOneWarrant expects the recorded owner to have one warrant that contains no other warrant: a second rewrite would nest them.
 func (h home) expectOneWarrant(ctx context.Context, c child) {
 	GinkgoHelper()
 	const warrants = "authorization.kcp.io/warrant"
