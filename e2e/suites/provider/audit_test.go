@@ -67,7 +67,7 @@ func customer(email string) cloudsigmatest.User {
 }
 
 var _ = Describe("the audit of a provider", func() {
-	It("reports in each workspace what is wrong there, and nothing of another one", func(ctx SpecContext) {
+	It("reports in each workspace only its own problems", func(ctx SpecContext) {
 		tenant, other := customer("audit@example.com"), customer("other-audit@example.com")
 		first, second, others := consumer(ctx, tenant.Email), consumer(ctx, tenant.Email), consumer(ctx, other.Email)
 		stolen := cloud.AddServer(incident.Region, tenant, "stolen")

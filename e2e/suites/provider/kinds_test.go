@@ -38,13 +38,13 @@ func exportKinds(ctx context.Context, config *rest.Config) {
 	Expect(kcptest.Export(ctx, config, exportName, crds...)).To(Succeed())
 }
 
-// bindKinds binds them in a workspace, and waits until kcp serves them there.
+// bindKinds binds these kinds in a workspace, and waits until kcp serves them there.
 func bindKinds(ctx context.Context, config *rest.Config) {
 	GinkgoHelper()
 	Expect(kcptest.Bind(ctx, config, "root:provider", exportName, infrastructure.WithKind("CloudSigmaMachine"))).To(Succeed())
 }
 
-// unstructuredClient knows the kinds that the workspace serves now.
+// unstructuredClient is a client for the kinds that the workspace serves at this time.
 func unstructuredClient(config *rest.Config) client.Client {
 	GinkgoHelper()
 	c, err := client.New(config, client.Options{})

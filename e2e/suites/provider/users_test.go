@@ -59,9 +59,9 @@ var _ = Describe("the permission to name a user in a cluster", func() {
 	BeforeEach(func(ctx SpecContext) {
 		config = consumer(ctx, incident.User.Email)
 		path := fmt.Sprintf("root:consumer-%d", consumers)
-		person := fmt.Sprintf("owner-%d", consumers)
-		owner = kcp.Person(path, person)
-		Expect(kcptest.Grant(ctx, config, kcptest.User(person), kcptest.AccessRule(), everything)).To(Succeed())
+		username := fmt.Sprintf("owner-%d", consumers)
+		owner = kcp.Person(path, username)
+		Expect(kcptest.Grant(ctx, config, kcptest.User(username), kcptest.AccessRule(), everything)).To(Succeed())
 		var err error
 		bot, err = kcptest.ServiceAccount(ctx, config, "default", "bot")
 		Expect(err).NotTo(HaveOccurred())
@@ -85,7 +85,7 @@ var _ = Describe("the permission to name a user in a cluster", func() {
 			runInKCP(ctx, printed(err))
 			Eventually(func() error { return creates(ctx, config, name, incident.User.Email) }).Should(Succeed())
 
-			By("and only for this name")
+			By("the granted permission is for this name only")
 			Expect(printed(creates(ctx, config, name+"-other", incident.Other.Email))).To(HavePrefix("kubectl ws :" + clusterOf(ctx, provider) + "; "))
 		}
 	}, SpecTimeout(2*time.Minute))
@@ -150,7 +150,7 @@ func runInKCP(ctx context.Context, commands string) {
 			}
 		}
 		Expect(object).NotTo(BeNil(), "unknown command: %s", command)
-		Expect(c).NotTo(BeNil(), "it is not said where: %s", commands)
+		Expect(c).NotTo(BeNil(), "there is no workspace in the commands: %s", commands)
 		if err := c.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
 			Expect(err).NotTo(HaveOccurred(), command)
 		}
