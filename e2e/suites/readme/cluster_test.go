@@ -33,7 +33,7 @@ import (
 const namespace, apiServerName = "warrantgate", "kubernetes.default.svc"
 
 // cluster is a real kube-apiserver with the other parts of a cluster: a network with Services, a kubelet that runs Pods, and cert-manager.
-// A few lines of code replace these three, because they cannot run on a machine without containers.
+// Fakes replace these three, because they cannot run on a machine without containers.
 type cluster struct {
 	admin      client.Client
 	kubeconfig string

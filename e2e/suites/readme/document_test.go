@@ -18,7 +18,7 @@ const (
 	// The paragraph before a block ends with shown if the block is the output of the block before it, and with apart if its command
 	// keeps running in another terminal.
 	shown, apart = "The output is similar to this:", "in a terminal of its own:"
-	// anything stands for any text in a line of shown output or, by itself, for any number of lines.
+	// anything matches any text in a line of shown output or, if it is the whole line, any number of lines.
 	anything = "..."
 )
 
@@ -27,7 +27,7 @@ type block struct {
 	commands string
 	// output is the output that the document shows for the commands. It is empty if the commands print nothing.
 	output string
-	// apart means that the command keeps running in a terminal of its own.
+	// apart is true if the command keeps running in a terminal of its own.
 	apart bool
 }
 
@@ -92,7 +92,7 @@ func similar(output string) string {
 }
 
 var _ = Describe("A quick start in the README", func() {
-	It("is followed by a spec of this suite, and no other section has commands", func() {
+	It("is run by a spec of this suite, and no other section has commands", func() {
 		followed := []string{start, policiesAlone, helmBesideKCP, helmForClusterAPI}
 		for line := range strings.Lines(file(readme)) {
 			if heading := strings.TrimSpace(line); strings.HasPrefix(heading, "#") && !slices.Contains(followed, heading) {

@@ -31,7 +31,7 @@ const (
 )
 
 var _ = Describe("The quick start on kcp", func() {
-	It("leads from an empty directory to a denied forgery", func(ctx SpecContext) {
+	It("starts in an empty directory and ends with a denied forgery", func(ctx SpecContext) {
 		t := newKCPTerminal(ctx)
 		t.follow(section(readme, start)...)
 		applied := false

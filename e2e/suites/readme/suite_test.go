@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package readme_test follows the quick starts of the README in an empty directory, on real servers. The commands and their output are
-// read from the README: there is no copy here.
+// Package readme_test runs the quick starts of the README in an empty directory, on real servers. The commands and their output are read
+// from the README: there is no copy here.
 package readme_test
 
 import (

@@ -75,7 +75,7 @@ func newTerminal(ctx context.Context, programs map[string]string, env ...string)
 	return t
 }
 
-// origin is a git repository with the files that the quick starts need, as they are now, also if they are not committed.
+// origin is a git repository with the files that the quick starts need, including uncommitted changes.
 func origin(ctx context.Context) string {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
@@ -148,7 +148,7 @@ func (t *terminal) startApart(command string) {
 	t.apart = append(t.apart, running)
 }
 
-// logs are the errors of programs in other terminals that have ended.
+// logs are the outputs of programs in other terminals that have failed.
 func (t *terminal) logs() string {
 	var text strings.Builder
 	for _, running := range t.apart {
