@@ -94,7 +94,8 @@ func (c *clone) release(ctx context.Context) {
 	Expect(c.attemptMake(ctx, nil, "release").err).NotTo(HaveOccurred())
 }
 
-// attemptMake runs make with variables beside those of the clone. The tools are not built again, even if their sources are newer here.
+// attemptMake runs make with variables in addition to those of the clone. The tools are not built again, even if their sources are newer
+// here.
 func (c *clone) attemptMake(ctx context.Context, env []string, args ...string) outcome {
 	args = append([]string{"--no-print-directory", "TAG=" + c.tag}, args...)
 	for _, tool := range tools {
@@ -178,8 +179,7 @@ func startRegistry(ctx context.Context) *registry {
 	return r
 }
 
-// change changes a byte of the blob that has to be changed. The byte names the operating system in the header of gzip, which readers ignore:
-// only the digest differs.
+// change changes one byte of that blob: the operating system in the header of gzip, which readers ignore, so that only the digest differs.
 func (r *registry) change(response *http.Response) error {
 	digest := r.changed.Load()
 	if digest == nil || response.Request.Method != http.MethodGet || !strings.HasSuffix(response.Request.URL.Path, "/blobs/"+*digest) {
@@ -200,7 +200,7 @@ type outcome struct {
 	err error
 }
 
-// attempt runs a command in a folder, with variables beside those of this process.
+// attempt runs a command in a folder, with variables in addition to those of this process.
 func attempt(ctx context.Context, dir string, env []string, name string, args ...string) outcome {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir = dir

@@ -72,7 +72,7 @@ var _ = Describe("The files of a release", Ordered, func() {
 		}
 	}, SpecTimeout(timeout))
 
-	It("have notes of what users see, what breaks first, and what has no type last", func() {
+	It("have notes of the changes that users see: breaking ones first, and commits without a type last", func() {
 		notes := sources.read("CHANGELOG.md")
 		breaking, features, fixes := strings.Index(notes, "### Breaking changes"), strings.Index(notes, "### Features"), strings.Index(notes, "### Fixes")
 		Expect(breaking).To(BeNumerically(">", 0))
@@ -83,7 +83,7 @@ var _ = Describe("The files of a release", Ordered, func() {
 		Expect(regexp.MustCompile(`(?m)^\* [0-9a-f]+ (refactor|test)(\([^)]*\))?:`).FindAllString(notes, -1)).To(BeEmpty())
 	})
 
-	It("are equal, byte for byte, if they are made again of the same sources", func(ctx SpecContext) {
+	It("are identical in a second build of the same sources", func(ctx SpecContext) {
 		first := sources.sums()
 		sources.make(ctx)
 		Expect(sources.sums()).To(Equal(first))

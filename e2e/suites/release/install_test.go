@@ -38,11 +38,11 @@ const (
 // selected are the labels of the policies that the gate checks.
 var selected = map[string]string{"holds": "keystone-policy"}
 
-var _ = Describe("What is pulled from the registry", Ordered, func() {
+var _ = Describe("The content that is pulled from the registry", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = startWorld(ctx) }, NodeTimeout(timeout))
 
-	It("is a static program that runs as nobody, and certificate authorities", func(ctx SpecContext) {
+	It("is a static program that does not run as root, and CA certificates", func(ctx SpecContext) {
 		image := images.address + "/warrantgate:v" + version
 		for _, platform := range platforms() {
 			arch, found := strings.CutPrefix(platform, "linux_")
@@ -71,14 +71,14 @@ var _ = Describe("What is pulled from the registry", Ordered, func() {
 		w.serve(ctx, "v"+snapshot)
 	}, SpecTimeout(timeout))
 
-	It("is upgraded to the release, once it is verified", func(ctx SpecContext) {
+	It("is upgraded to the release after its verification", func(ctx SpecContext) {
 		result := verify(ctx)
 		Expect(result.err).NotTo(HaveOccurred())
 		w.helm(ctx, "upgrade", result.chart)
 		w.serve(ctx, "v"+version)
 	}, SpecTimeout(timeout))
 
-	It("is uninstalled, and nothing is denied any more", func(ctx SpecContext) {
+	It("is uninstalled, after which no write is denied", func(ctx SpecContext) {
 		_, err := charttest.Helm(ctx, "", "uninstall", helmRelease, "--namespace="+namespace, "--kubeconfig="+w.kubeconfig, "--wait", "--timeout=30s")
 		Expect(err).NotTo(HaveOccurred())
 		configurations := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
@@ -87,12 +87,12 @@ var _ = Describe("What is pulled from the registry", Ordered, func() {
 		err = w.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: helmRelease}, &appsv1.Deployment{})
 		Expect(client.IgnoreNotFound(err)).To(Succeed())
 		Expect(err).To(HaveOccurred())
-		Eventually(w.asked).WithContext(ctx).Should(MatchError(errPasses))
+		Eventually(w.checkCalled).WithContext(ctx).Should(MatchError(errAdmitted))
 	}, SpecTimeout(timeout))
 })
 
-// errPasses means that a broken policy is not denied.
-var errPasses = errors.New("a broken policy passes")
+// errAdmitted means that a broken policy is not denied.
+var errAdmitted = errors.New("a broken policy was admitted")
 
 // world is an API server in which the chart is installed.
 type world struct {
@@ -179,18 +179,18 @@ func (w *world) serve(ctx context.Context, version string) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(w.running.Stop)
 	Expect(w.running.WaitReady(ctx, "http://"+probes+"/readyz", &rest.Config{})).To(Succeed())
-	Eventually(w.asked).WithContext(ctx).Should(Succeed())
+	Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 	Expect(process.Metric(ctx, http.DefaultClient, "http://"+metrics, "warrantgate_build_info", map[string]string{"version": version})).To(BeEquivalentTo(1))
 }
 
-// asked returns whether the API server calls the gates.
-func (w *world) asked(ctx context.Context) error {
+// checkCalled returns an error unless the API server calls the gates.
+func (w *world) checkCalled(ctx context.Context) error {
 	err := w.admin.Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "canary", Labels: selected}, Data: map[string]string{"policy.yaml": broken},
 	}, client.DryRunAll)
 	switch {
 	case err == nil:
-		return errPasses
+		return errAdmitted
 	case strings.Contains(err.Error(), `admission webhook "policies.keystone.warrantgate.dev" denied the request`):
 		return nil
 	}

@@ -60,7 +60,7 @@ var _ = Describe("Publishing a release", func() {
 		Expect(images.crane(ctx, "digest", image+":v"+version)).To(Equal(other))
 	}, SpecTimeout(timeout))
 
-	It("tags nothing that it could not sign", func(ctx SpecContext) {
+	It("does not tag an image or a chart that it could not sign", func(ctx SpecContext) {
 		Expect(publishTo(ctx, "unsigned", "COSIGN_KEY="+filepath.Join(GinkgoT().TempDir(), "none.key")).err).To(MatchError(ContainSubstring("none.key")))
 		for _, name := range []string{"warrantgate", "charts/warrantgate"} {
 			Expect(images.crane(ctx, "ls", images.address+"/unsigned/"+name)).To(BeEmpty())
@@ -78,7 +78,7 @@ var _ = Describe("Publishing a release", func() {
 // krewManifest is the name of the krew manifest.
 const krewManifest = "warrantgate.yaml"
 
-// publishTo publishes image and chart to a folder of the registry, with variables beside those of the clone.
+// publishTo publishes image and chart to a folder of the registry, with variables in addition to those of the clone.
 func publishTo(ctx context.Context, folder string, env ...string) outcome {
 	return attempt(ctx, sources.dir, append(sources.environment(), env...), ".ci/publish", images.address+"/"+folder)
 }

@@ -20,7 +20,7 @@ func TestRelease(t *testing.T) {
 }
 
 const (
-	// buildTimeout limits goreleaser. It compiles for three platforms for which nothing is compiled elsewhere.
+	// buildTimeout limits goreleaser. It compiles for three platforms without cached packages.
 	buildTimeout = 30 * time.Minute
 	// timeout limits a story.
 	timeout = 2 * time.Minute
@@ -53,7 +53,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	sources.git(ctx, "checkout", "--quiet", current)
 	sources.git(ctx, "-c", "user.name=example", "-c", "user.email=example@example.com", "commit", "--quiet", "--allow-empty", "--message="+unusual)
 	version = sources.chartVersion()
-	// Of these two tags, goreleaser by itself takes the one of the candidate.
+	// Of these two tags, goreleaser would choose the one of the candidate.
 	sources.git(ctx, "tag", "v"+version+"-rc.1")
 	sources.tag = "v" + version
 	sources.git(ctx, "tag", sources.tag)

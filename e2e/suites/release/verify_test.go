@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/charts/charttest"
 )
 
-// An attacker who may write to the registry and has no key cannot get an image installed by a user who verifies it first.
+// An attacker who may write to the registry but has no key cannot make a user install an image that the user verifies first.
 var _ = Describe("The commands of the README that verify a release", Ordered, func() {
 	var signed string
 	BeforeAll(func(ctx SpecContext) {
@@ -28,14 +28,14 @@ var _ = Describe("The commands of the README that verify a release", Ordered, fu
 		images.crane(ctx, "tag", images.chart("")+"@"+signed, version)
 	})
 
-	It("accept what was published, and name the chart and the image by digest", func(ctx SpecContext) {
+	It("accept the published chart and image, and name them by digest", func(ctx SpecContext) {
 		result := verify(ctx)
 		Expect(result.err).NotTo(HaveOccurred())
 		Expect(result.image).To(Equal(images.address + "/warrantgate@" + images.crane(ctx, "digest", images.address+"/warrantgate:v"+version)))
 		Expect(result.chart).To(Equal("oci://" + images.chart("") + "@" + signed))
 	}, SpecTimeout(timeout))
 
-	It("print the provenance that was signed, and the bill of materials of each platform", func(ctx SpecContext) {
+	It("print the signed provenance, and the bill of materials of each platform", func(ctx SpecContext) {
 		image := images.address + "/warrantgate:v" + version
 		Expect(attested(ctx, "slsaprovenance1", image)).To(MatchJSON(sources.read("provenance.json")))
 		Expect(sources.read("provenance.json")).To(ContainSubstring(sources.git(ctx, "rev-parse", "HEAD")))
@@ -52,7 +52,7 @@ var _ = Describe("The commands of the README that verify a release", Ordered, fu
 		Expect(verify(ctx).err).To(MatchError(ContainSubstring("no signatures found")))
 	}, SpecTimeout(timeout))
 
-	It("reject an image that nobody signed", func(ctx SpecContext) {
+	It("reject an image without a signature", func(ctx SpecContext) {
 		images.replaceChart(ctx, images.other(ctx, "--label=other=true"))
 		images.sign(ctx, images.chart(version))
 		Expect(verify(ctx).err).To(MatchError(ContainSubstring("no signatures found")))
@@ -67,7 +67,7 @@ var _ = Describe("The commands of the README that verify a release", Ordered, fu
 		Expect(verify(ctx).err).To(MatchError(ContainSubstring("no signatures found")))
 	}, SpecTimeout(timeout))
 
-	It("reject what somebody else signed", func(ctx SpecContext) {
+	It("reject an image that was signed with another key", func(ctx SpecContext) {
 		other := GinkgoT().TempDir()
 		run(ctx, other, []string{"COSIGN_PASSWORD="}, sources.bin("cosign"), "generate-key-pair")
 		images.replaceChart(ctx, images.crane(ctx, "digest", images.address+"/warrantgate:v"+snapshot))
@@ -155,7 +155,7 @@ func (r *registry) chart(version string) string {
 	return name + ":" + version
 }
 
-// crane runs crane, which prints little.
+// crane runs crane.
 func (r *registry) crane(ctx context.Context, verb string, args ...string) string {
 	GinkgoHelper()
 	return strings.TrimSpace(run(ctx, sources.dir, nil, sources.bin("crane"), append([]string{verb, "--insecure"}, args...)...))
