@@ -18,7 +18,7 @@ import (
 
 // An administrator finds workspaces that have been stuck for weeks, and repairs them by one command.
 var _ = Describe("warrantgate repair", func() {
-	It("makes a service account's stuck workspace Ready, and the service account works in it", func(ctx SpecContext) {
+	It("makes a service account's stuck workspace Ready, and the service account has permissions in it", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
 
@@ -31,13 +31,13 @@ var _ = Describe("warrantgate repair", func() {
 		waitReady(ctx, p.admin(), "child")
 		expectAtHome(ctx, p.bot, child.Spec.Cluster)
 
-		By("running again, which finds nothing to do")
+		By("running again, which finds no stuck workspaces")
 		out, _, status = repair(ctx, "--under="+p.path, "-o", "json")
 		Expect(status).To(BeZero())
 		Expect(lines(out)).To(BeEmpty())
 	}, SpecTimeout(specTimeout))
 
-	// kcp before v0.32 reconciles a Workspace that is Initializing at growing intervals.
+	// kcp before v0.32 reconciles a Workspace that is Initializing at increasing intervals.
 	It("makes a workspace Ready within seconds that has been stuck for long", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
@@ -71,14 +71,14 @@ var _ = Describe("warrantgate repair", func() {
 		plain := p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: "plain"}})
 		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", plain)
 		Expect(err).NotTo(HaveOccurred())
-		child := waitReady(ctx, p.admin(), "child") // with nothing to bind, kcp never acts as the owner
+		child := waitReady(ctx, p.admin(), "child") // without APIs to bind, kcp never acts as the owner
 		Eventually(ctx, adminsOf).WithArguments(child).Should(ConsistOf("system:serviceaccount:default:bot"))
 		lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(child.Spec.Cluster))
 		Expect(err).NotTo(HaveOccurred())
 
 		if lc.Spec.CreatedBy == nil {
-			By("reporting it where kcp has forgotten the owner's home")
-			Eventually(ctx, func() []line { // kcp cuts the owner down to its name a little after Ready
+			By("reporting it after kcp has removed the owner's home")
+			Eventually(ctx, func() []line { // kcp shortens the owner to its name some time after Ready
 				out, _, _ := repair(ctx, "--under="+p.path, "-o", "json", "--dry-run")
 				return lines(out)
 			}).Should(HaveExactElements(And(HaveField("Outcome", "not-correctable"), HaveField("Reason", "HomeUnknown"), HaveField("Phase", "Ready"))))
@@ -96,7 +96,7 @@ var _ = Describe("warrantgate repair", func() {
 		expectAtHome(ctx, p.bot, child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
-	It("writes nothing on a dry run, and prints what it would do", func(ctx SpecContext) {
+	It("writes nothing in a dry run, and prints the writes that it would make", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
 		before := atRest(ctx, p, child)
@@ -135,11 +135,11 @@ var _ = Describe("warrantgate repair", func() {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
 		before := atRest(ctx, p, child)
-		takeAway(ctx, place, role, resource)
+		removeRule(ctx, place, role, resource)
 		out, notes, status := repair(ctx, "-o=json", "--under="+p.path)
 		Expect(status).To(Equal(1))
 		Expect(out + notes).To(And(ContainSubstring(want), ContainSubstring("forbidden")))
-		Expect(versions(ctx, p, child)).To(Equal(before), "what cannot be finished is not begun")
+		Expect(versions(ctx, p, child)).To(Equal(before), "a repair that cannot be completed must not start")
 	},
 		Entry("to read the shards", "root", "warrantgate-repair", "apiexportendpointslices",
 			"find the shards (APIExportEndpointSlice tenancy.kcp.io in root)", SpecTimeout(specTimeout)),
@@ -153,9 +153,9 @@ var _ = Describe("warrantgate repair", func() {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
 		before := atRest(ctx, p, child)
-		nobody, err := kcp.KubeconfigFile("nobody", kcp.Person("root", "nobody"))
+		unset, err := kcp.KubeconfigFile("nobody", kcp.Person("root", "nobody"))
 		Expect(err).NotTo(HaveOccurred())
-		out, notes, status := repair(ctx, "--logical-cluster-kubeconfig="+nobody, "-o=json", "--under="+p.path)
+		out, notes, status := repair(ctx, "--logical-cluster-kubeconfig="+unset, "-o=json", "--under="+p.path)
 		Expect(status).To(Equal(1))
 		Expect(out + notes).To(And(ContainSubstring("as the group system:kcp:external-logical-cluster-admin"), ContainSubstring("forbidden")))
 		Expect(versions(ctx, p, child)).To(Equal(before))

@@ -19,7 +19,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// requiredGroups is the annotation with the groups that one needs for access.
+// requiredGroups is the annotation with the groups that are required for access.
 const requiredGroups = "authorization.kcp.io/required-groups"
 
 // many is the number of stuck workspaces after an outage of the webhook.
@@ -59,14 +59,14 @@ var _ = Describe("the repair that serve runs", func() {
 		ws = waitReady(ctx, p.admin(), ws.Name)
 		before := atRest(ctx, p, ws)
 
-		By("passing over it until a workspace beside it is repaired")
+		By("waiting until another workspace is repaired")
 		p.stuck(ctx, p.bot)
 		serve(ctx, "Enforce")
 		waitReady(ctx, p.admin(), "child")
 		Expect(versions(ctx, p, ws)).To(Equal(before))
 	}, SpecTimeout(specTimeout))
 
-	It("repairs fifty at once, although it is killed in the middle", func(ctx SpecContext) {
+	It("repairs fifty workspaces, although serve is killed during the repair", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		makeStuck(ctx, p, many)
 		w := serve(ctx, "Enforce")
@@ -88,7 +88,7 @@ var _ = Describe("the repair that serve runs", func() {
 		Expect(repairedBy(ctx, second)).To(BeZero())
 		Expect(logOf(second)()).NotTo(ContainSubstring("this replica holds the Lease"))
 
-		By("killing the one that leads")
+		By("killing the replica that holds the Lease")
 		first.Kill()
 		q := newPlace(ctx)
 		makeStuck(ctx, q, 3)
@@ -112,10 +112,10 @@ var _ = Describe("the repair that serve runs", func() {
 		for _, name := range []string{"after", "extending"} {
 			expectAtHome(ctx, p.bot, waitReady(ctx, p.admin(), name).Spec.Cluster)
 		}
-		Expect(w.Stop()).To(Succeed(), "it is still the same process, and ends in order")
+		Expect(w.Stop()).To(Succeed(), "serve was not restarted, and stops gracefully")
 	}, SpecTimeout(2*specTimeout))
 
-	It("reports what is missing if the owner is valid, and changes nothing", func(ctx SpecContext) {
+	It("reports the missing permission if the owner is valid, and changes nothing", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		binding := p.binding(ctx)
 		serve(ctx, "Enforce")
@@ -154,7 +154,7 @@ var _ = Describe("the repair that serve runs", func() {
 		admin, err := kcptest.NewClient(kcp.ShardAdmin(p.path))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(admin.Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
-		Eventually(ctx, func() map[string]string { // kcp copies the requirement to new workspaces once it has noticed it
+		Eventually(ctx, func() map[string]string { // kcp copies the requirement to new workspaces after it has observed it
 			probe := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
 			kcptest.OfType("root", "universal")(probe)
 			Expect(admin.Create(ctx, probe, client.DryRunAll)).To(Succeed())
@@ -190,7 +190,7 @@ func serve(ctx context.Context, mode string) *kcptest.Warrantgate {
 	return start(ctx, mode, "--logical-cluster-kubeconfig="+writing)
 }
 
-// serveSlowly runs one whose repair finds nothing stuck while a spec lasts.
+// serveSlowly runs a warrantgate whose repair treats no workspace as stuck during a spec.
 func serveSlowly(ctx context.Context) *kcptest.Warrantgate {
 	GinkgoHelper()
 	return startWith(ctx, "repair: {after: 1h}\n", "--logical-cluster-kubeconfig="+writing)
@@ -214,7 +214,7 @@ func startAs(ctx context.Context, kubeconfig, repair string, args ...string) *kc
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.Start(ctx)).To(Succeed())
-	DeferCleanup(func() { _ = w.Stop() }) // it may have been killed
+	DeferCleanup(func() { _ = w.Stop() }) // the spec may have killed it
 	return w
 }
 
@@ -227,7 +227,7 @@ func makeStuck(ctx context.Context, p place, count int) {
 	}
 }
 
-// createMany creates workspaces as the service account, some at a time.
+// createMany creates workspaces as the service account, with limited concurrency.
 func createMany(ctx context.Context, p place, count int) {
 	GinkgoHelper()
 	var creators errgroup.Group

@@ -30,7 +30,8 @@ const (
 )
 
 // A platform team has its own initializer, which creates a namespace in each workspace of a type. kcp makes it act as the owner of the
-// workspace, unless the type has initializerPermissions (KEP 0003, kcp v0.32 and later). The rows are those of the README of the repair.
+// workspace, unless the type has initializerPermissions (KEP 0003, kcp v0.32 and later). The rows are those of the table in the README of
+// the repair.
 var _ = Describe("a service account's workspace of a type with the initializer of another provider", func() {
 	mayMake := func(resource string) []rbacv1.PolicyRule {
 		return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"create"}}}
@@ -43,9 +44,10 @@ var _ = Describe("a service account's workspace of a type with the initializer o
 		permissions []rbacv1.PolicyRule
 		// bindings is whether the type has default API bindings.
 		bindings bool
-		// before and after are the initializers that the workspace waits for without the repair and with it.
+		// before and after are the initializers that the workspace waits for without and with the repair.
 		before, after []string
-		// denied is kcp's reason for denying the request of the initializer, and explained what the command explain says about the initializer.
+		// denied is kcp's reason for denying the request of the initializer. explained is the output of the command explain about the
+		// initializer.
 		denied, explained string
 	}
 	DescribeTable("is stuck until the initializer has the permissions", func(ctx SpecContext, r row) {
@@ -74,7 +76,7 @@ var _ = Describe("a service account's workspace of a type with the initializer o
 		}
 		child, err := kcptest.GetWorkspace(ctx, p.admin(), "child")
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, adminsOf).WithArguments(child).Should(ConsistOf("system:serviceaccount:default:bot"), "a name that every user of it can take")
+		Eventually(ctx, adminsOf).WithArguments(child).Should(ConsistOf("system:serviceaccount:default:bot"), "the owner is a name that every user of the workspace can take")
 
 		By("repairing it")
 		serve(ctx, "Enforce")
@@ -197,7 +199,7 @@ func (s *security) initializeAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// initialize makes a namespace in a workspace, and then removes its initializer.
+// initialize creates a namespace in a workspace, and then removes its initializer.
 func (s *security) initialize(ctx context.Context, lc *corev1alpha1.LogicalCluster) error {
 	c, err := s.at(logicalcluster.From(lc).Path())
 	if err != nil {

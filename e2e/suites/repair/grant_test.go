@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// soonReported is how soon after its creation a stuck workspace has the Event that says why.
+	// soonReported is the time from the creation of a stuck workspace to the Event with the reason.
 	soonReported = 15 * time.Second
-	// soonRetriggered is how soon after the grant it is retriggered, if it was granted right after that Event. The next two checks are at most
-	// 6 and 18 seconds later, and kcp may not have noticed the grant at the first.
+	// soonRetriggered is the time from the grant to the retrigger, if the permission is granted right after that Event. The next two checks
+	// are at most 6 and 18 seconds later, and kcp may not have observed the grant at the first.
 	soonRetriggered = 25 * time.Second
 )
 
@@ -31,7 +31,7 @@ var _ = Describe("a workspace whose owner lacks a permission", func() {
 		`"extra":{"authentication.kcp.io/cluster-name":["%s"]}}`
 	var p place
 	var child *tenancyv1alpha1.Workspace
-	// setUp has a workspace "child" of an owner that is stuck.
+	// setUp creates a stuck workspace "child" of an owner.
 	setUp := func(ctx context.Context, owner string) {
 		// An administrator creates it in the name of its owner: kcp v0.33 denies its creation for carol (kcp-dev/kcp#4311).
 		_, err := kcptest.CreateWorkspace(ctx, kcp.ShardAdmin(p.path), "child", p.binding(ctx),
@@ -64,7 +64,7 @@ var _ = Describe("a workspace whose owner lacks a permission", func() {
 		lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(child.Spec.Cluster))
 		Expect(err).NotTo(HaveOccurred())
 		if lc.Spec.CreatedBy != nil {
-			// kcp v0.30 may be the first to try again.
+			// kcp v0.30 may retry before warrantgate does.
 			Eventually(ctx, describe).Should(ContainSubstring("InitializationRetriggered"))
 		}
 		// The count of repairs includes workspaces that other specs left behind.
@@ -85,7 +85,7 @@ var _ = Describe("a workspace whose owner lacks a permission", func() {
 		expectAtHome(ctx, p.bot, child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
-	It("becomes Ready by the command repair once the permission is granted, and not before", func(ctx SpecContext) {
+	It("becomes Ready by the command repair after the permission is granted, and not before", func(ctx SpecContext) {
 		setUp(ctx, carol)
 		before := atRest(ctx, p, child)
 		out, notes, status := repair(ctx, "--under="+p.path, "-o", "json")
@@ -96,13 +96,13 @@ var _ = Describe("a workspace whose owner lacks a permission", func() {
 		grant(ctx, "carol")
 		out, notes, status = repair(ctx, "--under="+p.path, "-o", "json")
 		Expect(status).To(BeZero(), notes)
-		if child = waitReady(ctx, p.admin(), "child"); len(lines(out)) > 0 { // kcp v0.30 may be the first to try again
+		if child = waitReady(ctx, p.admin(), "child"); len(lines(out)) > 0 { // kcp v0.30 may retry before warrantgate does
 			Expect(lines(out)).To(HaveExactElements(HaveField("Outcome", "retriggered")))
 		}
 	}, SpecTimeout(specTimeout))
 })
 
-// binding makes a WorkspaceType whose workspaces bind an APIExport of this workspace.
+// binding creates a WorkspaceType whose workspaces bind an APIExport of this workspace.
 func (p place) binding(ctx context.Context) kcptest.WorkspaceOption {
 	GinkgoHelper()
 	admin, err := kcptest.NewClient(p.admin())

@@ -9,8 +9,8 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// A platform team builds its workspace types on the type warranted, so that no workspace of theirs becomes Ready with a
-// wrong owner, whether the webhook was there or not.
+// A platform team extends its workspace types from the type warranted, so that no workspace of these types becomes Ready with a wrong
+// owner, with or without the webhook.
 var _ = Describe("a workspace of a type that extends warranted", func() {
 	var p place
 	var extending kcptest.WorkspaceOption
@@ -20,7 +20,7 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 		extending = p.extending(ctx)
 	}, NodeTimeout(specTimeout))
 
-	It("becomes Ready, with its owner rewritten, and the service account works in it", func(ctx SpecContext) {
+	It("becomes Ready, with its owner rewritten, and the service account has permissions in it", func(ctx SpecContext) {
 		w := serveSlowly(ctx)
 		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", extending)
 		Expect(err).NotTo(HaveOccurred())
@@ -30,7 +30,7 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 		Eventually(ctx, func() string {
 			return kcptest.Describe(ctx, p.admin(), "child")
 		}).Should(And(ContainSubstring("OwnerRewritten"), ContainSubstring("At initialization: ")))
-		Expect(repairedBy(ctx, w)).To(BeZero(), "the repair had no part in it")
+		Expect(repairedBy(ctx, w)).To(BeZero(), "the repair did not write the workspace")
 	}, SpecTimeout(specTimeout))
 
 	It("of a user who is in scope becomes Ready with an unchanged owner", func(ctx SpecContext) {

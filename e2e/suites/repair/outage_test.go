@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// manyDuringOutage is how many workspaces service accounts create while no warrantgate runs.
+	// manyDuringOutage is the number of workspaces that service accounts create while no warrantgate runs.
 	manyDuringOutage = 30
 	// outage is the minimum time without a replica.
 	outage = time.Minute
-	// outageTimeout limits each step: kcp retries after a time that doubles with each denial.
+	// outageTimeout limits each step: kcp retries denied requests with exponential backoff.
 	outageTimeout = 3 * time.Minute
 	// longestReady limits the time of a repaired workspace until it is Ready. If a busy machine does not set it up while the repair waits for
 	// it, kcp before v0.32 reconciles it again only after a fifth of its age, up to ten minutes.
@@ -44,7 +44,7 @@ var _ = Describe("after an outage of all replicas", Ordered, Serial, func() {
 			Configuration: withGates, Kubeconfig: reading, Args: []string{"--logical-cluster-kubeconfig=" + writing},
 		})
 		Expect(err).NotTo(HaveOccurred())
-		// This suite has the webhooks off, before and after.
+		// This suite has the webhooks off in the other specs.
 		DeferCleanup(func(ctx SpecContext) {
 			off, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Configuration: withoutGates})
 			Expect(err).NotTo(HaveOccurred())
@@ -79,11 +79,11 @@ var _ = Describe("after an outage of all replicas", Ordered, Serial, func() {
 	},
 		Entry("with failurePolicy Fail: they wait without a logical cluster, and are rewritten by the webhook", nothing, waitUnscheduled, rewritten, SpecTimeout(outageSpecTimeout)),
 		Entry("with failurePolicy Ignore: they get a logical cluster with an owner that kcp cannot act as, and are repaired", ignoreFailures, waitStuck, wantRepaired, SpecTimeout(outageSpecTimeout)),
-		Entry("without the webhook: the same", unregister, waitStuck, wantRepaired, SpecTimeout(outageSpecTimeout)),
+		Entry("without the webhook: as with failurePolicy Ignore", unregister, waitStuck, wantRepaired, SpecTimeout(outageSpecTimeout)),
 	)
 })
 
-// withGates has the gates as they are by default, and a repair that does not wait for long.
+// withGates has the default gates, and a repair with a short repair.after.
 const withGates = `apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 repair: {after: 2s}
@@ -91,7 +91,7 @@ repair: {after: 2s}
 
 func nothing(context.Context) {}
 
-// ignoreFailures has kcp go on where the webhook does not answer, as in mode Warn.
+// ignoreFailures makes kcp continue if the webhook does not respond, as in mode Warn.
 func ignoreFailures(ctx context.Context) {
 	GinkgoHelper()
 	root, err := kcptest.NewClient(kcp.Admin("root"))
@@ -117,7 +117,7 @@ func rewriteHooks() *admissionregistrationv1.MutatingWebhookConfiguration {
 	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}
 }
 
-// awaitUnguarded waits until kcp observes that the webhook is gone, a moment after the change.
+// awaitUnguarded waits until kcp observes that the webhook was removed, a moment after the change.
 func awaitUnguarded(ctx context.Context) {
 	GinkgoHelper()
 	p := newPlace(ctx)
@@ -126,7 +126,7 @@ func awaitUnguarded(ctx context.Context) {
 	waitInitializing(ctx, p, "probe")
 }
 
-// waitInitializing waits until kcp initializes a workspace. kcp retries denied requests at growing intervals.
+// waitInitializing waits until kcp initializes a workspace. kcp retries denied requests with exponential backoff.
 func waitInitializing(ctx context.Context, p place, name string) {
 	GinkgoHelper()
 	waitPhase(ctx, p, name, corev1alpha1.LogicalClusterPhaseInitializing, outageTimeout)
@@ -148,7 +148,7 @@ func phaseOf(p place, name string) func(context.Context) (corev1alpha1.LogicalCl
 	}
 }
 
-// waitUnscheduled waits until kcp has tried each workspace, and was not let.
+// waitUnscheduled waits until kcp has tried to schedule each workspace, and was denied.
 func waitUnscheduled(ctx context.Context, p place) {
 	GinkgoHelper()
 	for i := range manyDuringOutage {
@@ -195,7 +195,7 @@ func rewritten(ctx context.Context, p place, _ *kcptest.Warrantgate) {
 	}
 }
 
-// wantRepaired expects warrantgate to have repaired as many since it is back.
+// wantRepaired expects warrantgate to have repaired that number of workspaces since its restart.
 func wantRepaired(ctx context.Context, _ place, w *kcptest.Warrantgate) {
 	GinkgoHelper()
 	Expect(repairedBy(ctx, w)).To(BeNumerically(">=", manyDuringOutage))
@@ -207,7 +207,7 @@ func expectOwned(ctx context.Context, p place, count int) {
 	for i := range count {
 		ws, err := kcptest.GetWorkspace(ctx, p.admin(), childName(i))
 		Expect(err).NotTo(HaveOccurred())
-		// kcp follows the owner, with a delay.
+		// kcp writes workspace-admin for the new owner with a delay.
 		Eventually(ctx, adminsOf).WithArguments(ctx, ws).Should(ConsistOf(p.globalName()))
 		expectAtHome(ctx, p.bot, ws.Spec.Cluster)
 	}

@@ -25,7 +25,7 @@ const (
 	repairTimeout = 45 * time.Second
 	pollInterval  = 100 * time.Millisecond
 	stuckTime     = 2 * time.Second
-	// longStuck is so long that kcp v0.30 reconciles a workspace only every six seconds.
+	// longStuck is the age after which kcp v0.30 reconciles a workspace only every six seconds.
 	longStuck = 30 * time.Second
 )
 
@@ -39,7 +39,7 @@ workspace:
 
 var (
 	kcp *kcptest.Server
-	// account is the user that install gave its permissions to, and reading is its kubeconfig. writing is the kubeconfig of a user in the
+	// account is the user that install granted permissions to, and reading is its kubeconfig. writing is the kubeconfig of a user in the
 	// group that may write LogicalClusters.
 	account          string
 	reading, writing string

@@ -27,7 +27,7 @@ import (
 // The author of a WorkspaceType with an initializer acts as the owner in workspaces that are Initializing, and can register webhooks there.
 // kcp calls them for every update of the LogicalCluster, even for its own (measured on v0.32.3), and no user outside the workspace can
 // prevent that.
-var _ = Describe("a tenant whose webhook changes what the repair writes", func() {
+var _ = Describe("a tenant whose webhook changes the writes of the repair", func() {
 	It("is reported", func(ctx SpecContext) {
 		const author, ofType, export, boss = "mallory", "trap", "core.example.io", `{"username":"kcp-boss","groups":["system:masters"]}`
 		p := newPlace(ctx)
@@ -89,14 +89,14 @@ var _ = Describe("a tenant whose webhook changes what the repair writes", func()
 			})
 		}).Should(Succeed())
 
-		By("granting what was missing, so that the repair retriggers the initialization")
+		By("granting the missing permission, so that the repair retriggers the initialization")
 		serve(ctx, "Enforce")
 		describe := func() string { return kcptest.Describe(ctx, p.admin(), "child") }
 		// kcp retries within a second, after a conflict.
 		Eventually(ctx, describe).Should(ContainSubstring("BindPermissionMissing"))
 		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("carol"), kcptest.AccessRule(), kcptest.BindRule(export))).To(Succeed())
 		if lc.Spec.CreatedBy == nil {
-			return // kcp v0.30 may be the first to try again
+			return // kcp v0.30 may retry before warrantgate does
 		}
 		Eventually(ctx, describe).Should(And(ContainSubstring("OwnerDiffers"),
 			ContainSubstring(`the update of the LogicalCluster contained user "carol" as the owner, but kcp stored user "kcp-boss"`)))

@@ -25,7 +25,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
-// place is a workspace that an administrator made for one spec, with a service account in it that may create workspaces.
+// place is a workspace that an administrator created for one spec, with a service account in it that may create workspaces.
 type place struct {
 	path, cluster string
 	bot           *rest.Config
@@ -48,7 +48,7 @@ func (p place) admin() *rest.Config { return kcp.Admin(p.path) }
 
 func (p place) globalName() string { return "system:kcp:serviceaccount:" + p.cluster + ":default:bot" }
 
-// workspaceType makes a WorkspaceType here, and waits until kcp has noticed.
+// workspaceType creates a WorkspaceType here, and waits until kcp observes it.
 func (p place) workspaceType(ctx context.Context, wt *tenancyv1alpha1.WorkspaceType) kcptest.WorkspaceOption {
 	GinkgoHelper()
 	ofType, err := kcptest.CreateWorkspaceType(ctx, p.admin(), p.path, wt)
@@ -56,7 +56,7 @@ func (p place) workspaceType(ctx context.Context, wt *tenancyv1alpha1.WorkspaceT
 	return ofType
 }
 
-// extending makes a WorkspaceType that extends warranted.
+// extending creates a WorkspaceType that extends warranted.
 func (p place) extending(ctx context.Context) kcptest.WorkspaceOption {
 	GinkgoHelper()
 	return p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
@@ -67,7 +67,7 @@ func (p place) extending(ctx context.Context) kcptest.WorkspaceOption {
 	})
 }
 
-// adminsOf are the users to whom kcp has given a workspace.
+// adminsOf are the users that kcp has made administrators of a workspace.
 func adminsOf(ctx context.Context, ws *tenancyv1alpha1.Workspace) ([]string, error) {
 	c, err := kcptest.NewClient(kcp.ShardAdmin(ws.Spec.Cluster))
 	if err != nil {
@@ -137,8 +137,8 @@ func expectAtHome(ctx context.Context, user *rest.Config, cluster string) {
 	}).Should(Succeed())
 }
 
-// takeAway removes the rule on a resource from a role that install created, until the spec ends.
-func takeAway(ctx context.Context, place, role, resource string) {
+// removeRule removes the rule on a resource from a role that install created, until the spec ends.
+func removeRule(ctx context.Context, place, role, resource string) {
 	GinkgoHelper()
 	admin, err := kcptest.NewClient(kcp.ShardAdmin(place))
 	Expect(err).NotTo(HaveOccurred())
@@ -213,7 +213,7 @@ func versions(ctx context.Context, p place, ws *tenancyv1alpha1.Workspace) []str
 	return []string{now.ResourceVersion, lc.ResourceVersion}
 }
 
-// atRest waits until kcp no longer writes a stuck workspace, and returns its versions.
+// atRest waits until kcp no longer writes a stuck workspace, and returns its resource versions.
 func atRest(ctx context.Context, p place, ws *tenancyv1alpha1.Workspace) []string {
 	GinkgoHelper()
 	var before []string
