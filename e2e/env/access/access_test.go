@@ -39,20 +39,20 @@ func verified(t *testing.T, authority *access.Authority, pair access.KeyPair, us
 	return both.Leaf
 }
 
-func TestAuthority(t *testing.T) {
+func TestCA(t *testing.T) {
 	authority, err := access.NewAuthority("test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	person, err := authority.ClientPair("alice", []string{"operators", "people"})
+	pair, err := authority.ClientPair("alice", []string{"operators", "people"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject := verified(t, authority, person, x509.ExtKeyUsageClientAuth).Subject
+	subject := verified(t, authority, pair, x509.ExtKeyUsageClientAuth).Subject
 	if subject.CommonName != "alice" {
 		t.Errorf("user = %q, want alice", subject.CommonName)
 	}
-	slices.Sort(subject.Organization) // a certificate keeps no order
+	slices.Sort(subject.Organization) // a certificate does not keep the order
 	if diff := cmp.Diff([]string{"operators", "people"}, subject.Organization); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}
@@ -75,7 +75,7 @@ func TestAuthority(t *testing.T) {
 	}
 }
 
-func TestServingPairIsChangedBeforeItIsSigned(t *testing.T) {
+func TestServingPairAppliesChangesBeforeSigning(t *testing.T) {
 	authority, err := access.NewAuthority("test")
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestServingPairIsChangedBeforeItIsSigned(t *testing.T) {
 		}
 	}
 	if !certificate.NotAfter.Equal(until) {
-		t.Errorf("it holds until %s, want %s", certificate.NotAfter, until)
+		t.Errorf("valid until %s, want %s", certificate.NotAfter, until)
 	}
 }
 
@@ -166,11 +166,11 @@ func TestServiceAccount(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := access.ServiceAccount(t.Context(), c, admin, "capcs-system", "other"); err != nil {
-		t.Errorf("ServiceAccount() in a namespace that is there: %v", err)
+		t.Errorf("ServiceAccount() in an existing namespace: %v", err)
 	}
 }
 
-func TestServiceAccountTellsWhatFailed(t *testing.T) {
+func TestServiceAccountReturnsErrors(t *testing.T) {
 	there := newClient()
 	if _, err := access.CreateServiceAccount(t.Context(), there, "default", "there"); err != nil {
 		t.Fatal(err)

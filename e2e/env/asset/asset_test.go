@@ -9,7 +9,7 @@ import (
 	"warrantgate.dev/e2e/env/asset"
 )
 
-// write makes a file, with its folder.
+// write creates a file and its folder.
 func write(t *testing.T, path string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -44,7 +44,7 @@ func TestPath(t *testing.T) {
 		t.Run(env, func(t *testing.T) {
 			t.Setenv(env, "")
 			if _, err := asset.Path(env); err == nil || !strings.Contains(err.Error(), "run `make "+tc.target+"`, or name another one in "+env) {
-				t.Errorf("Path() of what is not built: error = %v", err)
+				t.Errorf("Path() of a binary that is not built: error = %v", err)
 			}
 			built := filepath.Join(repository, "bin", tc.name)
 			write(t, built)
@@ -57,13 +57,13 @@ func TestPath(t *testing.T) {
 			}
 			t.Setenv(env, dir)
 			if _, err := asset.Path(env); err == nil {
-				t.Error("Path() took a directory")
+				t.Error("Path() accepted a directory")
 			}
 		})
 	}
 }
 
-func TestPathTellsWhatIsMissing(t *testing.T) {
+func TestPathReportsWhatIsMissing(t *testing.T) {
 	if _, err := asset.Path("TEST_ASSET_KUBECTL"); err == nil || !strings.Contains(err.Error(), `"TEST_ASSET_KUBECTL"`) {
 		t.Errorf("Path() of an unknown binary: error = %v", err)
 	}

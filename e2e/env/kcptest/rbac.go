@@ -63,9 +63,9 @@ func CreatorRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{AccessRule(), WorkspacesRule(), UseTypesRule()}
 }
 
-// Grant gives permissions to a subject in the workspace of config, an administrator. It waits until they are active: kcp's
-// authorizer follows its storage with a short delay. No other permission is active without AccessRule, so Grant waits until ctx ends
-// unless that rule is among the rules or was granted before.
+// Grant grants permissions to a subject in the workspace of config, an administrator. It waits until they are active: kcp's authorizer
+// follows its storage with a short delay. No other permission is active without AccessRule, so Grant waits until ctx ends unless that rule
+// is among the rules or was granted before.
 func Grant(ctx context.Context, config *rest.Config, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) error {
 	c, err := NewClient(config)
 	if err != nil {
@@ -106,14 +106,14 @@ func waitAllowed(ctx context.Context, c client.Client, subject rbacv1.Subject, r
 	}
 	var last error
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		asked := review.DeepCopy()
-		if err := c.Create(ctx, asked); err != nil {
+		attempt := review.DeepCopy()
+		if err := c.Create(ctx, attempt); err != nil {
 			return false, err
 		}
-		if !asked.Status.Allowed {
-			last = fmt.Errorf("%s is not allowed: %s", rule.Verbs[0], asked.Status.Reason)
+		if !attempt.Status.Allowed {
+			last = fmt.Errorf("%s is not allowed: %s", rule.Verbs[0], attempt.Status.Reason)
 		}
-		return asked.Status.Allowed, nil
+		return attempt.Status.Allowed, nil
 	})
 	if err != nil {
 		return errors.Join(err, last)

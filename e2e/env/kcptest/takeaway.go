@@ -46,7 +46,7 @@ func rulesOf(printed string) ([]string, error) {
 			return rules, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read what install prints: %w", err)
+			return nil, fmt.Errorf("decode the output of install: %w", err)
 		}
 		rules = append(rules, access.RuleNames(role.Name, role.Rules)...)
 	}
@@ -70,7 +70,7 @@ func TakeRule(ctx context.Context, holder, where *rest.Config, role, resource, v
 	if err != nil {
 		return nil, err
 	}
-	asked, err := NewClient(where)
+	user, err := NewClient(where)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func TakeRule(ctx context.Context, holder, where *rest.Config, role, resource, v
 	}); err != nil {
 		return nil, err
 	}
-	if err := waitDenied(ctx, asked, rule, verb); err != nil {
+	if err := waitDenied(ctx, user, rule, verb); err != nil {
 		return nil, errors.Join(fmt.Errorf("wait until kcp denies requests that need the rule %q: %w", taken.Name, err), taken.GiveBack(ctx))
 	}
 	return taken, nil

@@ -136,7 +136,8 @@ func WaitReady(ctx context.Context, config *rest.Config, name string) (*tenancyv
 	return ws, waitForPath(ctx, config, name)
 }
 
-// waitForPath waits until kcp knows the path of a workspace. It looks paths up in an index, which can be a moment behind the phase.
+// waitForPath waits until kcp serves the path of a workspace. kcp looks paths up in an index, which can be updated a moment after the
+// phase.
 func waitForPath(ctx context.Context, config *rest.Config, name string) error {
 	child := rest.CopyConfig(config)
 	child.Host += ":" + name
@@ -148,7 +149,7 @@ func waitForPath(ctx context.Context, config *rest.Config, name string) error {
 		var status *apierrors.StatusError
 		err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &corev1alpha1.LogicalCluster{})
 		unknown := apierrors.IsNotFound(err) && errors.As(err, &status) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "workspaces"
-		return !unknown, nil // what else it answers, such as 403, comes from the workspace
+		return !unknown, nil // any other error, such as 403, comes from the workspace
 	})
 }
 

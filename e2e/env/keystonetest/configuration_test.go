@@ -79,7 +79,7 @@ func TestWriteKeys(t *testing.T) {
 	}
 }
 
-func TestWriteFilesTellsWhatItCannotWrite(t *testing.T) {
+func TestWriteFilesReturnsErrors(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"policy.d", "fernet-keys"} {
 		path := filepath.Join(dir, name)

@@ -196,7 +196,7 @@ func catalog(t *testing.T, k *keystonetest.Keystone) {
 		t.Errorf("endpoint = %v, %v, want %s", nova, err, compute)
 	}
 	if _, err := openstack.NewComputeV2(client.ProviderClient, gophercloud.EndpointOpts{Region: keystonetest.Region}); err == nil {
-		t.Error("there is a compute endpoint in a region that has none")
+		t.Error("there is a compute endpoint in a region without one")
 	}
 }
 
@@ -216,7 +216,7 @@ func many(t *testing.T, k *keystonetest.Keystone) {
 	group.Wait()
 }
 
-// twice tests names that exist already.
+// twice tests names that already exist.
 func twice(t *testing.T, k *keystonetest.Keystone) {
 	t.Helper()
 	p := newPlace(t, k)

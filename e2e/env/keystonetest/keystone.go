@@ -117,7 +117,7 @@ func (k *Keystone) manage(ctx context.Context, command string, args ...string) e
 	}
 	stopWatching := context.AfterFunc(ctx, p.Kill)
 	defer stopWatching()
-	if err := p.Disorder(); err != nil {
+	if err := p.WaitEnd(); err != nil {
 		return errors.Join(context.Cause(ctx), err)
 	}
 	return nil

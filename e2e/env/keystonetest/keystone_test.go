@@ -48,7 +48,7 @@ func start(t *testing.T, options keystonetest.Options) *keystonetest.Keystone {
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		if len(processesOf(t, k.Dir())) == 0 {
-			t.Error("no process names the directory of Keystone, so that none can be missed afterwards")
+			t.Error("no process has the directory of Keystone in its command line, so the check after Stop() proves nothing")
 		}
 		if err := k.Stop(); err != nil {
 			t.Errorf("Stop() error = %v", err)
@@ -80,7 +80,7 @@ func TestKeystone(t *testing.T) {
 	t.Run("Keystone reports names that exist already", func(t *testing.T) { twice(t, k) })
 }
 
-func TestStartThatIsGivenUpLeavesNothing(t *testing.T) {
+func TestCanceledStartLeavesNoProcesses(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	dir := t.TempDir()
 	cause := errors.New("given up")
@@ -100,10 +100,10 @@ func TestStartThatIsGivenUpLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestStartTellsWhyKeystoneEnded(t *testing.T) {
+func TestStartReportsWhyKeystoneExited(t *testing.T) {
 	_, err := keystonetest.Start(t.Context(), keystonetest.Options{ExtraConf: "[database]\nconnection = nonsense\n"})
-	if err == nil || !strings.Contains(err.Error(), "keystone-manage db_sync ended in disorder") || !strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("Start() error = %v, want the words of Keystone", err)
+	if err == nil || !strings.Contains(err.Error(), "keystone-manage db_sync failed") || !strings.Contains(err.Error(), "nonsense") {
+		t.Errorf("Start() error = %v, want the message of Keystone", err)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestPolicyGrowsYounger(t *testing.T) {
+func TestPolicyModificationTimeIncreases(t *testing.T) {
 	k := &Keystone{options: Options{Dir: t.TempDir()}, policyTime: time.Now().Add(time.Hour)}
 	for last, i := k.policyTime, 0; i < 20; i++ {
 		if err := k.writePolicy([]byte("a: role:b\n")); err != nil {

@@ -7,12 +7,12 @@ import (
 	"warrantgate.dev/e2e/env/keystonetest"
 )
 
-func TestStartTellsWhatIsMissing(t *testing.T) {
+func TestStartReportsWhatIsMissing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		python, env string
 	}{
 		"an interpreter without Keystone":                    {python: "/bin/false"},
-		"an interpreter that is not there":                   {python: "/bin/no-such-python"},
+		"an interpreter that does not exist":                 {python: "/bin/no-such-python"},
 		"an interpreter without Keystone in the environment": {env: "/bin/false"},
 	} {
 		t.Run(name, func(t *testing.T) {

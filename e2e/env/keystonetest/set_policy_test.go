@@ -28,7 +28,7 @@ func mayListRoles(t *testing.T, k *keystonetest.Keystone) bool {
 func startsWithPolicy(t *testing.T, k *keystonetest.Keystone) {
 	t.Helper()
 	if mayListRoles(t, k) {
-		t.Error("the policy that Keystone was started with is not in force")
+		t.Error("the initial policy of Keystone is not active")
 	}
 }
 
@@ -47,7 +47,7 @@ func takesPolicy(t *testing.T, k *keystonetest.Keystone) {
 	}
 }
 
-// loadsDirectory checks the order: the files of policy.d come after the policy file, and the last one counts.
+// loadsDirectory checks the order: the files of policy.d are loaded after the policy file, and the last one has precedence.
 func loadsDirectory(t *testing.T, k *keystonetest.Keystone) {
 	t.Helper()
 	const allRoles = `identity:list_roles: "@"`
@@ -88,6 +88,6 @@ func reportsInvalidPolicy(t *testing.T, k *keystonetest.Keystone) {
 		t.Fatal(err)
 	}
 	if !mayListRoles(t, k) {
-		t.Error("the policy after those that cannot be loaded is not in force")
+		t.Error("the policy after those that cannot be loaded is not active")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestStartTellsWhatIsWrongWithItsDirectory(t *testing.T) {
+func TestStartReportsProblemsOfItsDirectory(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file, folder, want string
 	}{
@@ -37,7 +37,7 @@ func TestStartTellsWhatIsWrongWithItsDirectory(t *testing.T) {
 	}
 }
 
-func TestDirectoryGoesUnlessItIsKept(t *testing.T) {
+func TestStopRemovesTheDirectoryUnlessItIsKept(t *testing.T) {
 	for name, tc := range map[string]struct {
 		keep bool
 	}{

@@ -36,9 +36,9 @@ func newGuard(dir string) (*guard, error) {
 	})}, nil
 }
 
-// watched is a script in the place of the binary of a server. The server replaces the script's process, and so gets the signals of
-// envtest. A second process of the same group waits for the end of the guard. It does not start for --help, which envtest runs first
-// in the group of the tests. Only the script itself knows the process ID.
+// watched is a script that runs in place of the binary of a server. The server replaces the script's process, and so gets the signals of
+// envtest. A second process of the same group waits for the end of the guard. It does not start for --help, which envtest runs first in the
+// group of the tests. Only the script itself knows the process ID.
 const watched = `#!/bin/sh
 if [ "$*" != --help ]; then
 	echo $$ >%s

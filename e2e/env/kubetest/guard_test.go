@@ -98,8 +98,8 @@ func TestServerThatStartsAfterItsGuardEnds(t *testing.T) {
 	wantSignal(t, ended, syscall.SIGKILL)
 }
 
-// TestOrderlyEndLeavesNoWatcher stops a server as envtest does: with a signal to its process group.
-func TestOrderlyEndLeavesNoWatcher(t *testing.T) {
+// TestGracefulStopLeavesNoWatcher stops a server as envtest does: with a signal to its process group.
+func TestGracefulStopLeavesNoWatcher(t *testing.T) {
 	g := newTestGuard(t)
 	command, _, ended := watchedShell(t, g, "echo ready; exec cat /dev/zero >/dev/null")
 	if err := syscall.Kill(-command.Process.Pid, syscall.SIGTERM); err != nil {
@@ -123,6 +123,6 @@ func TestHelpIsNotWatched(t *testing.T) {
 
 func TestGuardOfAMissingDirectory(t *testing.T) {
 	if _, err := newGuard(filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("newGuard() error = %v, want one that says what is missing", err)
+		t.Errorf("newGuard() error = %v, want one that names the missing directory", err)
 	}
 }

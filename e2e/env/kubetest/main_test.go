@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// standIn prints the words of a command, the user of its kubeconfig, and the flags that differ between commands. Then "serve"
-// becomes ready, unless there is a flag --fail.
+// standIn prints the arguments of a command, the user of its kubeconfig, and the flags that differ between commands. Then "serve" becomes
+// ready, unless there is a flag --fail.
 func standIn(ctx context.Context, name string, args []string) error {
 	words, flags := []string{name}, []string{}
 	values := map[string]string{}

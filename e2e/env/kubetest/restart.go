@@ -37,7 +37,7 @@ func (s *Server) KillAPIServer(ctx context.Context) error {
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for kube-apiserver to be gone: %w", errors.Join(last, err))
+		return fmt.Errorf("wait until kube-apiserver has ended: %w", errors.Join(last, err))
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func start(t *testing.T, args ...string) *kubetest.Server {
 	}
 	t.Cleanup(func() {
 		if processes := processesOf(t, s.Dir()); len(processes) == 0 {
-			t.Error("no process names the directory of the server, so that none can be missed afterwards")
+			t.Error("no process has the directory of the server in its command line, so the check after Stop() proves nothing")
 		}
 		if err := s.Stop(); err != nil {
 			t.Errorf("Stop() error = %v", err)
@@ -101,7 +101,7 @@ func TestServer(t *testing.T) {
 	t.Run("it reports the version of the module that it is built from", func(t *testing.T) { version(t, s) })
 	t.Run("it serves the kinds of Cluster API and its providers", func(t *testing.T) { serves(t, s) })
 	t.Run("the status of a machine is a subresource", func(t *testing.T) { machineStatus(t, s) })
-	t.Run("a Deployment is an object that makes no Pods", func(t *testing.T) { deployment(t, s) })
+	t.Run("no controller creates Pods for a Deployment", func(t *testing.T) { deployment(t, s) })
 	t.Run("a user has the permissions of RBAC", func(t *testing.T) { user(t, s) })
 	t.Run("a service account has the permissions of RBAC", func(t *testing.T) { serviceAccount(t, s) })
 	t.Run("a write returns when the cache contains the change", func(t *testing.T) { changesAreCached(t, s) })
@@ -118,7 +118,7 @@ func TestServer(t *testing.T) {
 	})
 }
 
-func TestStartThatIsGivenUpLeavesNothing(t *testing.T) {
+func TestCanceledStartLeavesNoProcesses(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	options := options(t)
 	options.Dir = t.TempDir()
@@ -139,11 +139,11 @@ func TestStartThatIsGivenUpLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestStartTellsWhyAServerEnded(t *testing.T) {
+func TestStartReportsWhyAServerExited(t *testing.T) {
 	options := options(t, "--authorization-mode=Nonsense")
 	_, err := kubetest.Start(t.Context(), options)
 	if err == nil || !strings.Contains(err.Error(), "is not a valid mode") {
-		t.Errorf("Start() error = %v, want the words of kube-apiserver", err)
+		t.Errorf("Start() error = %v, want the message of kube-apiserver", err)
 	}
 }
 
@@ -292,7 +292,7 @@ func serviceAccount(t *testing.T, s *kubetest.Server) {
 	mayRead(t, s, capcs, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "capcs-system", Name: "capcs"})
 }
 
-// mayRead expects config to be denied reading machines, to be allowed as soon as subject has the permission, and nothing else.
+// mayRead expects that config may not read machines until subject has the permission, and may then only read them.
 func mayRead(t *testing.T, s *kubetest.Server, config *rest.Config, subject rbacv1.Subject) {
 	t.Helper()
 	c, err := client.New(config, client.Options{})

@@ -6,7 +6,7 @@ import (
 	"warrantgate.dev/e2e/env/warrantgatetest"
 )
 
-// WarrantgateUser is the user of warrantgate. It is in no group and has only the permissions that install gives it.
+// WarrantgateUser is the user of warrantgate. It is in no group and has only the permissions that install grants.
 const WarrantgateUser = warrantgatetest.User
 
 // WarrantgateOptions configure warrantgate.

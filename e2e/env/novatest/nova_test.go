@@ -75,7 +75,7 @@ func (w *world) stop(t *testing.T) {
 	if err == nil {
 		for line := range strings.Lines(string(status)) {
 			if strings.HasPrefix(line, "VmHWM:") {
-				t.Logf("Nova took at most %s", strings.TrimSpace(strings.TrimPrefix(line, "VmHWM:")))
+				t.Logf("the slowest response of Nova took %s", strings.TrimSpace(strings.TrimPrefix(line, "VmHWM:")))
 			}
 		}
 	}
@@ -224,19 +224,19 @@ func answers(t *testing.T, w *world) {
 		"a wrong limit":               {token: own, path: "/servers/detail?limit=x", status: http.StatusBadRequest, kind: "badRequest"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, kind, requestID := w.ask(t, tc.path, tc.token)
+			status, kind, requestID := w.send(t, tc.path, tc.token)
 			if status != tc.status || kind != tc.kind {
-				t.Errorf("the answer was %d %q, want %d %q", status, kind, tc.status, tc.kind)
+				t.Errorf("the response was %d %q, want %d %q", status, kind, tc.status, tc.kind)
 			}
 			if !strings.HasPrefix(requestID, "req-") {
-				t.Errorf("the answer has the request id %q", requestID)
+				t.Errorf("the response has the request ID %q", requestID)
 			}
 		})
 	}
 }
 
-// ask sends a request and returns the status, the first key of the body, and the request ID of the response.
-func (w *world) ask(t *testing.T, path, token string) (status int, kind, requestID string) {
+// send sends a request and returns the status, the first key of the body, and the request ID of the response.
+func (w *world) send(t *testing.T, path, token string) (status int, kind, requestID string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.nova.Endpoint()+path, nil)
 	if err != nil {
@@ -254,9 +254,9 @@ func (w *world) ask(t *testing.T, path, token string) (status int, kind, request
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said map[string]json.RawMessage
-	if json.Unmarshal(body, &said) == nil && len(said) == 1 {
-		for key := range said {
+	var text map[string]json.RawMessage
+	if json.Unmarshal(body, &text) == nil && len(text) == 1 {
+		for key := range text {
 			kind = key
 		}
 	}

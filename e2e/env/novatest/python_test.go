@@ -8,12 +8,12 @@ import (
 	"warrantgate.dev/e2e/env/novatest"
 )
 
-func TestStartTellsWhatIsMissing(t *testing.T) {
+func TestStartReportsWhatIsMissing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		python, env string
 	}{
 		"an interpreter without Nova":                    {python: "/bin/false"},
-		"an interpreter that is not there":               {python: "/bin/no-such-python"},
+		"an interpreter that does not exist":             {python: "/bin/no-such-python"},
 		"an interpreter without Nova in the environment": {env: "/bin/false"},
 	} {
 		t.Run(name, func(t *testing.T) {

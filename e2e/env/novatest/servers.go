@@ -59,9 +59,9 @@ func (n *Nova) control(ctx context.Context, method, path string, body []byte) er
 		return err
 	}
 	defer response.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes))
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, said)
+		err = fmt.Errorf("%s: %s", response.Status, text)
 	}
 	return err
 }

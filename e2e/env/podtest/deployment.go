@@ -16,7 +16,7 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// serving is the process of a Deployment. The zero value is that of none.
+// serving is the process of a Deployment. The zero value has no process.
 type serving struct {
 	uid        types.UID
 	generation int64
@@ -46,7 +46,7 @@ func (k *Kubelet) runDeployments(ctx context.Context) error {
 		return nil
 	}
 	if len(deployments.Items) > 1 {
-		return fmt.Errorf("there are %d Deployments in namespace %s, and addresses for one", len(deployments.Items), k.Namespace)
+		return fmt.Errorf("there are %d Deployments in namespace %s, and addresses only for one", len(deployments.Items), k.Namespace)
 	}
 	deployment := &deployments.Items[0]
 	if k.serving.uid == deployment.UID && k.serving.generation == deployment.Generation {
@@ -83,7 +83,7 @@ func (k *Kubelet) serve(ctx context.Context, deployment *appsv1.Deployment) erro
 	return k.reportReady(ctx, deployment)
 }
 
-// reportReady writes what the controllers of Deployments and ReplicaSets write once all Pods are ready.
+// reportReady writes the status that the controllers of Deployments and ReplicaSets write when all Pods are ready.
 func (k *Kubelet) reportReady(ctx context.Context, deployment *appsv1.Deployment) error {
 	replicas := *deployment.Spec.Replicas
 	replicaSet := &appsv1.ReplicaSet{

@@ -36,8 +36,8 @@ func Args(container corev1.Container, dir string, addresses map[string]string) [
 	return args
 }
 
-// Mount writes below dir what a kubelet mounts for the only container of a pod in a namespace. It reads ConfigMaps and Secrets and
-// requests tokens with the client. It returns an error if an object is missing or if the kind of volume is unknown. With names of
+// Mount writes below dir the files that a kubelet mounts for the only container of a pod in a namespace. It reads ConfigMaps and Secrets
+// and requests tokens with the client. It returns an error if an object is missing or if the kind of volume is unknown. With names of
 // volumes, it writes only these, as a kubelet does after a change of their Secrets.
 func Mount(ctx context.Context, c client.Client, namespace string, pod corev1.PodSpec, dir string, only ...string) error {
 	volumes := map[string]corev1.Volume{}
@@ -80,7 +80,7 @@ func (s source) volume(ctx context.Context, volume corev1.Volume) (map[string][]
 	case volume.Secret != nil:
 		return s.secret(ctx, volume.Secret.SecretName, volume.Secret.Items)
 	case volume.Projected == nil:
-		return nil, errors.New("it is neither a ConfigMap nor a Secret, nor made of some")
+		return nil, errors.New("it is neither a ConfigMap, nor a Secret, nor a projected volume")
 	}
 	all := map[string][]byte{}
 	for _, part := range volume.Projected.Sources {

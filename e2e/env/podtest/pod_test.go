@@ -117,7 +117,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-func TestMountTellsWhatIsMissing(t *testing.T) {
+func TestMountReportsWhatIsMissing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		source corev1.VolumeSource
 		want   string
@@ -129,7 +129,7 @@ func TestMountTellsWhatIsMissing(t *testing.T) {
 			corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{}}}},
 			"it has a part that is neither a ConfigMap nor a Secret nor a token",
 		},
-		"another kind": {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, "it is neither a ConfigMap nor a Secret, nor made of some"},
+		"another kind": {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, "it is neither a ConfigMap, nor a Secret, nor a projected volume"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := podtest.Mount(t.Context(), newClient(), namespace, newPod(corev1.Volume{Name: "x", VolumeSource: tc.source}), t.TempDir())
@@ -195,7 +195,7 @@ func became(ctx context.Context, c client.Client, kubelet *podtest.Kubelet) (map
 	return found, nil
 }
 
-func TestKubeletTellsWhatItCannotRun(t *testing.T) {
+func TestKubeletReportsWhatItCannotRun(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: named("pod"), Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}}
 	kubelet := &podtest.Kubelet{Client: newClient(pod), Namespace: namespace, Binary: filepath.Join(t.TempDir(), "none"), Dir: t.TempDir()}
 	if err := kubelet.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "run pod: ") {

@@ -33,7 +33,7 @@ func Metric(ctx context.Context, httpClient *http.Client, url, name string, labe
 	for _, metric := range families[name].GetMetric() {
 		found := 0
 		for _, label := range metric.GetLabel() {
-			if value, asked := labels[label.GetName()]; asked && value == label.GetValue() {
+			if value, selected := labels[label.GetName()]; selected && value == label.GetValue() {
 				found++
 			}
 		}

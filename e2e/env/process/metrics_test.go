@@ -57,7 +57,7 @@ func TestMetric(t *testing.T) {
 	}
 }
 
-func TestMetricTellsWhatCannotBeRead(t *testing.T) {
+func TestMetricReturnsErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		url, want string
 	}{

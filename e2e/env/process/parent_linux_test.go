@@ -34,7 +34,7 @@ func TestProcessEndsWithItsParent(t *testing.T) {
 		select {
 		case <-ticker.C:
 		case <-patience:
-			t.Fatal("the process runs on without its parent")
+			t.Fatal("the process still runs after its parent has ended")
 		}
 	}
 }

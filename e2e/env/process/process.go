@@ -160,13 +160,13 @@ func (p *Process) Alive() error {
 	return fmt.Errorf("%s ended: %w\n%s", p.name, p.exitError(), LogTail(p.logFile))
 }
 
-// Disorder waits until the process has ended. It returns an error, with the end of the log, if the exit status is not 0.
-func (p *Process) Disorder() error {
+// WaitEnd waits until the process has ended. It returns an error, with the end of the log, if the exit status is not 0.
+func (p *Process) WaitEnd() error {
 	<-p.ended
 	if p.err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s ended in disorder: %w\n%s", p.name, p.err, LogTail(p.logFile))
+	return fmt.Errorf("%s failed: %w\n%s", p.name, p.err, LogTail(p.logFile))
 }
 
 // Signal sends a signal to the process. It returns an error if the process has ended.

@@ -71,10 +71,10 @@ func TestWaitReady(t *testing.T) {
 		p, _ := shell(t, "exec cat /dev/zero >/dev/null")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var asked atomic.Int32
+		var requests atomic.Int32
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
-			if asked.Add(1) == 2 { // so the first response has been read
+			if requests.Add(1) == 2 { // so the first response has been read
 				cancel()
 			}
 		}))
@@ -98,8 +98,8 @@ func TestStop(t *testing.T) {
 		if err := p.Stop(); err != nil {
 			t.Error(err)
 		}
-		if err := p.Disorder(); err != nil {
-			t.Errorf("Disorder() = %v, want nil", err)
+		if err := p.WaitEnd(); err != nil {
+			t.Errorf("WaitEnd() = %v, want nil", err)
 		}
 		contains(t, p.Alive(), "script ended: exit status 0")
 		if err := p.Stop(); err != nil {
@@ -111,7 +111,7 @@ func TestStop(t *testing.T) {
 		if err := p.Stop(); err != nil {
 			t.Error(err)
 		}
-		contains(t, p.Disorder(), "script ended in disorder: signal: terminated")
+		contains(t, p.WaitEnd(), "script failed: signal: terminated")
 	})
 }
 
@@ -130,9 +130,9 @@ func TestSignalReachesTheProcess(t *testing.T) {
 	waitFor(t, logFile, "got it")
 }
 
-func TestProcessRunsAsItWasTold(t *testing.T) {
+func TestProcessHasItsArgumentsAndEnvironment(t *testing.T) {
 	p, logFile := shell(t, `echo "$GREETING from $$ in $PWD"`, "GREETING=hello")
-	if err := p.Disorder(); err != nil {
+	if err := p.WaitEnd(); err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.ReadFile(logFile)
@@ -147,7 +147,7 @@ func TestProcessRunsAsItWasTold(t *testing.T) {
 	}
 }
 
-func TestStartTellsWhatCannotBeStarted(t *testing.T) {
+func TestStartReturnsErrors(t *testing.T) {
 	dir := t.TempDir()
 	_, err := process.Start(process.Options{Name: "kcp", LogFile: filepath.Join(dir, "log"), Binary: filepath.Join(dir, "missing")})
 	contains(t, err, "start kcp", "no such file")

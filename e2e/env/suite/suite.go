@@ -39,7 +39,7 @@ func Binary(name string) string {
 	return path
 }
 
-// Output is what a command of warrantgate prints, and its exit status.
+// Output is the output of a command of warrantgate, and its exit status.
 type Output struct {
 	Stdout, Stderr string
 	Status         int

@@ -21,7 +21,7 @@ import (
 	"warrantgate.dev/e2e/env/process"
 )
 
-// User is the user of warrantgate. It is in no group and has only the permissions that install gives it.
+// User is the user of warrantgate. It is in no group and has only the permissions that install grants.
 const User = "warrantgate"
 
 // defaultConfiguration is a configuration file without any field: all defaults.
@@ -132,7 +132,7 @@ func (w *Warrantgate) Stop() error {
 	if err := w.process.Stop(); err != nil {
 		return err
 	}
-	return errors.Join(w.process.Disorder(), w.hidden())
+	return errors.Join(w.process.WaitEnd(), w.hidden())
 }
 
 // hidden returns an error if the log contains the token of the webhook path.

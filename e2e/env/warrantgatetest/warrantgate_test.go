@@ -142,12 +142,12 @@ func serves(t *testing.T, w *warrantgatetest.Warrantgate) {
 	_ = response.Body.Close()
 }
 
-func TestStopTellsOfAnEndInDisorder(t *testing.T) {
+func TestStopReturnsTheExitError(t *testing.T) {
 	w := newWarrantgate(t, warrantgatetest.Options{}, "clumsy")
 	if err := w.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Stop(); err == nil || !strings.Contains(err.Error(), "warrantgate ended in disorder: exit status 1") {
+	if err := w.Stop(); err == nil || !strings.Contains(err.Error(), "warrantgate failed: exit status 1") {
 		t.Errorf("Stop() error = %v", err)
 	}
 	log, err := os.ReadFile(w.LogFile())
@@ -155,11 +155,11 @@ func TestStopTellsOfAnEndInDisorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(log), "kind: GateConfiguration") {
-		t.Errorf("the configuration is not that of all defaults: %s", log)
+		t.Errorf("the configuration is not the default: %s", log)
 	}
 }
 
-func TestStartTellsWhyItEnded(t *testing.T) {
+func TestStartReportsWhyItExited(t *testing.T) {
 	w := newWarrantgate(t, warrantgatetest.Options{Args: []string{"--no-such-flag"}}, "tidy")
 	if err := w.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "flag provided but not defined: -no-such-flag") {
 		t.Errorf("Start() error = %v", err)
@@ -188,7 +188,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-func TestNewTellsOfAMissingDirectory(t *testing.T) {
+func TestNewReportsAMissingDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "missing")
 	if _, err := warrantgatetest.New(t.Context(), warrantgatetest.Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("New() error = %v", err)

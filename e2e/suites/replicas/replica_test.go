@@ -112,7 +112,7 @@ func (r *replica) terminate(ctx context.Context) {
 func (r *replica) awaitEnd(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(r.process.Alive).WithContext(ctx).WithTimeout(timeout).ShouldNot(Succeed())
-	Expect(r.process.Disorder()).To(Succeed())
+	Expect(r.process.WaitEnd()).To(Succeed())
 	Eventually(r.isReady).WithContext(ctx).Should(BeFalse())
 	Eventually(r.openConnections).WithContext(ctx).Should(BeZero())
 }
