@@ -25,12 +25,12 @@ type apiError struct {
 func (c *Cloud) SetBareErrors(bare bool) { c.bareErrors.Store(bare) }
 
 func (c *Cloud) writeError(w http.ResponseWriter, status int, kind, message string) {
-	said := apiError{Type: kind, Message: message}
+	text := apiError{Type: kind, Message: message}
 	if c.bareErrors.Load() {
-		writeJSON(w, status, said)
+		writeJSON(w, status, text)
 		return
 	}
-	writeJSON(w, status, []apiError{said})
+	writeJSON(w, status, []apiError{text})
 }
 
 // denied responds that a user has no permission.

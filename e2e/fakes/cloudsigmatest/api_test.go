@@ -117,15 +117,15 @@ func TestListServers(t *testing.T) {
 		want []string
 		meta string
 	}{
-		"the first page":         {"servers/detail/", want[:20], `{"limit":20,"offset":0,"total_count":26}`},
-		"the second page":        {"servers/detail/?offset=20", want[20:], `{"limit":20,"offset":20,"total_count":26}`},
-		"a page of one":          {"servers/detail/?limit=1&offset=3", want[3:4], `{"limit":1,"offset":3,"total_count":26}`},
-		"everything":             {"servers/detail/?limit=0", want, `{"limit":0,"offset":0,"total_count":26}`},
-		"beyond the end":         {"servers/detail/?offset=99", []string{}, `{"limit":20,"offset":99,"total_count":26}`},
-		"by name":                {"servers/detail/?name=worker-0", []string{want[0], want[1], shared.UUID}, `{"limit":20,"offset":0,"total_count":3}`},
-		"a name that is not":     {"servers/detail/?name=worker", []string{}, `{"limit":20,"offset":0,"total_count":0}`},
-		"the list in short":      {"servers/?limit=2", want[:2], `{"limit":2,"offset":0,"total_count":26}`},
-		"the short list by name": {"servers/?name=worker-12", want[24:25], `{"limit":20,"offset":0,"total_count":1}`},
+		"the first page":          {"servers/detail/", want[:20], `{"limit":20,"offset":0,"total_count":26}`},
+		"the second page":         {"servers/detail/?offset=20", want[20:], `{"limit":20,"offset":20,"total_count":26}`},
+		"a page of one":           {"servers/detail/?limit=1&offset=3", want[3:4], `{"limit":1,"offset":3,"total_count":26}`},
+		"everything":              {"servers/detail/?limit=0", want, `{"limit":0,"offset":0,"total_count":26}`},
+		"beyond the end":          {"servers/detail/?offset=99", []string{}, `{"limit":20,"offset":99,"total_count":26}`},
+		"by name":                 {"servers/detail/?name=worker-0", []string{want[0], want[1], shared.UUID}, `{"limit":20,"offset":0,"total_count":3}`},
+		"a name without a server": {"servers/detail/?name=worker", []string{}, `{"limit":20,"offset":0,"total_count":0}`},
+		"the short list":          {"servers/?limit=2", want[:2], `{"limit":2,"offset":0,"total_count":26}`},
+		"the short list by name":  {"servers/?name=worker-12", want[24:25], `{"limit":20,"offset":0,"total_count":1}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := w.do(t, http.MethodGet, strings.ReplaceAll(w.APITemplate(), "{region}", region)+tc.path,
@@ -197,7 +197,7 @@ func TestCreateAndDeleteServer(t *testing.T) {
 		t.Errorf("Servers() = %v, want the shared one", servers)
 	}
 	if w.SetMeta(id, "key", "value") == nil {
-		t.Error("SetMeta() of a server that is gone has no error")
+		t.Error("SetMeta() of a server that was deleted has no error")
 	}
 	if w.Count(cloudsigmatest.DeleteServer, alice) != 3 || w.Count(cloudsigmatest.CreateServer) != 1 {
 		t.Errorf("requests = %v", w.Requests())
@@ -247,8 +247,8 @@ func TestAuthentication(t *testing.T) {
 		"a forged token":                           cloudsigma.NewTokenCredentialsProvider(forge(token)),
 		"the token of another cloud":               cloudsigma.NewTokenCredentialsProvider(elsewhere.aliceToken(t)),
 		"not a token":                              cloudsigma.NewTokenCredentialsProvider("guess"),
-		"a password, where passwords are off":      cloudsigma.NewUsernamePasswordCredentialsProvider(alice, "secret"),
-		"a wrong password, where passwords are on": cloudsigma.NewUsernamePasswordCredentialsProvider(bob, "guess"),
+		"a password, while passwords are off":      cloudsigma.NewUsernamePasswordCredentialsProvider(alice, "secret"),
+		"a wrong password, while passwords are on": cloudsigma.NewUsernamePasswordCredentialsProvider(bob, "guess"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := w.sdk(credentials).Profile.Get(t.Context())
@@ -296,34 +296,34 @@ func TestViolations(t *testing.T) {
 		wantStatus                      int
 		want                            string
 	}{
-		"a region":               {"GET", "/mars/api/2.0/profile/", "", "", 404, "there is no such region"},
-		"a path":                 {"GET", "/zrh/api/1.0/profile/", "", "", 404, "there is no such path"},
-		"a resource":             {"GET", "/zrh/api/2.0/drives/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
-		"no slash at the end":    {"GET", "/zrh/api/2.0/profile", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
-		"an upper-case UUID":     {"GET", "/zrh/api/2.0/servers/" + strings.ToUpper("aaaa"+server[4:]) + "/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
-		"no UUID":                {"GET", "/zrh/api/2.0/servers/" + strings.Repeat("z", 36) + "/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
-		"an escaped path":        {"GET", "/zrh/api/2.0/servers%2Fdetail/", "", "", 404, "the path is escaped where it need not be"},
-		"dots":                   {"GET", "/zrh/api/2.0/servers/../profile/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
-		"a method":               {"PUT", "/zrh/api/2.0/servers/" + server + "/", jsonType, "", 405, "the resource has no such method"},
-		"a method of the list":   {"POST", "/zrh/api/2.0/servers/detail/", jsonType, "", 405, "the resource has no such method"},
-		"a parameter":            {"GET", "/zrh/api/2.0/servers/?uuid=secret", "", "", 400, "parameter uuid is unknown, or comes more than once"},
-		"a parameter twice":      {"GET", "/zrh/api/2.0/servers/?name=a&name=b", "", "", 400, "parameter name is unknown, or comes more than once"},
-		"a limit below 0":        {"GET", "/zrh/api/2.0/servers/?limit=-1", "", "", 400, "parameter limit is not a number from 0"},
-		"an offset in words":     {"GET", "/zrh/api/2.0/servers/?offset=two", "", "", 400, "parameter offset is not a number from 0"},
-		"a body where none is":   {"GET", "/zrh/api/2.0/profile/", jsonType, "{}", 400, "the method has no body"},
-		"a form for the API":     {"POST", "/zrh/api/2.0/servers/", formType, "{}", 400, "the content type is not application/json"},
-		"bad JSON":               {"POST", "/zrh/api/2.0/servers/", jsonType, "{", 400, "the body is not the JSON that is documented"},
-		"an unknown field":       {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"owner":{}}]}`, 400, "the body is not the JSON that is documented"},
-		"two bodies":             {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[]}{}`, 400, "the body is more than one JSON object"},
-		"no servers":             {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[]}`, 400, "the body has no objects"},
-		"half a server":          {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"name":"a"}]}`, 400, "a server needs name, cpu, mem and vnc_password"},
-		"a body that is too big": {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"name":"` + strings.Repeat("a", 1<<20) + `"}]}`, 400, "the body is not the JSON that is documented"},
+		"a region":                     {"GET", "/mars/api/2.0/profile/", "", "", 404, "there is no such region"},
+		"a path":                       {"GET", "/zrh/api/1.0/profile/", "", "", 404, "there is no such path"},
+		"a resource":                   {"GET", "/zrh/api/2.0/drives/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
+		"no slash at the end":          {"GET", "/zrh/api/2.0/profile", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
+		"an upper-case UUID":           {"GET", "/zrh/api/2.0/servers/" + strings.ToUpper("aaaa"+server[4:]) + "/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
+		"no UUID":                      {"GET", "/zrh/api/2.0/servers/" + strings.Repeat("z", 36) + "/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
+		"an escaped path":              {"GET", "/zrh/api/2.0/servers%2Fdetail/", "", "", 404, "the path is escaped where it need not be"},
+		"dots":                         {"GET", "/zrh/api/2.0/servers/../profile/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
+		"a method":                     {"PUT", "/zrh/api/2.0/servers/" + server + "/", jsonType, "", 405, "the resource has no such method"},
+		"a method of the list":         {"POST", "/zrh/api/2.0/servers/detail/", jsonType, "", 405, "the resource has no such method"},
+		"a parameter":                  {"GET", "/zrh/api/2.0/servers/?uuid=secret", "", "", 400, "parameter uuid is unknown, or comes more than once"},
+		"a parameter twice":            {"GET", "/zrh/api/2.0/servers/?name=a&name=b", "", "", 400, "parameter name is unknown, or comes more than once"},
+		"a limit below 0":              {"GET", "/zrh/api/2.0/servers/?limit=-1", "", "", 400, "parameter limit is not a number from 0"},
+		"an offset in words":           {"GET", "/zrh/api/2.0/servers/?offset=two", "", "", 400, "parameter offset is not a number from 0"},
+		"a body where none is allowed": {"GET", "/zrh/api/2.0/profile/", jsonType, "{}", 400, "the method has no body"},
+		"a form for the API":           {"POST", "/zrh/api/2.0/servers/", formType, "{}", 400, "the content type is not application/json"},
+		"bad JSON":                     {"POST", "/zrh/api/2.0/servers/", jsonType, "{", 400, "the body is not the JSON that is documented"},
+		"an unknown field":             {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"owner":{}}]}`, 400, "the body is not the JSON that is documented"},
+		"two bodies":                   {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[]}{}`, 400, "the body is more than one JSON object"},
+		"no servers in the body":       {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[]}`, 400, "the body has no objects"},
+		"an incomplete server":         {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"name":"a"}]}`, 400, "a server needs name, cpu, mem and vnc_password"},
+		"a body that is too big":       {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"name":"` + strings.Repeat("a", 1<<20) + `"}]}`, 400, "the body is not the JSON that is documented"},
 
 		"a path of the service provider API":   {"POST", "/zrh/service_provider/api/v1/user/", jsonType, "{}", 404, "the service provider API has no such path"},
 		"a method of the service provider API": {"GET", impersonate, "", "", 405, "the resource has no such method"},
 		"a parameter of impersonation":         {"POST", impersonate + "?a=b", jsonType, "{}", 400, "parameter a is unknown, or comes more than once"},
 		"an unknown field of impersonation":    {"POST", impersonate, jsonType, `{"email":"x"}`, 400, "the body is not the JSON that is documented"},
-		"half an impersonation":                {"POST", impersonate, jsonType, `{"user_email":"x"}`, 400, "the body needs user_email and subject_token"},
+		"an incomplete impersonation":          {"POST", impersonate, jsonType, `{"user_email":"x"}`, 400, "the body needs user_email and subject_token"},
 
 		"a path of the identity provider": {"GET", "/realms/cloudsigma/healthz", "", "", 404, "the identity provider has no such path"},
 		"a token by GET":                  {"GET", grant, "", "", 405, "the resource has no such method"},
@@ -338,7 +338,7 @@ func TestViolations(t *testing.T) {
 			before := len(w.Violations())
 			answer := w.do(t, tc.method, w.OAuthURL()+tc.path, http.Header{"Authorization": {bearer}, "Content-Type": {tc.contentType}}, tc.body)
 			if answer.status != tc.wantStatus || !json.Valid(answer.body) {
-				t.Errorf("answer = %d %s, want %d and JSON", answer.status, answer.body, tc.wantStatus)
+				t.Errorf("response = %d %s, want %d and JSON", answer.status, answer.body, tc.wantStatus)
 			}
 			got := w.Violations()[before:]
 			if len(got) != 1 || !strings.HasSuffix(got[0], ": "+tc.want) {

@@ -66,7 +66,7 @@ func Start(ctx context.Context, options Options) (*Cloud, error) {
 	}
 	certificate, caPEM, err := servingCertificate()
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate of the cloud: %w", err)
+		return nil, fmt.Errorf("create the certificate of the cloud: %w", err)
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

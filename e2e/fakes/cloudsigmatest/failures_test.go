@@ -37,10 +37,10 @@ func TestFailureStatus(t *testing.T) {
 	} {
 		answer := w.profileOf(t, token)
 		if answer.status != want.status || answer.header.Get("Retry-After") != want.retryAfter {
-			t.Errorf("answer %d = %d, retry after %q; want %v", i, answer.status, answer.header.Get("Retry-After"), want)
+			t.Errorf("response %d = %d, retry after %q; want %v", i, answer.status, answer.header.Get("Retry-After"), want)
 		}
 		if fails := answer.status != http.StatusOK; strings.Contains(string(answer.body), token) != fails || !json.Valid(answer.body) {
-			t.Errorf("answer %d = %s, want JSON that repeats the token if it fails", i, answer.body)
+			t.Errorf("response %d = %s, want JSON that repeats the token if it fails", i, answer.body)
 		}
 	}
 	if got := w.Count(cloudsigmatest.GetProfile, alice); got != 4 {
@@ -65,13 +65,13 @@ func TestFailureUntilReleased(t *testing.T) {
 	failure := w.Fail(cloudsigmatest.BadJSON(), 0)
 	for range 3 {
 		if answer := w.profileOf(t, token); answer.status != http.StatusOK || json.Valid(answer.body) {
-			t.Errorf("answer = %d %s, want 200 and bad JSON", answer.status, answer.body)
+			t.Errorf("response = %d %s, want 200 and bad JSON", answer.status, answer.body)
 		}
 	}
 	failure.Release()
 	failure.Release()
 	if answer := w.profileOf(t, token); answer.status != http.StatusOK || !json.Valid(answer.body) {
-		t.Errorf("answer = %d %s, want 200 and JSON", answer.status, answer.body)
+		t.Errorf("response = %d %s, want 200 and JSON", answer.status, answer.body)
 	}
 	if got := failure.Met(); got != 3 {
 		t.Errorf("Met() = %d, want 3", got)
@@ -105,7 +105,7 @@ func TestHang(t *testing.T) {
 	}
 	leave()
 	if status := <-ended; status != 0 {
-		t.Errorf("who left was answered %d", status)
+		t.Errorf("the disconnected client got %d", status)
 	}
 	go ask(t.Context())
 	if err := failure.WaitMet(t.Context(), 2); err != nil {
@@ -113,11 +113,11 @@ func TestHang(t *testing.T) {
 	}
 	requests := w.Requests()
 	if last := requests[len(requests)-1]; last.Status != 0 || last.Operation != cloudsigmatest.GetProfile {
-		t.Errorf("last request = %+v, want no answer yet", last)
+		t.Errorf("last request = %+v, want no response yet", last)
 	}
 	failure.Release()
 	if status := <-ended; status != http.StatusOK {
-		t.Errorf("who stayed was answered %d, want 200", status)
+		t.Errorf("the connected client got %d, want 200", status)
 	}
 	if err := failure.WaitMet(impatient, 3); !errors.Is(err, context.Canceled) {
 		t.Errorf("WaitMet() error = %v, want canceled", err)
@@ -142,7 +142,7 @@ func TestStop(t *testing.T) {
 	}
 	<-ended
 	if _, err := w.accountToken(t.Context(), oauth2.AuthStyleInParams); err == nil {
-		t.Error("a cloud that was stopped issues tokens")
+		t.Error("a stopped cloud issues tokens")
 	}
 }
 
@@ -161,7 +161,7 @@ func TestLatency(t *testing.T) {
 	w.SetLatency(20*time.Millisecond, cloudsigmatest.GetProfile)
 	start := time.Now()
 	if answer := w.profileOf(t, token); answer.status != http.StatusOK || time.Since(start) < 20*time.Millisecond {
-		t.Errorf("answer = %d after %s, want 200 after 20ms", answer.status, time.Since(start))
+		t.Errorf("response = %d after %s, want 200 after 20ms", answer.status, time.Since(start))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -170,7 +170,7 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-func TestSpoiledAnswers(t *testing.T) {
+func TestChangedResponses(t *testing.T) {
 	w := newWorld(t)
 	account := w.mustAccountToken(t)
 	for name, tc := range map[string]struct {
@@ -194,7 +194,7 @@ func TestSpoiledAnswers(t *testing.T) {
 	w.Fail(cloudsigmatest.ExpiredToken(), 1, cloudsigmatest.TokenExchange)
 	expired, err := w.exchange(t.Context(), nil)
 	if err != nil || expired.ExpiresIn != 300 {
-		t.Fatalf("token exchange = %v, error = %v; want one that says it lives for 5 minutes", expired, err)
+		t.Fatalf("token exchange = %v, error = %v; want one with a lifetime of 5 minutes", expired, err)
 	}
 	if answer := w.profileOf(t, expired.AccessToken); answer.status != http.StatusUnauthorized {
 		t.Errorf("with an expired token: %d, want 401", answer.status)

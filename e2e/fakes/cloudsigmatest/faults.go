@@ -86,7 +86,7 @@ func TokenOf(email string) Fault {
 	}
 }
 
-// spoiled describes the fault of a token that is about to be issued.
+// spoiled is the fault of a token that is about to be issued.
 type spoiled struct {
 	expired bool
 	user    string
@@ -110,12 +110,12 @@ func (d *directory) orSpoiled(ctx context.Context, user User) User {
 
 // writeFault writes an error of the identity provider or of the API.
 func writeFault(w http.ResponseWriter, r *http.Request, status int) {
-	said := fmt.Sprintf("failed to handle %q %q", r.Header.Get("Authorization"), r.PostForm.Encode())
+	text := fmt.Sprintf("failed to handle %q %q", r.Header.Get("Authorization"), r.PostForm.Encode())
 	if strings.HasPrefix(r.URL.Path, realmPath) {
-		writeJSON(w, status, map[string]string{"error": "server_error", "error_description": said})
+		writeJSON(w, status, map[string]string{"error": "server_error", "error_description": text})
 		return
 	}
-	writeJSON(w, status, []apiError{{Type: "backend", Message: said}})
+	writeJSON(w, status, []apiError{{Type: "backend", Message: text}})
 }
 
 // writeChanged writes the cloud's own response after a change of its fields.

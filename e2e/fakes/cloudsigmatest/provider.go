@@ -22,7 +22,7 @@ const (
 	grantTypeUMATicket = "urn:ietf:params:oauth:grant-type:uma-ticket"
 )
 
-// provider is the identity provider. The library verifies and signs tokens. The provider adds which users a client can impersonate.
+// provider is the identity provider. The library verifies and signs tokens. The provider decides which users a client can impersonate.
 type provider struct {
 	*op.LegacyServer
 	directory *directory
@@ -43,7 +43,7 @@ func newProvider(issuer string, directory *directory, tokens *tokens, secrets *s
 	}
 	library, err := op.NewProvider(config, storage, op.StaticIssuer(issuer))
 	if err != nil {
-		return nil, fmt.Errorf("make the identity provider: %w", err)
+		return nil, fmt.Errorf("create the identity provider: %w", err)
 	}
 	endpoints := op.Endpoints{Token: op.NewEndpoint(tokenPath), JwksURI: op.NewEndpoint(keysPath)}
 	p := &provider{

@@ -40,7 +40,7 @@ func TestClientCredentials(t *testing.T) {
 				t.Fatalf("client credentials: %v", err)
 			}
 			if life := time.Until(token.Expiry); life < 4*time.Minute || life > 5*time.Minute {
-				t.Errorf("the token lives for %s, want about 5 minutes", life)
+				t.Errorf("the lifetime of the token is %s, want about 5 minutes", life)
 			}
 			claims := w.claims(t, token.AccessToken)
 			if diff := cmp.Diff(oidc.Audience{"account"}, claims.Audience); diff != "" {
@@ -93,7 +93,7 @@ func TestSecretRotation(t *testing.T) {
 	w.partner = rotated
 	after := w.mustAccountToken(t)
 	if status, _ := w.ticket(t, before); status != http.StatusOK {
-		t.Errorf("a token from before the rotation is answered %d, want 200", status)
+		t.Errorf("a request with a token from before the rotation got %d, want 200", status)
 	}
 	known := strings.Join(w.Secrets(), " ")
 	for what, secret := range map[string]string{"old secret": old.Secret, "new secret": rotated.Secret, "old token": before, "new token": after} {
@@ -225,7 +225,7 @@ func TestTokenExchangeRejected(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := w.exchange(t.Context(), nil); err == nil {
-		t.Error("alice is impersonated after that was denied")
+		t.Error("alice is impersonated after DenyImpersonation()")
 	}
 }
 
@@ -280,7 +280,7 @@ func TestTokenLife(t *testing.T) {
 	}
 	w.SetTokenLife(time.Nanosecond)
 	if status, _ := w.ticket(t, w.mustAccountToken(t)); status != http.StatusUnauthorized {
-		t.Errorf("an expired token is answered %d, want 401", status)
+		t.Errorf("a request with an expired token got %d, want 401", status)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestClock(t *testing.T) {
 			}
 			status, body := w.ticket(t, account)
 			if status != http.StatusOK {
-				t.Errorf("a token of now is answered %d, want 200", status)
+				t.Errorf("a request with a new token got %d, want 200", status)
 			}
 			if seconds, ok := body["expires_in"].(float64); !ok || seconds < 240 || seconds > 300 {
 				t.Errorf("expires_in = %v, want about 300", body["expires_in"])
@@ -314,7 +314,7 @@ func TestClock(t *testing.T) {
 				want = http.StatusUnauthorized
 			}
 			if status, _ := w.ticket(t, before); status != want {
-				t.Errorf("a token of before is answered %d, want %d", status, want)
+				t.Errorf("a request with an earlier token got %d, want %d", status, want)
 			}
 			w.wantNoViolations(t)
 		})

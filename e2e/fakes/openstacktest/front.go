@@ -33,7 +33,7 @@ type Front struct {
 func Start(endpoint string) (*Front, error) {
 	target, err := url.Parse(endpoint)
 	if err != nil || target.Host == "" || target.Path != version {
-		return nil, fmt.Errorf("%q is no endpoint of Nova: it has to end in %s", endpoint, version)
+		return nil, fmt.Errorf("%q is not an endpoint of Nova: it has to end in %s", endpoint, version)
 	}
 	target.Path = ""
 	quiet := log.New(io.Discard, "", 0) // clients disconnect from blocked requests and handshakes fail: the clients report it

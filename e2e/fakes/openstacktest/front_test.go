@@ -55,8 +55,8 @@ func newWorld(t *testing.T) *world {
 	return &world{Front: front, http: &http.Client{Transport: transport}}
 }
 
-// ask sends a request with the token "a" and returns the response.
-func (w *world) ask(ctx context.Context, method, path string, header ...string) (status int, body string, err error) {
+// send sends a request with the token "a" and returns the response.
+func (w *world) send(ctx context.Context, method, path string, header ...string) (status int, body string, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(w.Endpoint(), "/v2.1")+path, nil)
 	if err != nil {
 		return 0, "", err
@@ -74,12 +74,12 @@ func (w *world) ask(ctx context.Context, method, path string, header ...string) 
 	return response.StatusCode, string(read), err
 }
 
-func TestWhatIsKnownIsForwardedAndRecorded(t *testing.T) {
+func TestKnownRequestsAreForwardedAndRecorded(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{serverPath, detailPath + "?limit=100&name=%5Ea%24"} {
-		status, body, err := w.ask(t.Context(), http.MethodGet, path)
+		status, body, err := w.send(t.Context(), http.MethodGet, path)
 		if err != nil || status != http.StatusAccepted || body != "GET "+path+" a" {
-			t.Errorf("the answer to %s was %d %q, %v", path, status, body, err)
+			t.Errorf("the response to %s was %d %q, %v", path, status, body, err)
 		}
 	}
 	want := []openstacktest.Request{
@@ -97,7 +97,7 @@ func TestWhatIsKnownIsForwardedAndRecorded(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownIsAViolation(t *testing.T) {
+func TestUnknownRequestsAreViolations(t *testing.T) {
 	for name, tc := range map[string]struct {
 		method, path string
 		header       []string
@@ -117,9 +117,9 @@ func TestWhatIsNotKnownIsAViolation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			status, _, err := w.ask(t.Context(), tc.method, tc.path, tc.header...)
+			status, _, err := w.send(t.Context(), tc.method, tc.path, tc.header...)
 			if err != nil || status != http.StatusBadRequest || len(w.Violations()) != 1 {
-				t.Errorf("the answer was %d, %v, Violations() = %q, want 400 and one", status, err, w.Violations())
+				t.Errorf("the response was %d, %v, Violations() = %q, want 400 and one", status, err, w.Violations())
 			}
 		})
 	}
@@ -129,29 +129,29 @@ func TestFailures(t *testing.T) {
 	w := newWorld(t)
 	w.Fail(openstacktest.Status(http.StatusBadGateway), 1)
 	for _, want := range []int{http.StatusBadGateway, http.StatusAccepted} {
-		if status, _, err := w.ask(t.Context(), http.MethodGet, serverPath); err != nil || status != want {
-			t.Errorf("the answer was %d, %v, want %d", status, err, want)
+		if status, _, err := w.send(t.Context(), http.MethodGet, serverPath); err != nil || status != want {
+			t.Errorf("the response was %d, %v, want %d", status, err, want)
 		}
 	}
-	hang := w.Fail(openstacktest.Hang(), 0)
+	blocked := w.Fail(openstacktest.Hang(), 0)
 	answered := make(chan int, 1)
 	go func() {
-		status, _, _ := w.ask(t.Context(), http.MethodGet, serverPath)
+		status, _, _ := w.send(t.Context(), http.MethodGet, serverPath)
 		answered <- status
 	}()
-	if err := hang.WaitMet(t.Context(), 1); err != nil {
+	if err := blocked.WaitMet(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	hang.Release()
+	blocked.Release()
 	if status := <-answered; status != http.StatusAccepted {
-		t.Errorf("the answer was %d once released, want 202", status)
+		t.Errorf("the response was %d after Release(), want 202", status)
 	}
 
 	gone := w.Fail(openstacktest.Hang(), 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, _, err := w.ask(ctx, http.MethodGet, serverPath)
+		_, _, err := w.send(ctx, http.MethodGet, serverPath)
 		failed <- err
 	}()
 	if err := gone.WaitMet(t.Context(), 1); err != nil {
