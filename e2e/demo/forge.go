@@ -54,7 +54,7 @@ func forge(ctx context.Context, d *demo) error {
 		return err
 	}
 	if _, err := kcptest.GetWorkspace(ctx, d.user, name); !apierrors.IsNotFound(err) {
-		return fmt.Errorf("workspace %q was denied and should not exist: %w", name, err)
+		return fmt.Errorf("the creation of workspace %q was denied, and it should not exist: %w", name, err)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func awaitEventsOn(ctx context.Context, warrantgate *kcptest.Warrantgate) error 
 	return nil
 }
 
-// notAdministrator asks kcp for the groups and permissions of warrantgate's user.
+// notAdministrator reads the groups and permissions of warrantgate's user from kcp.
 func notAdministrator(ctx context.Context, d *demo) error {
 	c, err := kcptest.NewClient(d.kcp.Person(home, kcptest.WarrantgateUser))
 	if err != nil {
@@ -82,20 +82,20 @@ func notAdministrator(ctx context.Context, d *demo) error {
 		return fmt.Errorf("warrantgate serves in groups %q, not as an ordinary user", groups)
 	}
 	may := map[string]bool{}
-	for _, asked := range []authorizationv1.ResourceAttributes{
+	for _, attributes := range []authorizationv1.ResourceAttributes{
 		{Verb: "create", Version: "v1", Resource: "events", Namespace: "default"},
 		{Verb: "update", Group: "tenancy.kcp.io", Version: "v1alpha1", Resource: "workspaces"},
 		{Verb: "get", Version: "v1", Resource: "secrets", Namespace: "default"},
 		{Verb: "*", Group: "*", Version: "*", Resource: "*"},
 	} {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &asked}}
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}
 		if err := c.Create(ctx, review); err != nil {
 			return err
 		}
-		may[asked.Resource] = review.Status.Allowed
+		may[attributes.Resource] = review.Status.Allowed
 	}
 	if !may["events"] || may["workspaces"] || may["secrets"] || may["*"] {
-		return errors.New("warrantgate may do more, or less, than write Events: " + fmt.Sprint(may))
+		return errors.New("warrantgate has other permissions than to write Events: " + fmt.Sprint(may))
 	}
 	d.say("That user is not an administrator. According to kcp it has groups %q, may create events, and may not update workspaces or get secrets.",
 		self.Status.UserInfo.Groups)

@@ -1,8 +1,8 @@
-// Command demo shows what warrantgate does, on its own servers. Its argument is the story: kcp, which is the default, machines or
+// Command demo shows the functions of warrantgate on its own servers. Its argument is the story: kcp, which is the default, machines or
 // openstack. "make demo", "make demo-machines" and "make demo-openstack" build the binaries and run it.
 //
-// Each step works on real objects and verifies the result. If a result is wrong, the program names the step and exits with 1. It
-// leaves nothing behind, even after an interrupt.
+// Each step works on real objects and verifies the result. If a result is wrong, the program names the step and exits with 1. It removes
+// everything that it started, even after an interrupt.
 package main
 
 import (
@@ -41,7 +41,7 @@ var stories = map[string]story{
 		{"Install warrantgate and start it", installAndServe},
 		{"With warrantgate, the workspace of a service account becomes Ready", becomeReady},
 		{"A user cannot forge an owner", forge},
-		{"`kubectl describe workspace` shows what was done", describeWorkspace},
+		{"`kubectl describe workspace` shows the rewrite", describeWorkspace},
 		{"A workspace that was stuck before is repaired", repair},
 	}},
 	"machines": {steps: []step{
@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if !ok || len(args) > 1 {
 		return fmt.Errorf("%q: the one argument is kcp, machines or openstack", args)
 	}
-	defer context.AfterFunc(ctx, func() { fmt.Fprintln(os.Stderr, "\ndemo: interrupted; stopping what was started") })()
+	defer context.AfterFunc(ctx, func() { fmt.Fprintln(os.Stderr, "\ndemo: interrupted; stopping the servers") })()
 	deadline, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
@@ -104,9 +104,9 @@ func run(ctx context.Context, args []string) (err error) {
 // summary is the last line.
 func (d *demo) summary(steps int, took time.Duration) string {
 	if d.skipped > 0 {
-		return fmt.Sprintf("%d of %d steps came out as they say, in %s; the others need what is missing here.", steps-d.skipped, steps, seconds(took))
+		return fmt.Sprintf("%d of %d steps had the expected result, in %s; the others need programs that are not installed here.", steps-d.skipped, steps, seconds(took))
 	}
-	return fmt.Sprintf("All %d steps came out as they say, in %s.", steps, seconds(took))
+	return fmt.Sprintf("All %d steps had the expected result, in %s.", steps, seconds(took))
 }
 
 // stepError adds the name of the step. The error of an interrupted step is only its name.

@@ -34,7 +34,7 @@ func becomeReady(ctx context.Context, d *demo) error {
 	}
 	warrants := owner.Extra[identity.WarrantKey]
 	if len(warrants) == 0 {
-		return errors.New("the recorded owner carries no warrant")
+		return errors.New("the recorded owner has no warrant")
 	}
 	d.say("Its recorded owner is valid in every workspace, and contains the home of the service account (%s is %s). The warrant has "+
 		"the identity of the service account there:", lived, home)
@@ -46,8 +46,8 @@ func becomeReady(ctx context.Context, d *demo) error {
 	return d.useWorkspace(ctx, d.account, after)
 }
 
-// useWorkspace creates a namespace in a workspace as the service account, with its old token. It retries after a denial, because
-// kcp's authorizer follows its storage with a short delay.
+// useWorkspace creates a namespace in a workspace as the service account, with its old token. It retries after a denial, because kcp's
+// authorizer observes new RBAC rules with a short delay.
 func (d *demo) useWorkspace(ctx context.Context, account *rest.Config, name string) error {
 	within := kcptest.In(account, home+":"+name)
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, stuckAfter, true, func(ctx context.Context) (bool, error) {
