@@ -1,5 +1,5 @@
-// Package keystone holds what runs in the Python of a distribution that has Keystone: a server of it (serve.py), and its
-// oslo.policy as a reference to compare with (reference.py, which is run from its file).
+// Package keystone contains the programs that run in a distribution's Python with Keystone: a server of Keystone (serve.py), and
+// oslo.policy as a reference for comparisons (reference.py, which is run from its file).
 package keystone
 
 import _ "embed" // serve.py

@@ -1,4 +1,4 @@
-// Package nova holds what runs in the Python of a distribution that has Nova: its compute API (serve.py).
+// Package nova contains the program that runs in a distribution's Python with Nova: Nova's compute API (serve.py).
 package nova
 
 import _ "embed" // serve.py, api-paste.ini

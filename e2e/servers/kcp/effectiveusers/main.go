@@ -1,8 +1,7 @@
-// Command effectiveusers answers with kcp's own code as whom a user acts in a logical cluster. Property tests of the
-// owner rewrite take it as their oracle, so that they do not compare warrantgate with a copy of its own ideas.
-//
-// It reads one question per line from standard input and writes one answer per line to standard output, both as JSON,
-// until the input ends. A question that cannot be read ends it: a property test must not go on without its oracle.
+// Command effectiveusers evaluates, with kcp's own code, the effective users of a user in a logical cluster. Property tests of the owner
+// rewrite use it as their reference, so that they do not compare warrantgate with a copy of its own logic. It reads one question per line
+// from standard input and writes one answer per line to standard output, both as JSON, until the input ends. It exits at a question that
+// cannot be decoded: a property test must not continue without its reference.
 package main
 
 import (
@@ -24,7 +23,7 @@ import (
 // maxLineBytes leaves room for owners that are far larger than an annotation may be.
 const maxLineBytes = 4 << 20
 
-// question asks for one user in one logical cluster.
+// question is a user in a logical cluster.
 type question struct {
 	// Cluster is the name of the logical cluster in which the user acts.
 	Cluster string   `json:"cluster"`
@@ -33,7 +32,7 @@ type question struct {
 	GlobalServiceAccounts bool `json:"globalServiceAccounts"`
 }
 
-// answer lists everybody whose rights the user has there, and the groups of all of them.
+// answer contains the users whose permissions the user has there, and the groups of all of them.
 type answer struct {
 	Effective []userInfo `json:"effective"`
 	Groups    []string   `json:"groups"`
@@ -53,8 +52,8 @@ func main() {
 	}
 }
 
-// run answers until in ends. Answers are flushed as soon as no further question is waiting, so that the caller may ask
-// one by one as well as in bulk.
+// run writes answers until in ends. It flushes them when no further question is waiting, so that the caller can send questions one by one
+// or in bulk.
 func run(in io.Reader, out io.Writer) error {
 	questions := bufio.NewReaderSize(in, maxLineBytes)
 	answers := bufio.NewWriter(out)
