@@ -19,8 +19,8 @@ func TestMeasurementsAreChosenByName(t *testing.T) {
 		"one":                          {names: []string{"serve"}, want: []string{"serve"}},
 		"several, in the order of all": {names: []string{"serve,start"}, want: []string{"start", "serve"}},
 		"several words":                {names: []string{"workspaces", "rewrite"}, want: []string{"rewrite", "workspaces"}},
-		"all, if nothing is named":     {names: []string{""}, want: namesOf(all)},
-		"none that is not known":       {names: []string{"start,speed"}, wantError: `there is no measurement "speed"; choose among rewrite, gate, policy, roles, start, serve, writes, machines, workspaces, policies, parents, repair, watched`},
+		"all, without names":           {names: []string{""}, want: namesOf(all)},
+		"an unknown name":              {names: []string{"start,speed"}, wantError: `there is no measurement "speed"; choose among rewrite, gate, policy, roles, start, serve, writes, machines, workspaces, policies, parents, repair, watched`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chosen, err := choose(tc.names)

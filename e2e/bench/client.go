@@ -51,7 +51,7 @@ func send(client *http.Client, request *http.Request) ([]byte, error) {
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answered %s: %s", request.URL.Path, response.Status, answer)
+		err = fmt.Errorf("%s responded %s: %s", request.URL.Path, response.Status, answer)
 	}
 	return answer, err
 }
@@ -62,7 +62,7 @@ func (c *caller) verify(ctx context.Context, path string, wantPatch bool) error 
 	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
 		var err error
 		answer, err = c.call(ctx, path)
-		return err == nil, nil // until it listens
+		return err == nil, nil // until the server listens
 	})
 	if err != nil {
 		return fmt.Errorf("call %s: %w", path, err)
@@ -74,10 +74,10 @@ func (c *caller) verify(ctx context.Context, path string, wantPatch bool) error 
 func checkAllowed(answer []byte, path string, wantPatch bool) error {
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(answer, &review); err != nil {
-		return fmt.Errorf("answer of %s: %w", path, err)
+		return fmt.Errorf("response of %s: %w", path, err)
 	}
 	if r := review.Response; r == nil || !r.Allowed || (len(r.Patch) > 0) != wantPatch {
-		return fmt.Errorf("answer of %s is not what is to be measured: %s", path, answer)
+		return fmt.Errorf("response of %s has an unexpected verdict or patch: %s", path, answer)
 	}
 	return nil
 }

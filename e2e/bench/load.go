@@ -14,7 +14,7 @@ import (
 const (
 	// admitters is the number of concurrent admissions, each on its own connection.
 	admitters = 200
-	// admissionPatience is the timeout of an API server, as in the requests. Later responses are dropped.
+	// admissionPatience is the timeout of an API server, as in the requests. Admissions with later responses are dropped.
 	admissionPatience = 3 * time.Second
 )
 
@@ -131,7 +131,7 @@ func (a *admitter) admit(ctx context.Context) (time.Duration, error) {
 	took := time.Since(start)
 	// The response is not decoded, which would cost more than the request.
 	if err == nil && !bytes.Contains(answer, []byte(`"allowed":true`)) {
-		err = fmt.Errorf("answer of %s: %s", kind.path, answer)
+		err = fmt.Errorf("response of %s: %s", kind.path, answer)
 	}
 	return took, err
 }

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-func TestALoadCountsWhatIsDropped(t *testing.T) {
-	var asked atomic.Int64
+func TestLoadCountsDroppedAdmissions(t *testing.T) {
+	var requests atomic.Int64
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		answer := `{"response":{"allowed":true}}`
-		if asked.Add(1) == 2 {
+		if requests.Add(1) == 2 {
 			answer = `{"response":{"allowed":false}}`
 		}
 		_, _ = io.WriteString(w, answer)
@@ -36,9 +36,9 @@ func TestALoadCountsWhatIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if round.dropped != 1 || round.firstDrop == nil {
-		t.Errorf("dropped are %d (%v), want 1", round.dropped, round.firstDrop)
+		t.Errorf("%d admissions were dropped (%v), want 1", round.dropped, round.firstDrop)
 	}
-	if got, want := int64(len(round.millis)), asked.Load(); got != want {
-		t.Errorf("%d admissions were timed, and %d made", got, want)
+	if got, want := int64(len(round.millis)), requests.Load(); got != want {
+		t.Errorf("%d admissions were timed, and %d were made", got, want)
 	}
 }

@@ -37,10 +37,10 @@ func (m *machines) measureAudit(ctx context.Context, out *figures) error {
 	if err != nil {
 		return err
 	}
-	// In addition to the findings, it prints what it has checked.
+	// In addition to the findings, it prints the number of checked objects.
 	all := fmt.Sprintf("machines: %d, accounts: %d, ", users*machinesOfUser, users)
 	if audited.Failure != "" || !strings.HasPrefix(audited.Output, all) {
-		return errors.Join(errors.New(audited.Failure), fmt.Errorf("instead of %q and no finding it says:\n%s", all, audited.Output))
+		return errors.Join(errors.New(audited.Failure), fmt.Errorf("want %q and no finding, got:\n%s", all, audited.Output))
 	}
 	var api, tokens float64
 	for _, request := range m.cloud.Requests()[before:] {

@@ -105,7 +105,7 @@ func newMachineGate(config v1beta1.GateConfiguration) (gate webhooks.Gate, stop 
 
 var oneUser = ownership.Account{Cloud: string(v1beta1.ProviderCloudSigma), User: "user@example.com", Region: "next"}
 
-// objectsOfOne returns one user for all clusters, and no other machine.
+// objectsOfOne has one user for all clusters, and no other machine.
 type objectsOfOne struct{}
 
 func (objectsOfOne) Account(context.Context, clusterapi.Cluster) (ownership.Account, error) {

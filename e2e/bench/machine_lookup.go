@@ -28,13 +28,13 @@ const (
 	lookupWarmUpRounds            = 2
 )
 
-// asker looks up the owner of an instance as one user: through the gate, as an API server does, or directly in the cloud.
-type asker struct {
+// requester looks up the owner of an instance as one user: through the gate, as an API server does, or directly in the cloud.
+type requester struct {
 	gate *caller
 	// direct is the client of the cloud.
 	direct     *http.Client
 	url, token string
-	asked      int64
+	sent       int64
 	first      int64
 }
 
@@ -54,21 +54,21 @@ func (m *machines) measureAdded(ctx context.Context, out *figures) error {
 	if err := m.warrantgate.Start(ctx); err != nil {
 		return err
 	}
-	askers, err := m.newAskers(ctx)
+	requesters, err := m.newRequesters(ctx)
 	if err != nil {
 		return err
 	}
 	m.cloud.SetLatency(cloudLatency)
 	defer m.cloud.SetLatency(0)
 	before := m.cloud.Count(cloudsigmatest.GetServer)
-	took, err := takeTurns(ctx, askers)
+	took, err := takeTurns(ctx, requesters)
 	if err != nil {
 		return err
 	}
 	// Each change caused exactly one lookup.
 	const want = 2 * (lookupWarmUpRounds + lookupRounds) * lookupsPerRound * users
 	if got := m.cloud.Count(cloudsigmatest.GetServer) - before; got != want {
-		return fmt.Errorf("the cloud was asked about %d servers, not about %d", got, want)
+		return fmt.Errorf("the cloud got lookups of %d servers, want %d", got, want)
 	}
 	for _, way := range []string{throughGate, directly} {
 		all := slices.Concat(took[way]...)
@@ -81,14 +81,14 @@ func (m *machines) measureAdded(ctx context.Context, out *figures) error {
 }
 
 // takeTurns returns the milliseconds of each lookup, by way and round.
-func takeTurns(ctx context.Context, askers []*asker) (map[string][][]float64, error) {
+func takeTurns(ctx context.Context, requesters []*requester) (map[string][][]float64, error) {
 	took := map[string][][]float64{}
 	for round := range lookupWarmUpRounds + lookupRounds {
 		if round%6 == 0 {
 			progress("changes of %d callers at once, and their lookups: round %d of %d", users, round+1, lookupWarmUpRounds+lookupRounds)
 		}
 		for _, way := range turns(round, throughGate, directly) {
-			millis, err := askAll(ctx, askers, way)
+			millis, err := lookUpAll(ctx, requesters, way)
 			if err != nil {
 				return nil, err
 			}
@@ -110,8 +110,8 @@ func added(with, without [][]float64, q float64) float64 {
 	return median(differences)
 }
 
-// newAskers returns one asker for each user, and creates the servers of their lookups.
-func (m *machines) newAskers(ctx context.Context) ([]*asker, error) {
+// newRequesters returns one requester for each user, and creates the servers of their lookups.
+func (m *machines) newRequesters(ctx context.Context) ([]*requester, error) {
 	gateRoots, err := rootsIn(m.warrantgate.CAFile())
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (m *machines) newAskers(ctx context.Context) ([]*asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	askers := make([]*asker, users)
+	requesters := make([]*requester, users)
 	for i, user := range m.users {
 		token, err := tokens.Token(ctx, user.Email, region)
 		if err != nil {
@@ -139,7 +139,7 @@ func (m *machines) newAskers(ctx context.Context) ([]*asker, error) {
 		if err != nil {
 			return nil, err
 		}
-		askers[i] = &asker{
+		requesters[i] = &requester{
 			gate: newCaller(m.warrantgate.HookURL(""), gateRoots, reviews), direct: newClient(cloudRoots), token: token,
 			url: strings.ReplaceAll(m.cloud.APITemplate(), "{region}", region) + "servers/", first: reviews.first,
 		}
@@ -147,21 +147,21 @@ func (m *machines) newAskers(ctx context.Context) ([]*asker, error) {
 			m.cloud.AddServer(region, user, machineOne, cloudsigmatest.WithUUID(instanceID(reviews.first+n)))
 		}
 	}
-	return askers, nil
+	return requesters, nil
 }
 
-// askAll makes all askers look up at the same time, and returns the milliseconds of each lookup. They start one after the other,
-// spread over the latency of the cloud, because otherwise they would wait for each other's turn on the processors.
-func askAll(ctx context.Context, askers []*asker, way string) ([]float64, error) {
-	millis := make([][]float64, len(askers))
+// lookUpAll makes all requesters send lookups at the same time, and returns the milliseconds of each lookup. They start one after the
+// other, spread over the latency of the cloud, because otherwise they would compete for the processors.
+func lookUpAll(ctx context.Context, requesters []*requester, way string) ([]float64, error) {
+	millis := make([][]float64, len(requesters))
 	group, ctx := errgroup.WithContext(ctx)
-	for i, a := range askers {
+	for i, a := range requesters {
 		group.Go(func() error {
-			if err := pause(ctx, cloudLatency*time.Duration(i)/time.Duration(len(askers))); err != nil {
+			if err := pause(ctx, cloudLatency*time.Duration(i)/time.Duration(len(requesters))); err != nil {
 				return err
 			}
 			for range lookupsPerRound {
-				took, err := a.ask(ctx, way)
+				took, err := a.lookUp(ctx, way)
 				if err != nil {
 					return err
 				}
@@ -178,8 +178,8 @@ func askAll(ctx context.Context, askers []*asker, way string) ([]float64, error)
 	return all, err
 }
 
-// ask looks up the next instance.
-func (a *asker) ask(ctx context.Context, way string) (time.Duration, error) {
+// lookUp looks up the next instance.
+func (a *requester) lookUp(ctx context.Context, way string) (time.Duration, error) {
 	start := time.Now()
 	if way == throughGate {
 		answer, err := a.gate.call(ctx, machinePath)
@@ -189,11 +189,11 @@ func (a *asker) ask(ctx context.Context, way string) (time.Duration, error) {
 		}
 		return took, checkAllowed(answer, machinePath, false)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+instanceID(a.first+a.asked)+"/", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+instanceID(a.first+a.sent)+"/", http.NoBody)
 	if err != nil {
 		return 0, err
 	}
-	a.asked++
+	a.sent++
 	request.Header.Set("Authorization", "Bearer "+a.token)
 	_, err = send(a.direct, request)
 	return time.Since(start), err

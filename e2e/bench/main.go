@@ -32,7 +32,7 @@ func main() {
 	case len(os.Args) == 3 && os.Args[1] == serveArgument:
 		run = func(ctx context.Context) error { return serve(ctx, os.Args[2]) }
 	case len(os.Args) > 2 && os.Args[1] == peakArgument:
-		run = func(ctx context.Context) error { return tellPeak(ctx, os.Args[2:], os.Stdout) }
+		run = func(ctx context.Context) error { return reportPeak(ctx, os.Args[2:], os.Stdout) }
 	}
 	err := run(ctx)
 	stop()

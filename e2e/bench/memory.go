@@ -71,8 +71,8 @@ func runForMemory(ctx context.Context, env []string, program string, args ...str
 	return f, err
 }
 
-// tellPeak runs a program to its end and writes the result to out.
-func tellPeak(ctx context.Context, command []string, out io.Writer) error {
+// reportPeak runs a program to its end and writes the result to out.
+func reportPeak(ctx context.Context, command []string, out io.Writer) error {
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = &output, &output

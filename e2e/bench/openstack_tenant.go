@@ -56,7 +56,7 @@ func (t *tenant) newCloud() (*openstack.Cloud, error) {
 		AuthURLs: []string{t.authURL},
 		Secrets: func(_ context.Context, namespace, name string) (map[string][]byte, error) {
 			if namespace != tenantIdentity.Namespace || name != tenantIdentity.Secret {
-				return nil, errors.New("another Secret is read than the one that is referred to")
+				return nil, errors.New("the checker reads another Secret than the referenced one")
 			}
 			return t.secret, nil
 		},

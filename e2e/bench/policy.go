@@ -24,9 +24,9 @@ const (
 	policyFile = "e2e/suites/oslopolicy/testdata/domain-manager.yaml"
 	// operatorsPolicies are two overrides of 37 rules and the live policy that they refer to.
 	operatorsPolicies = "e2e/suites/keystonepolicy/testdata/operators"
-	// baseRules is how many rules the base has.
+	// baseRules is the number of rules of the base.
 	baseRules = 200
-	// lints is how often each is linted or compared.
+	// lints is the number of runs of each linter or comparison.
 	lints = 500
 )
 
@@ -49,7 +49,7 @@ func measureBase(ctx context.Context, out *figures) error {
 	for _, name := range []string{"live.json", "before.yaml", "after.yaml"} {
 		document, err := os.ReadFile(filepath.Join(operatorsPolicies, name))
 		if err != nil {
-			return fmt.Errorf("read the policy, which is found from the root of the repository only: %w", err)
+			return fmt.Errorf("read the policy (run this in the root of the repository): %w", err)
 		}
 		sources = append(sources, oslopolicy.Source{Name: name, Data: document})
 	}
@@ -62,7 +62,7 @@ func measureBase(ctx context.Context, out *figures) error {
 	linted, err := timed(func() error {
 		findings, err := oslopolicy.LintKeystone(ctx, sources[2:], oslopolicy.LintOptions{Base: base})
 		if err == nil && len(findings) == 0 {
-			err = errors.New("the override is to have findings, and has none")
+			err = errors.New("the override has no findings, want some")
 		}
 		return err
 	})
@@ -76,7 +76,7 @@ func measureBase(ctx context.Context, out *figures) error {
 				return nil
 			}
 		}
-		return errors.New("the policies are to differ")
+		return errors.New("the policies do not differ")
 	})
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func timed(run func() error) ([]float64, error) {
 	return millis, nil
 }
 
-// liveRules are the lines with a rule of a policy that has one in a line.
+// liveRules are the lines of a policy that contain a rule.
 func liveRules(source oslopolicy.Source) []string {
 	return strings.Split(strings.TrimSpace(string(source.Data)), "\n")[1:]
 }
@@ -118,7 +118,7 @@ func measureLint(ctx context.Context, out *figures) error {
 	progress("linter of policies, in one process")
 	document, err := os.ReadFile(policyFile)
 	if err != nil {
-		return fmt.Errorf("read the policy, which is found from the root of the repository only: %w", err)
+		return fmt.Errorf("read the policy (run this in the root of the repository): %w", err)
 	}
 	config := v1beta1.Default().KeystonePolicy
 	options := oslopolicy.LintOptions{ManagerRoles: config.ManagerRoles, ManagedRoles: config.ManagedRoles}
@@ -131,7 +131,7 @@ func measureLint(ctx context.Context, out *figures) error {
 			return err
 		}
 		if slices.ContainsFunc(findings, func(finding oslopolicy.Finding) bool { return finding.Severity != oslopolicy.SeverityNote }) {
-			return fmt.Errorf("%s is to have nothing wrong with it, and has: %v", policyFile, findings)
+			return fmt.Errorf("%s has findings, want none: %v", policyFile, findings)
 		}
 	}
 	out.atMost("policy_lint_ms", median(millis), "ms", policyLintBound)

@@ -95,7 +95,7 @@ func findValidator() (string, error) {
 	if _, err := os.Stat(tool); err != nil {
 		return "", fmt.Errorf("there is no oslopolicy-validator: %w\n"+
 			"Install it on Debian: apt-get update && apt-get install -y --no-install-recommends python3-oslo.policy python3-keystone\n"+
-			"Elsewhere, name the interpreter beside which it lies in %s", err, keystonetest.PythonEnv)
+			"Elsewhere, set %s to the interpreter in the same directory", err, keystonetest.PythonEnv)
 	}
 	return tool, nil
 }
@@ -111,7 +111,7 @@ func (p *program) run(ctx context.Context) (time.Duration, error) {
 		return took, err
 	}
 	if code := command.ProcessState.ExitCode(); code != p.exit || !strings.Contains(string(output), p.says) {
-		return took, fmt.Errorf("%s was to end with %d and to say %q, and ended with %d:\n%s",
+		return took, fmt.Errorf("%s: want exit status %d and output %q, got exit status %d:\n%s",
 			strings.Join(p.command, " "), p.exit, p.says, code, output)
 	}
 	return took, nil

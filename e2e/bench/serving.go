@@ -54,7 +54,7 @@ func measureServe(ctx context.Context, out *figures, logFile string) (err error)
 	out.atMost("serve_p99_ratio", p99Ratio(one, other), "ratio", serveP99RatioBound)
 	out.exactly("serve_dropped", float64(one.dropped), "requests", 0)
 	if other.dropped > 0 {
-		return fmt.Errorf("the server that does nothing dropped %d admissions", other.dropped)
+		return fmt.Errorf("the no-op server dropped %d admissions", other.dropped)
 	}
 	return nil
 }

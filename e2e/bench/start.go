@@ -15,7 +15,7 @@ const (
 
 	// starts is the number of starts of serve. The slowest counts.
 	starts = 5
-	// machinesToRead is the number of machines of each user when serve starts. serve is ready once it has read them.
+	// machinesToRead is the number of machines of each user when serve starts. serve is ready after it has read them.
 	machinesToRead = 2
 )
 

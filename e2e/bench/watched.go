@@ -20,7 +20,7 @@ const (
 	memoryAfterwardsBound = 1
 	// few and many are the numbers of stuck workspaces at the two measurements.
 	few, many = 100, 1000
-	// calm is how long the memory must not have grown before a measurement.
+	// calm is the time without a growth of the memory before a measurement.
 	calm = 10 * time.Second
 )
 

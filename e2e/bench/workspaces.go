@@ -35,7 +35,7 @@ const (
 	// admissions counts the calls of warrantgate.
 	admissions = "warrantgate_admissions_total"
 
-	// arena is the workspace in which the two create theirs.
+	// arena is the workspace in which the two creators create workspaces.
 	arena = "root:provider"
 )
 
@@ -220,7 +220,7 @@ func (r *race) run(
 				return nil, nil, err
 			}
 			if called := after > before; called != racer.isRewritten {
-				return nil, nil, fmt.Errorf("that warrantgate had a part in workspace %s is %t", name, called)
+				return nil, nil, fmt.Errorf("warrantgate was called for workspace %s: %t", name, called)
 			}
 			if i >= warmUps {
 				*racer.took = append(*racer.took, milliseconds(took))

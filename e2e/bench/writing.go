@@ -230,12 +230,12 @@ func (m *machines) webhookConfiguration(ctx context.Context) (*webhookConfigurat
 }
 
 // set creates or deletes the webhook configuration, and returns once the API server has observed it.
-func (r *webhookConfiguration) set(ctx context.Context, asked bool) error {
+func (r *webhookConfiguration) set(ctx context.Context, installed bool) error {
 	changed := &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: r.held.Name, Labels: r.held.Labels}, Webhooks: r.held.Webhooks,
 	}
 	var err error
-	if asked {
+	if installed {
 		err = r.client.Create(ctx, changed)
 	} else {
 		err = client.IgnoreNotFound(r.client.Delete(ctx, changed))
@@ -249,7 +249,7 @@ func (r *webhookConfiguration) set(ctx context.Context, asked bool) error {
 		if err != nil && !denied {
 			return false, err
 		}
-		return denied == asked, nil
+		return denied == installed, nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait until the API server calls the gate, or no longer calls it: %w", err)

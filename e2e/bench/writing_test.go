@@ -40,7 +40,7 @@ func TestWritesArePaced(t *testing.T) {
 	}
 }
 
-func TestWhatTheGateAddsIsTheMedianOfTheRounds(t *testing.T) {
+func TestAddedTimeIsTheMedianOfTheRounds(t *testing.T) {
 	with, without := [][]float64{{1, 5}, {1, 90}, {1, 7}}, [][]float64{{1, 2}, {1, 8}, {1, 3}}
 	if got := added(with, without, 1); got != 4 {
 		t.Errorf("added() = %v, want 4", got)
