@@ -25,14 +25,14 @@ import (
 )
 
 // verified returns the certificate of a pair, if the CA signed it for a usage.
-func verified(t *testing.T, authority *access.Authority, pair access.KeyPair, usage x509.ExtKeyUsage) *x509.Certificate {
+func verified(t *testing.T, ca *access.CA, pair access.KeyPair, usage x509.ExtKeyUsage) *x509.Certificate {
 	t.Helper()
 	both, err := tls.X509KeyPair(pair.Certificate, pair.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(authority.PEM())
+	roots.AppendCertsFromPEM(ca.PEM())
 	if _, err := both.Leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
 		t.Error(err)
 	}
@@ -40,15 +40,15 @@ func verified(t *testing.T, authority *access.Authority, pair access.KeyPair, us
 }
 
 func TestCA(t *testing.T) {
-	authority, err := access.NewAuthority("test")
+	ca, err := access.NewCA("test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := authority.ClientPair("alice", []string{"operators", "people"})
+	pair, err := ca.ClientPair("alice", []string{"operators", "people"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject := verified(t, authority, pair, x509.ExtKeyUsageClientAuth).Subject
+	subject := verified(t, ca, pair, x509.ExtKeyUsageClientAuth).Subject
 	if subject.CommonName != "alice" {
 		t.Errorf("user = %q, want alice", subject.CommonName)
 	}
@@ -56,18 +56,18 @@ func TestCA(t *testing.T) {
 	if diff := cmp.Diff([]string{"operators", "people"}, subject.Organization); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}
-	key, err := authority.KeyPEM()
+	key, err := ca.KeyPEM()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tls.X509KeyPair(authority.PEM(), key); err != nil {
+	if _, err := tls.X509KeyPair(ca.PEM(), key); err != nil {
 		t.Errorf("certificate and key of the CA: %v", err)
 	}
-	server, err := authority.ServingPair("warrantgate")
+	server, err := ca.ServingPair("warrantgate")
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate := verified(t, authority, server, x509.ExtKeyUsageServerAuth)
+	certificate := verified(t, ca, server, x509.ExtKeyUsageServerAuth)
 	for _, host := range []string{"127.0.0.1", "localhost"} {
 		if err := certificate.VerifyHostname(host); err != nil {
 			t.Error(err)
@@ -76,18 +76,18 @@ func TestCA(t *testing.T) {
 }
 
 func TestServingPairAppliesChangesBeforeSigning(t *testing.T) {
-	authority, err := access.NewAuthority("test")
+	ca, err := access.NewCA("test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	until := time.Now().Add(5 * time.Minute).Truncate(time.Second).UTC()
-	server, err := authority.ServingPair("warrantgate",
+	server, err := ca.ServingPair("warrantgate",
 		func(c *x509.Certificate) { c.DNSNames = append(c.DNSNames, "gate.example.com") },
 		func(c *x509.Certificate) { c.NotAfter = until })
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate := verified(t, authority, server, x509.ExtKeyUsageServerAuth)
+	certificate := verified(t, ca, server, x509.ExtKeyUsageServerAuth)
 	for _, host := range []string{"127.0.0.1", "localhost", "gate.example.com"} {
 		if err := certificate.VerifyHostname(host); err != nil {
 			t.Error(err)

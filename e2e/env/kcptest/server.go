@@ -52,7 +52,7 @@ type Server struct {
 	options Options
 	// url is the address for users: that of the shard or, if there are several, that of the front-proxy.
 	url      string
-	clientCA *access.Authority
+	clientCA *access.CA
 	// servingCA is the CA of the serving certificates of all programs, in PEM.
 	servingCA         []byte
 	admin, shardAdmin *clientcmdapi.AuthInfo
@@ -92,7 +92,7 @@ func newServer(options Options) (*Server, error) {
 		}
 		options.Dir = dir
 	}
-	clientCA, err := access.NewAuthority("kcptest-clients")
+	clientCA, err := access.NewCA("kcptest-clients")
 	if err != nil {
 		return nil, err
 	}

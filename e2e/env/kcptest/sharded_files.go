@@ -20,7 +20,7 @@ func (s *Sharded) writeCertificates() error {
 	if err := os.MkdirAll(s.file(""), 0o700); err != nil {
 		return err
 	}
-	servingCA, err := access.NewAuthority("kcptest-serving")
+	servingCA, err := access.NewCA("kcptest-serving")
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (s *Sharded) writeCertificates() error {
 	if err != nil {
 		return err
 	}
-	requestHeaderCA, err := access.NewAuthority("kcptest-requestheader")
+	requestHeaderCA, err := access.NewCA("kcptest-requestheader")
 	if err != nil {
 		return err
 	}

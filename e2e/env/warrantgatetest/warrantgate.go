@@ -69,7 +69,7 @@ func New(ctx context.Context, options Options) (*Warrantgate, error) {
 		caFile:         file("ca.crt"), certFile: file("tls.crt"), keyFile: file("tls.key"),
 		pathFile: file("webhook-path"), token: NewToken(),
 	}
-	ca, err := access.NewAuthority("warrantgatetest-serving")
+	ca, err := access.NewCA("warrantgatetest-serving")
 	if err != nil {
 		return nil, err
 	}

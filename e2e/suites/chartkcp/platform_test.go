@@ -226,7 +226,7 @@ func (w *world) remove(ctx context.Context, name string) {
 // issueServingCertificate creates the Secret that cert-manager would create for the chart's Certificate.
 func (w *world) issueServingCertificate(ctx context.Context) {
 	GinkgoHelper()
-	ca, err := access.NewAuthority("cert-manager")
+	ca, err := access.NewCA("cert-manager")
 	Expect(err).NotTo(HaveOccurred())
 	pair, err := ca.ServingPair(release, func(certificate *x509.Certificate) {
 		certificate.DNSNames = append(certificate.DNSNames, release+"."+namespace+".svc")

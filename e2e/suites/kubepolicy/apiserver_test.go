@@ -36,7 +36,7 @@ var _ = Describe("The API server", Ordered, func() {
 	)
 	BeforeAll(func(ctx SpecContext) {
 		dir := GinkgoT().TempDir()
-		ca, err := access.NewAuthority("webhook-clients")
+		ca, err := access.NewCA("webhook-clients")
 		Expect(err).NotTo(HaveOccurred())
 		clientCA = writeFile(dir, "clients.crt", string(ca.PEM()))
 		pair, err := ca.ClientPair(apiServerName, nil)

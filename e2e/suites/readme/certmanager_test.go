@@ -24,7 +24,7 @@ import (
 // configurations that name a Certificate.
 type certManager struct {
 	client client.Client
-	ca     *access.Authority
+	ca     *access.CA
 }
 
 // run writes Secrets and CAs until ctx is cancelled. It returns the first error.

@@ -51,7 +51,7 @@ func newCluster(ctx context.Context) *cluster {
 		GinkgoT().Setenv(name, value)
 	}
 
-	ca, err := access.NewAuthority("cluster")
+	ca, err := access.NewCA("cluster")
 	Expect(err).NotTo(HaveOccurred())
 	serving, err := ca.ServingPair(apiServerName, func(c *x509.Certificate) { c.DNSNames = []string{apiServerName} })
 	Expect(err).NotTo(HaveOccurred())
@@ -103,7 +103,7 @@ func (c *cluster) createNamespace(ctx context.Context, name string) {
 }
 
 // createRootCA creates the ConfigMap that Kubernetes creates in each namespace.
-func (c *cluster) createRootCA(ctx context.Context, api *kubetest.Server, ca *access.Authority) {
+func (c *cluster) createRootCA(ctx context.Context, api *kubetest.Server, ca *access.CA) {
 	GinkgoHelper()
 	Expect(c.admin.Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kube-root-ca.crt"},

@@ -49,7 +49,7 @@ type world struct {
 	// admin and author write objects and do not wait for the watch cache.
 	admin, author client.Client
 	// ca is the CA that the API server trusts. It signs serving.
-	ca      *access.Authority
+	ca      *access.CA
 	serving access.KeyPair
 	// values are the values of the chart.
 	values map[string]any
@@ -196,15 +196,15 @@ func (w *world) user(email string) cloudsigmatest.User {
 	return user
 }
 
-func newCA() (*access.Authority, access.KeyPair) {
+func newCA() (*access.CA, access.KeyPair) {
 	GinkgoHelper()
-	ca, err := access.NewAuthority("replicas-serving")
+	ca, err := access.NewCA("replicas-serving")
 	Expect(err).NotTo(HaveOccurred())
 	return ca, newPair(ca)
 }
 
 // newPair is a certificate for the name by which the API server calls the Service.
-func newPair(ca *access.Authority, changes ...func(*x509.Certificate)) access.KeyPair {
+func newPair(ca *access.CA, changes ...func(*x509.Certificate)) access.KeyPair {
 	GinkgoHelper()
 	pair, err := ca.ServingPair("warrantgate", append(changes, func(c *x509.Certificate) {
 		c.DNSNames = append(c.DNSNames, release+"."+namespace+".svc")

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Authority is a CA. It signs the client certificates of users and the serving certificates of servers on this machine.
-type Authority struct {
+// CA is a certificate authority. It signs the client certificates of users and the serving certificates of servers on this machine.
+type CA struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
@@ -24,8 +24,8 @@ type KeyPair struct {
 	Certificate, Key []byte
 }
 
-// NewAuthority returns a CA with a new key and a self-signed certificate.
-func NewAuthority(name string) (*Authority, error) {
+// NewCA returns a CA with a new key and a self-signed certificate.
+func NewCA(name string) (*CA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -44,17 +44,17 @@ func NewAuthority(name string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Authority{certificate: certificate, key: key}, nil
+	return &CA{certificate: certificate, key: key}, nil
 }
 
 // PEM returns the certificate of the CA.
-func (a *Authority) PEM() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
+func (c *CA) PEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.certificate.Raw})
 }
 
 // KeyPEM returns the private key of the CA.
-func (a *Authority) KeyPEM() ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+func (c *CA) KeyPEM() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(c.key)
 	if err != nil {
 		return nil, err
 	}
@@ -62,17 +62,17 @@ func (a *Authority) KeyPEM() ([]byte, error) {
 }
 
 // ClientPair signs a client certificate. Kubernetes reads the user from the common name and its groups from the organizations.
-func (a *Authority) ClientPair(user string, groups []string) (KeyPair, error) {
-	return a.sign(pkix.Name{CommonName: user, Organization: groups}, x509.ExtKeyUsageClientAuth)
+func (c *CA) ClientPair(user string, groups []string) (KeyPair, error) {
+	return c.sign(pkix.Name{CommonName: user, Organization: groups}, x509.ExtKeyUsageClientAuth)
 }
 
 // ServingPair signs a certificate for a server on this machine. The functions can change the certificate before it is signed, for
 // example its names or its validity.
-func (a *Authority) ServingPair(name string, changes ...func(*x509.Certificate)) (KeyPair, error) {
-	return a.sign(pkix.Name{CommonName: name}, x509.ExtKeyUsageServerAuth, changes...)
+func (c *CA) ServingPair(name string, changes ...func(*x509.Certificate)) (KeyPair, error) {
+	return c.sign(pkix.Name{CommonName: name}, x509.ExtKeyUsageServerAuth, changes...)
 }
 
-func (a *Authority) sign(subject pkix.Name, usage x509.ExtKeyUsage, changes ...func(*x509.Certificate)) (KeyPair, error) {
+func (c *CA) sign(subject pkix.Name, usage x509.ExtKeyUsage, changes ...func(*x509.Certificate)) (KeyPair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return KeyPair{}, err
@@ -89,7 +89,7 @@ func (a *Authority) sign(subject pkix.Name, usage x509.ExtKeyUsage, changes ...f
 	for _, change := range changes {
 		change(template)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, c.certificate, key.Public(), c.key)
 	if err != nil {
 		return KeyPair{}, fmt.Errorf("sign certificate of %q: %w", subject.CommonName, err)
 	}
