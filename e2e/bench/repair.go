@@ -77,10 +77,10 @@ func (h *repairs) prepare(ctx context.Context) (err error) {
 	if h.binary, err = asset.Path(asset.Warrantgate); err != nil {
 		return err
 	}
-	if h.reading, err = h.kcp.KubeconfigFile("reading", h.kcp.Person("root", kcptest.WarrantgateUser)); err != nil {
+	if h.reading, err = h.kcp.KubeconfigFile("reading", h.kcp.User("root", kcptest.WarrantgateUser)); err != nil {
 		return err
 	}
-	if h.writing, err = h.kcp.KubeconfigFile("writing", h.kcp.Person("root", "writer", kcptest.LogicalClusterAdmins)); err != nil {
+	if h.writing, err = h.kcp.KubeconfigFile("writing", h.kcp.User("root", "writer", kcptest.LogicalClusterAdmins)); err != nil {
 		return err
 	}
 	installer, err := h.warrantgate(ctx, "")

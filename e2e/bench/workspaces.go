@@ -185,7 +185,7 @@ func prepareRace(ctx context.Context, kcp *kcptest.Server) (*race, error) {
 	if r.serviceAccount, err = kcptest.NewClient(account); err != nil {
 		return nil, err
 	}
-	if r.user, err = kcptest.NewClient(kcp.Person(path, "alice")); err != nil {
+	if r.user, err = kcptest.NewClient(kcp.User(path, "alice")); err != nil {
 		return nil, err
 	}
 	r.watch, err = kcptest.WatchWorkspaces(ctx, admin)

@@ -63,7 +63,7 @@ func (d *demo) startKCP(ctx context.Context) error {
 	if d.account, err = kcptest.ServiceAccount(ctx, admin, accountNamespace, accountName); err != nil {
 		return err
 	}
-	d.user = d.kcp.Person(home, userName)
+	d.user = d.kcp.User(home, userName)
 	if err := kcptest.Grant(ctx, admin, kcptest.ServiceAccountSubject(accountNamespace, accountName), kcptest.CreatorRules()...); err != nil {
 		return err
 	}

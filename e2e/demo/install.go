@@ -70,7 +70,7 @@ func awaitEventsOn(ctx context.Context, warrantgate *kcptest.Warrantgate) error 
 
 // notAdministrator reads the groups and permissions of warrantgate's user from kcp.
 func notAdministrator(ctx context.Context, d *demo) error {
-	c, err := kcptest.NewClient(d.kcp.Person(home, kcptest.WarrantgateUser))
+	c, err := kcptest.NewClient(d.kcp.User(home, kcptest.WarrantgateUser))
 	if err != nil {
 		return err
 	}

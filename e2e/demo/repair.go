@@ -19,11 +19,11 @@ func repair(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
-	reading, err := d.kcp.KubeconfigFile(kcptest.WarrantgateUser, d.kcp.Person("root", kcptest.WarrantgateUser))
+	reading, err := d.kcp.KubeconfigFile(kcptest.WarrantgateUser, d.kcp.User("root", kcptest.WarrantgateUser))
 	if err != nil {
 		return err
 	}
-	writing, err := d.kcp.KubeconfigFile("logical-cluster-admin", d.kcp.Person("root", "logical-cluster-admin", kcptest.LogicalClusterAdmins))
+	writing, err := d.kcp.KubeconfigFile("logical-cluster-admin", d.kcp.User("root", "logical-cluster-admin", kcptest.LogicalClusterAdmins))
 	if err != nil {
 		return err
 	}

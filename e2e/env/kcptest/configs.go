@@ -38,8 +38,8 @@ func as(who *clientcmdapi.AuthInfo, config *rest.Config) *rest.Config {
 	return config
 }
 
-// Person is a user with a client certificate. A second call with the same name and groups returns the same user.
-func (s *Server) Person(cluster, name string, groups ...string) *rest.Config {
+// User is a user with a client certificate. A second call with the same name and groups returns the same user.
+func (s *Server) User(cluster, name string, groups ...string) *rest.Config {
 	pair := s.clientPair(name, groups...)
 	config := s.config(s.url, cluster)
 	config.CertData, config.KeyData = pair.Certificate, pair.Key
@@ -50,13 +50,13 @@ func (s *Server) clientPair(name string, groups ...string) access.KeyPair {
 	key := strings.Join(append([]string{name}, groups...), "\x00")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pair, known := s.persons[key]
+	pair, known := s.userCerts[key]
 	if !known {
 		var err error
 		if pair, err = s.clientCA.ClientPair(name, groups); err != nil {
 			panic(err) // only without randomness
 		}
-		s.persons[key] = pair
+		s.userCerts[key] = pair
 	}
 	return pair
 }

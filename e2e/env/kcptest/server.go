@@ -63,8 +63,8 @@ type Server struct {
 	// everywhere are paths of workspaces, one on each shard.
 	everywhere []string
 
-	mu      sync.Mutex
-	persons map[string]access.KeyPair
+	mu        sync.Mutex
+	userCerts map[string]access.KeyPair
 }
 
 // Start runs kcp and waits until it is ready.
@@ -96,7 +96,7 @@ func newServer(options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{options: options, clientCA: clientCA, persons: map[string]access.KeyPair{}}
+	s := &Server{options: options, clientCA: clientCA, userCerts: map[string]access.KeyPair{}}
 	return s, os.WriteFile(s.clientCAFile(), clientCA.PEM(), 0o600)
 }
 

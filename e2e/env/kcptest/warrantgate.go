@@ -29,7 +29,7 @@ func StartWarrantgate(ctx context.Context, kcp *Server, options WarrantgateOptio
 // NewWarrantgate prepares a warrantgate for a kcp: its ports, certificates, configuration and kubeconfig.
 func NewWarrantgate(ctx context.Context, kcp *Server, options WarrantgateOptions) (*Warrantgate, error) {
 	w, err := warrantgatetest.Beside(ctx, kcp.Dir(), "--kcp-kubeconfig", options, func(name string) (string, error) {
-		return kcp.KubeconfigFile(name, kcp.Person("root", WarrantgateUser))
+		return kcp.KubeconfigFile(name, kcp.User("root", WarrantgateUser))
 	})
 	if err != nil {
 		return nil, err

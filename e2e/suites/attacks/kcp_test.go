@@ -162,13 +162,13 @@ func (w *kcpWorld) newOwner(ctx context.Context, name string) owner {
 	w.owners++
 	who := owner{tenant: tenant{name: fmt.Sprintf("%s-%d", name, w.owners), namespace: metav1.NamespaceDefault, heard: &kubetest.Heard{}}}
 	who.path = tenantsPath + ":" + who.name
-	maker := w.kcp.Person(tenantsPath, who.name, tenantsGroup)
+	maker := w.kcp.User(tenantsPath, who.name, tenantsGroup)
 	_, err := kcptest.CreateWorkspace(ctx, maker, who.name)
 	Expect(err).NotTo(HaveOccurred())
 	workspace, err := kcptest.WaitReady(ctx, maker, who.name)
 	Expect(err).NotTo(HaveOccurred())
 	who.cluster = workspace.Spec.Cluster
-	who.config, who.admin = w.kcp.Person(who.path, who.name, tenantsGroup), w.kcp.Admin(who.path)
+	who.config, who.admin = w.kcp.User(who.path, who.name, tenantsGroup), w.kcp.Admin(who.path)
 	return who
 }
 

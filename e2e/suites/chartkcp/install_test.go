@@ -52,9 +52,9 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 	}, SpecTimeout(specTimeout))
 
 	It("denies a forged owner", func(ctx SpecContext) {
-		alice, err := kcptest.NewClient(w.kcp.Person("root", "alice"))
+		alice, err := kcptest.NewClient(w.kcp.User("root", "alice"))
 		Expect(err).NotTo(HaveOccurred())
-		ws, err := kcptest.CreateWorkspace(ctx, w.kcp.Person("root", "alice"), "of-alice")
+		ws, err := kcptest.CreateWorkspace(ctx, w.kcp.User("root", "alice"), "of-alice")
 		Expect(err).NotTo(HaveOccurred())
 		forge := client.RawPatch("application/merge-patch+json",
 			[]byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{\"username\":\"boss\",\"groups\":[\"system:masters\"]}"}}}`))

@@ -256,7 +256,7 @@ func (w *world) actAsOperator(ctx context.Context, object *unstructured.Unstruct
 	kubeconfig, err := charttest.DecodeKubeconfig(object)
 	Expect(err).NotTo(HaveOccurred())
 	user := kubeconfig.Spec.Username
-	config := w.kcp.Person("root", user, append(kubeconfig.Spec.Groups, "kubeconfig:"+kubeconfig.Name)...)
+	config := w.kcp.User("root", user, append(kubeconfig.Spec.Groups, "kubeconfig:"+kubeconfig.Name)...)
 	file := clientcmdapi.NewConfig()
 	file.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
 	for name, server := range map[string]string{"base": w.kcp.URL(), "default": w.kcp.URL() + "/clusters/root"} {
@@ -291,7 +291,7 @@ func (w *world) actAsCertManager(ctx context.Context, object *unstructured.Unstr
 	content, err := object.MarshalJSON()
 	Expect(err).NotTo(HaveOccurred())
 	Expect(json.Unmarshal(content, &certificate)).To(Succeed())
-	config := w.kcp.Person("root", certificate.Spec.CommonName, certificate.Spec.Subject.Organizations...)
+	config := w.kcp.User("root", certificate.Spec.CommonName, certificate.Spec.Subject.Organizations...)
 	secret := &corev1.Secret{}
 	Expect(w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: certificate.Spec.SecretName}, secret)).To(Succeed())
 	secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey], secret.Data["ca.crt"] = config.CertData, config.KeyData, config.CAData

@@ -91,7 +91,7 @@ func (w *world) providerGate(ctx context.Context) {
 	Expect(slice.Status.APIExportEndpoints).To(HaveLen(1))
 	consumer, err := kcptest.GetLogicalCluster(ctx, w.kcp.Admin(consumerPath))
 	Expect(err).NotTo(HaveOccurred())
-	controller := w.kcp.Person(providerPath, "capcs")
+	controller := w.kcp.User(providerPath, "capcs")
 	controller.Host = slice.Status.APIExportEndpoints[0].URL + "/clusters/" + consumer.Annotations["kcp.io/cluster"]
 	for _, config := range []*rest.Config{controller, w.kcp.Admin(consumerPath)} {
 		c, err := client.New(config, client.Options{})

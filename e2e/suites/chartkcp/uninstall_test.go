@@ -54,9 +54,9 @@ var _ = Describe("helm uninstall beside a kcp", func() {
 		Expect(added(hosted, w.hostObjects(ctx))).To(BeEmpty())
 
 		By("creating a workspace")
-		_, err := kcptest.CreateWorkspace(ctx, w.kcp.Person("root", "alice"), "afterwards")
+		_, err := kcptest.CreateWorkspace(ctx, w.kcp.User("root", "alice"), "afterwards")
 		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.WaitReady(ctx, w.kcp.Person("root", "alice"), "afterwards")
+		_, err = kcptest.WaitReady(ctx, w.kcp.User("root", "alice"), "afterwards")
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(startTimeout+2*time.Minute))
 })

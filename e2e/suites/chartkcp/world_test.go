@@ -108,8 +108,8 @@ func (w *world) prepare(ctx context.Context) {
 	})).To(Succeed())
 	for name, data := range map[string]map[string][]byte{
 		"kcp-admin":  {"kubeconfig": admin},
-		"kcp-reader": {"kubeconfig": w.kubeconfigOf("kcp-reader", w.kcp.Person("root", kcptest.WarrantgateUser))},
-		"kcp-writer": {"kubeconfig": w.kubeconfigOf("kcp-writer", w.kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))},
+		"kcp-reader": {"kubeconfig": w.kubeconfigOf("kcp-reader", w.kcp.User("root", kcptest.WarrantgateUser))},
+		"kcp-writer": {"kubeconfig": w.kubeconfigOf("kcp-writer", w.kcp.User("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))},
 	} {
 		Expect(w.host.Create(ctx, &corev1.Secret{ObjectMeta: w.named(name), Data: data})).To(Succeed())
 	}

@@ -297,7 +297,7 @@ var _ = Describe("explain workspace", func() {
 	It("reports that required groups may prevent Events, and a group of warrantgate's user allows them", func(ctx SpecContext) {
 		const group = "warrantgate-events"
 		with, without := newPlace(ctx), newPlace(ctx)
-		inGroup, err := kcp.KubeconfigFile("in-group", kcp.Person("root", kcptest.WarrantgateUser, group))
+		inGroup, err := kcp.KubeconfigFile("in-group", kcp.User("root", kcptest.WarrantgateUser, group))
 		Expect(err).NotTo(HaveOccurred())
 		w := guardAs(ctx, inGroup)
 		for at, groups := range map[place]string{with: "team-a;" + group, without: "team-a"} {
@@ -323,7 +323,7 @@ var _ = Describe("explain workspace", func() {
 		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
 		alice, err := kcp.KubeconfigFile("alice-"+home.cluster, home.alice(ctx))
 		Expect(err).NotTo(HaveOccurred())
-		create(ctx, kcp.Person(home.path, "alice"), "child", ofType)
+		create(ctx, kcp.User(home.path, "alice"), "child", ofType)
 		home.waitDenied(ctx, "no permission to bind to export")
 
 		asAlice := explain(ctx, alice, home.path+":child")
@@ -335,7 +335,7 @@ var _ = Describe("explain workspace", func() {
 		))
 
 		By("running it as a user without permissions")
-		stranger, err := kcp.KubeconfigFile("stranger", kcp.Person("root", "stranger"))
+		stranger, err := kcp.KubeconfigFile("stranger", kcp.User("root", "stranger"))
 		Expect(err).NotTo(HaveOccurred())
 		asStranger := explain(ctx, stranger, home.path+":child", "-o", "json")
 		Expect(asStranger.code).To(Equal(2))

@@ -56,7 +56,7 @@ func (p place) bot(ctx context.Context) *rest.Config {
 func (p place) alice(ctx context.Context) *rest.Config {
 	GinkgoHelper()
 	Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
-	return kcp.Person(p.path, "alice")
+	return kcp.User(p.path, "alice")
 }
 
 // requireGroups denies access to users who are not in the groups. Workspaces that are created here require them, too.

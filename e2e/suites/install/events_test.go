@@ -51,9 +51,9 @@ var _ = Describe("warrantgate check events", func() {
 				return output, 0
 			}
 		}
-		plain := check("plain", kcp.Person("root", kcptest.WarrantgateUser))
-		grouped := check("grouped", kcp.Person("root", kcptest.WarrantgateUser, "eventers"))
-		stranger := check("stranger", kcp.Person("root", "stranger"))
+		plain := check("plain", kcp.User("root", kcptest.WarrantgateUser))
+		grouped := check("grouped", kcp.User("root", kcptest.WarrantgateUser, "eventers"))
+		stranger := check("stranger", kcp.User("root", "stranger"))
 		ok := "root: ok\n" + path + ": ok\n"
 		Eventually(func() string { output, _ := plain(); return output }).Should(Equal(ok))
 

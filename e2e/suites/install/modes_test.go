@@ -38,14 +38,14 @@ var _ = Describe("a gate", func() {
 		w := serve(ctx, "")
 		install(ctx, w)
 		ws := createAs(ctx, bot, "second-line")
-		Expect(forge(ctx, kcp.Person("root:provider", "alice"), ws)).To(MatchError(And(
+		Expect(forge(ctx, kcp.User("root:provider", "alice"), ws)).To(MatchError(And(
 			ContainSubstring("ValidatingAdmissionPolicy 'warrantgate-owner-integrity'"), ContainSubstring(`user "alice" tried to change`))))
 
 		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate-owner-integrity"}}
 		Expect(suite.KCPClient(kcp.Admin("root")).Delete(ctx, binding)).To(Succeed())
 		var denial error
 		Eventually(func() string {
-			denial = forge(ctx, kcp.Person("root:provider", "alice"), ws)
+			denial = forge(ctx, kcp.User("root:provider", "alice"), ws)
 			return fmt.Sprint(denial)
 		}).Should(ContainSubstring(`admission webhook "owner-integrity.warrantgate.dev" denied the request`))
 		Expect(apierrors.IsForbidden(denial)).To(BeTrue())
@@ -59,7 +59,7 @@ var _ = Describe("a gate", func() {
 		By("forging in a dry run, which writes no Event")
 		// As another user, because Events of earlier attempts may still be written.
 		Expect(kcptest.Grant(ctx, provider, kcptest.User("bob"), kcptest.CreatorRules()...)).To(Succeed())
-		Expect(forge(ctx, kcp.Person("root:provider", "bob"), ws, client.DryRunAll)).To(MatchError(And(
+		Expect(forge(ctx, kcp.User("root:provider", "bob"), ws, client.DryRunAll)).To(MatchError(And(
 			ContainSubstring("owner-integrity.warrantgate.dev"), ContainSubstring(`user "bob" tried to change`))))
 		Consistently(ctx, kcptest.Events).WithArguments(provider, ws).WithTimeout(time.Second).Should(And(
 			ContainElement(HaveField("Message", ContainSubstring(`"alice" tried to change`))),
@@ -79,7 +79,7 @@ var _ = Describe("a gate", func() {
 
 		By("forging the owner, which only causes a warning")
 		warnings := &warningRecorder{}
-		alice := kcp.Person("root:provider", "alice")
+		alice := kcp.User("root:provider", "alice")
 		alice.WarningHandlerWithContext = warnings
 		Expect(forge(ctx, alice, ws, client.DryRunAll)).To(Succeed())
 		Expect(warnings.texts).To(ContainElement(ContainSubstring(`user "alice" tried to change experimental.tenancy.kcp.io/owner`)))

@@ -36,9 +36,9 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 	)
 	BeforeAll(func(ctx SpecContext) {
 		var err error
-		readingFile, err = kcp.KubeconfigFile("rules-reading", kcp.Person("root", kcptest.WarrantgateUser))
+		readingFile, err = kcp.KubeconfigFile("rules-reading", kcp.User("root", kcptest.WarrantgateUser))
 		Expect(err).NotTo(HaveOccurred())
-		writingFile, err = kcp.KubeconfigFile("rules-writing", kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
+		writingFile, err = kcp.KubeconfigFile("rules-writing", kcp.User("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
 		Expect(err).NotTo(HaveOccurred())
 		w = serve(ctx, "", "--logical-cluster-kubeconfig="+writingFile)
 		install(ctx, w)

@@ -28,9 +28,9 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 	)
 	BeforeAll(func(ctx SpecContext) {
 		var err error
-		readingFile, err = kcp.KubeconfigFile("shard-rules-reading", kcp.Person("root", kcptest.WarrantgateUser))
+		readingFile, err = kcp.KubeconfigFile("shard-rules-reading", kcp.User("root", kcptest.WarrantgateUser))
 		Expect(err).NotTo(HaveOccurred())
-		writingFile, err = kcp.KubeconfigFile("shard-rules-writing", kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
+		writingFile, err = kcp.KubeconfigFile("shard-rules-writing", kcp.User("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
 		Expect(err).NotTo(HaveOccurred())
 		w = serve(ctx, "")
 		install(ctx, w, "--rewrite=Webhook") // most specs need a stuck workspace, and the policy would prevent that

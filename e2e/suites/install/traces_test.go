@@ -54,7 +54,7 @@ var _ = Describe("a verdict", func() {
 		By("forging an owner, which the admission policy records in the audit log")
 		ws, err := kcptest.GetWorkspace(ctx, provider, "traced")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(forge(ctx, kcp.Person("root:provider", "alice"), ws)).NotTo(Succeed())
+		Expect(forge(ctx, kcp.User("root:provider", "alice"), ws)).NotTo(Succeed())
 		Eventually(func() (map[string]string, error) {
 			return auditAnnotations("traced", "validation.policy.admission.k8s.io/validation_failure")
 		}).Should(HaveKeyWithValue("validation.policy.admission.k8s.io/validation_failure", ContainSubstring("warrantgate-owner-integrity")))

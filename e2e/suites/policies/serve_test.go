@@ -98,7 +98,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		ws, err := kcptest.WaitReady(ctx, h.admin(), "of-alice")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(ws.Annotations).To(And(HaveKeyWithValue(kcptest.CreatedByAnnotation, "alice"), Not(HaveKey("warrantgate.dev/rewritten-by"))))
-		expectAtWork(ctx, kcp.Person("root", "alice"), ws.Spec.Cluster)
+		expectAtWork(ctx, kcp.User("root", "alice"), ws.Spec.Cluster)
 		Expect(calls(ctx, "owner-rewrite")).To(BeNumerically(">", before))
 
 		lc, err := kcptest.GetLogicalCluster(ctx, h.admin())

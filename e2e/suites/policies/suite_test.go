@@ -195,7 +195,7 @@ func (h home) forge(ctx context.Context, name string) (cease func() (met, forged
 	met, forged := 0, 0
 	for range 2 {
 		forgers.Go(func() {
-			c, err := kcptest.NewClient(kcptest.OwnConnection(h.server.Person(h.path, "mallory")))
+			c, err := kcptest.NewClient(kcptest.OwnConnection(h.server.User(h.path, "mallory")))
 			if err != nil {
 				return
 			}

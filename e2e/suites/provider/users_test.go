@@ -60,7 +60,7 @@ var _ = Describe("the permission to name a user in a cluster", func() {
 		config = consumer(ctx, incident.User.Email)
 		path := fmt.Sprintf("root:consumer-%d", consumers)
 		username := fmt.Sprintf("owner-%d", consumers)
-		owner = kcp.Person(path, username)
+		owner = kcp.User(path, username)
 		Expect(kcptest.Grant(ctx, config, kcptest.User(username), kcptest.AccessRule(), everything)).To(Succeed())
 		var err error
 		bot, err = kcptest.ServiceAccount(ctx, config, "default", "bot")

@@ -42,9 +42,9 @@ func besideKCP(ctx context.Context, c *cluster) {
 	admin, err := os.ReadFile(kcp.AdminKubeconfig())
 	Expect(err).NotTo(HaveOccurred())
 	c.createSecret(ctx, namespace, "kcp-admin", map[string][]byte{"kubeconfig": admin})
-	warrantgate := kcp.Person("root", kcptest.WarrantgateUser)
+	warrantgate := kcp.User("root", kcptest.WarrantgateUser)
 	c.createSecret(ctx, namespace, "warrantgate-kcp", map[string][]byte{"kubeconfig": kubeconfigOf("warrantgate", warrantgate)})
-	writer := kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins)
+	writer := kcp.User("root", "warrantgate-writer", kcptest.LogicalClusterAdmins)
 	c.createSecret(ctx, namespace, "warrantgate-logical-cluster", map[string][]byte{"kubeconfig": kubeconfigOf("writer", writer)})
 }
 

@@ -63,7 +63,7 @@ var _ = Describe("warrantgate repair", func() {
 		Expect(status).To(BeZero(), notes)
 		Expect(lines(out)).To(HaveExactElements(And(HaveField("Outcome", "repaired"), HaveField("Reason", "UserRewritten"))))
 		waitReady(ctx, p.admin(), "child")
-		expectAtHome(ctx, kcp.Person("root", "alice"), child.Spec.Cluster)
+		expectAtHome(ctx, kcp.User("root", "alice"), child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
 	It("repairs a Ready workspace whose owner is the name of a service account that every user of it can create", func(ctx SpecContext) {
@@ -113,7 +113,7 @@ var _ = Describe("warrantgate repair", func() {
 		held := p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
 			ObjectMeta: metav1.ObjectMeta{Name: "held"}, Spec: tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true},
 		})
-		_, err := kcptest.CreateWorkspace(ctx, kcp.Person(p.path, "alice"), "local", held)
+		_, err := kcptest.CreateWorkspace(ctx, kcp.User(p.path, "alice"), "local", held)
 		Expect(err).NotTo(HaveOccurred())
 		_, err = kcptest.CreateWorkspace(ctx, p.bot, "foreign", held)
 		Expect(err).NotTo(HaveOccurred())
@@ -153,7 +153,7 @@ var _ = Describe("warrantgate repair", func() {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
 		before := atRest(ctx, p, child)
-		unset, err := kcp.KubeconfigFile("nobody", kcp.Person("root", "nobody"))
+		unset, err := kcp.KubeconfigFile("nobody", kcp.User("root", "nobody"))
 		Expect(err).NotTo(HaveOccurred())
 		out, notes, status := repair(ctx, "--logical-cluster-kubeconfig="+unset, "-o=json", "--under="+p.path)
 		Expect(status).To(Equal(1))

@@ -54,7 +54,7 @@ var _ = Describe("the repair that serve runs", func() {
 	It("never writes the workspace of a user who is in scope", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
-		ws, err := kcptest.CreateWorkspace(ctx, kcp.Person(p.path, "alice"), "local")
+		ws, err := kcptest.CreateWorkspace(ctx, kcp.User(p.path, "alice"), "local")
 		Expect(err).NotTo(HaveOccurred())
 		ws = waitReady(ctx, p.admin(), ws.Name)
 		before := atRest(ctx, p, ws)

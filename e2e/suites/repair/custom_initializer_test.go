@@ -160,7 +160,7 @@ func (p place) runSecurity(ctx context.Context) *security {
 	GinkgoHelper()
 	Expect(kcptest.Grant(ctx, p.admin(), kcptest.User(securityType), kcptest.AccessRule(),
 		kcptest.Rule("tenancy.kcp.io", []string{"workspacetypes"}, []string{"get", "initialize"}))).To(Succeed())
-	s := &security{initializer: p.securityInitializer(), config: kcp.Person(p.path, securityType), url: p.initializingURL(ctx, securityType)}
+	s := &security{initializer: p.securityInitializer(), config: kcp.User(p.path, securityType), url: p.initializingURL(ctx, securityType)}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var loop wait.Group
 	loop.StartWithContext(running, func(ctx context.Context) {

@@ -36,7 +36,7 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 	It("of a user who is in scope becomes Ready with an unchanged owner", func(ctx SpecContext) {
 		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
 		serveSlowly(ctx)
-		_, err := kcptest.CreateWorkspace(ctx, kcp.Person(p.path, "alice"), "child", extending)
+		_, err := kcptest.CreateWorkspace(ctx, kcp.User(p.path, "alice"), "child", extending)
 		Expect(err).NotTo(HaveOccurred())
 		child := waitReady(ctx, p.admin(), "child")
 		Expect(adminsOf(ctx, child)).To(ConsistOf("alice"))

@@ -59,7 +59,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	account, config = readingAccount(ctx)
 	reading, err = kcp.KubeconfigFile("reading", config)
 	Expect(err).NotTo(HaveOccurred())
-	writing, err = kcp.KubeconfigFile("writing", kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
+	writing, err = kcp.KubeconfigFile("writing", kcp.User("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
 	Expect(err).NotTo(HaveOccurred())
 	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Configuration: withoutGates})
 	Expect(err).NotTo(HaveOccurred())
@@ -74,7 +74,7 @@ func readingAccount(ctx context.Context) (string, *rest.Config) {
 	admitted, err := kcp.AdmitsServiceAccounts()
 	Expect(err).NotTo(HaveOccurred())
 	if !admitted {
-		return kcptest.WarrantgateUser, kcp.Person("root", kcptest.WarrantgateUser)
+		return kcptest.WarrantgateUser, kcp.User("root", kcptest.WarrantgateUser)
 	}
 	config, err := kcptest.ServiceAccount(ctx, kcp.Admin("root"), "warrantgate", "warrantgate")
 	Expect(err).NotTo(HaveOccurred())

@@ -33,7 +33,7 @@ var _ = Describe("a tenant whose webhook changes the writes of the repair", func
 		p := newPlace(ctx)
 		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User(author), kcptest.AccessRule(),
 			rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})).To(Succeed())
-		as := kcp.Person(p.path, author)
+		as := kcp.User(p.path, author)
 		own, err := kcptest.NewClient(as)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(own.Create(ctx, &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: export}})).To(Succeed())

@@ -32,7 +32,7 @@ var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFa
 			_, err := gate.Install(ctx)
 			Expect(err).NotTo(HaveOccurred())
 		})
-		writing, err = kcp.KubeconfigFile("writing", kcp.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
+		writing, err = kcp.KubeconfigFile("writing", kcp.User("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(startTimeout))
 

@@ -37,7 +37,7 @@ var _ = Describe("A service account's workspace of a type that extends warranted
 		Expect(before.Annotations[kcptest.OwnerAnnotation]).To(And(ContainSubstring(home.globalName("bot")), ContainSubstring("authorization.kcp.io/warrant")), "the webhook has rewritten the owner")
 
 		By("starting the initializer")
-		writing, err := guarded.KubeconfigFile("writing", guarded.Person("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
+		writing, err := guarded.KubeconfigFile("writing", guarded.User("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
 		Expect(err).NotTo(HaveOccurred())
 		// A replica that kcp does not call: its webhooks are registered nowhere.
 		initializing, err := kcptest.NewWarrantgate(ctx, guarded, kcptest.WarrantgateOptions{

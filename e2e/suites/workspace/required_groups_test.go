@@ -51,8 +51,8 @@ var _ = Describe("A workspace below one that requires groups", func() {
 		create(ctx, asBob, "child")
 		child := waitReady(ctx, parent.admin(), "child")
 
-		expectAtHome(ctx, guarded.Person("root", "bob", "team-a", "on-call"), child.Spec.Cluster)
-		expectLockedOut(ctx, guarded.Person("root", "bob", "team-a"), child.Spec.Cluster)
+		expectAtHome(ctx, guarded.User("root", "bob", "team-a", "on-call"), child.Spec.Cluster)
+		expectLockedOut(ctx, guarded.User("root", "bob", "team-a"), child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
 	It("is stuck in Initializing if the new owner has no warrant with the groups", func(ctx SpecContext) {

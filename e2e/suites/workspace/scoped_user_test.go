@@ -24,8 +24,8 @@ var _ = Describe("The workspace of a user that an administrator impersonated", f
 		create(ctx, parent.impersonated(ctx, "alice"), "child")
 		child := waitReady(ctx, parent.admin(), "child")
 
-		expectAtHome(ctx, guarded.Person("root", "alice"), child.Spec.Cluster)
-		expectLockedOut(ctx, guarded.Person("root", "bob"), child.Spec.Cluster)
+		expectAtHome(ctx, guarded.User("root", "alice"), child.Spec.Cluster)
+		expectLockedOut(ctx, guarded.User("root", "bob"), child.Spec.Cluster)
 		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, "alice"))
 		Eventually(ctx, parent.reasonsOf).WithArguments(child).Should(ContainElement("Normal OwnerRewritten"))
 	}, SpecTimeout(specTimeout))

@@ -71,7 +71,7 @@ func (p place) serviceAccount(ctx context.Context, name string) *rest.Config {
 func (p place) user(ctx context.Context, name string, groups ...string) *rest.Config {
 	GinkgoHelper()
 	Expect(kcptest.Grant(ctx, p.admin(), kcptest.User(name), kcptest.CreatorRules()...)).To(Succeed())
-	return p.server.Person(p.path, name, groups...)
+	return p.server.User(p.path, name, groups...)
 }
 
 // impersonated is a user that an administrator of kcp impersonates, which kcp limits to this workspace.
