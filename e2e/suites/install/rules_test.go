@@ -53,11 +53,11 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 
 	// without removes the rule with a resource and a verb from a role, until the caller calls the returned function or the spec
 	// ends.
-	without := func(ctx context.Context, role, resource, verb string) (giveBack func()) {
+	without := func(ctx context.Context, role, resource, verb string) (restore func()) {
 		GinkgoHelper()
-		name, giveBack := takeRule(ctx, kcp.Admin("root"), kcp.Admin("root"), role, resource, verb)
+		name, restore := removeRule(ctx, kcp.Admin("root"), kcp.Admin("root"), role, resource, verb)
 		tried = append(tried, name)
-		return giveBack
+		return restore
 	}
 
 	// restart starts serve after the Lease of an earlier start was deleted, and returns its log.
@@ -79,9 +79,9 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 			return err
 		}
 		Expect(repair()).To(Succeed())
-		giveBack := without(ctx, "warrantgate-repair", resource, verb)
+		restore := without(ctx, "warrantgate-repair", resource, verb)
 		Eventually(repair).Should(MatchError(And(ContainSubstring(want), ContainSubstring("forbidden"))))
-		giveBack()
+		restore()
 		Eventually(repair).Should(Succeed())
 	},
 		Entry("to read the shards", "apiexportendpointslices", "get", "find the shards (APIExportEndpointSlice tenancy.kcp.io in root): ", SpecTimeout(ruleTimeout)),
@@ -91,11 +91,11 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 	DescribeTable("one is needed for the Lease of the repair:", func(ctx SpecContext, verb string) {
 		const leads = `"this replica holds the Lease"`
 		Eventually(restart(ctx)).Should(ContainSubstring(leads))
-		giveBack := without(ctx, "warrantgate-repair", "leases", verb)
+		restore := without(ctx, "warrantgate-repair", "leases", verb)
 		logged := restart(ctx)
 		Eventually(logged).Should(ContainSubstring("cannot " + verb + ` resource \"leases\"`))
 		Expect(logged()).NotTo(ContainSubstring(leads))
-		giveBack()
+		restore()
 		Eventually(logged).Should(ContainSubstring(leads))
 	},
 		Entry("to create the Lease", "create", SpecTimeout(ruleTimeout)),
@@ -112,7 +112,7 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 		_, err := kcptest.WaitReady(ctx, provider, "initialized")
 		Expect(err).NotTo(HaveOccurred())
 
-		giveBack := without(ctx, "warrantgate-repair", "workspacetypes", "initialize")
+		restore := without(ctx, "warrantgate-repair", "workspacetypes", "initialize")
 		create("waiting")
 		Eventually(restart(ctx)).Should(ContainSubstring(`User \"warrantgate\" cannot get resource \"logicalclusters\"`))
 		ws, err := kcptest.WaitWorkspace(ctx, provider, "waiting", func(ws *tenancyv1alpha1.Workspace) error {
@@ -128,7 +128,7 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 		}
 		waits := HaveField("Status.Initializers", ContainElement(BeEquivalentTo("root:warranted")))
 		Expect(initialized()).To(waits)
-		giveBack()
+		restore()
 		// The virtual workspace caches a denial for half a minute, and denied requests are retried with exponential backoff.
 		Eventually(initialized).WithTimeout(ruleTimeout).ShouldNot(waits)
 	}, SpecTimeout(2*ruleTimeout))
@@ -140,9 +140,9 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 			return suite.KCPClient(bot).Create(ctx, ws, client.DryRunAll)
 		}
 		Expect(create()).To(Succeed())
-		giveBack := without(ctx, "warrantgate-warranted", "workspacetypes", "use")
+		restore := without(ctx, "warrantgate-warranted", "workspacetypes", "use")
 		Eventually(create).Should(MatchError(ContainSubstring("forbidden")))
-		giveBack()
+		restore()
 		Eventually(create).Should(Succeed())
 	}, SpecTimeout(ruleTimeout))
 
@@ -153,14 +153,14 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 	}, SpecTimeout(ruleTimeout))
 })
 
-// takeRule removes a rule from a role, until the caller calls the returned function or the spec ends. See kcptest.TakeRule.
-func takeRule(ctx context.Context, holder, where *rest.Config, role, resource, verb string) (name string, giveBack func()) {
+// removeRule removes a rule from a role, until the caller calls the returned function or the spec ends. See kcptest.RemoveRule.
+func removeRule(ctx context.Context, holder, where *rest.Config, role, resource, verb string) (name string, restore func()) {
 	GinkgoHelper()
-	taken, err := kcptest.TakeRule(ctx, holder, where, role, resource, verb)
+	removed, err := kcptest.RemoveRule(ctx, holder, where, role, resource, verb)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(taken.GiveBack)
-	return taken.Name, func() {
+	DeferCleanup(removed.Restore)
+	return removed.Name, func() {
 		GinkgoHelper()
-		Expect(taken.GiveBack(ctx)).To(Succeed())
+		Expect(removed.Restore(ctx)).To(Succeed())
 	}
 }

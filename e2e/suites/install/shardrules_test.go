@@ -46,11 +46,11 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(ruleTimeout))
 
-	without := func(ctx context.Context, role, resource, verb string) (giveBack func()) {
+	without := func(ctx context.Context, role, resource, verb string) (restore func()) {
 		GinkgoHelper()
-		name, giveBack := takeRule(ctx, kcp.ShardAdmin("system:admin"), provider, role, resource, verb)
+		name, restore := removeRule(ctx, kcp.ShardAdmin("system:admin"), provider, role, resource, verb)
 		tried = append(tried, name)
-		return giveBack
+		return restore
 	}
 	// explained returns the output of explain for a workspace that is not Ready, with the permissions of serve. It must never report that
 	// there is no problem.
@@ -66,9 +66,9 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 	DescribeTable("one is needed to explain why a workspace is stuck:", func(ctx SpecContext, role, resource, verb, want string) {
 		reports := And(ContainSubstring("BindPermissionMissing"), Not(ContainSubstring("Undetermined")), Not(ContainSubstring("you lack")))
 		Eventually(explained(ctx, stuck)).Should(reports)
-		giveBack := without(ctx, role, resource, verb)
+		restore := without(ctx, role, resource, verb)
 		Eventually(explained(ctx, stuck)).Should(ContainSubstring(want))
-		giveBack()
+		restore()
 		Eventually(explained(ctx, stuck)).Should(reports)
 	},
 		Entry("to enter the workspace", "warrantgate-events", "/", "access", `could not be read: you lack "get"`, SpecTimeout(ruleTimeout)),
@@ -93,10 +93,10 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 			return func() string { return logOf(w)()[already:] }
 		}
 		Eventually(again()).Should(ContainSubstring("Events are on"))
-		giveBack := without(ctx, "warrantgate-events", "events", "create")
+		restore := without(ctx, "warrantgate-events", "events", "create")
 		logged := again()
 		Eventually(logged).Should(ContainSubstring("Events are off; everything else works"))
-		giveBack()
+		restore()
 		Eventually(logged).Should(ContainSubstring("Events are on"))
 	}, SpecTimeout(ruleTimeout))
 
@@ -106,9 +106,9 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		const reports, path = "see whether warrantgate runs: foreign owners wait for it", "root:provider:unscheduled"
 		Eventually(explained(ctx, path)).Should(ContainSubstring(reports))
-		giveBack := without(ctx, "warrantgate-explain", "workspaces", "get")
+		restore := without(ctx, "warrantgate-explain", "workspaces", "get")
 		Eventually(explained(ctx, path)).Should(ContainSubstring(`you lack "get" on workspaces.tenancy.kcp.io in root:provider`))
-		giveBack()
+		restore()
 		Eventually(explained(ctx, path)).Should(ContainSubstring(reports))
 		Expect(w.Start(ctx)).To(Succeed())
 		_, err = kcptest.WaitReady(ctx, provider, "unscheduled")
@@ -135,9 +135,9 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 			_, err := w.Run(ctx, "repair", "--kubeconfig="+readingFile, "--logical-cluster-kubeconfig="+writingFile, "--after=0s", "--under=root:provider:"+ws.Name)
 			return err
 		}
-		giveBack := without(ctx, "warrantgate-explain", "clusterrolebindings", "get")
+		restore := without(ctx, "warrantgate-explain", "clusterrolebindings", "get")
 		Eventually(repair).Should(MatchError(And(ContainSubstring("workspace-admin is read with the permissions of"), ContainSubstring("forbidden"))))
-		giveBack()
+		restore()
 		Eventually(repair).Should(Succeed())
 		_, err = kcptest.WaitReady(ctx, provider, ws.Name)
 		Expect(err).NotTo(HaveOccurred())

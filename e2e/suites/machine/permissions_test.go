@@ -83,7 +83,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		Expect(w.gate.Stop()).To(Succeed())
 		DeferCleanup(w.gate.Start)
 		// One of list and watch is enough to read the objects: an API server can send a list by a watch.
-		giveBack := w.removePermission(ctx, resource, "list", "watch")
+		restore := w.removePermission(ctx, resource, "list", "watch")
 		serve, health := w.serveUnready(ctx)
 		Eventually(func() (string, error) { return body(ctx, health+"/readyz/objects") }).Should(ContainSubstring(want))
 		Expect(body(ctx, health+"/readyz")).To(ContainSubstring("[-]objects failed"))
@@ -91,7 +91,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		Expect(w.log()).To(ContainSubstring(strings.ReplaceAll(want, `"`, `\"`)), "the log is JSON")
 
 		By("becoming ready without a restart once the permission is granted")
-		giveBack()
+		restore()
 		// A failed watch is retried with exponential backoff, up to about 30 seconds.
 		Eventually(func() (string, error) { return body(ctx, health+"/readyz") }).WithTimeout(time.Minute).Should(Equal("ok"))
 		Expect(serve.Stop()).To(Succeed())
@@ -117,7 +117,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		if l.before != nil {
 			l.before(ctx, s)
 		}
-		giveBack := w.removePermission(ctx, l.resource, l.verb)
+		restore := w.removePermission(ctx, l.resource, l.verb)
 		if l.forgetful {
 			Expect(w.gate.Stop()).To(Succeed())
 			Expect(w.gate.Start(ctx)).To(Succeed())
@@ -130,7 +130,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		Expect(w.log()[already:]).To(MatchRegexp(`"decision":"error","reason":"%s".*User \\"warrantgate\\" cannot %s resource \\"%s\\"`,
 			l.reason, l.verb, l.resource))
 
-		giveBack()
+		restore()
 		Eventually(func() bool { return apierrors.IsServiceUnavailable(l.request(ctx, s)) }).Should(BeFalse())
 	},
 		Entry("to read its own credentials", lacking{
@@ -183,18 +183,18 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 	)
 
 	It("are named in the log if it can list, but not watch", func(ctx SpecContext) {
-		giveBack := w.removePermission(ctx, "cloudsigmamachines", "watch")
+		restore := w.removePermission(ctx, "cloudsigmamachines", "watch")
 		Expect(w.gate.Stop()).To(Succeed())
 		already := len(w.log())
 		Expect(w.gate.Start(ctx)).To(Succeed())
 		Eventually(func() string { return w.log()[already:] }).Should(MatchRegexp(
 			`"cannot watch; retrying".*User \\"warrantgate\\" cannot watch resource \\"cloudsigmamachines\\"`))
-		giveBack()
+		restore()
 	}, SpecTimeout(timeout))
 
 	It("are named in the log if it cannot write Events, and everything else works", func(ctx SpecContext) {
 		s := w.begin(ctx)
-		giveBack := w.removePermission(ctx, "events", "create")
+		restore := w.removePermission(ctx, "events", "create")
 		Expect(w.gate.Stop()).To(Succeed())
 		already := len(w.log())
 		Expect(w.gate.Start(ctx)).To(Succeed())
@@ -203,7 +203,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		machine := s.createMachine(ctx, "worker")
 		Expect(apierrors.HasStatusCause(s.setInstanceID(ctx, machine, noServer), "InstanceNotFound")).To(BeTrue())
 
-		giveBack()
+		restore()
 		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring("Events are on"))
 		Expect(apierrors.HasStatusCause(s.setInstanceID(ctx, machine, noServer), "InstanceNotFound")).To(BeTrue())
 		Eventually(w.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(HaveField("Count", BeEquivalentTo(1))))
@@ -216,12 +216,12 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		Expect(client.IgnoreNotFound(w.client.Delete(ctx, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "warrantgate-audit"},
 		}))).To(Succeed())
-		giveBack := w.removePermission(ctx, "leases", verb)
+		restore := w.removePermission(ctx, "leases", verb)
 		already := len(w.log())
 		Expect(w.gate.Start(ctx)).To(Succeed(), "the gates work without the audit")
 		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring(want))
 		Expect(auditsOf(ctx, w.gate)).To(BeZero())
-		giveBack()
+		restore()
 		awaitAuditing(ctx, w.gate)
 	},
 		Entry("to create the Lease", "create", `User \"warrantgate\" cannot create resource \"leases\"`, SpecTimeout(timeout)),
@@ -279,7 +279,7 @@ func (s story) clusterBySecret() *unstructured.Unstructured {
 
 // removePermission removes verbs on a resource from warrantgate, and waits until the API server applies that. The returned function
 // restores them, and so does the end of the spec.
-func (w *world) removePermission(ctx context.Context, resource string, verbs ...string) (giveBack func()) {
+func (w *world) removePermission(ctx context.Context, resource string, verbs ...string) (restore func()) {
 	GinkgoHelper()
 	without := func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		kept := []rbacv1.PolicyRule{}
@@ -310,13 +310,13 @@ func (w *world) removePermission(ctx context.Context, resource string, verbs ...
 		Eventually(w.mayDo).WithContext(ctx).WithArguments(kubetest.WarrantgateUser).ShouldNot(
 			ContainElement(Or(Equal(verb+" "+resource), HavePrefix(verb+" "+resource+"/"))))
 	}
-	giveBack = func() {
+	restore = func() {
 		GinkgoHelper()
 		write(ctx, rules, leaseRules)
 		Eventually(w.mayDo).WithContext(ctx).WithArguments(kubetest.WarrantgateUser).Should(ConsistOf(had))
 	}
 	DeferCleanup(write, rules, leaseRules)
-	return giveBack
+	return restore
 }
 
 // mayDo returns the permissions, of all relevant ones, of a user that is only in the group of all users.

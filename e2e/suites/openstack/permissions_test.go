@@ -36,7 +36,7 @@ var _ = Describe("The permissions that install grants", Ordered, func() {
 	It("are named in the log if the permission to read credentials is missing, and requests that need it are undecided", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		machine := s.machine(ctx, "worker")
-		giveBack := w.removePermission(ctx, "", "secrets", "get")
+		restore := w.removePermission(ctx, "", "secrets", "get")
 		already := len(w.log())
 		create := func() error { return s.createCluster(ctx, clusterName, actsWith(credentials)) }
 		const own = "the credentials of warrantgate are rejected; its operator has to renew them"
@@ -45,27 +45,27 @@ var _ = Describe("The permissions that install grants", Ordered, func() {
 		Expect(err).NotTo(MatchError(ContainSubstring("cannot get")), "a tenant must not see which permission warrantgate lacks")
 		Expect(w.log()[already:]).To(MatchRegexp(
 			`"decision":"error","reason":"DelegationUnknown".*User \\"warrantgate\\" cannot get resource \\"secrets\\"`))
-		giveBack()
+		restore()
 		Eventually(create).WithContext(ctx).Should(Succeed())
 
 		By("for machines as well")
-		giveBack = w.removePermission(ctx, "", "secrets", "get")
+		restore = w.removePermission(ctx, "", "secrets", "get")
 		expectDenial(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID), "OwnershipUnknown", instanceIDPath, own)
 		Expect(w.log()[already:]).To(MatchRegexp(
 			`"decision":"error","reason":"OwnershipUnknown".*User \\"warrantgate\\" cannot get resource \\"secrets\\"`))
-		giveBack()
+		restore()
 	}, SpecTimeout(timeout))
 
 	DescribeTable("are needed to become ready, and named if missing, for", func(ctx SpecContext, resource string) {
 		Expect(w.gate.Stop()).To(Succeed())
 		DeferCleanup(w.gate.Start)
 		// One of them is enough: an API server can send a list with a watch.
-		giveBack := w.removePermission(ctx, infrastructure.Group, resource, "list", "watch")
+		restore := w.removePermission(ctx, infrastructure.Group, resource, "list", "watch")
 		health := w.serveUnready(ctx)
 		want := `User "warrantgate" cannot list resource "` + resource + `"`
 		Eventually(func() (string, error) { return body(ctx, health+"/readyz/objects") }).WithContext(ctx).Should(ContainSubstring(want))
 		Expect(w.log()).To(ContainSubstring(strings.ReplaceAll(want, `"`, `\"`)), "the log is JSON")
-		giveBack()
+		restore()
 		// A failed watch is retried with exponential backoff, up to about 30 seconds.
 		Eventually(func() (string, error) { return body(ctx, health+"/readyz") }).WithContext(ctx).WithTimeout(timeout).Should(Equal("ok"))
 	},
@@ -123,7 +123,7 @@ func (w *world) mayDo(ctx context.Context, group, resource string) []string {
 
 // removePermission removes verbs on a resource from warrantgate, and waits until the API server applies that. The returned function
 // restores them, and so does the end of the spec.
-func (w *world) removePermission(ctx context.Context, group, resource string, verbs ...string) (giveBack func()) {
+func (w *world) removePermission(ctx context.Context, group, resource string, verbs ...string) (restore func()) {
 	GinkgoHelper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}
 	Expect(w.client.Get(ctx, keyOf(role), role)).To(Succeed())

@@ -196,9 +196,9 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func(
 		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
 		claim(ctx, a, "before") // which shows that the Cluster is stored
 		machine, server := a.machine(ctx, "worker"), a.server(ctx, "worker")
-		giveBack := w.removePermission(ctx, coreKind.Group, "clusters", "get")
+		restore := w.removePermission(ctx, coreKind.Group, "clusters", "get")
 		expectDenial(a.set(ctx, machine, instanceIDPath, server.ID), "ObjectsUnknown", instanceIDPath)
-		giveBack()
+		restore()
 		Expect(a.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
 	}, SpecTimeout(timeout))
 })

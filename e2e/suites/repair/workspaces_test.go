@@ -153,18 +153,18 @@ func removeRule(ctx context.Context, place, role, resource string) {
 			return admin.Update(ctx, object)
 		})).To(Succeed())
 	}
-	var taken rbacv1.PolicyRule
+	var removed rbacv1.PolicyRule
 	DeferCleanup(func(cleanup context.Context) {
-		change(cleanup, func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(rules, taken) })
-		Eventually(cleanup, may).WithArguments(cleanup, taken).Should(BeTrue())
+		change(cleanup, func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(rules, removed) })
+		Eventually(cleanup, may).WithArguments(cleanup, removed).Should(BeTrue())
 	})
 	change(ctx, func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		at := slices.IndexFunc(rules, func(rule rbacv1.PolicyRule) bool { return slices.Equal(rule.Resources, []string{resource}) })
 		Expect(at).NotTo(Equal(-1), "%s has no rule on %s alone", role, resource)
-		taken = rules[at]
+		removed = rules[at]
 		return slices.Delete(slices.Clone(rules), at, at+1)
 	})
-	Eventually(ctx, may).WithArguments(ctx, taken).Should(BeFalse())
+	Eventually(ctx, may).WithArguments(ctx, removed).Should(BeFalse())
 }
 
 // may reports whether a rule is allowed for the account that warrantgate serves as.

@@ -50,16 +50,16 @@ func soak(duration string) bool {
 				defer close(loaded)
 				load.run(ctx, done)
 			}()
-			taken := w.sample(ctx, length)
+			measured := w.sample(ctx, length)
 			close(done)
 			Eventually(loaded).WithContext(ctx).WithTimeout(loadTimeout).Should(BeClosed())
 			AddReportEntry("admissions", load.made.Load())
 			Expect(load.wrong).To(BeEmpty())
 			for replica := range w.replicas {
 				for i, about := range sampled {
-					first, last := taken[samples/4][replica][i], taken[samples-1][replica][i]
+					first, last := measured[samples/4][replica][i], measured[samples-1][replica][i]
 					AddReportEntry(fmt.Sprintf("replica %d: %s", replica, about.name), fmt.Sprintf("%.0f, %.0f; %+.2f per hour",
-						first, last, slope(taken[samples/4:], replica, i, length/samples)))
+						first, last, slope(measured[samples/4:], replica, i, length/samples)))
 					Expect(last).To(BeNumerically("<=", first*(1+about.part)+about.more), about.name)
 				}
 			}
@@ -73,8 +73,8 @@ func (w *world) sample(ctx context.Context, length time.Duration) [][][]float64 
 	ticker := time.NewTicker(length / samples)
 	defer ticker.Stop()
 	began := time.Now()
-	taken := make([][][]float64, 0, samples)
-	for len(taken) < samples {
+	measured := make([][][]float64, 0, samples)
+	for len(measured) < samples {
 		select {
 		case <-ctx.Done():
 			Fail("the soak was interrupted: " + ctx.Err().Error())
@@ -93,18 +93,18 @@ func (w *world) sample(ctx context.Context, length time.Duration) [][][]float64 
 			replicas = append(replicas, values)
 		}
 		fmt.Fprintln(GinkgoWriter, line)
-		taken = append(taken, replicas)
+		measured = append(measured, replicas)
 	}
-	return taken
+	return measured
 }
 
 // slope is the growth of a value per hour, by least squares.
-func slope(taken [][][]float64, replica, value int, interval time.Duration) float64 {
+func slope(measured [][][]float64, replica, value int, interval time.Duration) float64 {
 	var x, y, xx, xy float64
-	for i := range taken {
-		at, is := float64(i)*interval.Hours(), taken[i][replica][value]
+	for i := range measured {
+		at, is := float64(i)*interval.Hours(), measured[i][replica][value]
 		x, y, xx, xy = x+at, y+is, xx+at*at, xy+at*is
 	}
-	n := float64(len(taken))
+	n := float64(len(measured))
 	return (n*xy - x*y) / (n*xx - x*x)
 }

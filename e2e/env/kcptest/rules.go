@@ -26,7 +26,7 @@ import (
 const inShards = "# in logical cluster system:admin of each shard\n"
 
 // RulesPlanned returns the names of the rules of all roles that install writes into root and into the shards, as its dry run prints
-// them. The names are those of TakenRule.
+// them. The names are those of RemovedRule.
 func RulesPlanned(printed string) (root, shards []string, err error) {
 	forRoot, forShards, _ := strings.Cut(printed, inShards)
 	if root, err = rulesOf(forRoot); err != nil {
@@ -52,8 +52,8 @@ func rulesOf(printed string) ([]string, error) {
 	}
 }
 
-// TakenRule is a rule that was removed from a ClusterRole.
-type TakenRule struct {
+// RemovedRule is a rule that was removed from a ClusterRole.
+type RemovedRule struct {
 	// Name is the name of the rule, as RuleNames of package access returns it.
 	Name string
 
@@ -62,10 +62,10 @@ type TakenRule struct {
 	rules  []rbacv1.PolicyRule
 }
 
-// TakeRule removes the rule with a verb on a resource, or on a non-resource path, from a ClusterRole in the cluster of holder, an
+// RemoveRule removes the rule with a verb on a resource, or on a non-resource path, from a ClusterRole in the cluster of holder, an
 // administrator. It waits until kcp denies this to WarrantgateUser in the cluster of where. That can be another cluster if the role
 // belongs to a shard. The rule must exist.
-func TakeRule(ctx context.Context, holder, where *rest.Config, role, resource, verb string) (*TakenRule, error) {
+func RemoveRule(ctx context.Context, holder, where *rest.Config, role, resource, verb string) (*RemovedRule, error) {
 	c, err := NewClient(holder)
 	if err != nil {
 		return nil, err
@@ -74,33 +74,33 @@ func TakeRule(ctx context.Context, holder, where *rest.Config, role, resource, v
 	if err != nil {
 		return nil, err
 	}
-	taken := &TakenRule{holder: c, role: role}
+	removed := &RemovedRule{holder: c, role: role}
 	var rule rbacv1.PolicyRule
-	if err := taken.setRules(ctx, func(rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
+	if err := removed.setRules(ctx, func(rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
 		at := slices.IndexFunc(rules, func(rule rbacv1.PolicyRule) bool {
 			return slices.Contains(slices.Concat(rule.NonResourceURLs, rule.Resources), resource) && slices.Contains(rule.Verbs, verb)
 		})
 		if at < 0 {
 			return nil, fmt.Errorf("ClusterRole %s has no rule to %s %s", role, verb, resource)
 		}
-		taken.rules, taken.Name, rule = slices.Clone(rules), access.RuleNames(role, rules)[at], rules[at]
+		removed.rules, removed.Name, rule = slices.Clone(rules), access.RuleNames(role, rules)[at], rules[at]
 		return slices.Delete(rules, at, at+1), nil
 	}); err != nil {
 		return nil, err
 	}
 	if err := waitDenied(ctx, user, rule, verb); err != nil {
-		return nil, errors.Join(fmt.Errorf("wait until kcp denies requests that need the rule %q: %w", taken.Name, err), taken.GiveBack(ctx))
+		return nil, errors.Join(fmt.Errorf("wait until kcp denies requests that need the rule %q: %w", removed.Name, err), removed.Restore(ctx))
 	}
-	return taken, nil
+	return removed, nil
 }
 
-// GiveBack adds the rule again. It can be called more than once.
-func (t *TakenRule) GiveBack(ctx context.Context) error {
+// Restore adds the rule again. It can be called more than once.
+func (t *RemovedRule) Restore(ctx context.Context) error {
 	return t.setRules(ctx, func([]rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) { return t.rules, nil })
 }
 
 // setRules changes the rules of the role. It retries after a conflict, because kcp can write the role too.
-func (t *TakenRule) setRules(ctx context.Context, change func([]rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error)) error {
+func (t *RemovedRule) setRules(ctx context.Context, change func([]rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error)) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		role := &rbacv1.ClusterRole{}
 		if err := t.holder.Get(ctx, client.ObjectKey{Name: t.role}, role); err != nil {
