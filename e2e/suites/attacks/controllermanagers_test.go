@@ -202,7 +202,7 @@ var _ = Describe("the controller manager that a namespace editor creates", func(
 		Expect(ok).To(BeTrue())
 		change(podsOf(changed))
 		Expect(attacker.client.Patch(ctx, changed, client.MergeFrom(held))).To(denialFor(reason, text))
-		Expect(attacker.heard.Texts()).NotTo(ContainSubstring("s3cret"))
+		Expect(attacker.recorder.Texts()).NotTo(ContainSubstring("s3cret"))
 	},
 		Entry("by a flag", "UserEmailMismatch", victim, args("--user-email=victim@example.com"), SpecTimeout(startTimeout)),
 		Entry("by a flag and the next argument", "UserEmailMismatch", victim, args("-user_email", "victim@example.com"), SpecTimeout(startTimeout)),

@@ -61,7 +61,7 @@ func (w *kcpWorld) tenantOf(ctx context.Context, path, name string) owner {
 	who := w.newOwner(ctx, name)
 	Expect(kcptest.Bind(ctx, who.config, path, exportName, machineKind)).To(Succeed())
 	var err error
-	who.client, err = client.New(who.heard.Listen(who.config), client.Options{})
+	who.client, err = client.New(who.recorder.Listen(who.config), client.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	return who
 }

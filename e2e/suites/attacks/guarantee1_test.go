@@ -95,7 +95,7 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		unknown := `,"spec":{"providerID":"cloudsigma://11111111-2222-4333-8444-555555555555"}`
 		expectDenied(attacker.client.Patch(ctx, machine.DeepCopy(), moved(victim.cluster, unknown)), http.StatusUnprocessableEntity, changed)
 		for _, text := range []string{theirs.Email, theirs.UUID, secret.UUID, server.Name} {
-			Expect(attacker.heard.Texts()).NotTo(ContainSubstring(text))
+			Expect(attacker.recorder.Texts()).NotTo(ContainSubstring(text))
 		}
 
 		By("there is no Event in the other workspace")
@@ -119,7 +119,7 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		Expect(kcptest.Grant(ctx, attacker.config, kcptest.User(attacker.name), rbacv1.PolicyRule{
 			APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"},
 		})).To(Succeed())
-		editor, err := client.New(attacker.heard.Listen(kcptest.In(attacker.config, victim.path)), client.Options{})
+		editor, err := client.New(attacker.recorder.Listen(kcptest.In(attacker.config, victim.path)), client.Options{})
 		Expect(err).NotTo(HaveOccurred())
 		pool := newCluster(victim.namespace, "pool", "")
 		also := fmt.Sprintf(`,"spec":{"userEmail":%q}`, stranger.Email)

@@ -54,7 +54,7 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 		By("no machine of the attacker gets a server of the stranger")
 		Expect(attacker.client.Create(ctx, newMachine(attacker.namespace, "stolen", "stolen",
 			map[string]any{"providerID": "cloudsigma://" + server.UUID}))).NotTo(Succeed())
-		Expect(attacker.heard.Texts()).NotTo(ContainSubstring(stranger.UUID))
+		Expect(attacker.recorder.Texts()).NotTo(ContainSubstring(stranger.UUID))
 	}, SpecTimeout(startTimeout))
 
 	It("with impersonated users that have forged warrants, scopes, groups or homes", func(ctx SpecContext) {

@@ -83,7 +83,7 @@ var _ = Describe("the memory of warrantgate, against tenants with large objects 
 				}
 			})
 		}
-		Eventually(attacker.heard.Texts).WithContext(ctx).Should(ContainSubstring(`"code":503`), "the machines of the attacker are not read in time")
+		Eventually(attacker.recorder.Texts).WithContext(ctx).Should(ContainSubstring(`"code":503`), "the machines of the attacker are not read in time")
 		var took []time.Duration
 		for i := range attempts {
 			began := time.Now()

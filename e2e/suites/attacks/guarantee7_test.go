@@ -51,7 +51,7 @@ var _ = Describe("the editor of a namespace who names random instances", Serial,
 				}
 			})
 		}
-		Eventually(attacker.heard.Texts).WithContext(ctx).Should(And(
+		Eventually(attacker.recorder.Texts).WithContext(ctx).Should(And(
 			ContainSubstring(`"code":429`), ContainSubstring(`"retryAfterSeconds":2`),
 			ContainSubstring("too many machines of this namespace (on kcp: of this workspace) are being checked already; "+
 				"send fewer at the same time, and try again in a few seconds")))
@@ -63,7 +63,7 @@ var _ = Describe("the editor of a namespace who names random instances", Serial,
 		}
 		Expect(victim.client.Create(ctx, newMachine(victim.namespace, "worker-1", "pool",
 			map[string]any{"providerID": "cloudsigma://" + server.UUID}))).To(Succeed())
-		Expect(victim.heard.Texts()).To(BeEmpty(), "no attempt was denied and retried")
+		Expect(victim.recorder.Texts()).To(BeEmpty(), "no attempt was denied and retried")
 
 		By("the attacker, after it has stopped")
 		stop()

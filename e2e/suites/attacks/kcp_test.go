@@ -147,7 +147,7 @@ func (w *kcpWorld) owner(ctx context.Context, name string) owner {
 	who := w.newOwner(ctx, name)
 	Expect(kcptest.Bind(ctx, who.config, providerPath, exportName, machineKind)).To(Succeed())
 	var err error
-	who.client, err = client.New(who.heard.Listen(who.config), client.Options{})
+	who.client, err = client.New(who.recorder.Listen(who.config), client.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(func() error { // until the webhooks of the APIExport are active here
 		return who.client.Create(ctx, newMachine(metav1.NamespaceDefault, "canary", "pool", map[string]any{"providerID": "cloudsigma://no-uuid"}),
@@ -160,7 +160,7 @@ func (w *kcpWorld) owner(ctx context.Context, name string) owner {
 func (w *kcpWorld) newOwner(ctx context.Context, name string) owner {
 	GinkgoHelper()
 	w.owners++
-	who := owner{tenant: tenant{name: fmt.Sprintf("%s-%d", name, w.owners), namespace: metav1.NamespaceDefault, heard: &kubetest.Heard{}}}
+	who := owner{tenant: tenant{name: fmt.Sprintf("%s-%d", name, w.owners), namespace: metav1.NamespaceDefault, recorder: &kubetest.Recorder{}}}
 	who.path = tenantsPath + ":" + who.name
 	maker := w.kcp.User(tenantsPath, who.name, tenantsGroup)
 	_, err := kcptest.CreateWorkspace(ctx, maker, who.name)
@@ -177,7 +177,7 @@ func (o owner) as(username string, groups []string, extra map[string][]string) c
 	GinkgoHelper()
 	config := rest.CopyConfig(o.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: username, Groups: groups, Extra: extra}
-	c, err := client.New(o.heard.Listen(config), client.Options{})
+	c, err := client.New(o.recorder.Listen(config), client.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	return c
 }

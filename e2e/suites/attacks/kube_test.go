@@ -119,11 +119,11 @@ func (w *kubeWorld) namespace(ctx context.Context) string {
 func (w *kubeWorld) editor(ctx context.Context, namespace string) tenant {
 	GinkgoHelper()
 	w.editors++
-	who := tenant{name: fmt.Sprintf("editor-%d", w.editors), namespace: namespace, heard: &kubetest.Heard{}}
+	who := tenant{name: fmt.Sprintf("editor-%d", w.editors), namespace: namespace, recorder: &kubetest.Recorder{}}
 	var err error
 	who.config, err = w.api.User(who.name)
 	Expect(err).NotTo(HaveOccurred())
-	who.client, err = w.api.NewClient(who.heard.Listen(who.config))
+	who.client, err = w.api.NewClient(who.recorder.Listen(who.config))
 	Expect(err).NotTo(HaveOccurred())
 	for _, object := range []client.Object{
 		&rbacv1.Role{

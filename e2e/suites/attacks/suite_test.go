@@ -79,9 +79,9 @@ type tenant struct {
 	// config and client act as the user in its own namespace or workspace.
 	config *rest.Config
 	client client.Client
-	// namespace is the namespace of its objects, heard records the denials and warnings of client.
+	// namespace is the namespace of its objects, recorder records the denials and warnings of client.
 	namespace string
-	heard     *kubetest.Heard
+	recorder  *kubetest.Recorder
 }
 
 // newMachine returns a CloudSigmaMachine of a cluster, or of none if cluster is empty.

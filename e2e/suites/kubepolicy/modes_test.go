@@ -41,7 +41,7 @@ var _ = Describe("The gate on policies", Ordered, func() {
 		policy := newConfigMap(namespace, "policy", broken)
 		Expect(w.author.Create(ctx, policy)).To(Succeed())
 		message := about("ConfigMap", namespace, saidOfBroken)
-		Expect(w.heard.TakeWarnings()).To(HaveExactElements("KeystonePolicyBroken (mode Warn, nothing was changed or denied): " + message))
+		Expect(w.recorder.TakeWarnings()).To(HaveExactElements("KeystonePolicyBroken (mode Warn, nothing was changed or denied): " + message))
 		Eventually(w.eventsOf).WithArguments(ctx, policy).WithTimeout(eventWithin).Should(ContainSubstring("Admitted with a warning: " + message))
 		Expect(w.verdicts(ctx, map[string]string{"decision": "warned", "reason": "KeystonePolicyBroken"})).To(BeNumerically(">=", 1))
 		Expect(registered(ctx)).To(ContainElement("policies.keystone.warrantgate.dev"))
@@ -51,7 +51,7 @@ var _ = Describe("The gate on policies", Ordered, func() {
 		policy.Data["policy.yaml"] = "["
 		Expect(w.author.Update(ctx, policy)).To(Succeed())
 		Expect(w.gate.Start(ctx)).To(Succeed())
-		w.heard.TakeWarnings()
+		w.recorder.TakeWarnings()
 	}, SpecTimeout(timeout))
 
 	It("has no webhook in mode Off", func(ctx SpecContext) {
@@ -59,7 +59,7 @@ var _ = Describe("The gate on policies", Ordered, func() {
 		Expect(registered(ctx)).NotTo(ContainElement("policies.keystone.warrantgate.dev"))
 		Eventually(func() ([]string, error) {
 			err := w.author.Create(ctx, newConfigMap(namespace, "off", broken), client.DryRunAll)
-			return w.heard.TakeWarnings(), err
+			return w.recorder.TakeWarnings(), err
 		}).Should(BeEmpty())
 		Expect(w.verdicts(ctx, nil)).To(BeZero())
 	}, SpecTimeout(timeout))

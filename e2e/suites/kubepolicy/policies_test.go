@@ -37,7 +37,7 @@ var _ = Describe("A policy for Keystone", func() {
 			By("correcting it")
 			corrected := strings.NewReplacer("%(user.", "%(target.user.", ": !", `: "!"`).Replace(broken)
 			Expect(shared.author.Update(ctx, newObject(namespace, corrected))).To(Succeed())
-			Expect(shared.heard.TakeWarnings()).To(BeEmpty())
+			Expect(shared.recorder.TakeWarnings()).To(BeEmpty())
 			Expect(shared.author.Delete(ctx, object)).To(Succeed())
 		},
 		Entry("in a ConfigMap", "ConfigMap", func(namespace, policy string) client.Object { return newConfigMap(namespace, "policy", policy) }, SpecTimeout(timeout)),
@@ -49,7 +49,7 @@ var _ = Describe("A policy for Keystone", func() {
 		policy := newConfigMap(namespace, "policy", doubtful)
 		Expect(shared.author.Create(ctx, policy)).To(Succeed())
 		message := about("ConfigMap", namespace, saidOfDoubtful)
-		Expect(shared.heard.TakeWarnings()).To(HaveExactElements("KeystonePolicyDoubtful: " + message))
+		Expect(shared.recorder.TakeWarnings()).To(HaveExactElements("KeystonePolicyDoubtful: " + message))
 		Eventually(shared.eventsOf).WithArguments(ctx, policy).WithTimeout(eventWithin).Should(
 			MatchRegexp(`(?m)^ +Warning +KeystonePolicyDoubtful .*Admitted with a warning: ConfigMap "policy"`))
 	}, SpecTimeout(timeout))

@@ -71,7 +71,7 @@ var _ = Describe("The gate on policies", func() {
 		// Events are written in order: when this one exists, there are no further Events of earlier requests.
 		last := newConfigMap(namespace, "last", doubtful)
 		Expect(shared.author.Create(ctx, last)).To(Succeed())
-		Expect(shared.heard.TakeWarnings()).To(HaveLen(1))
+		Expect(shared.recorder.TakeWarnings()).To(HaveLen(1))
 		Eventually(shared.events).WithArguments(ctx, namespace).Should(ConsistOf(HaveField("InvolvedObject.UID", last.UID)))
 	}, SpecTimeout(timeout))
 

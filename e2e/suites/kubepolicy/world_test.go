@@ -34,20 +34,20 @@ type world struct {
 	admin, author client.Client
 	// authorConfig is the config of author.
 	authorConfig *rest.Config
-	// heard are the warnings that author received.
-	heard *kubetest.Heard
+	// recorder has the warnings that author received.
+	recorder *kubetest.Recorder
 }
 
 // newWorld starts an API server with further arguments. It stops with the suite or the spec that calls newWorld. Call serve next.
 func newWorld(ctx context.Context, args ...string) *world {
 	GinkgoHelper()
-	w := &world{heard: &kubetest.Heard{}}
+	w := &world{recorder: &kubetest.Recorder{}}
 	var err error
 	w.api = suite.KubeAPIServer(ctx, args...)
 	w.admin = w.api.Client()
 	w.authorConfig, err = w.api.User(authorName)
 	Expect(err).NotTo(HaveOccurred())
-	w.author, err = w.api.NewClient(w.heard.Listen(w.authorConfig))
+	w.author, err = w.api.NewClient(w.recorder.Listen(w.authorConfig))
 	Expect(err).NotTo(HaveOccurred())
 	for _, object := range []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: authorName}, Rules: []rbacv1.PolicyRule{

@@ -70,11 +70,11 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 
 	It("gets the identity of its cluster at its creation, by reference to the Secret", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
-		w.heard.TakeWarnings()
+		w.recorder.TakeWarnings()
 		manager := newManager(s.namespace, "ccm")
 		want := manager.DeepCopy()
 		Expect(w.client.Create(ctx, manager)).To(Succeed())
-		Expect(w.heard.TakeWarnings()).To(BeEmpty())
+		Expect(w.recorder.TakeWarnings()).To(BeEmpty())
 
 		held := s.deployment(ctx, "ccm")
 		Expect(held.Spec.Template.Spec.Containers[0].Env).To(Equal(identity(s.user.Email)))
@@ -169,11 +169,11 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 
 	It("that existed before gets the identity with the next change of its pods, and an Event", func(ctx SpecContext) {
 		s := earlier
-		w.heard.TakeWarnings()
+		w.recorder.TakeWarnings()
 		Expect(s.env(ctx, "ccm")).To(BeEmpty())
 		Expect(s.restart(ctx, "ccm")).To(Succeed())
 		Expect(s.env(ctx, "ccm")).To(Equal(identity(s.user.Email)))
-		Expect(w.heard.TakeWarnings()).To(BeEmpty())
+		Expect(w.recorder.TakeWarnings()).To(BeEmpty())
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(s.deployment(ctx, "ccm")).Should(HaveExactElements(And(
 			HaveField("Type", corev1.EventTypeNormal), HaveField("Reason", "IdentityGiven"),
 			HaveField("Message", fmt.Sprintf("Changed: Deployment \"ccm\" of namespace %q: container \"manager\" needs CLOUDSIGMA_IMPERSONATION_ENABLED, "+
@@ -188,9 +188,9 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		const text = "CLOUDSIGMA_CLIENT_SECRET was sent as a plain value, which audit logs, the annotation of kubectl apply and the history of manifests may keep; " +
 			"it has to come from the key client-secret of Secret \"cloudsigma-impersonation\" (valueFrom.secretKeyRef, not optional): " +
 			"create a new client secret, and store it there"
-		w.heard.TakeWarnings()
+		w.recorder.TakeWarnings()
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(literal)))).To(Succeed())
-		Expect(w.heard.TakeWarnings()).To(HaveExactElements(And(
+		Expect(w.recorder.TakeWarnings()).To(HaveExactElements(And(
 			HavePrefix(fmt.Sprintf("ClientSecretByValue: Deployment \"ccm\" of namespace %q: ", s.namespace)), HaveSuffix(text))))
 		want := identity(s.user.Email)
 		Expect(s.env(ctx, "ccm")).To(Equal(append([]corev1.EnvVar{want[3]}, append(want[:3:3], want[4:]...)...)))
@@ -200,7 +200,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 
 		By("on each such write")
 		Expect(s.patchManager(ctx, withEnv(literal))).To(Succeed())
-		Expect(w.heard.TakeWarnings()).To(HaveExactElements(HaveSuffix(text)))
+		Expect(w.recorder.TakeWarnings()).To(HaveExactElements(HaveSuffix(text)))
 		Expect(s.env(ctx, "ccm")).To(ConsistOf(want))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(s.deployment(ctx, "ccm")).Should(HaveExactElements(And(
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", "ClientSecretByValue"),
@@ -209,9 +209,9 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 
 	DescribeTable("gets correct values instead of wrong ones, with a warning", func(ctx SpecContext, set corev1.EnvVar, at int, text string) {
 		s := w.beginManaged(ctx, account)
-		w.heard.TakeWarnings()
+		w.recorder.TakeWarnings()
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(set)))).To(Succeed())
-		Expect(w.heard.TakeWarnings()).To(HaveExactElements(And(HavePrefix("IdentityReplaced: "), HaveSuffix(text))))
+		Expect(w.recorder.TakeWarnings()).To(HaveExactElements(And(HavePrefix("IdentityReplaced: "), HaveSuffix(text))))
 		Expect(s.env(ctx, "ccm")).To(ConsistOf(identity(s.user.Email)))
 		Expect(s.env(ctx, "ccm")[0]).To(Equal(identity(s.user.Email)[at]))
 	},
@@ -469,9 +469,9 @@ var _ = Describe("In the mode Warn the Deployment of a cloud controller manager"
 		account = w.cloud.AddClient("controller-managers")
 		s := w.beginManaged(ctx, account)
 		Eventually(func() []string { // the API server calls the webhook a moment after it is registered
-			w.heard.TakeWarnings()
+			w.recorder.TakeWarnings()
 			Expect(w.client.Create(ctx, newManager(s.namespace, "canary"), client.DryRunAll)).To(Succeed())
-			return w.heard.TakeWarnings()
+			return w.recorder.TakeWarnings()
 		}).ShouldNot(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
 
@@ -488,10 +488,10 @@ var _ = Describe("In the mode Warn the Deployment of a cloud controller manager"
 				"it has the global credentials (CLOUDSIGMA_PASSWORD)", "Admitted with a warning: "},
 		} {
 			name := fmt.Sprintf("ccm-%d", i)
-			w.heard.TakeWarnings()
+			w.recorder.TakeWarnings()
 			Expect(w.client.Create(ctx, newManager(s.namespace, name, withEnv(tc.env...)))).To(Succeed())
 			begin := fmt.Sprintf("%s (mode Warn, nothing was changed or denied): Deployment %q of namespace %q: %s", tc.reason, name, s.namespace, tc.warning)
-			Expect(w.heard.TakeWarnings()).To(ContainElement(HavePrefix(begin)))
+			Expect(w.recorder.TakeWarnings()).To(ContainElement(HavePrefix(begin)))
 			Expect(s.env(ctx, name)).To(Equal(tc.env))
 
 			Expect(s.restart(ctx, name)).To(Succeed())
@@ -529,7 +529,7 @@ var _ = Describe("Where impersonation is not configured the Deployment of a clou
 
 	It("is not changed, with the legacy credentials and without", func(ctx SpecContext) {
 		s := w.begin(ctx)
-		w.heard.TakeWarnings()
+		w.recorder.TakeWarnings()
 		for i, env := range [][]corev1.EnvVar{
 			nil,
 			{
@@ -552,7 +552,7 @@ var _ = Describe("Where impersonation is not configured the Deployment of a clou
 			Expect(s.restart(ctx, name+"-1")).To(Succeed())
 			Expect(s.env(ctx, name+"-1")).To(Equal(env))
 		}
-		Expect(w.heard.TakeWarnings()).To(BeEmpty())
+		Expect(w.recorder.TakeWarnings()).To(BeEmpty())
 		Expect(s.verdictEvents(ctx)).To(BeEmpty())
 	}, SpecTimeout(timeout))
 })

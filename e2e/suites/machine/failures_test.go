@@ -297,9 +297,9 @@ var _ = Describe("a gate that admits requests without a decision", Ordered, func
 			failure := w.cloud.Fail(fault, 0, operation)
 			DeferCleanup(failure.Release)
 			w.forgetTokens(s.user)
-			w.heard.TakeWarnings()
+			w.recorder.TakeWarnings()
 			Expect(s.setInstanceID(ctx, machine, id)).To(Succeed())
-			Expect(w.heard.TakeWarnings()).To(ConsistOf(And(
+			Expect(w.recorder.TakeWarnings()).To(ConsistOf(And(
 				HavePrefix("OwnershipUnknown: status.instanceID "), ContainSubstring(id), ContainSubstring(s.user.Email), ContainSubstring(advice))))
 			Expect(s.instanceID(ctx, machine)).To(Equal(id))
 			Eventually(s.eventsAbout).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
@@ -316,9 +316,9 @@ var _ = Describe("a gate that admits requests without a decision", Ordered, func
 				return s.setInstanceID(ctx, machine, foreign)
 			}).WithContext(ctx).Should(MatchError(ContainSubstring("exists, but is not one of user")))
 			expectNotOwned(s.setInstanceID(ctx, machine, foreign))
-			w.heard.TakeWarnings()
+			w.recorder.TakeWarnings()
 			Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
-			Expect(w.heard.TakeWarnings()).To(BeEmpty())
+			Expect(w.recorder.TakeWarnings()).To(BeEmpty())
 		}, failureEntries())
 
 	It("admits claims that the audit finds later", func(ctx SpecContext) {

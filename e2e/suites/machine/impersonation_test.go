@@ -555,11 +555,11 @@ var _ = Describe("a cluster's user", func() {
 				object := p.naming(s.namespace, fmt.Sprintf("warned-%d", i), s.user.Email)
 				Expect(s.client.Create(ctx, object)).To(Succeed())
 				email := "next-" + s.user.Email
-				w.heard.TakeWarnings()
+				w.recorder.TakeWarnings()
 				Expect(who.client.Patch(ctx, object, p.mergePatch(fmt.Sprintf("%q", email)))).To(Succeed())
 				Expect(s.named(ctx, p, object)).To(Equal(email))
 				text := denial(p, object, who, email)
-				Expect(w.heard.TakeWarnings()).To(HaveExactElements(
+				Expect(w.recorder.TakeWarnings()).To(HaveExactElements(
 					HavePrefix("ImpersonationNotAllowed (mode Warn, nothing was changed or denied): " + text)))
 				Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).Should(HaveExactElements(And(
 					HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Message", HavePrefix("Admitted with a warning: "+text)))))

@@ -102,7 +102,7 @@ func (w *world) instanceID(ctx context.Context, machine *unstructured.Unstructur
 }
 
 // warned is the client of the administrator, and records its warnings.
-func (w *world) warned() (client.Client, *kubetest.Heard) {
-	heard := &kubetest.Heard{}
-	return w.listening(heard.Listen(w.api.Config())), heard
+func (w *world) warned() (client.Client, *kubetest.Recorder) {
+	recorder := &kubetest.Recorder{}
+	return w.listening(recorder.Listen(w.api.Config())), recorder
 }

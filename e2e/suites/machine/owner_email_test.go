@@ -17,33 +17,33 @@ var _ = Describe("the owner of a KdcCluster who is not the user of its CloudSigm
 
 	It("causes a warning and an Event on the object that is written last", func(ctx SpecContext) {
 		s := begin(ctx)
-		c, heard := s.warned()
+		c, recorder := s.warned()
 		kdc := ownerAnnotation.naming(s.namespace, clusterName, "somebody-else@example.com")
 		Expect(c.Create(ctx, kdc)).To(Succeed())
 		field := `metadata.annotations[kube-dc.com/owner-email] of KdcCluster "pool" of namespace "` + s.namespace + `": `
 		text := field + "it names another user than spec.userEmail of CloudSigmaCluster" + actsAs
-		Expect(heard.TakeWarnings()).To(ConsistOf("OwnerEmailDiffers: " + text))
+		Expect(recorder.TakeWarnings()).To(ConsistOf("OwnerEmailDiffers: " + text))
 		Eventually(s.describe).WithArguments(kdc).Should(MatchRegexp(`Warning +OwnerEmailDiffers .*Admitted with a warning: metadata.annotations`))
 
 		By("not after both name the same user")
 		Expect(c.Patch(ctx, kdc, ownerAnnotation.mergePatch(`"`+s.user.Email+`"`))).To(Succeed())
-		Expect(heard.TakeWarnings()).To(BeEmpty())
+		Expect(recorder.TakeWarnings()).To(BeEmpty())
 
 		By("again after the cluster names another user")
 		cluster := newCluster(s.namespace, clusterName, "")
 		Expect(c.Patch(ctx, cluster, userEmailField.mergePatch(`"third@example.com"`))).To(Succeed())
 		text = `spec.userEmail of CloudSigmaCluster "pool" of namespace "` + s.namespace +
 			`": it names another user than metadata.annotations[kube-dc.com/owner-email] of KdcCluster` + actsAs
-		Expect(heard.TakeWarnings()).To(ConsistOf("OwnerEmailDiffers: " + text))
+		Expect(recorder.TakeWarnings()).To(ConsistOf("OwnerEmailDiffers: " + text))
 		Eventually(s.describe).WithArguments(cluster).Should(MatchRegexp(`Warning +OwnerEmailDiffers .*Admitted with a warning: spec.userEmail`))
 		Expect(s.named(ctx, userEmailField, cluster)).To(Equal("third@example.com"))
 	}, SpecTimeout(timeout))
 
 	It("causes only a warning in a dry run, without an Event", func(ctx SpecContext) {
 		s := begin(ctx)
-		c, heard := s.warned()
+		c, recorder := s.warned()
 		Expect(c.Create(ctx, ownerAnnotation.naming(s.namespace, clusterName, "somebody-else@example.com"), client.DryRunAll)).To(Succeed())
-		Expect(heard.TakeWarnings()).To(ConsistOf(HavePrefix("OwnerEmailDiffers: ")))
+		Expect(recorder.TakeWarnings()).To(ConsistOf(HavePrefix("OwnerEmailDiffers: ")))
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kdcClusterKind)
 		Expect(c.List(ctx, list, client.InNamespace(s.namespace))).To(Succeed())

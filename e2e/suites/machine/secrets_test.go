@@ -44,12 +44,12 @@ var _ = Describe("secrets and tokens", func() {
 
 				By("each of the texts contains output about these requests")
 				Expect(w.log()).To(And(ContainSubstring(`"level":"DEBUG`), ContainSubstring("OwnershipUnknown"), ContainSubstring("401")))
-				Expect(w.heard.Texts()).To(ContainSubstring("OwnershipUnknown"))
+				Expect(w.recorder.Texts()).To(ContainSubstring("OwnershipUnknown"))
 				Expect(audit).To(ContainSubstring("OwnershipUnknown"))
 				metrics := w.metrics(ctx)
 				Expect(metrics).To(ContainSubstring("warrantgate_token_requests_total"))
 				for where, text := range map[string]string{
-					"the log": w.log(), "the metrics": metrics, "denials and warnings": w.heard.Texts(), "the audit": audit,
+					"the log": w.log(), "the metrics": metrics, "denials and warnings": w.recorder.Texts(), "the audit": audit,
 				} {
 					Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
 					Expect(strings.Contains(text, w.webhookToken())).To(BeFalse(), "the token of the webhook path is in "+where)
@@ -164,7 +164,7 @@ func (w *world) metrics(ctx context.Context) string {
 // listening returns a client whose denials and warnings are recorded.
 func (w *world) listening(config *rest.Config) client.Client {
 	GinkgoHelper()
-	listening, err := w.api.NewClient(w.heard.Listen(config))
+	listening, err := w.api.NewClient(w.recorder.Listen(config))
 	Expect(err).NotTo(HaveOccurred())
 	return listening
 }

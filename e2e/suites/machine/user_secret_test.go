@@ -303,7 +303,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(w.log()).To(ContainSubstring(`"level":"DEBUG`))
 			for where, text := range map[string]string{
-				"denials and warnings": w.heard.Texts(), "Events": string(everything), "the log": w.log(), "metrics": w.metrics(ctx),
+				"denials and warnings": w.recorder.Texts(), "Events": string(everything), "the log": w.log(), "metrics": w.metrics(ctx),
 			} {
 				Expect(text).NotTo(BeEmpty())
 				Expect(strings.Contains(text, canary)).To(BeFalse(), "it is in "+where)

@@ -157,7 +157,7 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 	outcome := map[string]string{"reason": reason, "decision": decisionOf(p, reason)}
 	asked, judged := s.admissions(ctx, nil), s.admissions(ctx, outcome)
 
-	warned, heard := s.warned()
+	warned, recorder := s.warned()
 	var err error
 	switch {
 	case by.creates:
@@ -189,7 +189,7 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 		Expect(s.admissions(ctx, nil)).To(Equal(asked + 1))
 		Expect(s.admissions(ctx, outcome)).To(Equal(judged + 1))
 	}
-	expectTraces(ctx, s, p, subject, reason, essentials(s, by.field, value, reason), heard.TakeWarnings())
+	expectTraces(ctx, s, p, subject, reason, essentials(s, by.field, value, reason), recorder.TakeWarnings())
 }
 
 // expectTraces checks the warning and the Event of a verdict.

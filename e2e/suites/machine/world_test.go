@@ -48,15 +48,15 @@ type world struct {
 	cloud  *cloudsigmatest.Cloud
 	client client.Client
 	gate   *kubetest.Warrantgate
-	// heard records the denials and warnings that client gets.
-	heard *kubetest.Heard
+	// recorder records the denials and warnings that client gets.
+	recorder *kubetest.Recorder
 }
 
 // newWorld starts a world. It stops with the suite or the spec that calls newWorld. At its end, the cloud must have no violations, and no
 // output may contain a secret.
 func newWorld(ctx context.Context, s setup) *world {
 	GinkgoHelper()
-	w := &world{heard: &kubetest.Heard{}}
+	w := &world{recorder: &kubetest.Recorder{}}
 	var err error
 	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
 	Expect(err).NotTo(HaveOccurred())
@@ -112,7 +112,7 @@ func (w *world) end(ctx SpecContext) {
 	Expect(w.gate.Stop()).To(Succeed())
 	Expect(w.leaks(w.log())).To(BeEmpty(), "secrets in the log")
 	Expect(w.leaks(metrics)).To(BeEmpty(), "secrets in the metrics")
-	Expect(w.leaks(w.heard.Texts())).To(BeEmpty(), "secrets in an error or a warning")
+	Expect(w.leaks(w.recorder.Texts())).To(BeEmpty(), "secrets in an error or a warning")
 	for i := range events.Items {
 		Expect(w.leaks(events.Items[i].Message)).To(BeEmpty(), "secrets in an Event")
 	}
@@ -145,10 +145,10 @@ func (w *world) giveCredentials(ctx context.Context, account cloudsigmatest.Clie
 func (w *world) awaitGate(ctx context.Context) {
 	GinkgoHelper()
 	namespace := w.namespace(ctx)
-	c, heard := w.warned()
+	c, recorder := w.warned()
 	Eventually(func() string { // a gate that only warns denies nothing
 		err := c.Create(ctx, newMachine(namespace, "canary", "", providerID("no-uuid")), client.DryRunAll)
-		return fmt.Sprint(err, heard.TakeWarnings())
+		return fmt.Sprint(err, recorder.TakeWarnings())
 	}).Should(Or(ContainSubstring("machine.warrantgate.dev"), ContainSubstring("mode Warn")))
 }
 

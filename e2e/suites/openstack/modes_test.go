@@ -26,9 +26,9 @@ var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
 		cluster := newObject(clusterKind, s.namespace, clusterName)
 		Expect(s.client.Get(ctx, keyOf(cluster), cluster)).To(Succeed())
-		s.heard.TakeWarnings()
+		s.recorder.TakeWarnings()
 		Expect(s.set(ctx, cluster, identityRefPath+".name", "poor")).To(Succeed())
-		Expect(s.heard.TakeWarnings()).To(HaveExactElements(And(
+		Expect(s.recorder.TakeWarnings()).To(HaveExactElements(And(
 			HavePrefix("RoleMissing (mode Warn, nothing was changed or denied): spec.identityRef of OpenStackCluster"),
 			ContainSubstring("missing: load-balancer_member"))))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(cluster).Should(ConsistOf(And(
@@ -39,9 +39,9 @@ var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 	It("a server of another project is admitted with a warning and an Event", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		machine, theirs := s.machine(ctx, "worker"), s.foreignServer(ctx, "worker")
-		s.heard.TakeWarnings()
+		s.recorder.TakeWarnings()
 		Expect(s.set(ctx, machine, instanceIDPath, theirs.ID)).To(Succeed())
-		Expect(s.heard.TakeWarnings()).To(HaveExactElements(And(
+		Expect(s.recorder.TakeWarnings()).To(HaveExactElements(And(
 			HavePrefix("InstanceNotFound (mode Warn, nothing was changed or denied): status.instanceID"), ContainSubstring(theirs.ID))))
 		Expect(s.holds(ctx, machine, instanceIDPath)).To(Equal(theirs.ID))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
@@ -52,9 +52,9 @@ var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 		s := w.begin(ctx, member, loadBalancer)
 		s.front.fail(answers(503))
 		DeferCleanup(s.front.release)
-		s.heard.TakeWarnings()
+		s.recorder.TakeWarnings()
 		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
-		Expect(s.heard.TakeWarnings()).To(HaveExactElements(HavePrefix("DelegationUnknown (mode Warn")))
+		Expect(s.recorder.TakeWarnings()).To(HaveExactElements(HavePrefix("DelegationUnknown (mode Warn")))
 	}, SpecTimeout(timeout))
 })
 
@@ -68,9 +68,9 @@ var _ = Describe("With unknown: Admit", Ordered, ContinueOnFailure, func() {
 		machine, theirs := s.machine(ctx, "worker"), s.foreignServer(ctx, "worker")
 		down := s.novaFront.Fail(openstacktest.Status(503), 0)
 		DeferCleanup(down.Release)
-		s.heard.TakeWarnings()
+		s.recorder.TakeWarnings()
 		Expect(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID)).To(Succeed())
-		Expect(s.heard.TakeWarnings()).To(HaveExactElements(HavePrefix("OwnershipUnknown: status.instanceID")))
+		Expect(s.recorder.TakeWarnings()).To(HaveExactElements(HavePrefix("OwnershipUnknown: status.instanceID")))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
 			HaveField("Reason", "OwnershipUnknown"), HaveField("Message", HavePrefix("Admitted with a warning: ")))))
 		down.Release()
@@ -113,14 +113,14 @@ var _ = Describe("Where clusters act through a trust", Ordered, ContinueOnFailur
 	It("an application credential has a warning, and a password has none", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		s.writeSecret(ctx, "application", entryOf(s.credential(ctx, applicationcredentials.CreateOpts{Unrestricted: true})))
-		s.heard.TakeWarnings()
+		s.recorder.TakeWarnings()
 		Expect(s.createCluster(ctx, "by-credential", actsWith("application"))).To(Succeed())
-		Expect(s.heard.TakeWarnings()).To(HaveExactElements(And(
+		Expect(s.recorder.TakeWarnings()).To(HaveExactElements(And(
 			HavePrefix(`ApplicationCredentialWithoutTrust: spec.identityRef of OpenStackCluster "by-credential"`),
 			ContainSubstring("[security_compliance] allow_insecure_application_credential_trust_escalation"),
 			ContainSubstring("use the password of a user of the tenant"))))
 		Expect(s.createCluster(ctx, "by-password", actsWith(credentials))).To(Succeed())
-		Expect(s.heard.TakeWarnings()).To(BeEmpty())
+		Expect(s.recorder.TakeWarnings()).To(BeEmpty())
 	}, SpecTimeout(timeout))
 })
 

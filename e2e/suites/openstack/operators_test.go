@@ -271,10 +271,10 @@ var _ = Describe("An unrestricted application credential", Ordered, ContinueOnFa
 		s.writeSecret(ctx, "restricted", entryOf(s.credential(ctx, applicationcredentials.CreateOpts{Name: "restricted"})))
 		cluster := newObject(clusterKind, s.namespace, clusterName)
 		Expect(s.client.Get(ctx, keyOf(cluster), cluster)).To(Succeed())
-		s.heard.TakeWarnings()
+		s.recorder.TakeWarnings()
 		Expect(s.set(ctx, cluster, identityRefPath+".name", "application")).To(Succeed())
 		const text = `application credential "cluster" of user "tenant" in project "project" is unrestricted`
-		Expect(s.heard.TakeWarnings()).To(HaveExactElements(And(HavePrefix("ApplicationCredentialWithoutTrust: "), ContainSubstring(text))))
+		Expect(s.recorder.TakeWarnings()).To(HaveExactElements(And(HavePrefix("ApplicationCredentialWithoutTrust: "), ContainSubstring(text))))
 		warned := func(reason, text string) OmegaMatcher {
 			return And(HaveField("Reason", reason), HaveField("Message", And(HavePrefix("Admitted with a warning: "), ContainSubstring("%s", text))))
 		}
@@ -283,6 +283,6 @@ var _ = Describe("An unrestricted application credential", Ordered, ContinueOnFa
 
 		By("a restricted one has none")
 		Expect(s.set(ctx, cluster, identityRefPath+".name", "restricted")).To(Succeed())
-		Expect(s.heard.TakeWarnings()).To(HaveExactElements(And(HavePrefix("ApplicationCredentialWithoutTrust: "), Not(ContainSubstring("unrestricted")))))
+		Expect(s.recorder.TakeWarnings()).To(HaveExactElements(And(HavePrefix("ApplicationCredentialWithoutTrust: "), Not(ContainSubstring("unrestricted")))))
 	}, SpecTimeout(timeout))
 })

@@ -214,8 +214,8 @@ func (w *world) editor(ctx context.Context, namespace string) *world {
 	config, err := w.api.User(name)
 	Expect(err).NotTo(HaveOccurred())
 	as := *w
-	as.heard = &kubetest.Heard{}
-	as.client, err = w.api.NewClient(as.heard.Listen(config))
+	as.recorder = &kubetest.Recorder{}
+	as.client, err = w.api.NewClient(as.recorder.Listen(config))
 	Expect(err).NotTo(HaveOccurred())
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	for _, object := range []client.Object{

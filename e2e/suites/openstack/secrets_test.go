@@ -51,7 +51,7 @@ func (w *world) expectNoLeaks(ctx context.Context, metrics string) {
 		eventTexts.WriteString(events.Items[i].Message)
 	}
 	for where, text := range map[string]string{
-		"the log": w.log(), "the metrics": metrics, "an error or a warning": w.heard.Texts(), "an Event": eventTexts.String(),
+		"the log": w.log(), "the metrics": metrics, "an error or a warning": w.recorder.Texts(), "an Event": eventTexts.String(),
 	} {
 		Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
 	}
@@ -89,7 +89,7 @@ func body(ctx context.Context, at string) (string, error) {
 // listening is a client of the administrator that records denials and warnings.
 func (w *world) listening() client.Client {
 	GinkgoHelper()
-	listening, err := w.api.NewClient(w.heard.Listen(w.api.Config()))
+	listening, err := w.api.NewClient(w.recorder.Listen(w.api.Config()))
 	Expect(err).NotTo(HaveOccurred())
 	return listening
 }

@@ -25,15 +25,15 @@ type world struct {
 	*servers
 	client client.Client
 	gate   *kubetest.Warrantgate
-	// heard records the denials and warnings of client.
-	heard *kubetest.Heard
+	// recorder records the denials and warnings of client.
+	recorder *kubetest.Recorder
 }
 
 // newWorld starts a warrantgate with additional configuration. It stops with the container that calls newWorld. Then it must have sent no
 // unknown requests to the cloud, and written no secrets.
 func newWorld(ctx context.Context, configuration string) *world {
 	GinkgoHelper()
-	w := &world{servers: shared, heard: &kubetest.Heard{}}
+	w := &world{servers: shared, recorder: &kubetest.Recorder{}}
 	w.client = w.listening()
 	if !strings.Contains(configuration, "audit:") {
 		configuration += "\naudit: {mode: Off}\n" // an audit would change the number of requests
@@ -69,11 +69,11 @@ func (w *world) awaitGate(ctx context.Context) {
 	GinkgoHelper()
 	canary := newMachine(w.namespace(ctx), "canary", "", with(providerIDPath, "no-uuid"))
 	Eventually(func() []string {
-		w.heard.TakeWarnings()
+		w.recorder.TakeWarnings()
 		if reason := reasonOf(w.client.Create(ctx, canary.DeepCopy(), client.DryRunAll)); reason != "" {
 			return []string{reason}
 		}
-		return w.heard.TakeWarnings() // a gate that only warns
+		return w.recorder.TakeWarnings() // a gate that only warns
 	}).WithContext(ctx).Should(HaveExactElements(HavePrefix("ProviderIDInvalid")))
 }
 

@@ -12,15 +12,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Heard records the denials and warnings that clients receive from API servers. The zero value is empty.
-type Heard struct {
+// Recorder records the denials and warnings that clients receive from API servers. The zero value is empty.
+type Recorder struct {
 	mu       sync.Mutex
 	texts    strings.Builder
 	warnings []string
 }
 
 // Listen returns a config whose clients record their denials and warnings here.
-func (h *Heard) Listen(config *rest.Config) *rest.Config {
+func (r *Recorder) Listen(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.WarningHandler = rest.NoWarnings{} // RoundTrip records them
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -29,29 +29,29 @@ func (h *Heard) Listen(config *rest.Config) *rest.Config {
 			if err != nil {
 				return nil, err
 			}
-			return response, h.keep(response)
+			return response, r.keep(response)
 		})
 	})
 	return config
 }
 
 // Texts are all denials and warnings, one after the other.
-func (h *Heard) Texts() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.texts.String()
+func (r *Recorder) Texts() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.texts.String()
 }
 
 // TakeWarnings returns the warnings since the last call.
-func (h *Heard) TakeWarnings() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	warnings := h.warnings
-	h.warnings = nil
+func (r *Recorder) TakeWarnings() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	warnings := r.warnings
+	r.warnings = nil
 	return warnings
 }
 
-func (h *Heard) keep(response *http.Response) error {
+func (r *Recorder) keep(response *http.Response) error {
 	warnings, errs := utilnet.ParseWarningHeaders(response.Header.Values("Warning"))
 	if len(errs) > 0 {
 		return errors.Join(errs...)
@@ -65,12 +65,12 @@ func (h *Heard) keep(response *http.Response) error {
 		_ = response.Body.Close()
 		response.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.texts.Write(body)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.texts.Write(body)
 	for _, warning := range warnings {
-		h.warnings = append(h.warnings, warning.Text)
-		h.texts.WriteString(warning.Text)
+		r.warnings = append(r.warnings, warning.Text)
+		r.texts.WriteString(warning.Text)
 	}
 	return nil
 }
