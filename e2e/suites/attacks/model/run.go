@@ -400,12 +400,12 @@ func permitted(writes []write, errs []error, user string) bool {
 }
 
 // discreet verifies that a denial contains no data of another tenant that the request did not contain.
-func (s *sequence) discreet(t *rapid.T, w write, refusal error) {
-	said, told := strings.ToLower(refusal.Error()), strings.ToLower(w.String())
+func (s *sequence) discreet(t *rapid.T, w write, denial error) {
+	message, request := strings.ToLower(denial.Error()), strings.ToLower(w.String())
 	for _, f := range w.fields { // the values of Secrets
 		if text, ok := f.value.(string); ok {
 			decoded, _ := base64.StdEncoding.DecodeString(text) // other texts stay as they are
-			told += strings.ToLower(string(decoded))
+			request += strings.ToLower(string(decoded))
 		}
 	}
 	for i, place := range s.world.Places {
@@ -413,13 +413,13 @@ func (s *sequence) discreet(t *rapid.T, w write, refusal error) {
 			continue
 		}
 		for _, text := range append(s.secrets(i), place.Users...) {
-			if text = strings.ToLower(text); strings.Contains(said, text) && !strings.Contains(told, text) {
-				s.fail(t, promiseDiscreet, "a refusal tells %q, which is another tenant's: %v", text, refusal)
+			if text = strings.ToLower(text); strings.Contains(message, text) && !strings.Contains(request, text) {
+				s.fail(t, promiseDiscreet, "a denial contains %q, which is another tenant's: %v", text, denial)
 			}
 		}
 		for _, server := range s.servers {
-			if slices.Contains(place.Users, server.Owner) && strings.Contains(said, server.UUID) && !strings.Contains(told, server.UUID) {
-				s.fail(t, promiseDiscreet, "a refusal names %s, which is another tenant's: %v", server.UUID, refusal)
+			if slices.Contains(place.Users, server.Owner) && strings.Contains(message, server.UUID) && !strings.Contains(request, server.UUID) {
+				s.fail(t, promiseDiscreet, "a denial names %s, which is another tenant's: %v", server.UUID, denial)
 			}
 		}
 	}
