@@ -374,13 +374,13 @@ var _ = Describe("explain workspace", func() {
 	}, SpecTimeout(specTimeout))
 
 	It("distinguishes a missing workspace from one that cannot be read", func(ctx SpecContext) {
-		refused := func(path string) string {
+		hint := func(path string) string {
 			return "; if kcp denied its creation, `warrantgate explain workspace " + path + " --creator=USER --type=PATH:NAME` says what USER lacks\n"
 		}
 		home := newPlace(ctx)
 		for path, want := range map[string]string{
-			home.path + ":nothing":        `warrantgate: there is no workspace "nothing" in ` + home.path + refused(home.path+":nothing"),
-			home.path + ":nothing:at-all": `warrantgate: there is no workspace "at-all" in ` + home.path + ":nothing" + refused(home.path+":nothing:at-all"),
+			home.path + ":nothing":        `warrantgate: there is no workspace "nothing" in ` + home.path + hint(home.path+":nothing"),
+			home.path + ":nothing:at-all": `warrantgate: there is no workspace "at-all" in ` + home.path + ":nothing" + hint(home.path+":nothing:at-all"),
 			"root:what?":                  "warrantgate: \"root:what?\" is not the path of a workspace, such as root:orgs:team-a\n",
 		} {
 			got := explain(ctx, kcp.AdminKubeconfig(), path, "--context=root")
