@@ -539,7 +539,7 @@ var _ = Describe("Where impersonation is not configured the Deployment of a clou
 			{{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"}},
 		} {
 			name := fmt.Sprintf("ccm-%d", i)
-			asked := w.managerAdmissions(ctx, map[string]string{"decision": "allowed", "reason": "ImpersonationOff"})
+			earlier := w.managerAdmissions(ctx, map[string]string{"decision": "allowed", "reason": "ImpersonationOff"})
 			attempt := 0
 			// The API server calls the webhook a moment after it is registered, and this spec needs a gate that is called.
 			Eventually(func() float64 {
@@ -548,7 +548,7 @@ var _ = Describe("Where impersonation is not configured the Deployment of a clou
 				Expect(w.client.Create(ctx, manager)).To(Succeed())
 				Expect(s.env(ctx, manager.Name)).To(Equal(env))
 				return w.managerAdmissions(ctx, map[string]string{"decision": "allowed", "reason": "ImpersonationOff"})
-			}).Should(BeNumerically(">=", asked+2), "once by each of both webhooks")
+			}).Should(BeNumerically(">=", earlier+2), "once by each of both webhooks")
 			Expect(s.restart(ctx, name+"-1")).To(Succeed())
 			Expect(s.env(ctx, name+"-1")).To(Equal(env))
 		}

@@ -91,7 +91,7 @@ func exchangeEntries() []TableEntry {
 		entry("is cut off", cloudsigmatest.Cut(), "IdentityProviderUnavailable", providerFails),
 		entry("answers bad JSON", cloudsigmatest.BadJSON(), "IdentityProviderUnavailable", providerFails),
 		entry("gives a token that has expired", cloudsigmatest.ExpiredToken(), "IdentityProviderUnavailable", providerFails),
-		entry("gives the token of somebody else", cloudsigmatest.TokenOf("someone-else@example.com"), "IdentityProviderUnavailable", providerFails),
+		entry("returns the token of another user", cloudsigmatest.TokenOf("someone-else@example.com"), "IdentityProviderUnavailable", providerFails),
 		entry("gives another kind of token", cloudsigmatest.Field("issued_token_type", "urn:ietf:params:oauth:token-type:refresh_token"),
 			"IdentityProviderUnavailable", providerFails),
 		entry("rejects the client", oauthError(http.StatusBadRequest, "unauthorized_client"), "CredentialsDenied", renewCredentials),

@@ -66,7 +66,7 @@ func failureEntries() []TableEntry {
 		"CredentialsDenied", renewCredentials)
 	add(cloudsigmatest.Impersonate, "denies access to the user", oauthError(http.StatusForbidden, "access_denied"),
 		"UserNotImpersonable", allowUser)
-	add(cloudsigmatest.Impersonate, "gives the token of somebody else", cloudsigmatest.TokenOf("someone-else@example.com"),
+	add(cloudsigmatest.Impersonate, "returns the token of another user", cloudsigmatest.TokenOf("someone-else@example.com"),
 		"IdentityProviderUnavailable", providerFails)
 	return entries
 }
@@ -220,7 +220,7 @@ var _ = Describe("an identity provider that fails", func() {
 		}
 		expectUnknown(stories[0].setInstanceID(ctx, machines[0], ids[0]), ids[0], stories[0].user, "IdentityProviderUnavailable", providerFails)
 
-		asked, began := shared.tokenRequests(), time.Now()
+		requested, began := shared.tokenRequests(), time.Now()
 		hammer, cancel := context.WithTimeout(ctx, hammering)
 		defer cancel()
 		var writes atomic.Int64
@@ -244,10 +244,10 @@ var _ = Describe("an identity provider that fails", func() {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		elapsed := time.Since(began)
-		asked = shared.tokenRequests() - asked
-		AddReportEntry(fmt.Sprintf("%d requests to the identity provider in %v of %d writes", asked, elapsed.Round(time.Millisecond), writes.Load()))
+		requested = shared.tokenRequests() - requested
+		AddReportEntry(fmt.Sprintf("%d requests to the identity provider in %v of %d writes", requested, elapsed.Round(time.Millisecond), writes.Load()))
 		Expect(writes.Load()).To(BeNumerically(">=", 2*writers))
-		Expect(asked).To(BeNumerically("<=", int(elapsed.Seconds())+2))
+		Expect(requested).To(BeNumerically("<=", int(elapsed.Seconds())+2))
 
 		failure.Release()
 		for i := range stories {

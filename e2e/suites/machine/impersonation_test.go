@@ -418,7 +418,7 @@ var _ = Describe("a cluster's user", func() {
 			}
 			Expect(who.client.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
 			Expect(object.GetLabels()).To(HaveKeyWithValue("attempt", fmt.Sprint(len(requests)-1)))
-			Expect(s.impersonationAdmissions(ctx)).To(Equal(before), "warrantgate was asked")
+			Expect(s.impersonationAdmissions(ctx)).To(Equal(before), "the API server called warrantgate")
 
 			By("nor if only the case changes")
 			Expect(who.client.Patch(ctx, object, p.mergePatch(fmt.Sprintf("%q", strings.ToUpper(s.user.Email))))).To(Succeed())

@@ -199,7 +199,7 @@ var _ = Describe("the incident", Ordered, func() {
 	DescribeTable("a first claim that is not the user's is undecided, with one text, and then denied",
 		func(ctx SpecContext, reason string, id func() string) {
 			machine, claimed := s.createMachine(ctx, "metal-worker-"+uuid.NewString()[:8]), id()
-			asked := w.cloud.Count(cloudsigmatest.GetServer)
+			earlier := w.cloud.Count(cloudsigmatest.GetServer)
 			text := fmt.Sprintf(`status.instanceID %q of CloudSigmaMachine %q of namespace %q: the cloud does not show it as an instance of user %q in `+
 				`region "next", which cluster "pool" acts as, and the machine named none before, so it may have been created a moment ago; this is retried `+
 				`automatically; if the cloud does not show it within 2s, it is denied: correct the identity that cluster "pool" acts as, or delete the instance`,
@@ -222,7 +222,7 @@ var _ = Describe("the incident", Ordered, func() {
 			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 			Expect(apierrors.HasStatusCause(err, metav1.CauseType(reason))).To(BeTrue(), "%v", err)
 			Expect(w.instanceID(ctx, machine)).To(BeEmpty())
-			Expect(w.cloud.Count(cloudsigmatest.GetServer)-asked).To(BeNumerically(">=", 3), "each attempt sends a request to the cloud")
+			Expect(w.cloud.Count(cloudsigmatest.GetServer)-earlier).To(BeNumerically(">=", 3), "each attempt sends a request to the cloud")
 			Eventually(w.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElements(
 				And(HaveField("Reason", "NotYetOwned"), HaveField("Message", "Denied: "+text), HaveField("Count", BeNumerically(">=", 2))),
 				HaveField("Reason", reason),

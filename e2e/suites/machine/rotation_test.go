@@ -39,10 +39,10 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 		// The identity provider accepts only the new one, and the token of the old one is no longer valid.
 		s := w.begin(ctx)
 		w.forgetTokens(s.user)
-		asked := len(w.cloud.Requests())
+		sent := len(w.cloud.Requests())
 		s.admits(ctx)
 		tried := 0
-		for _, request := range w.cloud.Requests()[asked:] {
+		for _, request := range w.cloud.Requests()[sent:] {
 			if request.Operation == cloudsigmatest.ClientCredentials {
 				tried++
 				Expect(request.Status).To(Equal(http.StatusOK), "only the new secret was used")

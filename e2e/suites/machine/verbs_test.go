@@ -132,9 +132,9 @@ func sameVerdict(ctx context.Context, s story, kind schema.GroupVersionKind, by 
 			Expect(s.client.Create(ctx, machine)).To(Succeed())
 		}
 		value := valueOf(field, claim.id)
-		asked := s.admissions(ctx, nil)
+		earlier := s.admissions(ctx, nil)
 		err := by.send(ctx, s.client, machine.DeepCopy(), field, value)
-		Expect(s.admissions(ctx, nil)).To(Equal(asked + 1))
+		Expect(s.admissions(ctx, nil)).To(Equal(earlier + 1))
 		if claim.reason == "" {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(s.holds(ctx, machine, field)).To(Equal(value))

@@ -155,7 +155,7 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 	}
 	value, reason := c.value(s, by.field, held), c.reason(by)
 	outcome := map[string]string{"reason": reason, "decision": decisionOf(p, reason)}
-	asked, judged := s.admissions(ctx, nil), s.admissions(ctx, outcome)
+	all, matching := s.admissions(ctx, nil), s.admissions(ctx, outcome)
 
 	warned, recorder := s.warned()
 	var err error
@@ -184,10 +184,10 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 		}
 	}
 	if reason == "" {
-		Expect(s.admissions(ctx, nil)).To(Equal(asked), "the API server called warrantgate")
+		Expect(s.admissions(ctx, nil)).To(Equal(all), "the API server called warrantgate")
 	} else {
-		Expect(s.admissions(ctx, nil)).To(Equal(asked + 1))
-		Expect(s.admissions(ctx, outcome)).To(Equal(judged + 1))
+		Expect(s.admissions(ctx, nil)).To(Equal(all + 1))
+		Expect(s.admissions(ctx, outcome)).To(Equal(matching + 1))
 	}
 	expectTraces(ctx, s, p, subject, reason, essentials(s, by.field, value, reason), recorder.TakeWarnings())
 }
