@@ -30,7 +30,7 @@ var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, fun
 		s := w.beginCluster(ctx)
 		s.writeSecret(ctx, "another", s.password(s.newUser(ctx, "another", loadBalancer)))
 		cluster := newObject(clusterKind, s.namespace, clusterName)
-		evaluated, asked := s.admissions(ctx, delegationGate, ""), s.front.count()
+		evaluated, requests := s.admissions(ctx, delegationGate, ""), s.front.count()
 		Expect(s.set(ctx, cluster, "metadata.labels", map[string]any{"tier": "gold"})).To(Succeed())
 		Expect(s.set(ctx, cluster, "spec.managedSubnets", []any{})).To(Succeed())
 		Expect(s.set(ctx, cluster, "status.ready", true)).To(Succeed())
@@ -40,7 +40,7 @@ var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, fun
 		Expect(s.set(ctx, cluster, identityRefPath+".name", "another")).To(Succeed())
 		Expect(s.admissions(ctx, delegationGate, "allowed")).To(BeNumerically(">", 0))
 		Expect(s.admissions(ctx, delegationGate, "")).To(Equal(evaluated + 1))
-		Expect(s.front.count()).To(Equal(asked + 1))
+		Expect(s.front.count()).To(Equal(requests + 1))
 
 		By("nor when it is removed")
 		Expect(s.set(ctx, cluster, identityRefPath, nil)).To(Succeed())

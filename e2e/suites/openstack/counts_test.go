@@ -32,9 +32,9 @@ var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
 		Expect(s.front.count()).To(Equal(before + 1))
 
 		By("the lookups of servers use the same tokens")
-		asked := s.novaFront.Count(openstacktest.GetServer)
+		earlier := s.novaFront.Count(openstacktest.GetServer)
 		Expect(s.set(ctx, s.machine(ctx, "worker"), instanceIDPath, s.server(ctx, "worker").ID)).To(Succeed())
-		Expect(s.novaFront.Count(openstacktest.GetServer)).To(Equal(asked + 1))
+		Expect(s.novaFront.Count(openstacktest.GetServer)).To(Equal(earlier + 1))
 		Expect(s.front.count()).To(Equal(before + 1))
 	}, SpecTimeout(timeout))
 

@@ -102,7 +102,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, "openstack:///"+server.ID)))
 		Expect(s.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
 		Expect(s.nova.RemoveServer(ctx, server.ID)).To(Succeed())
-		evaluated, asked := s.admissions(ctx, ownershipGate, ""), len(s.novaFront.Requests())
+		evaluated, requests := s.admissions(ctx, ownershipGate, ""), len(s.novaFront.Requests())
 		for _, step := range []struct {
 			path  string
 			value any
@@ -113,7 +113,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 			Expect(s.set(ctx, machine, step.path, step.value)).To(Succeed(), step.path)
 		}
 		Expect(s.admissions(ctx, ownershipGate, "")).To(Equal(evaluated))
-		Expect(s.novaFront.Requests()).To(HaveLen(asked))
+		Expect(s.novaFront.Requests()).To(HaveLen(requests))
 	}, SpecTimeout(timeout))
 
 	It("is a denial for two fields that name two servers", func(ctx SpecContext) {

@@ -77,11 +77,11 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 			file("clouds:\n  openstack:\n    auth: {password: "+keepSecret("quoted-by-careless-parsers")+"\n",
 				"clouds.yaml is no YAML that can be used: line "), SpecTimeout(timeout)),
 		Entry("a Keystone that is not configured, without a request to it", "IdentityEndpointNotAllowed", spoil(func(ctx context.Context, s story) []string {
-			var asked atomic.Int32
-			elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+			var received atomic.Int32
+			elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received.Add(1) }))
 			DeferCleanup(func() {
 				elsewhere.Close()
-				Expect(asked.Load()).To(BeZero(), "a password was sent to a server that is not configured")
+				Expect(received.Load()).To(BeZero(), "a password was sent to a server that is not configured")
 			})
 			s.writeSecret(ctx, credentials, s.password(s.user).with("auth_url", elsewhere.URL+"/v3"))
 			return []string{"its auth_url is at host", "is none of those configured", s.front.server.URL}
