@@ -135,7 +135,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", func() {
 			}
 		}
 		Eventually(func() error { // the webhook is registered
-			return exporter.Create(ctx, newSecret("asked"), client.DryRunAll)
+			return exporter.Create(ctx, newSecret("called"), client.DryRunAll)
 		}).Should(MatchError(ContainSubstring("secrets.example.com")))
 		c, err := kcptest.NewClient(config)
 		Expect(err).NotTo(HaveOccurred())
