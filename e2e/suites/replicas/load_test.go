@@ -145,11 +145,11 @@ func (l *load) awaitMore(ctx context.Context) {
 
 func perSecond() int {
 	GinkgoHelper()
-	rate := os.Getenv(rateEnv)
-	if rate == "" {
+	value := os.Getenv(rateEnv)
+	if value == "" {
 		return defaultRate
 	}
-	number, err := strconv.Atoi(rate)
+	number, err := strconv.Atoi(value)
 	Expect(err).NotTo(HaveOccurred(), rateEnv)
 	Expect(number).To(BeNumerically(">", 0), rateEnv)
 	return number
