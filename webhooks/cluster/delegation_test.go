@@ -37,9 +37,9 @@ var tenantRoles = identity.CredentialPolicy{
 
 // fakeDelegations has the credentials "tenant" of Secret "keys" in namespace "team-a", and records the requests.
 type fakeDelegations struct {
-	token openstack.Token
-	err   error
-	asked []ownership.Identity
+	token     openstack.Token
+	err       error
+	requested []ownership.Identity
 	// instances are those of every account.
 	instances []ownership.Instance
 }
@@ -47,7 +47,7 @@ type fakeDelegations struct {
 var _ cluster.Delegations = &fakeDelegations{}
 
 func (d *fakeDelegations) Delegation(_ context.Context, credentials ownership.Identity, policy identity.CredentialPolicy) (openstack.Token, error) {
-	d.asked = append(d.asked, credentials)
+	d.requested = append(d.requested, credentials)
 	if diff := cmp.Diff(tenantRoles, policy); diff != "" {
 		return openstack.Token{}, errors.New("another policy: " + diff)
 	}
@@ -120,7 +120,7 @@ func noDetails() func() []any {
 	return details("secret", "keys", "cloudName", "tenant", "userID", "", "projectID", "", "roles", []string(nil), "cloudRequestID", "")
 }
 
-func TestCredentialsThatAClusterMayActWith(t *testing.T) {
+func TestCredentialsOfClusters(t *testing.T) {
 	allowed := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "DelegationAllowed", Field: "spec.identityRef", Details: tenantDetails()}
 	unchanged := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "IdentityUnchanged"}
 	denial := &ownership.IdentityError{Reason: "RolePrivileged", Message: `cloud "tenant" of Secret "keys": too many: admin`}
@@ -133,14 +133,14 @@ func TestCredentialsThatAClusterMayActWith(t *testing.T) {
 		before, after object
 		delegations   fakeDelegations
 		want          webhookstest.Answer
-		unasked       bool
+		unrequested   bool
 	}{
 		"a new cluster with the tenant's own":         {after: onOpenStack(keysRef()), want: allowed},
 		"another Secret":                              {before: onOpenStack(keysRef(with("name", "old"))), after: onOpenStack(keysRef()), want: allowed},
 		"another entry":                               {before: onOpenStack(keysRef(with("cloudName", "old"))), after: onOpenStack(keysRef()), want: allowed},
 		"another region":                              {before: onOpenStack(keysRef()), after: onOpenStack(keysRef(with("region", "west"))), want: allowed},
 		"a cluster with a malformed reference before": {before: onOpenStack("keys"), after: onOpenStack(keysRef()), want: allowed},
-		"the same, with all fields":                   {before: onOpenStack(keysRef()), after: onOpenStack(keysRef(with("type", "Secret"))), want: unchanged, unasked: true},
+		"the same, with all fields":                   {before: onOpenStack(keysRef()), after: onOpenStack(keysRef(with("type", "Secret"))), want: unchanged, unrequested: true},
 		"a machine with its own":                      {resource: "openstackmachines", after: onOpenStack(keysRef()), want: allowed},
 		"roles that may not be delegated": {
 			before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: denial},
@@ -162,7 +162,7 @@ func TestCredentialsThatAClusterMayActWith(t *testing.T) {
 				Events: eventOnOpenStack("OpenStackCluster", "RolePrivileged", "Admitted with a warning: "+ofOpenStackCluster+denial.Message),
 			},
 		},
-		"a Keystone that does not answer": {
+		"a Keystone that does not respond": {
 			before: onOpenStack(nil), after: onOpenStack(keysRef()),
 			delegations: fakeDelegations{err: &ownership.UnknownError{Cause: ownership.CauseIdentityProvider, Err: errors.New("503")}},
 			want: webhookstest.Answer{
@@ -180,18 +180,18 @@ func TestCredentialsThatAClusterMayActWith(t *testing.T) {
 			},
 		},
 		"no credentials": {
-			after: onOpenStack(object{}), unasked: true,
+			after: onOpenStack(object{}), unrequested: true,
 			want: webhookstest.Answer{Decision: webhooks.Denied, Reason: "IdentityMissing", Field: "spec.identityRef", Message: ofOpenStackCluster + noMessage},
 		},
 		"a field of the wrong type": {
-			after: onOpenStack(keysRef(with("name", 5))), unasked: true,
+			after: onOpenStack(keysRef(with("name", 5))), unrequested: true,
 			want: webhookstest.Answer{
 				Decision: webhooks.Denied, Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Field: "spec.identityRef",
 				Message: ofOpenStackCluster + `OpenStackCluster "prod": spec.identityRef.name is float64 where a string belongs`,
 			},
 		},
 		"another kind": {
-			resource: "kdcclusters", after: kdcWith(nil), unasked: true,
+			resource: "kdcclusters", after: kdcWith(nil), unrequested: true,
 			want: webhookstest.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `kdcclusters of group "k8s.kube-dc.com" is not a kind of objects that refer to credentials`},
 		},
 		"a trust is created with a password": {
@@ -210,11 +210,11 @@ func TestCredentialsThatAClusterMayActWith(t *testing.T) {
 			got := gate.Review(t.Context(), request(t, tc.resource, tc.before, tc.after))
 			compareAnswers(t, tc.want, got)
 			want := []ownership.Identity{tenantKeys}
-			if tc.unasked {
+			if tc.unrequested {
 				want = nil
 			}
-			if diff := cmp.Diff(want, tc.delegations.asked); diff != "" {
-				t.Errorf("asked about (-want +got):\n%s", diff)
+			if diff := cmp.Diff(want, tc.delegations.requested); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -302,7 +302,7 @@ func TestAnUnrestrictedApplicationCredentialHasAWarning(t *testing.T) {
 	}
 }
 
-func TestADryRunOfCredentialsLeavesNoTrace(t *testing.T) {
+func TestADryRunOfCredentialsHasNoEvents(t *testing.T) {
 	r := request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef())).AdmissionRequest
 	r.DryRun = ptr.To(true)
 	recorder := &fakeRecorder{}

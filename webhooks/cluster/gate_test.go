@@ -42,14 +42,14 @@ var alice = authenticationv1.UserInfo{
 
 // impersonate and getIn are the reviews for alice. getIn is for the Secret "user" of a namespace.
 func impersonate(name string) authorizationv1.SubjectAccessReviewSpec {
-	return asked(authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: name})
+	return requested(authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: name})
 }
 
 func getIn(namespace string) authorizationv1.SubjectAccessReviewSpec {
-	return asked(authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: namespace, Name: "user"})
+	return requested(authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: namespace, Name: "user"})
 }
 
-func asked(attributes authorizationv1.ResourceAttributes) authorizationv1.SubjectAccessReviewSpec {
+func requested(attributes authorizationv1.ResourceAttributes) authorizationv1.SubjectAccessReviewSpec {
 	return authorizationv1.SubjectAccessReviewSpec{
 		User: "alice", UID: "u1", Groups: []string{"team-a", "system:authenticated"},
 		Extra: map[string]authorizationv1.ExtraValue{"example.com/scope": {"a", "b"}}, ResourceAttributes: &attributes,
@@ -60,7 +60,7 @@ func asked(attributes authorizationv1.ResourceAttributes) authorizationv1.Subjec
 type fakeReviewer struct {
 	allowed, evaluationErrors map[authorizationv1.ResourceAttributes]string
 	err                       error
-	asked                     []authorizationv1.SubjectAccessReviewSpec
+	requested                 []authorizationv1.SubjectAccessReviewSpec
 }
 
 var _ impersonation.Reviewer = &fakeReviewer{}
@@ -68,7 +68,7 @@ var _ impersonation.Reviewer = &fakeReviewer{}
 func (r *fakeReviewer) Review(
 	_ context.Context, spec authorizationv1.SubjectAccessReviewSpec,
 ) (authorizationv1.SubjectAccessReviewStatus, error) {
-	r.asked = append(r.asked, spec)
+	r.requested = append(r.requested, spec)
 	_, allowed := r.allowed[*spec.ResourceAttributes]
 	return authorizationv1.SubjectAccessReviewStatus{
 		Allowed: allowed, EvaluationError: r.evaluationErrors[*spec.ResourceAttributes],
@@ -286,32 +286,32 @@ func TestUsersOfClusters(t *testing.T) {
 	deniedRef := `spec.userRef` + ofCluster + `user "alice" may not impersonate the user that Secret "user" of namespace "team-a" names` + byName
 
 	for name, tc := range map[string]struct {
-		old, new  object
-		reviewer  *fakeReviewer
-		err       error // of the Secret
-		want      webhookstest.Answer
-		wantAsked []authorizationv1.SubjectAccessReviewSpec
+		old, new      object
+		reviewer      *fakeReviewer
+		err           error // of the Secret
+		want          webhookstest.Answer
+		wantRequested []authorizationv1.SubjectAccessReviewSpec
 	}{
 		"an email of a user that the requester may impersonate": {
 			new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
-			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
 		"an email with blanks and capitals, and a permission for the email in lower case": {
 			new: clusterWith(object{"userEmail": " Tsap@Shalb.com "}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
-			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("Tsap@Shalb.com"), impersonate("tsap@shalb.com")},
+			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("Tsap@Shalb.com"), impersonate("tsap@shalb.com")},
 		},
 		"an email with capitals, and a permission for the same spelling": {
 			new: clusterWith(object{"userEmail": "Tsap@Shalb.com"}), reviewer: reviewerThatAllows(impersonate("Tsap@Shalb.com")),
-			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("Tsap@Shalb.com")},
+			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("Tsap@Shalb.com")},
 		},
-		"another's email on create, when no object can have an Event": {
+		"the email of another user on create, without an object for an Event": {
 			new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: reviewerThatAllows(),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: deniedEmail, Field: "spec.userEmail",
 			},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
-		"another's email on create, with the Event on the owner": {
+		"the email of another user on create, with the Event on the owner": {
 			new: object{"metadata": metadata(object{"ownerReferences": []object{
 				{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "name": "prod", "uid": "7c1d"}, {"kind": "Other"},
 			}}), "spec": object{"userEmail": "tsap@shalb.com"}},
@@ -325,25 +325,25 @@ func TestUsersOfClusters(t *testing.T) {
 					Type: corev1.EventTypeWarning, Reason: "ImpersonationNotAllowed", Message: "Denied: " + deniedEmail,
 				}},
 			},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
-		"another's email on update": {
+		"the email of another user on update": {
 			old: clusterWith(object{"userEmail": "alice@shalb.com"}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
 			reviewer: reviewerThatAllows(impersonate("alice@shalb.com")),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: deniedEmail, Field: "spec.userEmail",
 				Events: eventOnCluster("ImpersonationNotAllowed", "Denied: "+deniedEmail),
 			},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
-		"another's email and a Secret, over which it has precedence": {
+		"the email of another user and a Secret, over which the email has precedence": {
 			old: clusterWith(object{"userRef": userRef("user", "")}), new: clusterWith(object{"userEmail": "TSAP@shalb.com", "userRef": userRef("user", "")}),
 			reviewer: reviewerThatAllows(getIn("team-a")),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: strings.Replace(deniedEmail, "tsap@shalb.com", "TSAP@shalb.com", 1), Field: "spec.userEmail",
 				Events: eventOnCluster("ImpersonationNotAllowed", "Denied: "+strings.Replace(deniedEmail, "tsap@shalb.com", "TSAP@shalb.com", 1)),
 			},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("TSAP@shalb.com"), impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("TSAP@shalb.com"), impersonate("tsap@shalb.com")},
 		},
 		"a permission that could not be evaluated": {
 			new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
@@ -353,9 +353,9 @@ func TestUsersOfClusters(t *testing.T) {
 				Reason: "ImpersonationNotAllowed", Message: deniedEmail, Field: "spec.userEmail",
 				Details: details("evaluationErrors", []string{`clusterrole "x" not found`}),
 			},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
-		"an API server that does not answer": {
+		"an API server that does not respond": {
 			old: clusterWith(object{}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: &fakeReviewer{err: context.DeadlineExceeded},
 			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "ImpersonationUnknown", Field: "spec.userEmail",
@@ -364,43 +364,43 @@ func TestUsersOfClusters(t *testing.T) {
 				Events: eventOnCluster("ImpersonationUnknown",
 					`Denied: spec.userEmail`+ofCluster+`the permissions of the requester could not be checked; try again`),
 			},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
-		// A Secret decides.
+		// The user in a Secret.
 		"a Secret of a user that the requester may impersonate": {
 			new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
-			want: allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
-		"another's Secret, which the requester may not read": {
+		"a Secret of another user, which the requester may not read": {
 			old: clusterWith(object{}), new: clusterWith(object{"userRef": userRef("user", "team-a")}), reviewer: reviewerThatAllows(),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: deniedRef, Field: "spec.userRef", Details: details("secret", "team-a/user"),
 				Events: eventOnCluster("ImpersonationNotAllowed", "Denied: "+deniedRef),
 			},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
 		},
-		"another's Secret, which the requester may read, but not a reader of Events": {
+		"a Secret of another user, which the requester may read, but readers of Events may not": {
 			old: clusterWith(object{}), new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(getIn("team-a")),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Field: "spec.userRef", Details: details("secret", "team-a/user"),
 				Message: strings.Replace(deniedEmail, "spec.userEmail", "spec.userRef", 1),
 				Events:  eventOnCluster("ImpersonationNotAllowed", "Denied: "+deniedRef),
 			},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
 		},
-		"an email is cleared, and a Secret counts instead": {
+		"an email is cleared, and the Secret is used instead": {
 			old: clusterWith(object{"userEmail": "alice@shalb.com", "userRef": userRef("user", "")}), new: clusterWith(object{"userRef": userRef("user", "")}),
 			reviewer: reviewerThatAllows(impersonate("alice@shalb.com")),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: deniedRef, Field: "spec.userRef", Details: details("secret", "team-a/user"),
 				Events: eventOnCluster("ImpersonationNotAllowed", "Denied: "+deniedRef),
 			},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
 		},
 		"a Secret of another namespace that the requester may read, of a user that it may impersonate": {
 			new:      clusterWith(object{"userRef": userRef("user", "team-b")}),
 			reviewer: reviewerThatAllows(getIn("team-b"), impersonate("tsap@shalb.com")),
-			want:     allowed, wantAsked: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b"), impersonate("tsap@shalb.com")},
+			want:     allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b"), impersonate("tsap@shalb.com")},
 		},
 		"a Secret of another namespace that the requester may not read, though it may impersonate all users": {
 			new: clusterWith(object{"userRef": userRef("user", "team-b")}), reviewer: &fakeReviewer{
@@ -414,15 +414,15 @@ func TestUsersOfClusters(t *testing.T) {
 				Message: `spec.userRef` + ofCluster + `it names Secret "user" of another namespace, "team-b", which user "alice" may not read; ` +
 					`name a Secret of the cluster's own namespace or one that you may read, or have the permission granted: verb get on this Secret`,
 			},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b")},
 		},
-		"a Secret of another namespace, and an API server that does not answer": {
+		"a Secret of another namespace, and an API server that does not respond": {
 			new: clusterWith(object{"userRef": userRef("user", "team-b")}), reviewer: &fakeReviewer{err: errors.New("boom")},
 			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "ImpersonationUnknown", Field: "spec.userRef", Details: details("error", "boom"),
 				Message: `spec.userRef` + ofCluster + `the permissions of the requester could not be checked; try again`,
 			},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b")},
 		},
 		"a Secret that does not exist": {
 			new: clusterWith(object{"userRef": userRef("none", "")}), reviewer: reviewerThatAllows(),
@@ -471,14 +471,14 @@ func TestUsersOfClusters(t *testing.T) {
 		"an email that was not a string before": {
 			old: clusterWith(object{"userEmail": 5}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
 			reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")), want: allowed,
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := newGate(enforced, tc.reviewer, &fakeUsers{emails: emails, err: tc.err}, nil)
 			compareAnswers(t, tc.want, gate.Review(t.Context(), request(t, "cloudsigmaclusters", tc.old, tc.new)))
-			if diff := cmp.Diff(tc.wantAsked, tc.reviewer.asked); diff != "" {
-				t.Errorf("asked (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.wantRequested, tc.reviewer.requested); diff != "" {
+				t.Errorf("reviews (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -495,26 +495,26 @@ func TestUsersOfKdcClusters(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		old, new  any // annotations
-		want      webhookstest.Answer
-		wantAsked []authorizationv1.SubjectAccessReviewSpec
+		old, new      any // annotations
+		want          webhookstest.Answer
+		wantRequested []authorizationv1.SubjectAccessReviewSpec
 	}{
 		"a user that the requester may impersonate": {
 			old: nil, new: object{newer: "Alice@shalb.com"}, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("Alice@shalb.com"), impersonate("alice@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("Alice@shalb.com"), impersonate("alice@shalb.com")},
 		},
 		"another": {
 			old: object{newer: "alice@shalb.com"}, new: object{newer: "tsap@shalb.com"}, want: denial(newer),
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
 		"another in the older annotation, next to one that is allowed": {
 			old: object{}, new: object{newer: "alice@shalb.com", older: "tsap@shalb.com"}, want: denial(older),
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com"), impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com"), impersonate("tsap@shalb.com")},
 		},
-		"another that was there before": {
+		"another user, who was already named": {
 			old: object{older: "tsap@shalb.com"}, new: object{newer: "alice@shalb.com", older: " TSAP@shalb.com"},
-			want:      webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
+			want:          webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
 		},
 		"both are cleared": {
 			old: object{newer: "tsap@shalb.com", older: "tsap@shalb.com"}, new: object{older: " "},
@@ -522,7 +522,7 @@ func TestUsersOfKdcClusters(t *testing.T) {
 		},
 		"annotations that could not be read before": {
 			old: "odd", new: object{newer: "tsap@shalb.com"}, want: denial(newer),
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
 		"annotations that cannot be read": {
 			old: nil, new: object{newer: 5}, want: webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the KdcCluster cannot be decoded"},
@@ -532,8 +532,8 @@ func TestUsersOfKdcClusters(t *testing.T) {
 			reviewer := reviewerThatAllows(impersonate("alice@shalb.com"))
 			answer := newGate(enforced, reviewer, &fakeUsers{}, nil).Review(t.Context(), request(t, "kdcclusters", kdcWith(tc.old), kdcWith(tc.new)))
 			compareAnswers(t, tc.want, answer)
-			if diff := cmp.Diff(tc.wantAsked, reviewer.asked); diff != "" {
-				t.Errorf("asked (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.wantRequested, reviewer.requested); diff != "" {
+				t.Errorf("reviews (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -548,21 +548,21 @@ func TestUsersOfSecrets(t *testing.T) {
 	public := `Denied: ` + ofSecret + `user "alice" may not impersonate the user that Secret "user" of namespace "team-a" names`
 
 	for name, tc := range map[string]struct {
-		old, new  object
-		exempt    bool
-		want      webhookstest.Answer
-		wantAsked []authorizationv1.SubjectAccessReviewSpec
+		old, new      object
+		exempt        bool
+		want          webhookstest.Answer
+		wantRequested []authorizationv1.SubjectAccessReviewSpec
 	}{
-		"another, in a namespace to whose Secrets no cluster can refer": {
+		"another user, in a namespace to whose Secrets no cluster can refer": {
 			old: secretWith(data("alice@shalb.com")), new: secretWith(data("tsap@shalb.com")), exempt: true,
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NamespaceExempt"},
 		},
 		"a user that the requester may impersonate": {
 			old: secretWith(data("tsap@shalb.com")), new: secretWith(data("alice@shalb.com\n")),
-			want:      webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
+			want:          webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
 		},
-		"another, whom the requester wrote, but whom readers of Events may not know": {
+		"another user, whose name readers of Events must not see": {
 			old: secretWith(data("alice@shalb.com")), new: secretWith(data("TSAP@shalb.com")),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Field: "data.userEmail",
@@ -570,7 +570,7 @@ func TestUsersOfSecrets(t *testing.T) {
 				Details: details("secret", "team-a/user"),
 				Events:  eventOn("v1", "Secret", "user", "ImpersonationNotAllowed", public+byName),
 			},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("TSAP@shalb.com"), impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("TSAP@shalb.com"), impersonate("tsap@shalb.com")},
 		},
 		"another on create": {
 			new: secretWith(data("tsap@shalb.com")),
@@ -579,7 +579,7 @@ func TestUsersOfSecrets(t *testing.T) {
 				Message: ofSecret + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice,
 				Details: details("secret", "team-a/user"),
 			},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
 		"the same user in another spelling": {
 			old: secretWith(data("tsap@shalb.com")), new: secretWith(data(" Tsap@Shalb.com\n")),
@@ -591,8 +591,8 @@ func TestUsersOfSecrets(t *testing.T) {
 		},
 		"a Secret that could not be read before": {
 			old: object{"data": canary}, new: secretWith(data("alice@shalb.com")),
-			want:      webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
-			wantAsked: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
+			want:          webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
 		},
 		"a Secret that cannot be decoded, whose content is not disclosed": {
 			old: secretWith(nil), new: object{"data": object{"userEmail": canary}},
@@ -609,8 +609,8 @@ func TestUsersOfSecrets(t *testing.T) {
 			r.Name = "user"
 			answer := newGate(config, reviewer, &fakeUsers{}, nil).Review(t.Context(), r)
 			compareAnswers(t, tc.want, answer)
-			if diff := cmp.Diff(tc.wantAsked, reviewer.asked); diff != "" {
-				t.Errorf("asked (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.wantRequested, reviewer.requested); diff != "" {
+				t.Errorf("reviews (-want +got):\n%s", diff)
 			}
 			if text := fmt.Sprintf("%+v", answer); strings.Contains(text, canary) {
 				t.Errorf("the answer contains a secret: %s", text)
@@ -681,8 +681,8 @@ func TestACreationIgnoresTheOldObject(t *testing.T) {
 	}
 }
 
-// TestWhoMayNameWhomInAKindThatIsConfigured checks a kind that names a user in a field.
-func TestWhoMayNameWhomInAKindThatIsConfigured(t *testing.T) {
+// TestUsersOfConfiguredKinds checks a kind that names a user in a field.
+func TestUsersOfConfiguredKinds(t *testing.T) {
 	owner := func(email any) object {
 		return object{"metadata": metadata(nil), "spec": object{"owner": object{"email": email}}}
 	}
@@ -698,13 +698,13 @@ func TestWhoMayNameWhomInAKindThatIsConfigured(t *testing.T) {
 		old, new object
 		want     webhookstest.Answer
 	}{
-		"another":                         {old: owner("alice@shalb.com"), new: owner("tsap@shalb.com"), want: denied},
-		"a first one":                     {old: owner(nil), new: owner("tsap@shalb.com"), want: denied},
-		"after one that was not a string": {old: owner(5), new: owner("tsap@shalb.com"), want: denied},
-		"whom the requester may":          {old: owner("tsap@shalb.com"), new: owner("alice@shalb.com"), want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}},
-		"the same in capitals":            {old: owner("tsap@shalb.com"), new: owner(" TSAP@shalb.com"), want: nothing},
-		"no user after it":                {old: owner("tsap@shalb.com"), new: owner(""), want: nothing},
-		"one that is no string": {old: owner("alice@shalb.com"), new: owner(5), want: webhookstest.Answer{
+		"another":      {old: owner("alice@shalb.com"), new: owner("tsap@shalb.com"), want: denied},
+		"a first user": {old: owner(nil), new: owner("tsap@shalb.com"), want: denied},
+		"a user after a value that was not a string": {old: owner(5), new: owner("tsap@shalb.com"), want: denied},
+		"a user that the requester may impersonate":  {old: owner("tsap@shalb.com"), new: owner("alice@shalb.com"), want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}},
+		"the same user in capitals":                  {old: owner("tsap@shalb.com"), new: owner(" TSAP@shalb.com"), want: nothing},
+		"no user after it":                           {old: owner("tsap@shalb.com"), new: owner(""), want: nothing},
+		"a value that is not a string": {old: owner("alice@shalb.com"), new: owner(5), want: webhookstest.Answer{
 			Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Message: `Farm "prod": spec.owner.email is not a string`,
 		}},
 	} {

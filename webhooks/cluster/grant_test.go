@@ -8,8 +8,9 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// TestWhatWouldGrantTheRight checks commands that users paste: a shell treats values from an object or a user's name as values only.
-func TestWhatWouldGrantTheRight(t *testing.T) {
+// TestCommandsThatGrantThePermission checks commands that users paste: a shell treats values from an object or a user's name as values
+// only.
+func TestCommandsThatGrantThePermission(t *testing.T) {
 	const role = "kubectl create clusterrole warrantgate:impersonate:tsap@shalb.com --verb=impersonate --resource=users " +
 		"--resource-name=tsap@shalb.com; kubectl create clusterrolebinding "
 	const binding = "warrantgate:impersonate:tsap@shalb.com:"
@@ -20,22 +21,22 @@ func TestWhatWouldGrantTheRight(t *testing.T) {
 		username, email string
 		want            string
 	}{
-		"a person":                              {username: "alice", email: "tsap@shalb.com", want: role + binding + "alice" + to + "--user=alice"},
-		"an email in capitals":                  {username: "alice", email: "TSAP@SHALB.COM", want: role + binding + "alice" + to + "--user=alice"},
-		"a service account":                     {username: "system:serviceaccount:capi:manager", email: "tsap@shalb.com", want: role + binding + "system:serviceaccount:capi:manager" + to + "--serviceaccount=capi:manager"},
-		"a user of an identity provider":        {username: "https://idp.example.com/realms/a#alice", email: "tsap@shalb.com", want: role + "'" + binding + "https:--idp.example.com-realms-a#alice'" + to + "--user='https://idp.example.com/realms/a#alice'"},
-		"a name with a percent sign":            {username: "a%2Fb", email: "tsap@shalb.com", want: role + binding + "a-2Fb" + to + "--user=a%2Fb"},
-		"a name with a blank":                   {username: "Alice Doe", email: "tsap@shalb.com", want: role + "'" + binding + "Alice Doe'" + to + "--user='Alice Doe'"},
-		"a name with two blanks":                {username: "Alice  Doe", email: "tsap@shalb.com", want: inWords},
-		"a name with a quote":                   {username: "o'brien", email: "tsap@shalb.com", want: inWords},
-		"a name that is not ASCII":              {username: "алиса", email: "tsap@shalb.com", want: inWords},
-		"a name with a control":                 {username: "alice\x1b[2J", email: "tsap@shalb.com", want: inWords},
-		"no name":                               {username: "", email: "tsap@shalb.com", want: inWords},
-		"an email with a command":               {username: "alice", email: "tsap@shalb.com;reboot", want: inWords},
-		"an email with a substitution":          {username: "alice", email: "$(reboot)@shalb.com", want: inWords},
-		"an email with a line break":            {username: "alice", email: "tsap@shalb.com\nreboot", want: inWords},
-		"an email with a slash":                 {username: "alice", email: "a/b@shalb.com", want: inWords},
-		"names that leave no room for commands": {username: strings.Repeat("a", 200), email: strings.Repeat("b", 100) + "@shalb.com", want: inWords},
+		"a user":                               {username: "alice", email: "tsap@shalb.com", want: role + binding + "alice" + to + "--user=alice"},
+		"an email in capitals":                 {username: "alice", email: "TSAP@SHALB.COM", want: role + binding + "alice" + to + "--user=alice"},
+		"a service account":                    {username: "system:serviceaccount:capi:manager", email: "tsap@shalb.com", want: role + binding + "system:serviceaccount:capi:manager" + to + "--serviceaccount=capi:manager"},
+		"a user of an identity provider":       {username: "https://idp.example.com/realms/a#alice", email: "tsap@shalb.com", want: role + "'" + binding + "https:--idp.example.com-realms-a#alice'" + to + "--user='https://idp.example.com/realms/a#alice'"},
+		"a name with a percent sign":           {username: "a%2Fb", email: "tsap@shalb.com", want: role + binding + "a-2Fb" + to + "--user=a%2Fb"},
+		"a name with a blank":                  {username: "Alice Doe", email: "tsap@shalb.com", want: role + "'" + binding + "Alice Doe'" + to + "--user='Alice Doe'"},
+		"a name with two blanks":               {username: "Alice  Doe", email: "tsap@shalb.com", want: inWords},
+		"a name with a quote":                  {username: "o'brien", email: "tsap@shalb.com", want: inWords},
+		"a name that is not ASCII":             {username: "алиса", email: "tsap@shalb.com", want: inWords},
+		"a name with a control":                {username: "alice\x1b[2J", email: "tsap@shalb.com", want: inWords},
+		"no name":                              {username: "", email: "tsap@shalb.com", want: inWords},
+		"an email with a command":              {username: "alice", email: "tsap@shalb.com;reboot", want: inWords},
+		"an email with a substitution":         {username: "alice", email: "$(reboot)@shalb.com", want: inWords},
+		"an email with a line break":           {username: "alice", email: "tsap@shalb.com\nreboot", want: inWords},
+		"an email with a slash":                {username: "alice", email: "a/b@shalb.com", want: inWords},
+		"names that are too long for commands": {username: strings.Repeat("a", 200), email: strings.Repeat("b", 100) + "@shalb.com", want: inWords},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := request(t, "cloudsigmaclusters", nil, clusterWith(object{"userEmail": tc.email}))
@@ -52,10 +53,10 @@ func TestWhatWouldGrantTheRight(t *testing.T) {
 	}
 }
 
-// TestCommandsAreCompleteOrLeftOut: a message has the commands if there is room for them, and is never longer than the limit. A long name
-// of a user is cut, but not in the commands.
+// TestCommandsAreCompleteOrLeftOut: a message contains the commands if it does not exceed its limit with them. A long name of a user is
+// truncated, but not in the commands.
 func TestCommandsAreCompleteOrLeftOut(t *testing.T) {
-	const most, longestName = 1024 - 80 + len(": "), 100 // the admission policy counts alike
+	const most, longestName = 1024 - 80 + len(": "), 100 // the admission policy has the same limit
 	filled := false
 	for length := 1; length < 250; length++ {
 		for domain := range 6 {
@@ -80,6 +81,6 @@ func TestCommandsAreCompleteOrLeftOut(t *testing.T) {
 		}
 	}
 	if !filled {
-		t.Error("no message fills the room")
+		t.Error("no message has the maximum length")
 	}
 }

@@ -48,15 +48,15 @@ func (m *fakeMachines) Version(_ context.Context, object inflight.Object) (strin
 
 // fakeInstances are the instances of accounts by user, and the tenants that requested them.
 type fakeInstances struct {
-	own   map[string][]string
-	err   error
-	asked []ownership.Account
+	own       map[string][]string
+	err       error
+	requested []ownership.Account
 }
 
 func (i *fakeInstances) InstancesBy(
 	ctx context.Context, _ fairqueue.Tenant, account ownership.Account, lister ownership.Lister,
 ) ([]ownership.Instance, error) {
-	i.asked = append(i.asked, account)
+	i.requested = append(i.requested, account)
 	if lister != nil && i.err == nil {
 		instances, _, err := lister.Instances(ctx, account)
 		return instances, err
@@ -109,42 +109,42 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 	tsaps := accountOf("tsap@shalb.com")
 
 	for name, tc := range map[string]struct {
-		old, new   object
-		machines   []clusterapi.Machine
-		account    ownership.Account
-		accountErr error
-		machineErr error
-		cloudErr   error
-		want       webhookstest.Answer
-		wantAsked  []ownership.Account
+		old, new      object
+		machines      []clusterapi.Machine
+		account       ownership.Account
+		accountErr    error
+		machineErr    error
+		cloudErr      error
+		want          webhookstest.Answer
+		wantRequested []ownership.Account
 	}{
 		"to another user, who does not own the instances": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID), holder("m2", tsapID)},
-			account: tsaps, want: denied("spec.userEmail", `user "tsap@shalb.com"`, one), wantAsked: []ownership.Account{tsaps},
+			account: tsaps, want: denied("spec.userEmail", `user "tsap@shalb.com"`, one), wantRequested: []ownership.Account{tsaps},
 		},
 		"to another user, who owns the instances": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m2", tsapID)},
-			account: tsaps, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}, wantAsked: []ownership.Account{tsaps},
+			account: tsaps, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}, wantRequested: []ownership.Account{tsaps},
 		},
 		"to another user, without machines": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), account: tsaps,
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 		},
 		"with more machines than the message names": {
-			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: many, account: tsaps, wantAsked: []ownership.Account{tsaps},
+			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: many, account: tsaps, wantRequested: []ownership.Account{tsaps},
 			want: denied("spec.userEmail", `user "tsap@shalb.com"`, strings.ReplaceAll(`M0, M1, M2, M3, M4, and 3 more`, "M", "CloudSigmaMachine \"m")),
 		},
 		"to another region": {
 			old: spec("tsap@shalb.com", "zrh"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
-			account: tsaps, want: denied("spec.region", `user "tsap@shalb.com"`, one), wantAsked: []ownership.Account{tsaps},
+			account: tsaps, want: denied("spec.region", `user "tsap@shalb.com"`, one), wantRequested: []ownership.Account{tsaps},
 		},
 		"by a Secret, whose content is not disclosed": {
 			old: spec("alice@shalb.com", "next"), new: ref, machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
-			want: denied("spec.userRef", `the user that Secret "user" of namespace "team-a" names`, one), wantAsked: []ownership.Account{tsaps},
+			want: denied("spec.userRef", `the user that Secret "user" of namespace "team-a" names`, one), wantRequested: []ownership.Account{tsaps},
 		},
 		"to the account that all clusters share": {
 			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: accountOf(""),
-			want: denied("spec.userEmail", "the one account that all clusters share", one), wantAsked: []ownership.Account{accountOf("")},
+			want: denied("spec.userEmail", "the one account that all clusters share", one), wantRequested: []ownership.Account{accountOf("")},
 		},
 		"to no user": {
 			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
@@ -161,14 +161,14 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 				Events: eventOnCluster("MachinesUnknown", `Denied: spec.userEmail`+ofCluster+
 					`it is not known now which instances the machines of the cluster name; try again`)},
 		},
-		"while the cloud does not answer": {
+		"while the cloud does not respond": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
-			cloudErr: &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: errors.New("late")}, wantAsked: []ownership.Account{tsaps},
+			cloudErr: &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: errors.New("late")}, wantRequested: []ownership.Account{tsaps},
 			want: undecidedHoldings("", "the cloud or its identity provider did not answer in time; try again"),
 		},
 		"while the tenant sends too many requests": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
-			cloudErr: &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: 2 * time.Second, Err: errors.New("busy")}, wantAsked: []ownership.Account{tsaps},
+			cloudErr: &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: 2 * time.Second, Err: errors.New("busy")}, wantRequested: []ownership.Account{tsaps},
 			want: undecidedHoldings(metav1.StatusReasonTooManyRequests, ownership.CauseTenantBusy.Explain()),
 		},
 	} {
@@ -188,7 +188,7 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 			}
 			got.Details, tc.want.Details = nil, nil
 			compareAnswers(t, tc.want, got)
-			if diff := cmp.Diff(tc.wantAsked, instances.asked); diff != "" {
+			if diff := cmp.Diff(tc.wantRequested, instances.requested); diff != "" {
 				t.Errorf("lists of instances (-want +got):\n%s", diff)
 			}
 		})
@@ -206,7 +206,7 @@ func undecidedHoldings(status metav1.StatusReason, why string) webhookstest.Answ
 	return answer
 }
 
-// TestASecretKeepsTheUserOfInstances: the clusters of other tenants count, and are not disclosed.
+// TestASecretKeepsTheUserOfInstances: the clusters of other tenants are evaluated, too, and are not disclosed.
 func TestASecretKeepsTheUserOfInstances(t *testing.T) {
 	const public = `the user that Secret "user" of namespace "team-a" names`
 	for name, tc := range map[string]struct {
@@ -289,7 +289,7 @@ func TestAChangeWaitsForAClaim(t *testing.T) {
 			}
 			machines.versions["m1"] = "6"
 			if got := gate.Review(t.Context(), r); got.Decision != webhooks.Allowed {
-				t.Errorf("once the claim is stored: %s %s", got.Decision, got.Reason)
+				t.Errorf("after the claim is stored: %s %s", got.Decision, got.Reason)
 			}
 
 			// The change is being stored now, and blocks a claim, unless it was a dry run.
@@ -310,7 +310,7 @@ func TestAChangeWaitsForAClaim(t *testing.T) {
 	}
 }
 
-// spyReviewer and spyUsers call a function before they answer.
+// spyReviewer and spyUsers call a function before they return.
 type spyReviewer struct {
 	*fakeReviewer
 	before func()
@@ -414,7 +414,7 @@ func TestOnlyAReaderOfASecretBlocksItsWrites(t *testing.T) {
 			}
 			compareAnswers(t, tc.want, gate.Review(t.Context(), r))
 			if diff := cmp.Diff(tc.wantReview, review); diff != "" {
-				t.Errorf("writes of the Secret while permissions are asked about (-want +got):\n%s", diff)
+				t.Errorf("writes of the Secret while permissions are reviewed (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.wantRead, read); diff != "" {
 				t.Errorf("writes of the Secret while it is read (-want +got):\n%s", diff)
@@ -446,26 +446,26 @@ func TestCredentialsOfSecrets(t *testing.T) {
 		Cluster: clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "prod"}}}
 
 	for name, tc := range map[string]struct {
-		old, new   object
-		err        error
-		dependents []clusterapi.Dependent
-		exempt     bool
-		instances  []ownership.Instance
-		want       webhooks.Decision
-		wantReason string
-		wantStatus metav1.StatusReason
-		unasked    bool
+		old, new    object
+		err         error
+		dependents  []clusterapi.Dependent
+		exempt      bool
+		instances   []ownership.Instance
+		want        webhooks.Decision
+		wantReason  string
+		wantStatus  metav1.StatusReason
+		unrequested bool
 	}{
 		"the tenant's own, unused":                   {new: holding(fmt.Sprintf(cloudsOf, "a")), want: webhooks.Allowed, wantReason: "DelegationAllowed"},
 		"an administrator's, unused":                 {new: holding(fmt.Sprintf(cloudsOf, "a")), err: privileged, wantReason: "RolePrivileged"},
 		"of another Keystone, unused":                {new: holding(fmt.Sprintf(cloudsOf, "a")), err: other, want: webhooks.Allowed, wantReason: "CredentialsOfAnotherCloud"},
 		"of another Keystone, used":                  {new: holding(fmt.Sprintf(cloudsOf, "a")), err: other, dependents: used, wantReason: openstack.IdentityEndpointNotAllowed},
-		"an administrator's, in a namespace without": {new: holding(fmt.Sprintf(cloudsOf, "a")), err: privileged, exempt: true, unasked: true, want: webhooks.Allowed, wantReason: "NamespaceExempt"},
-		"the same":                       {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "'a'")), err: privileged, unasked: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
+		"an administrator's, in a namespace without": {new: holding(fmt.Sprintf(cloudsOf, "a")), err: privileged, exempt: true, unrequested: true, want: webhooks.Allowed, wantReason: "NamespaceExempt"},
+		"the same":                       {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "'a'")), err: privileged, unrequested: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
 		"others":                         {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), err: privileged, wantReason: "RolePrivileged"},
-		"none after it":                  {old: holding(fmt.Sprintf(cloudsOf, "a")), new: secretWith(nil), unasked: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
-		"malformed YAML":                 {new: holding("{"), unasked: true, wantReason: openstack.IdentityMalformed, wantStatus: metav1.StatusReasonInvalid},
-		"too many at once":               {new: clouds(9), unasked: true, wantReason: "TooManyClouds"},
+		"none after it":                  {old: holding(fmt.Sprintf(cloudsOf, "a")), new: secretWith(nil), unrequested: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
+		"malformed YAML":                 {new: holding("{"), unrequested: true, wantReason: openstack.IdentityMalformed, wantStatus: metav1.StatusReasonInvalid},
+		"too many at once":               {new: clouds(9), unrequested: true, wantReason: "TooManyClouds"},
 		"as many at once as are checked": {new: clouds(8), want: webhooks.Allowed, wantReason: "DelegationAllowed"},
 		"of a project without the machine's instance": {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), dependents: used, wantReason: "MachinesHoldInstances"},
 		"of the machine's project": {
@@ -482,7 +482,7 @@ func TestCredentialsOfSecrets(t *testing.T) {
 				config.ExemptNamespaces = []string{"team-a"}
 			}
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": {holder("m1", aliceID)}}}
-			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{err: errors.New("what is stored is not asked")}, with,
+			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{err: errors.New("stored objects are not read")}, with,
 				fakeCredentials(tc.dependents), cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
 			r := request(t, "secrets", tc.old, tc.new)
 			r.Name = "user"
@@ -490,8 +490,8 @@ func TestCredentialsOfSecrets(t *testing.T) {
 			if got.Decision != tc.want || got.Reason != tc.wantReason || got.Status != tc.wantStatus {
 				t.Errorf("Review() = %s %s %s (%s), want %s %s %s", got.Decision, got.Reason, got.Status, got.Message, tc.want, tc.wantReason, tc.wantStatus)
 			}
-			if (len(delegations.asked) == 0) != tc.unasked || !tc.unasked && len(proposed) == 0 {
-				t.Errorf("asked about %v, with %d keys", delegations.asked, len(proposed))
+			if (len(delegations.requested) == 0) != tc.unrequested || !tc.unrequested && len(proposed) == 0 {
+				t.Errorf("checked %v, with %d keys", delegations.requested, len(proposed))
 			}
 		})
 	}

@@ -38,7 +38,7 @@ type write struct {
 	old       any // the former spec; nil: the cluster is created
 	spec      any
 	user      string
-	permitted []string // the names that RBAC lists, "*" for all
+	permitted []string // the names in the RBAC rule, "*" for all
 }
 
 func (w write) clusterOf(spec any) object {
@@ -60,8 +60,8 @@ type validator struct {
 
 // Authorize implements authorizer.Authorizer for one verb and resource. The groups of the user list the permissions.
 func (validator) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	asked := []string{a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetNamespace()}
-	if !a.IsResourceRequest() || !slices.Equal(asked, []string{"impersonate", "", "users", "", ""}) {
+	requested := []string{a.GetVerb(), a.GetAPIGroup(), a.GetResource(), a.GetSubresource(), a.GetNamespace()}
+	if !a.IsResourceRequest() || !slices.Equal(requested, []string{"impersonate", "", "users", "", ""}) {
 		return authorizer.DecisionAllow, "", nil // an unexpected request
 	}
 	if mayImpersonate(a.GetUser().GetGroups(), a.GetName()) {
@@ -94,7 +94,7 @@ func newValidator(tb testing.TB) validator {
 func (v validator) validate(ctx context.Context, tb testing.TB, w write) error {
 	tb.Helper()
 	kind := schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Kind: "CloudSigmaCluster"}
-	asStored := func(spec any) apiruntime.Object { // what went through JSON, as everything does
+	asStored := func(spec any) apiruntime.Object { // encoded and decoded as JSON, as all objects are
 		raw, err := json.Marshal(w.clusterOf(spec))
 		if err != nil {
 			tb.Fatal(err)
@@ -127,8 +127,8 @@ const (
 
 var printable = regexp.MustCompile(`^[[:print:]]*$`)
 
-// check admits a write by the policy and by the gate. The policy has to deny exactly the writes that the gate denies because spec.userEmail
-// names a user that the requester may not impersonate, with the same message. It returns which of them denies it.
+// check evaluates a write by the policy and by the gate. The policy must deny exactly the writes that the gate denies because
+// spec.userEmail names a user that the requester may not impersonate, with the same message. It returns which of the two denies the write.
 func (v validator) check(tb testing.TB, w write) string {
 	tb.Helper()
 	err := v.validate(tb.Context(), tb, w)
@@ -199,28 +199,28 @@ func TestPolicy(t *testing.T) {
 		"an email and a Secret":             {write{spec: object{"userEmail": "arno@shalb.com", "userRef": userRef("user", "")}, permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
 		"the same as before":                {write{old: email("tsap@shalb.com"), spec: email("tsap@shalb.com")}, admitted},
 		"the same in another spelling":      {write{old: email("tsap@shalb.com"), spec: email(" TSAP@shalb.com")}, admitted},
-		"the same but for a letter that is not ASCII":  {write{old: email("kate@shalb.com"), spec: email("\u212Aate@shalb.com")}, deniedByPolicy},
-		"another than before":                          {write{old: email("arno@shalb.com"), spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
-		"none after it":                                {write{old: email("tsap@shalb.com"), spec: object{}}, admitted},
-		"what a Secret named before":                   {write{old: object{"userRef": userRef("user", "")}, spec: email("tsap@shalb.com")}, deniedByPolicy},
-		"a number before":                              {write{old: email(5), spec: email("tsap@shalb.com")}, deniedByPolicy},
-		"by a service account":                         {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:capi:manager"}, deniedByPolicy},
-		"by a malformed service account":               {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:capi"}, deniedByPolicy},
-		"by a service account of too long a namespace": {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:" + strings.Repeat("a", 64) + ":bot"}, deniedByPolicy},
-		"by a user of an identity provider":            {write{spec: email("tsap@shalb.com"), user: "https://idp.example.com/realms/a#alice%"}, deniedByPolicy},
-		"by a user with blanks":                        {write{spec: email("tsap@shalb.com"), user: "Alice Doe"}, deniedByPolicy},
-		"by a user with quotes":                        {write{spec: email("tsap@shalb.com"), user: `o'"brien\`}, deniedByPolicy},
-		"by a user with a control":                     {write{spec: email("tsap@shalb.com"), user: "alice\x1b[2J\n"}, deniedByPolicy},
-		"by a user with a long name":                   {write{spec: email("tsap@shalb.com"), user: long}, deniedByPolicy},
-		"by a user with a longer name":                 {write{spec: email("tsap@shalb.com"), user: long + long}, deniedByPolicy},
-		"by a user with a long name that is not ASCII": {write{spec: email("tsap@shalb.com"), user: strings.Repeat("я", 90)}, deniedByPolicy},
-		"by a user without a name":                     {write{spec: email("tsap@shalb.com"), user: ""}, deniedByPolicy},
-		"a long email":                                 {write{spec: email(long + "@shalb.com")}, deniedByPolicy},
-		"an email of 64 KiB":                           {write{spec: email(strings.Repeat(long, 550)), permitted: []string{"*"}}, admitted},
-		"an email with a command":                      {write{spec: email("tsap@shalb.com;reboot")}, deniedByPolicy},
-		"an email with quotes":                         {write{spec: email("o'\"brien\\@shalb.com")}, deniedByPolicy},
-		"an email with a line break":                   {write{spec: email("tsap@\nshalb.com")}, deniedByPolicy},
-		"a cluster with a long name":                   {write{name: strings.Repeat("c", 250), spec: email("tsap@shalb.com")}, deniedByPolicy},
+		"the same except for a letter that is not ASCII": {write{old: email("kate@shalb.com"), spec: email("\u212Aate@shalb.com")}, deniedByPolicy},
+		"another user than before":                       {write{old: email("arno@shalb.com"), spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
+		"no user after the update":                       {write{old: email("tsap@shalb.com"), spec: object{}}, admitted},
+		"the user that a Secret named before":            {write{old: object{"userRef": userRef("user", "")}, spec: email("tsap@shalb.com")}, deniedByPolicy},
+		"a number before":                                {write{old: email(5), spec: email("tsap@shalb.com")}, deniedByPolicy},
+		"by a service account":                           {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:capi:manager"}, deniedByPolicy},
+		"by a malformed service account":                 {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:capi"}, deniedByPolicy},
+		"by a service account of too long a namespace":   {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:" + strings.Repeat("a", 64) + ":bot"}, deniedByPolicy},
+		"by a user of an identity provider":              {write{spec: email("tsap@shalb.com"), user: "https://idp.example.com/realms/a#alice%"}, deniedByPolicy},
+		"by a user with blanks":                          {write{spec: email("tsap@shalb.com"), user: "Alice Doe"}, deniedByPolicy},
+		"by a user with quotes":                          {write{spec: email("tsap@shalb.com"), user: `o'"brien\`}, deniedByPolicy},
+		"by a user with a control":                       {write{spec: email("tsap@shalb.com"), user: "alice\x1b[2J\n"}, deniedByPolicy},
+		"by a user with a long name":                     {write{spec: email("tsap@shalb.com"), user: long}, deniedByPolicy},
+		"by a user with a longer name":                   {write{spec: email("tsap@shalb.com"), user: long + long}, deniedByPolicy},
+		"by a user with a long name that is not ASCII":   {write{spec: email("tsap@shalb.com"), user: strings.Repeat("я", 90)}, deniedByPolicy},
+		"by a user without a name":                       {write{spec: email("tsap@shalb.com"), user: ""}, deniedByPolicy},
+		"a long email":                                   {write{spec: email(long + "@shalb.com")}, deniedByPolicy},
+		"an email of 64 KiB":                             {write{spec: email(strings.Repeat(long, 550)), permitted: []string{"*"}}, admitted},
+		"an email with a command":                        {write{spec: email("tsap@shalb.com;reboot")}, deniedByPolicy},
+		"an email with quotes":                           {write{spec: email("o'\"brien\\@shalb.com")}, deniedByPolicy},
+		"an email with a line break":                     {write{spec: email("tsap@\nshalb.com")}, deniedByPolicy},
+		"a cluster with a long name":                     {write{name: strings.Repeat("c", 250), spec: email("tsap@shalb.com")}, deniedByPolicy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.write.name == "" {
@@ -236,9 +236,9 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestPolicyIsTheGate: for every write and user, the policy denies what the gate denies, with the same message, and no expression fails to
-// evaluate.
-func TestPolicyIsTheGate(t *testing.T) {
+// TestPolicyAgreesWithTheGate: for every write and user, the policy denies the same writes as the gate, with the same message, and no
+// expression fails to evaluate.
+func TestPolicyAgreesWithTheGate(t *testing.T) {
 	const count = 20_000
 	v := newValidator(t)
 	counts := policytest.Tally(t, count, func(seed uint64, count int) iter.Seq[string] {
@@ -251,7 +251,7 @@ func TestPolicyIsTheGate(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("writes by what denied them: %v", counts)
+	t.Logf("writes by the policy or gate that denied them: %v", counts)
 	for by, least := range map[string]int{deniedByPolicy: count / 5, deniedByGate: count / 50, admitted: count / 5} {
 		if counts[by] < least {
 			t.Errorf("%d writes were denied by %s, want at least %d: the generator has to be corrected", counts[by], by, least)

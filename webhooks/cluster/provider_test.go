@@ -21,8 +21,8 @@ const (
 	warrantKey = "authorization.kcp.io/warrant"
 )
 
-// TestOnKCPTheProviderIsAsked compares the user of the review for a requester of another workspace, and the message of a denial.
-func TestOnKCPTheProviderIsAsked(t *testing.T) {
+// TestOnKCPTheProviderAuthorizes compares the user of the review for a requester of another workspace, and the message of a denial.
+func TestOnKCPTheProviderAuthorizes(t *testing.T) {
 	type extra = map[string]authenticationv1.ExtraValue
 	const (
 		bot     = "system:serviceaccount:default:bot"
@@ -44,14 +44,14 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 	}
 	authenticated := []string{"system:authenticated"}
 	for name, tc := range map[string]struct {
-		requester   authenticationv1.UserInfo
-		wantAsked   []authorizationv1.SubjectAccessReviewSpec
-		wantReason  string // default: ImpersonationNotAllowed
-		wantMessage string
+		requester     authenticationv1.UserInfo
+		wantRequested []authorizationv1.SubjectAccessReviewSpec
+		wantReason    string // default: ImpersonationNotAllowed
+		wantMessage   string
 	}{
 		"a user who signed in, with all fields": {
-			requester: authenticationv1.UserInfo{Username: "alice", Groups: authenticated, Extra: extra{warrantKey: {`{"user":"carol"}`}}},
-			wantAsked: impersonateAs("alice", authenticated, map[string]authorizationv1.ExtraValue{warrantKey: {`{"user":"carol"}`}}),
+			requester:     authenticationv1.UserInfo{Username: "alice", Groups: authenticated, Extra: extra{warrantKey: {`{"user":"carol"}`}}},
+			wantRequested: impersonateAs("alice", authenticated, map[string]authorizationv1.ExtraValue{warrantKey: {`{"user":"carol"}`}}),
 			wantMessage: `user "alice" may not impersonate "tsap@shalb.com"` + where + end + role + "2bd806c9" + to + "--user=alice" +
 				access + "2bd806c9 --clusterrole=system:kcp:workspace:access --user=alice",
 		},
@@ -60,14 +60,14 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 				Username: bot, UID: "1", Groups: []string{"system:serviceaccounts", "system:authenticated"},
 				Extra: extra{homeKey: {"wwwwwwww"}, scopesKey: {"cluster:wwwwwwww"}, warrantKey: {`{"user":"carol"}`}},
 			},
-			wantAsked: impersonateAs("system:kcp:serviceaccount:wwwwwwww:default:bot", []string{"system:authenticated", "system:cluster:wwwwwwww"}, nil),
+			wantRequested: impersonateAs("system:kcp:serviceaccount:wwwwwwww:default:bot", []string{"system:authenticated", "system:cluster:wwwwwwww"}, nil),
 			wantMessage: `user "` + bot + `" may not impersonate "tsap@shalb.com"` + where + end + role + "82e3bca3" + to +
 				"--user=system:kcp:serviceaccount:wwwwwwww:default:bot" + access + "82e3bca3 --clusterrole=system:kcp:workspace:access " +
 				"--user=system:kcp:serviceaccount:wwwwwwww:default:bot",
 		},
 		"a service account of the provider's workspace, which needs no access, by its own name": {
-			requester: authenticationv1.UserInfo{Username: bot, Groups: authenticated, Extra: extra{homeKey: {"pppppppp"}, scopesKey: {"cluster:pppppppp"}}},
-			wantAsked: impersonateAs(bot, authenticated, map[string]authorizationv1.ExtraValue{homeKey: {"pppppppp"}, scopesKey: {"cluster:pppppppp"}}),
+			requester:     authenticationv1.UserInfo{Username: bot, Groups: authenticated, Extra: extra{homeKey: {"pppppppp"}, scopesKey: {"cluster:pppppppp"}}},
+			wantRequested: impersonateAs(bot, authenticated, map[string]authorizationv1.ExtraValue{homeKey: {"pppppppp"}, scopesKey: {"cluster:pppppppp"}}),
 			wantMessage: `user "` + bot + `" may not impersonate "tsap@shalb.com"` + where + end + role + "edf06253" + to +
 				"--serviceaccount=default:bot",
 		},
@@ -76,21 +76,21 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 				Username: "alice", Groups: []string{"system:masters", "system:authenticated"},
 				Extra: extra{scopesKey: {"cluster:pppppppp", "cluster:wwwwwwww"}, warrantKey: {`{"user":"carol"}`}},
 			},
-			wantAsked: impersonateAs("system:anonymous", authenticated, nil),
+			wantRequested: impersonateAs("system:anonymous", authenticated, nil),
 			wantMessage: `user "alice" may not impersonate "tsap@shalb.com"` + where + end + "verb impersonate on resource users, by the name of " +
 				`this user in lower case, to an identity that is not confined to other workspaces as "alice" is (an impersonated one always is)`,
 		},
 		"a name that needs escapes in a shell has no commands": {
-			requester: authenticationv1.UserInfo{Username: "o'brien", Groups: authenticated},
-			wantAsked: impersonateAs("o'brien", authenticated, nil),
+			requester:     authenticationv1.UserInfo{Username: "o'brien", Groups: authenticated},
+			wantRequested: impersonateAs("o'brien", authenticated, nil),
 			wantMessage: `user "o'brien" may not impersonate "tsap@shalb.com"` + where + end + "verb impersonate on resource users, by the name of " +
 				"this user in lower case, and ClusterRole system:kcp:workspace:access",
 		},
-		"a service account with a name that leaves no room for commands": {
+		"a service account with a name that is too long for commands": {
 			requester: authenticationv1.UserInfo{
 				Username: bot + strings.Repeat("t", 80), Groups: authenticated, Extra: extra{homeKey: {"wwwwwwww"}, scopesKey: {"cluster:wwwwwwww"}},
 			},
-			wantAsked: impersonateAs("system:kcp:serviceaccount:wwwwwwww:default:bot"+strings.Repeat("t", 80),
+			wantRequested: impersonateAs("system:kcp:serviceaccount:wwwwwwww:default:bot"+strings.Repeat("t", 80),
 				[]string{"system:authenticated", "system:cluster:wwwwwwww"}, nil),
 			wantMessage: `user "` + bot + strings.Repeat("t", 67) + `…" may not impersonate "tsap@shalb.com"` + where +
 				`, where it is user "system:kcp:serviceaccount:wwwwwwww:default:bot` + strings.Repeat("t", 54) + `…"` + end +
@@ -121,8 +121,8 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(webhookstest.Answer{}, "Details", "Events")); diff != "" {
 				t.Errorf("Review() (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.wantAsked, reviewer.asked, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("asked (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.wantRequested, reviewer.requested, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("reviews (-want +got):\n%s", diff)
 			}
 			if len(got.Message) > 1024-80 {
 				t.Errorf("%d bytes", len(got.Message))
@@ -131,13 +131,13 @@ func TestOnKCPTheProviderIsAsked(t *testing.T) {
 			if tc.wantReason != "" {
 				return
 			}
-			allowing := newForProvider(enforced, reviewerThatAllows(tc.wantAsked...), &fakeUsers{})
+			allowing := newForProvider(enforced, reviewerThatAllows(tc.wantRequested...), &fakeUsers{})
 			if got := allowing.Review(t.Context(), r); got.Decision != webhooks.Allowed || got.Reason != "ImpersonationAllowed" {
 				t.Errorf("Review() with permission = %v", got)
 			}
 			failing := newForProvider(enforced, &fakeReviewer{err: errors.New("no")}, &fakeUsers{})
 			if got := failing.Review(t.Context(), r); got.Decision != webhooks.Undecided || got.Reason != "ImpersonationUnknown" {
-				t.Errorf("Review() without an answer = %v", got)
+				t.Errorf("Review() without a response = %v", got)
 			}
 		})
 	}
@@ -157,7 +157,7 @@ func TestOnKCPNoSecretNamesAUser(t *testing.T) {
 			t.Errorf("message %q", got.Message)
 		}
 	}
-	if len(reviewer.asked) > 0 {
-		t.Errorf("asked %v", reviewer.asked)
+	if len(reviewer.requested) > 0 {
+		t.Errorf("reviews %v", reviewer.requested)
 	}
 }

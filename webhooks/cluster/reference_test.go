@@ -92,37 +92,37 @@ func TestAClusterKeepsTheIdentityOfItsInstances(t *testing.T) {
 		return a
 	}
 	for name, tc := range map[string]struct {
-		old, new   object
-		free       bool
-		err        error
-		machineErr error
-		own        []string
-		dryRun     bool
-		want       webhookstest.Answer
-		wantAsked  []ownership.Account
+		old, new      object
+		free          bool
+		err           error
+		machineErr    error
+		own           []string
+		dryRun        bool
+		want          webhookstest.Answer
+		wantRequested []ownership.Account
 	}{
-		"who does not own the instances": {
-			old: to("a"), new: to("b"), want: denied("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
+		"to an identity that does not own the instances": {
+			old: to("a"), new: to("b"), want: denied("MachinesHoldInstances", held), wantRequested: []ownership.Account{onProject("others")},
 		},
 		"on a dry run": {
-			old: to("a"), new: to("b"), dryRun: true, want: denied("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
+			old: to("a"), new: to("b"), dryRun: true, want: denied("MachinesHoldInstances", held), wantRequested: []ownership.Account{onProject("others")},
 		},
 		"for the first time": {
-			old: referring(nil), new: to("b"), want: denied("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
+			old: referring(nil), new: to("b"), want: denied("MachinesHoldInstances", held), wantRequested: []ownership.Account{onProject("others")},
 		},
 		"after a reference that cannot be read": {
-			old: to(5), new: to("b"), want: denied("MachinesHoldInstances", held), wantAsked: []ownership.Account{onProject("others")},
+			old: to(5), new: to("b"), want: denied("MachinesHoldInstances", held), wantRequested: []ownership.Account{onProject("others")},
 		},
 		"by a Cluster that is created": {
-			new: to("b"), wantAsked: []ownership.Account{onProject("others")},
+			new: to("b"), wantRequested: []ownership.Account{onProject("others")},
 			want: webhookstest.Answer{Reason: "MachinesHoldInstances", Field: "spec.infrastructureRef", Message: held},
 		},
-		"who owns the instances":             {old: to("a"), new: to("b"), own: []string{aliceID}, want: allowed("ReferenceAllowed"), wantAsked: []ownership.Account{onProject("others")}},
-		"while no machine names an instance": {old: to("a"), new: to("b"), free: true, want: allowed("ReferenceAllowed")},
-		"that does not exist":                {old: to("a"), new: to("c"), want: allowed("ReferenceAllowed")},
-		"by the same name":                   {old: to("a"), new: referring(object{"apiGroup": "infrastructure.cluster.x-k8s.io", "name": "a"}), want: allowed("ReferenceUnchanged")},
-		"without a name":                     {old: to("a"), new: referring(nil), want: allowed("ReferenceUnchanged")},
-		"without a reference":                {old: to("a"), new: object{"metadata": metadata(nil)}, want: allowed("ReferenceUnchanged")},
+		"to an identity that owns the instances": {old: to("a"), new: to("b"), own: []string{aliceID}, want: allowed("ReferenceAllowed"), wantRequested: []ownership.Account{onProject("others")}},
+		"while no machine names an instance":     {old: to("a"), new: to("b"), free: true, want: allowed("ReferenceAllowed")},
+		"that does not exist":                    {old: to("a"), new: to("c"), want: allowed("ReferenceAllowed")},
+		"by the same name":                       {old: to("a"), new: referring(object{"apiGroup": "infrastructure.cluster.x-k8s.io", "name": "a"}), want: allowed("ReferenceUnchanged")},
+		"without a name":                         {old: to("a"), new: referring(nil), want: allowed("ReferenceUnchanged")},
+		"without a reference":                    {old: to("a"), new: object{"metadata": metadata(nil)}, want: allowed("ReferenceUnchanged")},
 		"with another label": {
 			old: to("a"), new: to("b"), err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers, Message: differs},
 			want: denied("ClusterReferenceDiffers", of+differs),
@@ -162,7 +162,7 @@ func TestAClusterKeepsTheIdentityOfItsInstances(t *testing.T) {
 			got := gate.Review(t.Context(), r)
 			got.Details = nil
 			compareAnswers(t, tc.want, got)
-			if diff := cmp.Diff(tc.wantAsked, instances.asked); diff != "" {
+			if diff := cmp.Diff(tc.wantRequested, instances.requested); diff != "" {
 				t.Errorf("accounts that are listed (-want +got):\n%s", diff)
 			}
 		})
@@ -215,7 +215,7 @@ func TestAReferenceWaitsForOtherWrites(t *testing.T) {
 			}
 			machines.versions[write.Name] = "6"
 			if got := gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))); got.Decision != webhooks.Allowed {
-				t.Errorf("once it is stored: %s %s (%s)", got.Decision, got.Reason, got.Message)
+				t.Errorf("after it is stored: %s %s (%s)", got.Decision, got.Reason, got.Message)
 			}
 		})
 	}
@@ -286,7 +286,7 @@ func TestCredentialsAreCheckedForInstances(t *testing.T) {
 	}
 }
 
-// TestACreationOfAClusterIgnoresTheOldObject: a request to create a Cluster is evaluated, also if it contains an old object.
+// TestACreationOfAClusterIgnoresTheOldObject: a request to create a Cluster is evaluated even if it contains an old object.
 func TestACreationOfAClusterIgnoresTheOldObject(t *testing.T) {
 	machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": {holder("m1", aliceID)}}}
 	gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{}, nil, &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("others")}},

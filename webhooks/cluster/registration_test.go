@@ -234,7 +234,7 @@ func TestMatchConditionsMissNoDenial(t *testing.T) {
 			}
 		}
 	}
-	asked := matcher(t, "cloudsigmaclusters")
+	selected := matcher(t, "cloudsigmaclusters")
 	gate := newGate(enforced, reviewerThatAllows(), &fakeUsers{}, nil)
 	made := func(spec object) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "prod"}, "spec": plain(spec)}}
@@ -243,7 +243,7 @@ func TestMatchConditionsMissNoDenial(t *testing.T) {
 		for _, spec := range specs {
 			answer := gate.Review(t.Context(), request(t, "cloudsigmaclusters", clusterWith(old), clusterWith(spec)))
 			// A malformed field is denied only if it changes.
-			if answer.Decision != webhooks.Allowed && answer.Reason != "ClusterUnreadable" && !asked(t, made(old), made(spec)) {
+			if answer.Decision != webhooks.Allowed && answer.Reason != "ClusterUnreadable" && !selected(t, made(old), made(spec)) {
 				t.Errorf("from %v to %v is not selected: %s", old, spec, answer.Message)
 			}
 		}

@@ -62,7 +62,7 @@ func TestResponses(t *testing.T) {
 			want:       denied(http.StatusForbidden, metav1.StatusReasonForbidden, "denied", "ImpersonationNotAllowed", message),
 			wantEvents: []string{"Denied: " + message},
 		},
-		"denied on a dry run, with the same reviews and no trace": {
+		"denied on a dry run, with the same reviews and no Events": {
 			dryRun: true, reviewer: reviewerThatAllows(),
 			want: denied(http.StatusForbidden, metav1.StatusReasonForbidden, "denied", "ImpersonationNotAllowed", message),
 		},
@@ -74,7 +74,7 @@ func TestResponses(t *testing.T) {
 			},
 			wantEvents: []string{"Admitted with a warning: " + message},
 		},
-		"not answered": {
+		"undecided, because the API server does not respond": {
 			reviewer:   &fakeReviewer{err: http.ErrServerClosed},
 			want:       denied(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "error", "ImpersonationUnknown", unanswered),
 			wantEvents: []string{"Denied: " + unanswered},
@@ -95,7 +95,7 @@ func TestResponses(t *testing.T) {
 			if !slices.Equal(tc.wantEvents, *recorder) {
 				t.Errorf("Events = %q, want %q", *recorder, tc.wantEvents)
 			}
-			if len(tc.reviewer.asked) == 0 {
+			if len(tc.reviewer.requested) == 0 {
 				t.Error("there was no review")
 			}
 		})
