@@ -69,7 +69,7 @@ func TestAFirstClaimOfAnotherClustersMachine(t *testing.T) {
 			claims := settle.New(settlePeriod)
 			handler := newWorld(tc.modify).settling(t, foreignCloud(), enforce, claims)
 			owned := newMachine(ownedBy("hl9tl"))
-			got := ask(t, handler, review(t, owned, newMachine(ownedBy("hl9tl"), instanceID(foreignID)), ofStatus))
+			got := send(t, handler, review(t, owned, newMachine(ownedBy("hl9tl"), instanceID(foreignID)), ofStatus))
 			if got.Allowed || got.AuditAnnotations["reason"] != tc.want {
 				t.Errorf("%s: %v, want %s", name, got.Result, tc.want)
 			}
@@ -93,10 +93,10 @@ func TestAFirstClaimThatTheCloudDoesNotConfirmIsUndecidedAtFirst(t *testing.T) {
 			t.Run(name+", unknown: "+string(unknown), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld()
-					asked := cloud.count()
+					requested := cloud.count()
 					handler := w.settling(t, cloud, v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: unknown}, settle.New(settlePeriod))
 					claim := func(modify ...func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionResponse {
-						return ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), modify...))
+						return send(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), modify...))
 					}
 					want := notYetResponse(foreignID, v1beta1.Enforce)
 					for range 4 { // one after the other, in less time than a denial is cached
@@ -108,8 +108,8 @@ func TestAFirstClaimThatTheCloudDoesNotConfirmIsUndecidedAtFirst(t *testing.T) {
 					if diff := cmp.Diff(notYet(foreignID).events(v1beta1.Enforce, v1beta1.Deny, false)[0], w.events()[3]); diff != "" {
 						t.Errorf("Event (-want +got):\n%s", diff)
 					}
-					if got := cloud.count() - asked; got != 4 {
-						t.Errorf("the cloud was asked %d times about 4 attempts", got)
+					if got := cloud.count() - requested; got != 4 {
+						t.Errorf("the cloud got %d requests for 4 attempts", got)
 					}
 					<-time.After(4 * time.Millisecond)
 					for range 1000 {
@@ -117,8 +117,8 @@ func TestAFirstClaimThatTheCloudDoesNotConfirmIsUndecidedAtFirst(t *testing.T) {
 							t.Fatalf("after the period: %v", got.Result)
 						}
 					}
-					if got := cloud.count() - asked; got > 6 {
-						t.Errorf("the cloud was asked %d times, want no more than twice after the period", got)
+					if got := cloud.count() - requested; got > 6 {
+						t.Errorf("the cloud got %d requests, want at most 2 after the period", got)
 					}
 				})
 			})
@@ -140,7 +140,7 @@ func TestAFirstClaimIsAdmittedOnceTheCloudShowsIt(t *testing.T) {
 		w := newWorld()
 		handler := w.settling(t, cloud, enforce, claims)
 		claim := func(modify ...func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionResponse {
-			return ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID)), modify...))
+			return send(t, handler, review(t, newMachine(), newMachine(instanceID(ownID)), modify...))
 		}
 		if got := claim(ofStatus); got.AuditAnnotations["reason"] != "NotYetOwned" {
 			t.Fatalf("at first: %v", got)
@@ -191,11 +191,11 @@ func TestClaimsThatAreNotFirst(t *testing.T) {
 			if tc.modify != nil {
 				tc.modify(r.Request)
 			}
-			if got := ask(t, handler, r); got.Result.Code != http.StatusForbidden || got.AuditAnnotations["reason"] != "InstanceNotOwned" {
+			if got := send(t, handler, r); got.Result.Code != http.StatusForbidden || got.AuditAnnotations["reason"] != "InstanceNotOwned" {
 				t.Errorf("%v %v", got.Result, got.AuditAnnotations)
 			}
 			if got := claims.Denied(); len(got) > 0 {
-				t.Errorf("remembered: %v", got)
+				t.Errorf("stored claims: %v", got)
 			}
 		})
 	}
@@ -207,7 +207,7 @@ func TestRepeatedDryRunsOfAFirstClaim(t *testing.T) {
 		w, cloud := newWorld(), foreignCloud()
 		handler := w.settling(t, cloud, enforce, settle.New(settlePeriod))
 		try := func(modify ...func(*admissionv1.AdmissionRequest)) {
-			ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), modify...))
+			send(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), modify...))
 		}
 		for range 10 {
 			try(dryRun)
@@ -224,23 +224,23 @@ func TestRepeatedDryRunsOfAFirstClaim(t *testing.T) {
 	})
 }
 
-// A dry run has no effect: it does not start the period, and its result is not remembered.
+// A dry run has no effect: it does not start the period, and its result is not stored.
 func TestADryRunOfAFirstClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, claims, cloud := newWorld(), settle.New(settlePeriod), foreignCloud()
 		handler := w.settling(t, cloud, enforce, claims)
 		claim := func(modify ...func(*admissionv1.AdmissionRequest)) string {
-			return ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), modify...)).AuditAnnotations["reason"]
+			return send(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), modify...)).AuditAnnotations["reason"]
 		}
 		for range 3 {
 			want := notYet(foreignID).response(v1beta1.Enforce, v1beta1.Deny)
-			if diff := cmp.Diff(want, ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), dryRun))); diff != "" {
+			if diff := cmp.Diff(want, send(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), dryRun))); diff != "" {
 				t.Errorf("dry run (-want +got):\n%s", diff)
 			}
 			<-time.After(settlePeriod)
 		}
 		if got := claims.Denied(); len(got) > 0 {
-			t.Errorf("a dry run is remembered: %v", got)
+			t.Errorf("a dry run is stored: %v", got)
 		}
 		if got := claim(); got != "NotYetOwned" {
 			t.Errorf("dry runs started the period: %s", got)
@@ -250,7 +250,7 @@ func TestADryRunOfAFirstClaim(t *testing.T) {
 			t.Errorf("dry run after the period: %s", got)
 		}
 		if got := len(w.events()); got != 1 {
-			t.Errorf("%d Events, want that of the one request", got)
+			t.Errorf("%d Events, want only that of the request without dry run", got)
 		}
 	})
 }
@@ -268,7 +268,7 @@ func TestAnOutageDuringAFirstClaim(t *testing.T) {
 		}}
 		handler := newWorld().settling(t, cloud, enforce, settle.New(settlePeriod))
 		claim := func() string {
-			return ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), ofStatus)).AuditAnnotations["reason"]
+			return send(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), ofStatus)).AuditAnnotations["reason"]
 		}
 		if got := claim(); got != "OwnershipUnknown" {
 			t.Errorf("during the outage: %s", got)
@@ -290,7 +290,7 @@ func TestEventsAboutAFirstClaim(t *testing.T) {
 				handler := w.settling(t, foreignCloud(), v1beta1.Machine{Mode: mode, Unknown: v1beta1.Deny}, settle.New(settlePeriod))
 				var got []*admissionv1.AdmissionResponse
 				for range 3 {
-					got = append(got, ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), ofStatus)))
+					got = append(got, send(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), ofStatus)))
 					<-time.After(time.Second)
 				}
 				response := notYetResponse(foreignID, mode)

@@ -101,7 +101,7 @@ func situations() map[string]situation {
 		// The owner of the instance.
 		"the user's own":                       {changed: fields(instanceID(ownID)), want: owned, wantID: ownID},
 		"the user's own, by provider ID":       {changed: fields(providerID("cloudsigma://" + ownID)), want: owned, wantID: ownID},
-		"the user's own, by both":              {changed: fields(instanceID(ownID), providerID("cloudsigma://"+ownID)), want: owned, wantID: ownID},
+		"the user's own, by both IDs":          {changed: fields(instanceID(ownID), providerID("cloudsigma://"+ownID)), want: owned, wantID: ownID},
 		"another user's":                       {changed: fields(instanceID(foreignID)), want: foreign(instance, foreignID), wantID: foreignID},
 		"another user's, by provider ID":       {changed: fields(providerID("cloudsigma://" + foreignID)), want: foreign(provider, "cloudsigma://"+foreignID), wantID: foreignID},
 		"another user's, in capitals":          {changed: fields(instanceID(strings.ToUpper(foreignID))), want: foreign(instance, strings.ToUpper(foreignID)), wantID: foreignID},
@@ -117,15 +117,15 @@ func situations() map[string]situation {
 			},
 		},
 		// There is no verdict.
-		"the cloud does not answer": {
+		"the cloud does not respond": {
 			changed: fields(instanceID(ownID)), wantID: ownID, want: unknownOwner(ownership.CauseCloud, "r-503"),
 			world: worldOf(unanswered(&ownership.UnknownError{Cause: ownership.CauseCloud, RequestID: "r-503", Err: errors.New("503")})),
 		},
-		"the identity provider does not answer": {
+		"the identity provider does not respond": {
 			changed: fields(instanceID(ownID)), wantID: ownID, want: unknownOwner(ownership.CauseIdentityProvider, ""),
 			world: worldOf(unanswered(&ownership.UnknownError{Cause: ownership.CauseIdentityProvider, Err: errors.New("no route to host")})),
 		},
-		"the cloud asks for fewer requests": {
+		"the cloud limits the rate of requests": {
 			changed: fields(instanceID(ownID)), wantID: ownID, want: unknownOwner(ownership.CauseRateLimited, ""),
 			world: worldOf(unanswered(&ownership.UnknownError{Cause: ownership.CauseRateLimited, Err: errors.New("429")})),
 		},
@@ -282,7 +282,7 @@ func TestVerdicts(t *testing.T) {
 							old = nil
 						}
 						w := newWorld(s.world...)
-						got := ask(t, w.handler(mode, policy), review(t, old, newMachine(s.changed...), write.modify...))
+						got := send(t, w.handler(mode, policy), review(t, old, newMachine(s.changed...), write.modify...))
 						want, wantClaims := s.want, claimsOf(s, write.create)
 						if mode == v1beta1.Off {
 							want, wantClaims = outcome{decision: webhooks.Allowed, reason: "Off"}, nil
@@ -297,10 +297,10 @@ func TestVerdicts(t *testing.T) {
 							t.Errorf("claims (-want +got):\n%s", diff)
 						}
 						if len(w.preview) > 0 {
-							t.Errorf("%v was asked as on a dry run", w.preview)
+							t.Errorf("%v was requested as on a dry run", w.preview)
 						}
-						if want.reason == nothing.reason && w.looked > 0 {
-							t.Errorf("%d reads of other objects, want none if nothing is claimed", w.looked)
+						if want.reason == nothing.reason && w.reads > 0 {
+							t.Errorf("%d reads of other objects, want none if nothing is claimed", w.reads)
 						}
 					})
 				}
@@ -330,7 +330,7 @@ func claimsOf(s situation, created bool) []ownership.Claim {
 func TestAConfiguredKind(t *testing.T) {
 	w := newWorld()
 	changed := newMachine(with("spec.instanceID", foreignID), with("status.instanceID", ownID))
-	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(), changed, ofMetalMachine))
+	got := send(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(), changed, ofMetalMachine))
 	want := foreign("spec.instanceID", foreignID)
 	want.message = strings.Replace(want.message, "CloudSigmaMachine", "MetalMachine", 1)
 	if diff := cmp.Diff(want.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
@@ -343,10 +343,10 @@ func TestMachinesOfAProviderAreNoOwners(t *testing.T) {
 	kind := metalMachine
 	kind.Resource = "machines"
 	changed := newMachine(with("spec.instanceID", foreignID), with("status.instanceID", ownID))
-	asked := review(t, newMachine(), changed, func(r *admissionv1.AdmissionRequest) {
+	requested := review(t, newMachine(), changed, func(r *admissionv1.AdmissionRequest) {
 		r.Resource = metav1.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource}
 	})
-	answer := newGate(newWorld(), kind).Review(t.Context(), admission.Request{AdmissionRequest: *asked.Request})
+	answer := newGate(newWorld(), kind).Review(t.Context(), admission.Request{AdmissionRequest: *requested.Request})
 	if answer.Reason != "InstanceNotOwned" {
 		t.Errorf("reason = %s, want InstanceNotOwned: %s", answer.Reason, answer.Message)
 	}
@@ -396,13 +396,13 @@ func TestRequestsThatCannotBeEvaluated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Admit), review(t, newMachine(), newMachine(), tc.modify))
+			got := send(t, w.handler(v1beta1.Enforce, v1beta1.Admit), review(t, newMachine(), newMachine(), tc.modify))
 			want := outcome{status: metav1.StatusReasonBadRequest, reason: tc.reason, message: tc.message}
 			if diff := cmp.Diff(want.response(v1beta1.Enforce, v1beta1.Admit), got); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
-			if len(w.decided) > 0 || w.looked > 0 {
-				t.Errorf("%v was asked, and %d objects were read", w.decided, w.looked)
+			if len(w.decided) > 0 || w.reads > 0 {
+				t.Errorf("%v was requested, and %d objects were read", w.decided, w.reads)
 			}
 		})
 	}
@@ -413,7 +413,7 @@ func TestADeletionIsNeverDenied(t *testing.T) {
 		r.Operation, r.Object.Raw = admissionv1.Delete, nil
 	}
 	w := newWorld(func(w *world) { w.answers, w.err = nil, errors.New("the cloud is away") })
-	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(instanceID(foreignID)), nil, deletion))
+	got := send(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(instanceID(foreignID)), nil, deletion))
 	if diff := cmp.Diff(nothing.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
@@ -423,7 +423,7 @@ func TestADeletionIsNeverDenied(t *testing.T) {
 func TestAnObjectWithoutNamespaceAndName(t *testing.T) {
 	w := newWorld()
 	changed := newMachine(instanceID(foreignID), with("metadata.namespace", nil), with("metadata.name", nil))
-	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(), changed))
+	got := send(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(), changed))
 	if diff := cmp.Diff(foreign("status.instanceID", foreignID).response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
@@ -431,7 +431,7 @@ func TestAnObjectWithoutNamespaceAndName(t *testing.T) {
 
 func TestACreatedMachineWithoutOwnerHasNoEvent(t *testing.T) {
 	w := newWorld()
-	got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, nil, newMachine(instanceID(foreignID), with("metadata.ownerReferences", nil))))
+	got := send(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, nil, newMachine(instanceID(foreignID), with("metadata.ownerReferences", nil))))
 	if diff := cmp.Diff(foreign("status.instanceID", foreignID).response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)
 	}
@@ -440,7 +440,7 @@ func TestACreatedMachineWithoutOwnerHasNoEvent(t *testing.T) {
 	}
 }
 
-func TestADryRunLeavesNoTrace(t *testing.T) {
+func TestADryRunHasNoSideEffects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		id   string
 		want outcome
@@ -449,7 +449,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(), newMachine(instanceID(tc.id)), dryRun))
+			got := send(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(), newMachine(instanceID(tc.id)), dryRun))
 			if diff := cmp.Diff(tc.want.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 				t.Errorf("response (-want +got):\n%s", diff)
 			}
@@ -463,7 +463,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// onOpenStack is a world in which clusters bring their own credentials.
+// onOpenStack is a world in which clusters have their own credentials.
 func onOpenStack(modify func(*world)) func(*world) {
 	return func(w *world) {
 		w.seen = ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-a", Secret: "keys", Entry: "tenant"}}
@@ -511,8 +511,8 @@ func TestDenialsWithCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(onOpenStack(tc.world))
-			asked := review(t, newMachine(), newMachine(instanceID(foreignID)))
-			answer := w.gate(v1beta1.Machine{}).Review(t.Context(), admission.Request{AdmissionRequest: *asked.Request})
+			requested := review(t, newMachine(), newMachine(instanceID(foreignID)))
+			answer := w.gate(v1beta1.Machine{}).Review(t.Context(), admission.Request{AdmissionRequest: *requested.Request})
 			if _, message, _ := strings.Cut(answer.Text(), `": `); answer.Reason != tc.reason || !strings.HasSuffix(answer.Text(), tc.want) {
 				t.Errorf("Review() = %s: %q, want %s: %q", answer.Reason, message, tc.reason, tc.want)
 			}
@@ -520,7 +520,7 @@ func TestDenialsWithCredentials(t *testing.T) {
 	}
 }
 
-// The operator's log has what the requester must not see, with the same decision.
+// The operator's log contains details that the requester must not see, with the same decision.
 func TestDetailsForTheOperator(t *testing.T) {
 	for name, tc := range map[string]struct {
 		id    string
@@ -567,8 +567,8 @@ func TestDetailsForTheOperator(t *testing.T) {
 			if tc.world != nil {
 				tc.world(w)
 			}
-			asked := review(t, newMachine(), newMachine(instanceID(tc.id)))
-			answer := w.gate(v1beta1.Machine{}).Review(t.Context(), admission.Request{AdmissionRequest: *asked.Request})
+			requested := review(t, newMachine(), newMachine(instanceID(tc.id)))
+			answer := w.gate(v1beta1.Machine{}).Review(t.Context(), admission.Request{AdmissionRequest: *requested.Request})
 			if diff := cmp.Diff(tc.want, answer.Details()); diff != "" {
 				t.Errorf("Details() (-want +got):\n%s", diff)
 			}

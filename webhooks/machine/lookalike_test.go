@@ -44,7 +44,7 @@ func TestLookAlikesHaveTheVerdictOfTheID(t *testing.T) {
 		verdict := []ownership.Verdict{ownership.Owned, ownership.Foreign, ownership.Absent}[random.IntN(3)]
 		evaluate := func(modify ...func(object)) (text string, claims []ownership.Claim) {
 			w := newWorld(func(w *world) { w.answers = map[string]ownership.Answer{id: {Verdict: verdict, Response: "r"}} })
-			got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(), newMachine(modify...)))
+			got := send(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(), newMachine(modify...)))
 			_, rest, _ := strings.Cut(got.Result.Message, ofMachine) // what follows the field and its value
 			return fmt.Sprint(got.Allowed, got.Result.Code, got.Result.Reason, got.AuditAnnotations, rest), w.decided
 		}
@@ -74,7 +74,7 @@ func TestMalformedIDs(t *testing.T) {
 	} {
 		t.Run(value, func(t *testing.T) {
 			w := newWorld()
-			got := ask(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(), newMachine(instanceID(value))))
+			got := send(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(), newMachine(instanceID(value))))
 			if got.Allowed || got.AuditAnnotations["reason"] != "InstanceIDInvalid" || len(w.decided) > 0 {
 				t.Errorf("allowed %t, reason %s, claims %v, want a denial as InstanceIDInvalid without any", got.Allowed, got.AuditAnnotations["reason"], w.decided)
 			}
@@ -117,7 +117,7 @@ func TestBothFields(t *testing.T) {
 					tc.want = "NothingClaimed"
 				}
 				t.Run(fmt.Sprintf("instance %q, provider %q, %s", instance, provider, name), func(t *testing.T) {
-					got := ask(t, newWorld().handler(v1beta1.Enforce, v1beta1.Deny), review(t, tc.old, both))
+					got := send(t, newWorld().handler(v1beta1.Enforce, v1beta1.Deny), review(t, tc.old, both))
 					allowed := tc.want == "Owned" || tc.want == "NothingClaimed"
 					if got.AuditAnnotations["reason"] != tc.want || got.Allowed != allowed {
 						t.Errorf("reason %s, allowed %t, want %s, %t", got.AuditAnnotations["reason"], got.Allowed, tc.want, allowed)
@@ -147,7 +147,7 @@ func TestTheKindOfWriteDoesNotMatter(t *testing.T) {
 			for way, modify := range ways {
 				changed := newMachine(s.changed...)
 				modify(changed)
-				got := ask(t, newWorld(s.world...).handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(s.old...), changed))
+				got := send(t, newWorld(s.world...).handler(v1beta1.Enforce, v1beta1.Deny), review(t, newMachine(s.old...), changed))
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%s: response (-want +got):\n%s", way, diff)
 				}

@@ -137,8 +137,8 @@ func encode(tb testing.TB, value any) []byte {
 	return raw
 }
 
-// ask sends a review to a handler, and decodes the answer as the API server does.
-func ask(t *testing.T, handler http.Handler, r admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
+// send sends a review to a handler, and decodes the answer as the API server does.
+func send(t *testing.T, handler http.Handler, r admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
 	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, machine.Path+"?timeout=3s", bytes.NewReader(encode(t, r)))
 	request.Header.Set("Content-Type", "application/json")
@@ -154,11 +154,11 @@ func ask(t *testing.T, handler http.Handler, r admissionv1.AdmissionReview) *adm
 	return answer.Response
 }
 
-// world is the objects and the cloud of a gate, and records its requests.
+// world has the objects and the cloud of a gate, and records its requests.
 type world struct {
 	seen, now       ownership.Account
 	seenErr, nowErr error
-	// current is whether a watch shows all objects.
+	// current is true if the watches show all objects.
 	current   bool
 	holder    *clusterapi.Machine
 	holderErr error
@@ -178,7 +178,7 @@ type world struct {
 	mu       sync.Mutex
 	decided  []ownership.Claim
 	preview  []ownership.Claim
-	looked   int // reads of other objects
+	reads    int // reads of other objects
 	recorded []events.Event
 }
 
@@ -257,7 +257,7 @@ func (w *world) Owned(_ context.Context, namespace, owner string) ([]clusterapi.
 func (w *world) count() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.looked++
+	w.reads++
 }
 
 func (w *world) Decide(_ context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
@@ -305,8 +305,8 @@ func (w *world) gateOn(config v1beta1.Machine, kinds ...clusterapi.Kind) *machin
 	return machine.New(config, kinds, w, w)
 }
 
-// gateAsking is a gate of the world that gets its verdicts from owners.
-func (w *world) gateAsking(config v1beta1.Machine, owners machine.Owners) *machine.Gate {
+// gateWith is a gate of the world that gets its verdicts from owners.
+func (w *world) gateWith(config v1beta1.Machine, owners machine.Owners) *machine.Gate {
 	return machine.New(config, kinds, w, owners)
 }
 
@@ -318,23 +318,23 @@ func (w *world) handler(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) http.H
 // fakeCloud answers with answer, and counts the requests.
 type fakeCloud struct {
 	ownership.Cloud // for the method of the audit, which no gate calls
-	answer          func(ctx context.Context, asked int) (ownership.Answer, error)
+	answer          func(ctx context.Context, requested int) (ownership.Answer, error)
 	mu              sync.Mutex
-	asked           int
+	requested       int
 }
 
 func (c *fakeCloud) Ask(ctx context.Context, _ ownership.Claim) (ownership.Answer, error) {
 	c.mu.Lock()
-	c.asked++
-	asked := c.asked
+	c.requested++
+	requested := c.requested
 	c.mu.Unlock()
-	return c.answer(ctx, asked)
+	return c.answer(ctx, requested)
 }
 
 func (c *fakeCloud) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.asked
+	return c.requested
 }
 
 // handlerOf serves a gate of the world that sends requests to the cloud through a real ownership.Gate, which lives as long as the test.
@@ -348,7 +348,7 @@ func (w *world) handlerOf(t *testing.T, cloud ownership.Cloud, config v1beta1.Ma
 	return webhooks.Handler(machine.New(config, kinds, w, owners), config.Mode, recorder)
 }
 
-// audit is the audit annotations of the request d1.
+// audit returns the audit annotations of the request d1.
 func audit(decision, reason string) map[string]string {
 	return map[string]string{"decision": decision, "reason": reason, "decision-id": "d1"}
 }

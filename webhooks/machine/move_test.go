@@ -67,10 +67,10 @@ func moves() map[string]situation {
 			`set the same label on both`
 	}
 	return map[string]situation{
-		"another cluster's, whose user owns it": {
+		"the label of another cluster, whose user owns it": {
 			old: fields(own), changed: fields(own, inOther), onlyUpdate: true, want: owned, wantID: ownID, world: worldOf(ownerIn("other")),
 		},
-		"another cluster's, whose user does not own it": {
+		"the label of another cluster, whose user does not own it": {
 			old: fields(foreign), changed: fields(foreign, inOther), onlyUpdate: true, wantID: foreignID,
 			want: func() outcome {
 				o := moved(clusterLabel, toOther, foreignID, "InstanceNotOwned", foreignToOther+`; the cloud answered 403 permission, request id r-foreign`+noOther(clusterLabel))
@@ -79,15 +79,15 @@ func moves() map[string]situation {
 				return o
 			}(),
 		},
-		"another cluster's, and then without a cluster": {
+		"no label, after that of another cluster": {
 			old: fields(own), changed: fields(own, with("metadata.labels", nil)), onlyUpdate: true,
 			want: moved(clusterLabel, "removal of label cluster.x-k8s.io/cluster-name", ownID, "MachineWithoutCluster",
 				`it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts; set the label first`),
 		},
-		"a cluster's, after none": {
+		"the label of a cluster, after none": {
 			old: fields(own, with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": nil})), changed: fields(own), onlyUpdate: true, want: owned, wantID: ownID,
 		},
-		"another cluster's, while the cloud does not answer": {
+		"the label of another cluster, while the cloud does not respond": {
 			old: fields(own), changed: fields(own, inOther), onlyUpdate: true, wantID: ownID,
 			want: func() outcome {
 				o := moved(clusterLabel, toOther, ownID, "OwnershipUnknown", strings.Replace(notChecked, `"metal"`, `"other"`, 1)+ownership.CauseCloud.Explain())
@@ -96,7 +96,7 @@ func moves() map[string]situation {
 			}(),
 			world: worldOf(ownerIn("other"), func(w *world) { w.answers, w.err = nil, errors.New("boom") }),
 		},
-		"another cluster's, and no ID": {
+		"the label of another cluster, and no ID": {
 			old: fields(instanceID("soon")), changed: fields(instanceID("soon"), inOther), onlyUpdate: true,
 			want: func() outcome {
 				o := moved(clusterLabel, toOther, "soon", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "soon"))
@@ -104,7 +104,7 @@ func moves() map[string]situation {
 				return o
 			}(),
 		},
-		"another cluster's, and two IDs that differ": {
+		"the label of another cluster, and two IDs that differ": {
 			old: fields(own, providerID("cloudsigma://"+foreignID)), changed: fields(own, providerID("cloudsigma://"+foreignID), inOther), onlyUpdate: true,
 			want: func() outcome {
 				o := moved(clusterLabel, toOther, ownID, "InstanceIDMismatch",
@@ -113,8 +113,8 @@ func moves() map[string]situation {
 				return o
 			}(),
 		},
-		"another cluster's, with the ID cleared": {old: fields(own), changed: fields(instanceID(""), inOther), onlyUpdate: true, want: nothing},
-		"another cluster's, without an ID":       {changed: fields(inOther), want: nothing},
+		"the label of another cluster, with the ID cleared": {old: fields(own), changed: fields(instanceID(""), inOther), onlyUpdate: true, want: nothing},
+		"the label of another cluster, without an ID":       {changed: fields(inOther), want: nothing},
 		"another label": {
 			old: fields(own), changed: fields(own, with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": "metal", "a": "b"})), onlyUpdate: true, want: nothing,
 		},
@@ -123,7 +123,7 @@ func moves() map[string]situation {
 			changed: fields(own), wantID: ownID, world: worldOf(ownerIn("other")),
 			want: deniedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `belongs to cluster "other"`)),
 		},
-		"of another cluster than its owner, while the cloud does not answer": {
+		"of another cluster than its owner, while the cloud does not respond": {
 			changed: fields(own), wantID: ownID, world: worldOf(ownerIn("other"), func(w *world) { w.answers, w.err = nil, errors.New("boom") }),
 			want: deniedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `belongs to cluster "other"`)),
 		},
@@ -206,7 +206,7 @@ func TestMovesOfAnIdentity(t *testing.T) {
 		"the same":                   {fields(identity(keys)), fields(identity(keys)), "NothingClaimed"},
 		"null where there was none":  {fields(), fields(identity(nil)), "NothingClaimed"},
 		"empty where there was none": {fields(), fields(identity(object{})), "NothingClaimed"},
-		"not an object any more":     {fields(identity(keys)), fields(identity("keys")), "Undecodable"},
+		"no longer an object":        {fields(identity(keys)), fields(identity("keys")), "Undecodable"},
 		"with the ID cleared":        {fields(identity(keys)), fields(instanceID(nil)), "NothingClaimed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -341,11 +341,11 @@ func TestChangesOfTheOwner(t *testing.T) {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf(strings.Repeat("a", 101), "metal", ownID)),
 			want: denied(changed, `CloudSigmaMachine "`+strings.Repeat("a", 100)+`…" of cluster "metal"`),
 		},
-		"no label any more": {
+		"no label after the update": {
 			old: capiMachine(), changed: capiMachine(with("metadata.labels", nil)), world: owning(machineOf("a", "metal", ownID)),
 			want: denied(`label cluster.x-k8s.io/cluster-name "" `, `CloudSigmaMachine "a" of cluster "metal"`),
 		},
-		"another label, which the owned machine has as well": {
+		"another label, which the owned machine has, too": {
 			old: capiMachine(), changed: capiMachine(inOther), world: owning(machineOf("a", "other", ownID)), want: same,
 		},
 		"another label, and it owns a machine without a cluster and an instance": {
@@ -383,34 +383,34 @@ func TestChangesOfTheOwner(t *testing.T) {
 				if tc.world != nil {
 					tc.world(w)
 				}
-				got := ask(t, w.handler(mode, v1beta1.Deny), review(t, tc.old, tc.changed, ofCAPIMachine))
+				got := send(t, w.handler(mode, v1beta1.Deny), review(t, tc.old, tc.changed, ofCAPIMachine))
 				if diff := cmp.Diff(tc.want.response(mode, v1beta1.Deny), got); diff != "" {
 					t.Errorf("response (-want +got):\n%s", diff)
 				}
 				if diff := cmp.Diff(ownerEvents(tc.want, mode, tc.old != nil), w.events()); diff != "" {
 					t.Errorf("Events (-want +got):\n%s", diff)
 				}
-				if len(w.decided) > 0 || (tc.want.reason == nothing.reason && w.looked > 0) {
-					t.Errorf("%d reads, %v", w.looked, w.decided)
+				if len(w.decided) > 0 || (tc.want.reason == nothing.reason && w.reads > 0) {
+					t.Errorf("%d reads, %v", w.reads, w.decided)
 				}
 			})
 		}
 	}
 	t.Run("is deleted", func(t *testing.T) {
 		deletion := func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }
-		got := ask(t, newWorld(owning(machineOf("a", "other", ownID))).handler(v1beta1.Enforce, v1beta1.Deny), review(t, capiMachine(), nil, ofCAPIMachine, deletion))
+		got := send(t, newWorld(owning(machineOf("a", "other", ownID))).handler(v1beta1.Enforce, v1beta1.Deny), review(t, capiMachine(), nil, ofCAPIMachine, deletion))
 		if diff := cmp.Diff(nothing.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 			t.Errorf("response (-want +got):\n%s", diff)
 		}
 	})
 	t.Run("cannot be read", func(t *testing.T) {
-		got := ask(t, newWorld().handler(v1beta1.Enforce, v1beta1.Deny), review(t, capiMachine(), capiMachine(with("metadata.labels", "odd")), ofCAPIMachine))
+		got := send(t, newWorld().handler(v1beta1.Enforce, v1beta1.Deny), review(t, capiMachine(), capiMachine(with("metadata.labels", "odd")), ofCAPIMachine))
 		if got.Allowed || got.Result.Code != 400 {
 			t.Errorf("response = %v, want 400", got)
 		}
 	})
 	t.Run("could not be read before", func(t *testing.T) {
-		got := ask(t, newWorld().handler(v1beta1.Enforce, v1beta1.Deny), review(t, capiMachine(with("metadata.labels", "odd")), capiMachine(), ofCAPIMachine))
+		got := send(t, newWorld().handler(v1beta1.Enforce, v1beta1.Deny), review(t, capiMachine(with("metadata.labels", "odd")), capiMachine(), ofCAPIMachine))
 		if diff := cmp.Diff(same.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
 			t.Errorf("response (-want +got):\n%s", diff)
 		}

@@ -216,7 +216,7 @@ func TestConditionsAndGateAgree(t *testing.T) {
 
 	w := newWorld()
 	gate := w.gate(v1beta1.Machine{})
-	asked := 0
+	requested := 0
 	for i, before := range shapes {
 		for j, after := range shapes {
 			for _, create := range []bool{false, true} {
@@ -233,12 +233,12 @@ func TestConditionsAndGateAgree(t *testing.T) {
 				case sent && answer.Reason == nothing.reason:
 					t.Errorf("from %v to %v (%d, %d): selected, but nothing is claimed", old, changed, i, j)
 				}
-				asked++
+				requested++
 			}
 		}
 	}
-	if asked < 1000 {
-		t.Errorf("only %d pairs", asked)
+	if requested < 1000 {
+		t.Errorf("only %d pairs", requested)
 	}
 }
 
@@ -278,11 +278,11 @@ func FuzzReview(f *testing.F) {
 	}
 	operations := []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect, ""}
 	f.Fuzz(func(t *testing.T, old, changed []byte, operation uint8) {
-		asked := review(t, nil, nil).Request
-		asked.Operation = operations[int(operation)%len(operations)]
-		asked.OldObject.Raw, asked.Object.Raw = old, changed
+		requested := review(t, nil, nil).Request
+		requested.Operation = operations[int(operation)%len(operations)]
+		requested.OldObject.Raw, requested.Object.Raw = old, changed
 		w := newWorld()
-		answer := w.gate(v1beta1.Machine{}).Review(t.Context(), crwebhook.Request{AdmissionRequest: *asked})
+		answer := w.gate(v1beta1.Machine{}).Review(t.Context(), crwebhook.Request{AdmissionRequest: *requested})
 		switch {
 		case answer.Reason == "":
 			t.Errorf("an answer without a reason: %v", answer)
@@ -290,7 +290,7 @@ func FuzzReview(f *testing.F) {
 			t.Errorf("%s has no message", answer.Reason)
 		case answer.Reason == "Owned" && len(w.decided) != 1:
 			t.Errorf("Owned after %d requests", len(w.decided))
-		case answer.Reason == nothing.reason && w.looked+len(w.decided) > 0:
+		case answer.Reason == nothing.reason && w.reads+len(w.decided) > 0:
 			t.Errorf("requests without a claim: %v", w.decided)
 		}
 		if answer.Details != nil && len(answer.Details())%2 != 0 {

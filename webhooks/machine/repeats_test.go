@@ -25,10 +25,10 @@ import (
 
 var enforce = v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Deny}
 
-// foreignCloud answers that every instance belongs to another user, with another request ID each time.
+// foreignCloud responds that every instance belongs to another user, with another request ID each time.
 func foreignCloud() *fakeCloud {
-	return &fakeCloud{answer: func(_ context.Context, asked int) (ownership.Answer, error) {
-		return ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: fmt.Sprintf("r-%d", asked)}, nil
+	return &fakeCloud{answer: func(_ context.Context, requested int) (ownership.Answer, error) {
+		return ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: fmt.Sprintf("r-%d", requested)}, nil
 	}}
 }
 
@@ -77,7 +77,7 @@ func TestRepeatedDenials(t *testing.T) {
 					if old == nil {
 						with("metadata.uid", fmt.Sprintf("uid-%d", i))(changed)
 					}
-					if got := ask(t, handler, review(t, old, changed, numbered(i))); got.Allowed || got.AuditAnnotations["reason"] != "InstanceNotOwned" {
+					if got := send(t, handler, review(t, old, changed, numbered(i))); got.Allowed || got.AuditAnnotations["reason"] != "InstanceNotOwned" {
 						t.Fatalf("repeat %d: %v", i, got)
 					}
 					<-time.After(5 * time.Millisecond) // 1,000 in 5 seconds
@@ -86,8 +86,8 @@ func TestRepeatedDenials(t *testing.T) {
 				if err := <-done; err != nil {
 					t.Error(err)
 				}
-				if asked := cloud.count(); asked > 2 {
-					t.Errorf("the cloud was asked %d times, want at most twice", asked)
+				if requested := cloud.count(); requested > 2 {
+					t.Errorf("the cloud got %d requests, want at most 2", requested)
 				}
 				if written.written.Load() > 25 || written.objects.Load() != 1 {
 					t.Errorf("%d writes for %d Events, want at most 25 for one", written.written.Load(), written.objects.Load())
@@ -101,9 +101,9 @@ func TestRepeatedDenials(t *testing.T) {
 func TestTheTextOfAnEventIsStable(t *testing.T) {
 	for name, cloud := range map[string]*fakeCloud{
 		"a denial": foreignCloud(),
-		"no verdict": {answer: func(_ context.Context, asked int) (ownership.Answer, error) {
+		"no verdict": {answer: func(_ context.Context, requested int) (ownership.Answer, error) {
 			return ownership.Answer{}, &ownership.UnknownError{
-				Cause: ownership.CauseCloud, RequestID: fmt.Sprintf("r-%d", asked), RetryAfter: time.Duration(asked), Err: fmt.Errorf("attempt %d", asked),
+				Cause: ownership.CauseCloud, RequestID: fmt.Sprintf("r-%d", requested), RetryAfter: time.Duration(requested), Err: fmt.Errorf("attempt %d", requested),
 			}
 		}},
 	} {
@@ -113,7 +113,7 @@ func TestTheTextOfAnEventIsStable(t *testing.T) {
 				handler := w.handlerOf(t, cloud, enforce, w)
 				messages := map[string]bool{}
 				for i := range 20 {
-					got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID), with("metadata.resourceVersion", fmt.Sprint(i))), numbered(i)))
+					got := send(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID), with("metadata.resourceVersion", fmt.Sprint(i))), numbered(i)))
 					messages[got.Result.Message] = true
 					<-time.After(time.Minute) // longer than answers are cached
 				}
@@ -138,9 +138,9 @@ func TestADryRunHasNoEvent(t *testing.T) {
 	w := newWorld()
 	handler := w.handlerOf(t, cloud, enforce, w)
 	for i, tc := range []struct {
-		dryRun     bool
-		wantAsked  int
-		wantEvents int
+		dryRun        bool
+		wantRequested int
+		wantEvents    int
 	}{
 		{true, 1, 0}, {true, 1, 0}, {false, 1, 1}, {true, 1, 1}, {false, 1, 2},
 	} {
@@ -148,9 +148,9 @@ func TestADryRunHasNoEvent(t *testing.T) {
 		if tc.dryRun {
 			modify = dryRun
 		}
-		ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), modify))
-		if asked, recorded := cloud.count(), len(w.events()); asked != tc.wantAsked || recorded != tc.wantEvents {
-			t.Errorf("request %d: %d questions and %d Events so far, want %d and %d", i, asked, recorded, tc.wantAsked, tc.wantEvents)
+		send(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), modify))
+		if requested, recorded := cloud.count(), len(w.events()); requested != tc.wantRequested || recorded != tc.wantEvents {
+			t.Errorf("request %d: %d lookups and %d Events so far, want %d and %d", i, requested, recorded, tc.wantRequested, tc.wantEvents)
 		}
 	}
 }
@@ -162,18 +162,18 @@ func TestHeartbeatsReadNothing(t *testing.T) {
 	old := newMachine(instanceID(foreignID), providerID("cloudsigma://"+foreignID))
 	for i := range 1000 {
 		beat := newMachine(instanceID(foreignID), providerID("cloudsigma://"+foreignID), with("status.instanceState", fmt.Sprint(i)))
-		if got := ask(t, handler, review(t, old, beat, ofStatus)); !got.Allowed {
+		if got := send(t, handler, review(t, old, beat, ofStatus)); !got.Allowed {
 			t.Fatalf("heartbeat %d: %v", i, got)
 		}
 		old = beat
 	}
-	if cloud.count() > 0 || w.looked > 0 || len(w.events()) > 0 {
-		t.Errorf("%d questions to the cloud, %d about objects, %d Events, want none", cloud.count(), w.looked, len(w.events()))
+	if cloud.count() > 0 || w.reads > 0 || len(w.events()) > 0 {
+		t.Errorf("%d requests to the cloud, %d reads of objects, %d Events, want none", cloud.count(), w.reads, len(w.events()))
 	}
 }
 
-// If the cloud does not answer, the gate answers before the timeout of the API server, by the configured policy and with the reason.
-func TestACloudThatDoesNotAnswer(t *testing.T) {
+// If the cloud does not respond, the gate answers before the timeout of the API server, by the configured policy and with the reason.
+func TestACloudThatDoesNotRespond(t *testing.T) {
 	for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn} {
 		for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit} {
 			t.Run(fmt.Sprintf("%s/%s", mode, policy), func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestACloudThatDoesNotAnswer(t *testing.T) {
 					w := newWorld()
 					handler := w.handlerOf(t, cloud, v1beta1.Machine{Mode: mode, Unknown: policy}, w)
 					begin := time.Now()
-					got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))
+					got := send(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))
 					if took := time.Since(begin); took != 2400*time.Millisecond {
 						t.Errorf("it took %s, want 80 %% of the 3 s that the API server waits", took)
 					}
@@ -225,7 +225,7 @@ func TestTextsDiscloseNoOtherTenants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn} {
 				w := newWorld(modify)
-				got := ask(t, w.handler(mode, v1beta1.Admit), review(t, newMachine(), newMachine(instanceID(ownID))))
+				got := send(t, w.handler(mode, v1beta1.Admit), review(t, newMachine(), newMachine(instanceID(ownID))))
 				if got.AuditAnnotations["decision"] == "allowed" {
 					t.Errorf("there is no text: %v", got)
 				}
@@ -265,7 +265,7 @@ func TestTheNumberOfSeriesDoesNotGrowWithMachines(t *testing.T) {
 		w.seen.User, w.seen.Region = fmt.Sprint("series-user-", i), fmt.Sprint("series-region-", i)
 		w.now = w.seen
 		id := fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i)
-		ask(t, handler, review(t, newMachine(), newMachine(instanceID(id), with("metadata.name", fmt.Sprint("series-name-", i)),
+		send(t, handler, review(t, newMachine(), newMachine(instanceID(id), with("metadata.name", fmt.Sprint("series-name-", i)),
 			with("metadata.namespace", fmt.Sprint("series-namespace-", i))), numbered(i)))
 	}
 	evaluate(0)

@@ -40,7 +40,7 @@ func TestATenantThatSendsTooManyRequestsIsDenied(t *testing.T) {
 				for i := range 100 {
 					callers.Go(func() {
 						id := fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i)
-						got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(id)), numbered(i), from("team-a")))
+						got := send(t, handler, review(t, newMachine(), newMachine(instanceID(id)), numbered(i), from("team-a")))
 						mu.Lock()
 						defer mu.Unlock()
 						codes[got.Result.Code]++
@@ -51,7 +51,7 @@ func TestATenantThatSendsTooManyRequestsIsDenied(t *testing.T) {
 				}
 				synctest.Wait()
 				callers.Go(func() {
-					if got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), from("team-b"))); got.Result.Code != http.StatusForbidden {
+					if got := send(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), from("team-b"))); got.Result.Code != http.StatusForbidden {
 						t.Errorf("another namespace: %v", got.Result)
 					}
 				})

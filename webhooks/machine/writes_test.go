@@ -19,13 +19,13 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// asking calls a function during a request to the cloud.
-type asking struct {
+// interrupted calls a function during a request to the cloud.
+type interrupted struct {
 	*world
 	meanwhile func()
 }
 
-func (a asking) Decide(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
+func (a interrupted) Decide(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
 	a.meanwhile()
 	return a.world.Decide(ctx, tenant, claim)
 }
@@ -59,7 +59,7 @@ func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 		"of which the second may not be stored yet": {version: "7", want: pending},
 		"of which the second is stored":             {version: "8", names: true, want: conflict},
 		"of which the second was not stored":        {version: "8", want: owned},
-		"of which the second is gone":               {version: "", want: owned},
+		"of which the second was deleted":           {version: "", want: owned},
 		"on dry run":                                {modify: dryRun, version: "7", want: owned},
 	} {
 		for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit} {
@@ -72,15 +72,15 @@ func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 				}
 				second := webhooks.Handler(w.gate(config).Sharing(registry, version, ""), v1beta1.Enforce, w)
 				var first *admissionv1.AdmissionResponse
-				handler := webhooks.Handler(w.gateAsking(config, asking{w, func() {
+				handler := webhooks.Handler(w.gateWith(config, interrupted{w, func() {
 					modify := []func(*admissionv1.AdmissionRequest){named("second")}
 					if tc.modify != nil {
 						modify = append(modify, tc.modify)
 					}
-					first = ask(t, second, review(t, newMachine(inTeamB("second")...),
+					first = send(t, second, review(t, newMachine(inTeamB("second")...),
 						newMachine(append(inTeamB("second"), instanceID(ownID))...), modify...))
 				}}).Sharing(registry, version, ""), v1beta1.Enforce, w)
-				got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))
+				got := send(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))
 				want := tc.want.response(v1beta1.Enforce, v1beta1.Deny) // with every policy
 				if diff := gocmp.Diff(want, got); diff != "" {
 					t.Errorf("response (-want +got):\n%s", diff)
@@ -101,11 +101,11 @@ func TestAClaimOfAForeignInstanceBlocksNoOthers(t *testing.T) {
 	victims := newWorld()
 	victims.answers[foreignID] = victims.answers[ownID]
 	var got *admissionv1.AdmissionResponse
-	attacker := webhooks.Handler(w.gateAsking(config, asking{w, func() {
-		got = ask(t, webhooks.Handler(victims.gate(config).Sharing(registry, unstored, ""), v1beta1.Enforce, w),
+	attacker := webhooks.Handler(w.gateWith(config, interrupted{w, func() {
+		got = send(t, webhooks.Handler(victims.gate(config).Sharing(registry, unstored, ""), v1beta1.Enforce, w),
 			review(t, newMachine(), newMachine(instanceID(foreignID))))
 	}}).Sharing(registry, unstored, ""), v1beta1.Enforce, w)
-	denied := ask(t, attacker, review(t, newMachine(inTeamB("mine")...), newMachine(append(inTeamB("mine"), instanceID(foreignID))...), named("mine")))
+	denied := send(t, attacker, review(t, newMachine(inTeamB("mine")...), newMachine(append(inTeamB("mine"), instanceID(foreignID))...), named("mine")))
 	if denied.Result.Code != http.StatusForbidden || denied.AuditAnnotations["reason"] != "InstanceNotOwned" {
 		t.Errorf("the attacker: %v", denied)
 	}
@@ -131,7 +131,7 @@ func TestOnlyAdmittedClaimsBlockOthers(t *testing.T) {
 			registry, w := &inflight.Registry{}, newWorld(func(w *world) { w.err = errors.New("the cloud is away") })
 			unstored := func(context.Context, inflight.Object) (string, error) { return "7", nil }
 			handler := webhooks.Handler(w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: tc.unknown}).Sharing(registry, unstored, ""), v1beta1.Enforce, w)
-			if got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(tc.id)))).AuditAnnotations["decision"]; got != tc.want {
+			if got := send(t, handler, review(t, newMachine(), newMachine(instanceID(tc.id)))).AuditAnnotations["decision"]; got != tc.want {
 				t.Errorf("the claim is %s, want %s", got, tc.want)
 			}
 			entry, err := registry.Begin(t.Context(), inflight.Write{
@@ -148,7 +148,7 @@ func TestOnlyAdmittedClaimsBlockOthers(t *testing.T) {
 	}
 }
 
-// unansweredID is an instance about which the cloud does not answer.
+// unansweredID is an instance for which the cloud does not respond.
 const unansweredID = "0d1f9c0c-5a3f-4b55-8f0e-3f1c5f0b6a11"
 
 // TestAClaimWaitsForAChangeOfItsCluster: the claim is undecided with every policy for outages.
@@ -166,12 +166,12 @@ func TestAClaimWaitsForAChangeOfItsCluster(t *testing.T) {
 		handler := webhooks.Handler(w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: policy}).Sharing(registry, unstored, ""), v1beta1.Enforce, w)
 		want := deniedBy("status.instanceID", ownID, "ClaimPending", "another write is being stored that changes the identity that the provider of its cluster acts as; try again")
 		want.decision = webhooks.Undecided
-		if diff := gocmp.Diff(want.response(v1beta1.Enforce, v1beta1.Deny), ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
+		if diff := gocmp.Diff(want.response(v1beta1.Enforce, v1beta1.Deny), send(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
 			t.Errorf("%s: response (-want +got):\n%s", policy, diff)
 		}
 		entry.End()
-		if diff := gocmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Deny), ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
-			t.Errorf("%s: response once it has ended (-want +got):\n%s", policy, diff)
+		if diff := gocmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Deny), send(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
+			t.Errorf("%s: response after it has ended (-want +got):\n%s", policy, diff)
 		}
 	}
 }
@@ -195,38 +195,38 @@ func TestObjectsThatAVerdictReads(t *testing.T) {
 		forget  bool
 		dryRun  bool
 		id      string
-		// wantUsers are the users of the requests to the cloud, wantReason is the reason of the verdict, and wantLooked the number of reads.
+		// wantUsers are the users of the requests to the cloud, wantReason is the reason of the verdict, and wantReads the number of reads.
 		wantUsers  []string
 		wantReason string
-		wantLooked int
+		wantReads  int
 	}{
 		"an admitted claim, with the cluster of the watch": {
-			modify: changed, wantUsers: []string{account.User}, wantReason: "Owned", wantLooked: before + 3,
+			modify: changed, wantUsers: []string{account.User}, wantReason: "Owned", wantReads: before + 3,
 		},
 		"an admitted claim, with the owner of the watch": {
-			modify: moved, wantUsers: []string{account.User}, wantReason: "Owned", wantLooked: before + 3,
+			modify: moved, wantUsers: []string{account.User}, wantReason: "Owned", wantReads: before + 3,
 		},
 		"with the objects of the API server while the watch is broken": {
-			modify: func(w *world) { changed(w); w.current = false }, wantUsers: []string{account.User, "bob@example.com"}, wantReason: "Owned", wantLooked: before + 3,
+			modify: func(w *world) { changed(w); w.current = false }, wantUsers: []string{account.User, "bob@example.com"}, wantReason: "Owned", wantReads: before + 3,
 		},
 		"with the objects of the API server after a write of the cluster": {
-			modify: changed, written: cluster, key: clusterKey, wantUsers: []string{account.User, "bob@example.com"}, wantReason: "Owned", wantLooked: before + 3,
+			modify: changed, written: cluster, key: clusterKey, wantUsers: []string{account.User, "bob@example.com"}, wantReason: "Owned", wantReads: before + 3,
 		},
 		"with the objects of the API server after a write of the owner": {
 			modify: moved, written: owner, key: clusterapi.OwnerKey("team-a", "hl9tl"), wantUsers: []string{account.User},
-			wantReason: "OwnerClusterMismatch", wantLooked: before + 3,
+			wantReason: "OwnerClusterMismatch", wantReads: before + 3,
 		},
 		"with the objects of the watch after a write of another machine's owner": {
-			modify: moved, written: owner, key: clusterapi.OwnerKey("team-a", "another"), wantUsers: []string{account.User}, wantReason: "Owned", wantLooked: before + 3,
+			modify: moved, written: owner, key: clusterapi.OwnerKey("team-a", "another"), wantUsers: []string{account.User}, wantReason: "Owned", wantReads: before + 3,
 		},
 		"a denied claim, with the objects of the API server": {
-			modify: changed, id: foreignID, wantUsers: []string{account.User, "bob@example.com"}, wantReason: "InstanceNotOwned", wantLooked: before + 1,
+			modify: changed, id: foreignID, wantUsers: []string{account.User, "bob@example.com"}, wantReason: "InstanceNotOwned", wantReads: before + 1,
 		},
 		"a dry run, with the objects of the API server": {
-			modify: moved, dryRun: true, wantUsers: []string{account.User}, wantReason: "OwnerClusterMismatch", wantLooked: before + 2,
+			modify: moved, dryRun: true, wantUsers: []string{account.User}, wantReason: "OwnerClusterMismatch", wantReads: before + 2,
 		},
 		"with the objects of the API server without a registry of writes": {
-			modify: moved, forget: true, wantUsers: []string{account.User}, wantReason: "OwnerClusterMismatch", wantLooked: before + 2,
+			modify: moved, forget: true, wantUsers: []string{account.User}, wantReason: "OwnerClusterMismatch", wantReads: before + 2,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestObjectsThatAVerdictReads(t *testing.T) {
 			if tc.dryRun {
 				modify = append(modify, dryRun)
 			}
-			got := ask(t, webhooks.Handler(gate, v1beta1.Enforce, w), review(t, newMachine(), newMachine(instanceID(cmp.Or(tc.id, ownID))), modify...))
+			got := send(t, webhooks.Handler(gate, v1beta1.Enforce, w), review(t, newMachine(), newMachine(instanceID(cmp.Or(tc.id, ownID))), modify...))
 			if reason := got.AuditAnnotations["reason"]; reason != tc.wantReason {
 				t.Errorf("reason = %q, want %q: %v", reason, tc.wantReason, got.Result)
 			}
@@ -254,8 +254,8 @@ func TestObjectsThatAVerdictReads(t *testing.T) {
 			for _, claim := range append(w.decided, w.preview...) {
 				users = append(users, claim.User)
 			}
-			if diff := gocmp.Diff(tc.wantUsers, users); diff != "" || w.looked != tc.wantLooked {
-				t.Errorf("%d reads, want %d; users (-want +got):\n%s", w.looked, tc.wantLooked, diff)
+			if diff := gocmp.Diff(tc.wantUsers, users); diff != "" || w.reads != tc.wantReads {
+				t.Errorf("%d reads, want %d; users (-want +got):\n%s", w.reads, tc.wantReads, diff)
 			}
 		})
 	}
@@ -272,10 +272,10 @@ func TestAnOwnerAndAClaimWaitForEachOther(t *testing.T) {
 	}
 	handler := webhooks.Handler(w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Admit}).Sharing(registry, unstored, ""), v1beta1.Enforce, w)
 	relabel := func(modify ...func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionResponse {
-		return ask(t, handler, review(t, capiMachine(), capiMachine(inOther), append(modify, ofCAPIMachine)...))
+		return send(t, handler, review(t, capiMachine(), capiMachine(inOther), append(modify, ofCAPIMachine)...))
 	}
 	claim := func() *admissionv1.AdmissionResponse {
-		return ask(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))
+		return send(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))
 	}
 	for _, step := range []struct {
 		do         func() *admissionv1.AdmissionResponse
