@@ -67,17 +67,17 @@ func TestPoliciesOverABase(t *testing.T) {
 			config: over(keyed), cluster: []runtime.Object{live("z", open, "a", helper)}, old: configMap(), changed: configMap("policy.yaml", uses),
 			want: allowed("KeystonePolicySound"),
 		},
-		"a base that is missing":        {config: over(base), old: configMap(), changed: configMap("policy.yaml", uses), want: unreadable("cannot be read")},
-		"a base without its key":        {config: over(keyed), cluster: []runtime.Object{live("a", helper)}, old: configMap(), changed: configMap("policy.yaml", uses), want: unreadable("is not under its keys")},
-		"a base that is malformed":      {config: over(base), cluster: []runtime.Object{live("a", "[")}, old: configMap(), changed: configMap("policy.yaml", uses), want: unreadable("cannot be loaded by Keystone")},
-		"keys are evaluated together":   {config: config(), old: configMap(), changed: configMap("a", uses, "b", helper), want: allowed("KeystonePolicySound")},
-		"with a key that is older":      {config: config(), old: configMap("b", helper), changed: configMap("a", uses, "b", helper), want: allowed("KeystonePolicySound")},
-		"a key that others need is out": {config: config(), old: configMap("a", uses, "b", helper), changed: configMap("a", uses), want: deniedFor("ConfigMap", ofConfigMap, "data[a]", saidOfShared, cause("unknown-rule", "data[a]", saidOfShared))},
+		"a base that is missing":            {config: over(base), old: configMap(), changed: configMap("policy.yaml", uses), want: unreadable("cannot be read")},
+		"a base without its key":            {config: over(keyed), cluster: []runtime.Object{live("a", helper)}, old: configMap(), changed: configMap("policy.yaml", uses), want: unreadable("is not under its keys")},
+		"a base that is malformed":          {config: over(base), cluster: []runtime.Object{live("a", "[")}, old: configMap(), changed: configMap("policy.yaml", uses), want: unreadable("cannot be loaded by Keystone")},
+		"keys are evaluated together":       {config: config(), old: configMap(), changed: configMap("a", uses, "b", helper), want: allowed("KeystonePolicySound")},
+		"with a key that is older":          {config: config(), old: configMap("b", helper), changed: configMap("a", uses, "b", helper), want: allowed("KeystonePolicySound")},
+		"a key that others need is removed": {config: config(), old: configMap("a", uses, "b", helper), changed: configMap("a", uses), want: deniedFor("ConfigMap", ofConfigMap, "data[a]", saidOfShared, cause("unknown-rule", "data[a]", saidOfShared))},
 		"a key that others need is emptied": {
 			config: config(), old: configMap("a", uses, "b", helper), changed: configMap("a", uses, "b", "# nothing\n"),
 			want: deniedFor("ConfigMap", ofConfigMap, "data[a]", saidOfShared, cause("unknown-rule", "data[a]", saidOfShared)),
 		},
-		"an older problem in another key denies nothing": {
+		"an existing problem in another key denies nothing": {
 			config: config(), old: configMap("a", uses, "b", "x: role:admin\n"), changed: configMap("a", uses, "b", "y: role:admin\n"), want: allowed("KeystonePolicySound"),
 		},
 	} {

@@ -92,11 +92,11 @@ func TestPolicies(t *testing.T) {
 		"sound, in JSON": {
 			changed: configMap("policy.json", `{"identity:create_user": "rule:admin_required"}`), want: allowed("KeystonePolicySound"),
 		},
-		"sound, in a Secret":              {changed: secret("policy.yaml", sound), want: allowed("KeystonePolicySound")},
-		"an empty text, which is no rule": {changed: configMap("policy.yaml", ""), want: noRules},
-		"one of two keys is empty":        {changed: configMap("a", sound, "b", "# nothing"), want: allowed("KeystonePolicySound")},
-		"a note is not reported":          {changed: configMap("policy.yaml", odd), want: allowed("KeystonePolicySound")},
-		"broken":                          {old: configMap("policy.yaml", sound), changed: configMap("policy.yaml", broken), want: brokenUpdate},
+		"sound, in a Secret":                {changed: secret("policy.yaml", sound), want: allowed("KeystonePolicySound")},
+		"an empty text, which has no rules": {changed: configMap("policy.yaml", ""), want: noRules},
+		"one of two keys is empty":          {changed: configMap("a", sound, "b", "# nothing"), want: allowed("KeystonePolicySound")},
+		"a note is not reported":            {changed: configMap("policy.yaml", odd), want: allowed("KeystonePolicySound")},
+		"broken":                            {old: configMap("policy.yaml", sound), changed: configMap("policy.yaml", broken), want: brokenUpdate},
 		"broken, in a Secret, whose policy is in the message": {
 			old: secret("policy.yaml", sound), changed: secret("policy.yaml", broken),
 			want: deniedFor("Secret", ofSecret, "data[policy.yaml]", saidOfBroken, cause("unknown-attribute", "data[policy.yaml]", saidOfBroken)),
@@ -118,17 +118,17 @@ func TestPolicies(t *testing.T) {
 		"broken before, and selected now": {
 			old: labeled(configMap("policy.yaml", broken), nil), changed: configMap("policy.yaml", broken), want: brokenUpdate,
 		},
-		"broken, and selected no more": {
+		"broken, and no longer selected": {
 			old: configMap("policy.yaml", sound), changed: labeled(configMap("policy.yaml", broken), nil), want: deselectedAs("ConfigMap", ofConfigMap, `"policy.yaml"`),
 		},
-		"sound, and selected no more, as the first of two steps": {
+		"sound, and no longer selected, as the first of two steps": {
 			old: secret("a", sound, "b", sound), changed: labeled(secret("a", sound, "b", sound), nil), want: deselectedAs("Secret", ofSecret, `"a" or "b"`),
 		},
-		"selected no more, with another value of the label": {
+		"no longer selected, with another value of the label": {
 			old: configMap("a", sound), changed: labeled(configMap("a", sound), map[string]string{"holds": ""}), want: deselectedAs("ConfigMap", ofConfigMap, `"a"`),
 		},
-		"emptied, and selected no more": {old: configMap("a", sound), changed: labeled(configMap(), nil), want: allowed("KeystonePolicyRemoved")},
-		"selected no more, without a policy under the keys": {
+		"emptied, and no longer selected": {old: configMap("a", sound), changed: labeled(configMap(), nil), want: allowed("KeystonePolicyRemoved")},
+		"no longer selected, without a policy under the keys": {
 			config: config(keys), old: configMap("x", "a"), changed: labeled(configMap("x", "a"), nil), want: allowed("KeystonePolicyRemoved"),
 		},
 		"never selected": {
@@ -154,7 +154,7 @@ func TestPolicies(t *testing.T) {
 			old: configMap(strings.Repeat("k", 100), sound), changed: labeled(configMap(strings.Repeat("k", 100), sound), nil),
 			want: deselectedAs("ConfigMap", ofConfigMap, `"`+strings.Repeat("k", 100)+`"`),
 		},
-		"the label is removed, and a longer key is cut": {
+		"the label is removed, and a longer key is truncated": {
 			old: configMap(strings.Repeat("k", 101), sound), changed: labeled(configMap(strings.Repeat("k", 101), sound), nil),
 			want: deselectedAs("ConfigMap", ofConfigMap, `"`+strings.Repeat("k", 100)+`…"`),
 		},
@@ -164,11 +164,11 @@ func TestPolicies(t *testing.T) {
 		"a key that holds no policy changes": {
 			config: config(keys), old: configMap("policy.yaml", broken, "x", "a"), changed: configMap("policy.yaml", broken, "x", "b"), want: allowed("KeystonePolicyUnchanged"),
 		},
-		"nothing under the keys":         {config: config(keys), changed: configMap("policy.yml", broken), want: missing},
-		"no longer under the keys":       {config: config(keys), old: configMap("policy.yaml", broken), changed: configMap("policy.yml", broken), want: missing},
-		"as before not under the keys":   {config: config(keys), old: configMap("policy.yml", sound), changed: configMap("policy.yml", broken), want: allowed("KeystonePolicyUnchanged")},
-		"nothing at all":                 {changed: configMap(), want: empty},
-		"the same, where it was nothing": {old: configMap(), changed: configMap(), want: allowed("KeystonePolicyUnchanged")},
+		"nothing under the keys":               {config: config(keys), changed: configMap("policy.yml", broken), want: missing},
+		"no longer under the keys":             {config: config(keys), old: configMap("policy.yaml", broken), changed: configMap("policy.yml", broken), want: missing},
+		"not under the keys, before and after": {config: config(keys), old: configMap("policy.yml", sound), changed: configMap("policy.yml", broken), want: allowed("KeystonePolicyUnchanged")},
+		"no data":                              {changed: configMap(), want: empty},
+		"no object before, either":             {old: configMap(), changed: configMap(), want: allowed("KeystonePolicyUnchanged")},
 		"in mode Warn, with another Event": {
 			config: config(func(c *v1beta1.KeystonePolicy) { c.Mode = v1beta1.Warn }), old: configMap(), changed: configMap("policy.yaml", broken),
 			want: withEvent(brokenUpdate, "ConfigMap", "Admitted with a warning: "),

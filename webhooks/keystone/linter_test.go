@@ -91,8 +91,8 @@ func TestAPanicOfTheLinterDeniesOneRequest(t *testing.T) {
 	}
 }
 
-// TestSlowPoliciesBlockNoOthers: the answer comes at the time limit. Requests that are not checked meanwhile are undecided, until a slow
-// one is done.
+// TestSlowPoliciesBlockNoOthers: the gate answers at the time limit. Requests that are not checked until then are undecided, until a slow
+// one has ended.
 func TestSlowPoliciesBlockNoOthers(t *testing.T) {
 	gate := newGate(t, config())
 	started, release := make(chan struct{}), make(chan struct{})
@@ -128,12 +128,12 @@ func TestSlowPoliciesBlockNoOthers(t *testing.T) {
 	close(release)
 	go func() { <-started }()
 	if diff := cmp.Diff(allowed("KeystonePolicySound"), gate.Review(t.Context(), slow), withoutDetails); diff != "" {
-		t.Errorf("answer once they are done (-want +got):\n%s", diff)
+		t.Errorf("answer after they have ended (-want +got):\n%s", diff)
 	}
 }
 
-// TestOneTenantDoesNotKeepAnotherWaiting: while one tenant has sent more than is checked at a time, another tenant is checked next, and the
-// first gets the answer that it has sent too many requests.
+// TestOneTenantDoesNotKeepAnotherWaiting: if one tenant has sent more requests than are checked at a time, a request of another tenant is
+// checked next, and the first tenant's further requests are denied as too many.
 func TestOneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 	synctest.Test(t, oneTenantDoesNotKeepAnotherWaiting)
 }
@@ -166,12 +166,12 @@ func oneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 	}
 	want := webhookstest.Answer{Decision: webhooks.Denied, Reason: "TooManyRequests", Status: metav1.StatusReasonTooManyRequests}
 	if diff := cmp.Diff(want, <-answers); diff != "" {
-		t.Errorf("the one too many (-want +got):\n%s", diff)
+		t.Errorf("the first request over the limit (-want +got):\n%s", diff)
 	}
 	other := make(chan webhookstest.Answer, 1)
 	reviews.Go(func() { other <- review("other") })
 	synctest.Wait()
-	release <- struct{}{} // one is done
+	release <- struct{}{} // one has ended
 	<-started             // and the next has begun
 	release <- struct{}{}
 	release <- struct{}{}

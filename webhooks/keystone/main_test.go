@@ -75,7 +75,7 @@ func newGateOver(tb testing.TB, config v1beta1.KeystonePolicy, configMaps ...run
 	if err != nil {
 		tb.Fatal(err)
 	}
-	gate.TakeYourTime()
+	gate.WithoutTimeLimit()
 	return webhookstest.Gate{Gate: gate, Mode: config.Mode}
 }
 

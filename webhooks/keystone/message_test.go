@@ -43,7 +43,7 @@ func TestMessagesListAsManyFindingsAsFit(t *testing.T) {
 		wantCauses int
 		want       string
 	}{
-		"two errors and a warning, which is left out": {
+		"two errors and a warning, which is omitted": {
 			changed: configMap("policy.yaml", many), wantCauses: 2,
 			want: ofConfigMap + "2 errors and 1 warning: " + saidOfBroken + `; policy.yaml:2, rule "identity:list_users": an exclamation mark without ` +
 				`quotes is an empty tag to YAML: the rule is empty, and an empty rule allows everybody (write "!" in quotes to deny, or "@" in quotes ` +
@@ -137,7 +137,7 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 				t.Errorf("decision = %s: %s", answer.Decision, answer.Message)
 			}
 			if got := answer.Causes[0].Message; got != tc.want {
-				t.Errorf("said %s\nwant %s", got, tc.want)
+				t.Errorf("message %s\nwant %s", got, tc.want)
 			}
 			for _, text := range texts(answer) {
 				for _, content := range []string{"hunter2", "47110815", "2020", "openstack"} {
@@ -188,6 +188,6 @@ func TestTextsOfTheLinterAreEscaped(t *testing.T) {
 	answer := gate.Review(t.Context(), request(t, nil, configMap("k", sound)))
 	want := `k:3, rule "a\x1bb": c` + "\ufffd[2J\ufffdd e ("
 	if got := answer.Causes[0].Message; !strings.HasPrefix(got, want) || len(got) > 400 || !strings.HasSuffix(got, "é…") {
-		t.Errorf("said %q", got)
+		t.Errorf("message %q", got)
 	}
 }

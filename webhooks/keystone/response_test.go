@@ -49,7 +49,7 @@ func TestResponses(t *testing.T) {
 		"sound":    {mode: v1beta1.Enforce, policy: sound, want: admitted("allowed", "KeystonePolicySound"), wantEvents: &fakeRecorder{}},
 		"broken":   {mode: v1beta1.Enforce, policy: broken, want: denied, wantEvents: event("KeystonePolicyBroken", "Denied: "+message)},
 		"doubtful": {mode: v1beta1.Enforce, policy: doubtful, want: admitted("warned", "KeystonePolicyDoubtful", "KeystonePolicyDoubtful: "+warning), wantEvents: event("KeystonePolicyDoubtful", "Admitted with a warning: "+warning)},
-		"broken on a dry run, which leaves no trace": {
+		"broken on a dry run, which has no Events": {
 			mode: v1beta1.Enforce, dryRun: true, policy: broken, want: denied, wantEvents: &fakeRecorder{},
 		},
 		"broken, in mode Warn": {
