@@ -44,10 +44,10 @@ const (
 var (
 	apiServer = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters"}}
 	alice     = &user.DefaultInfo{Name: "alice", Groups: []string{"system:authenticated"}}
-	nobody    = &user.DefaultInfo{Name: "nobody"}
+	noGroups  = &user.DefaultInfo{Name: "nobody"}
 )
 
-// annotations makes a map of pairs of key and value.
+// annotations returns a map of pairs of key and value.
 func annotations(pairs ...string) map[string]any {
 	made := map[string]any{"kcp.io/cluster": "parent"}
 	for pair := range slices.Chunk(pairs, 2) {
@@ -195,7 +195,7 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 			by: alice, old: annotations(ownerKey, rawUser), new: nil, want: []string{denial, integrity, policy},
 		},
 		"a user without groups changes the owner": {
-			by: nobody, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
+			by: noGroups, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
 		},
 		"a kcp administrator changes the owner": {
 			by:  &user.DefaultInfo{Name: "kcp-admin", Groups: []string{"system:kcp:admin"}},

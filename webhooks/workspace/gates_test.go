@@ -205,7 +205,7 @@ func TestOwnerRewrite(t *testing.T) {
 				t.Errorf("Events (-want +got):\n%s", diff)
 			}
 			want := placed.DeepCopy()
-			if tc.wantOwner != "" { // nothing else may differ
+			if tc.wantOwner != "" { // no other part may differ
 				changed := want.GetAnnotations()
 				changed[ownerKey] = tc.wantOwner
 				if tc.wantReason == "ServiceAccountRewritten" {
@@ -242,8 +242,9 @@ func apply(t *testing.T, object *unstructured.Unstructured, answer webhookstest.
 	return patched
 }
 
-// TestOwnRewritePassesOwnGuard: the other gates admit what OwnerRewrite writes, and OwnerRewrite does not change it again.
-func TestOwnRewritePassesOwnGuard(t *testing.T) {
+// TestRewriteIsAdmittedByTheOtherGates: the other gates admit the object that OwnerRewrite has changed, and OwnerRewrite does not change it
+// again.
+func TestRewriteIsAdmittedByTheOtherGates(t *testing.T) {
 	before := object(annotations(ownerKey, rawServiceAccount))
 	placed := object(annotations(ownerKey, rawServiceAccount, clusterKey, newCluster))
 	rewrite := newRewrite(v1beta1.Enforce)
@@ -511,7 +512,7 @@ func TestDenialNotice(t *testing.T) {
 			by: alice, old: object(annotations(ownerKey, rawUser)), new: forgery, mode: v1beta1.Warn,
 		},
 		"not on create, because no object can have the Event": {by: alice, new: object(annotations(createdBy, "bob"))},
-		"what the system changes is admitted":                 {by: apiServer, old: object(annotations(ownerKey, rawUser)), new: forgery},
+		"a change by the system is admitted":                  {by: apiServer, old: object(annotations(ownerKey, rawUser)), new: forgery},
 		"a change of other annotations is admitted": {
 			by: alice, old: object(annotations(ownerKey, rawUser)), new: object(annotations(ownerKey, rawUser, "a", "b")),
 		},
@@ -572,7 +573,7 @@ func FuzzReview(f *testing.F) {
 				Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: object}, OldObject: runtime.RawExtension{Raw: old},
 			}})
 			if answer.Reason == "" || answer.Message == "" && answer.Decision != webhooks.Allowed {
-				t.Errorf("%s: answer %+v says nothing", gate.Name(), answer)
+				t.Errorf("%s: answer %+v has no reason or message", gate.Name(), answer)
 			}
 		}
 	})

@@ -116,7 +116,7 @@ type placement struct {
 const (
 	byPolicy  = "policy"
 	byWebhook = "webhook"
-	byNobody  = "nobody"
+	byNone    = "neither"
 )
 
 // handled is the result for the owner.
@@ -147,7 +147,7 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 	if err := m.plugin.Admit(tb.Context(), attributes, m.interfaces); err != nil {
 		return handled{}, err
 	}
-	result := handled{by: byNobody, owner: placed.GetAnnotations()[ownerKey], createdBy: placed.GetAnnotations()[createdBy]}
+	result := handled{by: byNone, owner: placed.GetAnnotations()[ownerKey], createdBy: placed.GetAnnotations()[createdBy]}
 	called := m.webhook.GetCompiledMatcher(m.compiler).Match(tb.Context(), versioned(placed, old, admission.Update, p.by), nil, nil)
 	if called.Error != nil {
 		return handled{}, fmt.Errorf("conditions of the webhook: %w", called.Error)
@@ -173,7 +173,8 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 	return result, nil
 }
 
-// check admits a placement and compares the result with the domain function. It returns who handled it.
+// check admits a placement and compares the result with the domain function. It returns whether the policy, the webhook or neither handled
+// it.
 func (m *mutator) check(tb testing.TB, p placement) string {
 	tb.Helper()
 	want, report := identitytest.Rewrite(p.owner, logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
@@ -184,13 +185,13 @@ func (m *mutator) check(tb testing.TB, p placement) string {
 	case got.by == byPolicy && (got.owner != want || got.createdBy != report.CreatedBy || report.Reason != identity.ServiceAccountRewritten):
 		tb.Errorf("policy and identity.Rewrite (%s) differ\n owner   %.3000q\n cluster %q, required groups %q\n policy  %s\n rewrite %s",
 			report.Reason, p.owner, p.cluster, p.requiredGroups, got.owner, want)
-	case got.by == byNobody && want != p.owner:
-		tb.Errorf("%s, and neither handles it: %.3000q", report.Reason, p.owner)
+	case got.by == byNone && want != p.owner:
+		tb.Errorf("%s, and neither policy nor webhook handles it: %.3000q", report.Reason, p.owner)
 	}
 	return got.by
 }
 
-// plainOwner is what kcp writes for a token of a service account, with further fields about the token.
+// plainOwner is the owner that kcp writes for a token of a service account, with further fields about the token.
 func plainOwner(namespace, name, home string, more ...string) string {
 	extra := map[string][]string{identity.ClusterNameKey: {home}, identity.ScopesKey: {"cluster:" + home}}
 	for pair := range slices.Chunk(more, 2) {
@@ -217,30 +218,30 @@ func TestWhichOwnersThePolicyHandles(t *testing.T) {
 		"one with a token that is bound to a pod": {placement{owner: plainOwner("default", "bot", "1dz6n4ubraua7pul", credentialKey, "JTI=cd4a",
 			"authentication.kubernetes.io/node-name", "node-1.example.com", "authentication.kubernetes.io/node-uid", "1b",
 			"authentication.kubernetes.io/pod-name", "bot-0", "authentication.kubernetes.io/pod-uid", "2c")}, byPolicy},
-		"one of the longest names":          {placement{owner: plainOwner(label, long, label)}, byPolicy},
-		"a namespace that is too long":      {placement{owner: plainOwner(label+"x", "bot", "1dz6n4ubraua7pul")}, byWebhook},
-		"a name that is too long":           {placement{owner: plainOwner("default", long+"x", "1dz6n4ubraua7pul")}, byWebhook},
-		"a home that is too long":           {placement{owner: plainOwner("default", "bot", label+"x")}, byWebhook},
-		"a home of one letter":              {placement{owner: plainOwner("default", "bot", "a")}, byWebhook},
-		"its home is the new cluster":       {placement{owner: plainOwner("default", "bot", newCluster)}, byWebhook},
-		"a new cluster that is none":        {placement{owner: honest, cluster: "a:b"}, byWebhook},
-		"required groups":                   {placement{owner: honest, requiredGroups: "team-a"}, byWebhook},
-		"placed by another user":            {placement{owner: honest, by: alice}, byWebhook},
-		"placed by a user without groups":   {placement{owner: honest, by: nobody}, byWebhook},
-		"a scope that excludes the home":    {placement{owner: strings.Replace(honest, "cluster:1dz6n4ubraua7pul", "cluster:attacker", 1)}, byWebhook},
-		"the group of another namespace":    {placement{owner: strings.Replace(honest, "serviceaccounts:default", "serviceaccounts:other", 1)}, byWebhook},
-		"a further group":                   {placement{owner: strings.Replace(honest, `"system:authenticated"]`, `"system:authenticated","team-a"]`, 1)}, byWebhook},
-		"a warrant":                         {placement{owner: strings.Replace(honest, `}}`, `,"authorization.kcp.io/warrant":["{}"]}}`, 1)}, byWebhook},
-		"without a UID":                     {placement{owner: strings.Replace(honest, `"uid":"1bf18950-d1ff-46b7-999a-b9c2b966e89b",`, "", 1)}, byWebhook},
-		"a blank at the end":                {placement{owner: honest + " "}, byWebhook},
-		"a line at the end":                 {placement{owner: honest + "\n"}, byWebhook},
-		"64 KiB":                            {placement{owner: honest + strings.Repeat(" ", 64<<10)}, byWebhook},
-		"a user":                            {placement{owner: rawUser}, byNobody},
-		"a scoped user":                     {placement{owner: rawScoped}, byWebhook},
-		"a scoped user in another spelling": {placement{owner: strings.Replace(rawScoped, ":{", " : {", 1)}, byWebhook},
-		"a scoped user with escapes":        {placement{owner: strings.Replace(rawScoped, "io/scopes", `io\/scopes`, 1)}, byWebhook},
-		"an administrator":                  {placement{owner: rawAdmin}, byNobody},
-		"none":                              {placement{}, byNobody},
+		"one of the longest names":           {placement{owner: plainOwner(label, long, label)}, byPolicy},
+		"a namespace that is too long":       {placement{owner: plainOwner(label+"x", "bot", "1dz6n4ubraua7pul")}, byWebhook},
+		"a name that is too long":            {placement{owner: plainOwner("default", long+"x", "1dz6n4ubraua7pul")}, byWebhook},
+		"a home that is too long":            {placement{owner: plainOwner("default", "bot", label+"x")}, byWebhook},
+		"a home of one letter":               {placement{owner: plainOwner("default", "bot", "a")}, byWebhook},
+		"its home is the new cluster":        {placement{owner: plainOwner("default", "bot", newCluster)}, byWebhook},
+		"a new cluster with an invalid name": {placement{owner: honest, cluster: "a:b"}, byWebhook},
+		"required groups":                    {placement{owner: honest, requiredGroups: "team-a"}, byWebhook},
+		"placed by another user":             {placement{owner: honest, by: alice}, byWebhook},
+		"placed by a user without groups":    {placement{owner: honest, by: noGroups}, byWebhook},
+		"a scope that excludes the home":     {placement{owner: strings.Replace(honest, "cluster:1dz6n4ubraua7pul", "cluster:attacker", 1)}, byWebhook},
+		"the group of another namespace":     {placement{owner: strings.Replace(honest, "serviceaccounts:default", "serviceaccounts:other", 1)}, byWebhook},
+		"a further group":                    {placement{owner: strings.Replace(honest, `"system:authenticated"]`, `"system:authenticated","team-a"]`, 1)}, byWebhook},
+		"a warrant":                          {placement{owner: strings.Replace(honest, `}}`, `,"authorization.kcp.io/warrant":["{}"]}}`, 1)}, byWebhook},
+		"without a UID":                      {placement{owner: strings.Replace(honest, `"uid":"1bf18950-d1ff-46b7-999a-b9c2b966e89b",`, "", 1)}, byWebhook},
+		"a blank at the end":                 {placement{owner: honest + " "}, byWebhook},
+		"a line at the end":                  {placement{owner: honest + "\n"}, byWebhook},
+		"64 KiB":                             {placement{owner: honest + strings.Repeat(" ", 64<<10)}, byWebhook},
+		"a user":                             {placement{owner: rawUser}, byNone},
+		"a scoped user":                      {placement{owner: rawScoped}, byWebhook},
+		"a scoped user in another spelling":  {placement{owner: strings.Replace(rawScoped, ":{", " : {", 1)}, byWebhook},
+		"a scoped user with escapes":         {placement{owner: strings.Replace(rawScoped, "io/scopes", `io\/scopes`, 1)}, byWebhook},
+		"an administrator":                   {placement{owner: rawAdmin}, byNone},
+		"none":                               {placement{}, byNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.placement.cluster == "" {
@@ -253,7 +254,7 @@ func TestWhichOwnersThePolicyHandles(t *testing.T) {
 	}
 }
 
-// TestPolicyAnswersCanaries: only a dry run of a CREATE is a canary, so no stored object is changed.
+// TestPolicyAnswersCanaries: only a dry run of a CREATE is a canary, so that no stored object is changed.
 func TestPolicyAnswersCanaries(t *testing.T) {
 	m := newMutator(t)
 	placed := map[string]any{ownerKey: plainOwner("default", "bot", "1dz6n4ubraua7pul"), clusterKey: newCluster}
@@ -270,7 +271,7 @@ func TestPolicyAnswersCanaries(t *testing.T) {
 		want        map[string]any
 	}{
 		"a canary":                       {admission.Create, false, alice, with(kcp.CanaryAnnotation, kcp.PolicyCanary), placed},
-		"by a user without groups":       {admission.Create, false, nobody, with(kcp.CanaryAnnotation, kcp.PolicyCanary), placed},
+		"by a user without groups":       {admission.Create, false, noGroups, with(kcp.CanaryAnnotation, kcp.PolicyCanary), placed},
 		"one that would be stored":       {admission.Create, true, alice, with(kcp.CanaryAnnotation, kcp.PolicyCanary), with(kcp.CanaryAnnotation, kcp.PolicyCanary)},
 		"that of the webhook":            {admission.Create, false, alice, with(kcp.CanaryAnnotation, "true"), with(kcp.CanaryAnnotation, "true")},
 		"an update":                      {admission.Update, false, alice, with(kcp.CanaryAnnotation, kcp.PolicyCanary), with(kcp.CanaryAnnotation, kcp.PolicyCanary)},
@@ -296,9 +297,9 @@ func TestPolicyAnswersCanaries(t *testing.T) {
 	}
 }
 
-// TestPolicyIsTheRewrite: for every owner, the policy has the result of identity.Rewrite, or leaves the owner to the webhook, or the
+// TestPolicyAgreesWithRewrite: for every owner, the policy has the result of identity.Rewrite, or leaves the owner to the webhook, or the
 // owner needs no rewrite. No expression fails to evaluate.
-func TestPolicyIsTheRewrite(t *testing.T) {
+func TestPolicyAgreesWithRewrite(t *testing.T) {
 	count := 100_000
 	if testing.Short() {
 		count = 1_000
@@ -313,15 +314,15 @@ func TestPolicyIsTheRewrite(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("owners by whom they were handled: %v", counts)
-	for by, least := range map[string]int{byPolicy: count / 20, byWebhook: count / 4, byNobody: count / 100} {
+	t.Logf("owners by the policy or webhook that handled them: %v", counts)
+	for by, least := range map[string]int{byPolicy: count / 20, byWebhook: count / 4, byNone: count / 100} {
 		if counts[by] < least {
 			t.Errorf("%d owners were handled by %s, want at least %d: the generator has to be corrected", counts[by], by, least)
 		}
 	}
 }
 
-func FuzzPolicyIsTheRewrite(f *testing.F) {
+func FuzzPolicyAgreesWithRewrite(f *testing.F) {
 	for p := range hostile(99, 200) {
 		if len(p.owner) < 8<<10 {
 			f.Add(p.owner, p.cluster, p.requiredGroups)
