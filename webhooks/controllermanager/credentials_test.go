@@ -79,7 +79,7 @@ func TestGlobalCredentials(t *testing.T) {
 				message := "it has the global credentials (" + tc.want + "), but impersonation is on, and with them the cloud does not show it " +
 					"the servers of the cluster's user; remove them"
 				got := summaryOf(answer)
-				// The second gate also lists the problems that the first fixes.
+				// The second gate also lists the problems that the first corrects.
 				if message, more, found := strings.Cut(got.Message, "; CLOUDSIGMA_"); found && gateName == "controller-manager-integrity" && more != "" {
 					got.Message, got.Causes = message, nil
 					got.Events[0].Message = "Denied: " + message

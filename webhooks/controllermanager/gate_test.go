@@ -53,7 +53,7 @@ func inMode(mode v1beta1.Mode) func(*v1beta1.ControllerManager) {
 type accounts struct {
 	byName map[string]ownership.Account
 	err    error
-	asked  int
+	reads  int
 	// missing are keys that the Secret lacks. secretErr is the error of reading it.
 	missing   []string
 	noSecret  bool
@@ -71,7 +71,7 @@ func (a *accounts) SecretKeysNow(context.Context, string, string) (keys []string
 var _ domain.Objects = &accounts{}
 
 func (a *accounts) AccountNow(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
-	a.asked++
+	a.reads++
 	if a.err != nil {
 		return ownership.Account{}, a.err
 	}
@@ -235,7 +235,7 @@ func eventOn(eventType, reason, message string) []events.Event {
 	}}
 }
 
-// denial is the answer of both gates to a Deployment that neither can fix.
+// denial is the answer of both gates to a Deployment that neither gate can correct.
 func denial(reason, field, message string, causes ...metav1.StatusCause) summary {
 	return summary{
 		Reason: reason, Message: subject + message, Field: field, Causes: causes,
@@ -243,8 +243,8 @@ func denial(reason, field, message string, causes ...metav1.StatusCause) summary
 	}
 }
 
-// TestBothGatesDenyWhatCannotBeFixed: the first denies before the second is called.
-func TestBothGatesDenyWhatCannotBeFixed(t *testing.T) {
+// TestBothGatesDenyProblemsThatCannotBeCorrected: the first denies before the second is called.
+func TestBothGatesDenyProblemsThatCannotBeCorrected(t *testing.T) {
 	const (
 		env      = "spec.template.spec.containers[0].env"
 		labels   = "metadata.labels[cluster.x-k8s.io/cluster-name]"
@@ -333,7 +333,7 @@ func TestBothGatesDenyWhatCannotBeFixed(t *testing.T) {
 			t.Run(name+"/"+gateName, func(t *testing.T) {
 				object := deployment(withEnv(identity()...))
 				object.Spec, object.Labels = tc.object.Spec, tc.object.Labels
-				// The second gate gets what the first leaves, and also lists problems that can be fixed.
+				// The second gate gets the object that the first returns, and also lists problems that can be corrected.
 				if gateName == "controller-manager-integrity" && len(object.Spec.Template.Spec.Containers) == 1 {
 					complete(&object.Spec.Template.Spec.Containers[0])
 				}
@@ -373,12 +373,12 @@ func TestNothingIsCheckedWithoutImpersonation(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", gate.Name(), diff)
 		}
 	}
-	if objects.asked > 0 {
-		t.Errorf("the cluster was asked for %d times", objects.asked)
+	if objects.reads > 0 {
+		t.Errorf("the cluster was read %d times", objects.reads)
 	}
 }
 
-func TestADeletionIsNeverBlocked(t *testing.T) {
+func TestADeletionIsNeverDenied(t *testing.T) {
 	objects := &accounts{err: errors.New("the API server is away")}
 	leaving := deployment(func(d *appsv1.Deployment) { d.DeletionTimestamp = ptr.To(metav1.Now()) })
 	for name, gate := range both(config(), objects) {

@@ -103,7 +103,7 @@ func TestIdentity(t *testing.T) {
 			env: identity(value(impersonation, "false")), wantEnv: identity(),
 			want: replaced("IdentityReplaced", impersonation, impersonation+` has another value; it has to be "true"`),
 		},
-		"an URL by value": {
+		"a URL by value": {
 			env: identity(value("CLOUDSIGMA_OAUTH_URL", "https://evil.example")), wantEnv: identity(),
 			want: replaced("IdentityReplaced", "CLOUDSIGMA_OAUTH_URL", "CLOUDSIGMA_OAUTH_URL has another value; it "+fmt.Sprintf(secretRule, "oauth-url")),
 		},
@@ -150,7 +150,7 @@ func TestIdentity(t *testing.T) {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 			want := object.DeepCopy()
-			if tc.wantEnv != nil { // nothing else may differ
+			if tc.wantEnv != nil { // no other part may differ
 				want.Spec.Template.Spec.Containers[0].Env = tc.wantEnv
 			}
 			if diff := cmp.Diff(string(encode(t, want)), string(encode(t, apply(t, object, answer)))); diff != "" {
@@ -193,7 +193,7 @@ func decoded(t *testing.T, raw []byte) any {
 	return value
 }
 
-// TestAWarningComesWithTheChange: the requester who sent a secret by value is warned that replacing it is not enough.
+// TestAWarningComesWithTheChange: a requester who sent a secret by value gets a warning that replacing it is not enough.
 func TestAWarningComesWithTheChange(t *testing.T) {
 	message := needs("CLOUDSIGMA_CLIENT_SECRET") + "; " + byValue
 	for mode, want := range map[v1beta1.Mode]struct {
@@ -234,7 +234,7 @@ type recorder struct{ recorded []events.Event }
 
 func (r *recorder) Record(event events.Event) { r.recorded = append(r.recorded, event) }
 
-// TestNoVariableIsExpandedInTheIdentity: with the email of this cluster, the client secret would be sent as part of the email.
+// TestNoVariableIsExpandedInTheIdentity: if the email of this cluster were expanded, the client secret would be sent as part of the email.
 func TestNoVariableIsExpandedInTheIdentity(t *testing.T) {
 	objects := actingAs("$(cloudsigma_client_secret)@evil.example", "$(CLOUDSIGMA_CLIENT_SECRET)")
 	object := deployment()
@@ -257,7 +257,7 @@ func TestNoVariableIsExpandedInTheIdentity(t *testing.T) {
 	}
 }
 
-// TestEqualNamesInTwoNamespaces: the cluster of the Deployment's own namespace counts.
+// TestEqualNamesInTwoNamespaces: the cluster of the Deployment's own namespace is used.
 func TestEqualNamesInTwoNamespaces(t *testing.T) {
 	object := deployment(func(d *appsv1.Deployment) { d.Namespace = "tenant-b" })
 	got := apply(t, object, newIdentity(config(), metal()).Review(t.Context(), request(t, object, true)))
@@ -291,11 +291,11 @@ func TestIdentityIsIdempotent(t *testing.T) {
 			}
 		}
 		if want, got := encode(t, foreign(object)), encode(t, foreign(after)); !bytes.Equal(want, got) {
-			t.Fatalf("the rest of the object was\n%s\nand is\n%s", want, got)
+			t.Fatalf("the rest of the object changed from\n%s\nto\n%s", want, got)
 		}
 	}
 	if changed == 0 {
-		t.Error("nothing was ever changed")
+		t.Error("no object was changed")
 	}
 }
 
@@ -327,7 +327,7 @@ func generated(random *rand.Rand) *appsv1.Deployment {
 	return object
 }
 
-// foreign is all of a Deployment but the identity of its container.
+// foreign is a Deployment without the identity of its container.
 func foreign(object *appsv1.Deployment) *appsv1.Deployment {
 	rest := object.DeepCopy()
 	for i := range rest.Spec.Template.Spec.Containers {
@@ -355,7 +355,7 @@ func FuzzReview(f *testing.F) {
 				Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: object},
 			}})
 			if answer.Reason == "" || answer.Message == "" && answer.Decision != webhooks.Allowed {
-				t.Errorf("%s: answer %+v says nothing", name, answer)
+				t.Errorf("%s: answer %+v has no reason or message", name, answer)
 			}
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// TestIntegrity has problems that Identity would have fixed if another webhook had not changed the object afterwards. Both gates deny
+// TestIntegrity has problems that Identity would have corrected if another webhook had not changed the object afterwards. Both gates deny
 // the other problems.
 func TestIntegrity(t *testing.T) {
 	const env = "spec.template.spec.containers[0].env"
@@ -39,7 +39,7 @@ func TestIntegrity(t *testing.T) {
 		"a client secret by value": {
 			env: identity(value("CLOUDSIGMA_CLIENT_SECRET", "s3cret")), want: denial("ClientSecretByValue", env+"[3]", byValue),
 		},
-		"a client id out of another Secret": {
+		"a client ID from another Secret": {
 			env: identity(fromSecret("CLOUDSIGMA_CLIENT_ID", "own", "client-id")),
 			want: denial("SecretReferenceMismatch", env+"[2]", `CLOUDSIGMA_CLIENT_ID comes from the key "client-id" of Secret "own"; it `+
 				fmt.Sprintf(secretRule, "client-id")),
@@ -52,7 +52,7 @@ func TestIntegrity(t *testing.T) {
 				metav1.StatusCause{Type: "RegionMismatch", Field: env + "[4]", Message: `CLOUDSIGMA_REGION is "zrh"; it has to be "next", the region of ` +
 					`CloudSigmaCluster "metal": remove the variable, and warrantgate sets it, or correct the cluster`}),
 		},
-		"what Identity would have fixed, had it not only warned": {
+		"a problem that Identity only reported in mode Warn": {
 			env: identity()[:2], mode: v1beta1.Warn, want: summary{Decision: webhooks.Allowed, Reason: "IdentityInPlace"},
 		},
 	} {

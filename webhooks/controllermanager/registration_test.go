@@ -192,8 +192,8 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		"status":     {old: deployment(), new: deployment(image), subresource: "status"},
 		"scale":      {old: deployment(), new: deployment(image), subresource: "scale"},
 		"a deletion": {old: deployment(), operation: admission.Delete},
-		"all of an environment of a thousand others same": {old: crowded(1000), new: crowded(1000)},
-		"one of an environment of a thousand others":      {old: crowded(1000), new: crowded(999), want: true},
+		"an unchanged environment of a thousand variables": {old: crowded(1000), new: crowded(1000)},
+		"one changed variable of a thousand":               {old: crowded(1000), new: crowded(999), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.operation == "" {
@@ -207,7 +207,7 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 	}
 }
 
-// TestUnusualMetadataIsNoError: a condition that fails would deny the request.
+// TestUnusualMetadataIsNoError: an evaluation error of a condition would deny the request.
 func TestUnusualMetadataIsNoError(t *testing.T) {
 	object := func(labels, deletion any) runtime.Object {
 		metadata := map[string]any{"name": "ccm", "namespace": "tenant-a"}
