@@ -52,12 +52,12 @@ func TestEventsOfAnswers(t *testing.T) {
 			want:           on(self, "Warning", "Broken", warned),
 			wantInModeWarn: on(self, "Warning", "Broken", warned),
 		},
-		"a decision that nobody knows": {
+		"an unknown decision": {
 			answer:         webhooks.Answer{Decision: "perhaps", Reason: "Broken", Message: "it is broken", Subject: stored},
 			want:           on(self, "Warning", "Broken", denied),
 			wantInModeWarn: on(self, "Warning", "Broken", warned),
 		},
-		"an Event says only what lasts": {
+		"an Event contains only the stable part of the message": {
 			answer: webhooks.Answer{
 				Decision: webhooks.Denied, Reason: "Broken", Message: "it is broken; request id r1", Lasting: "it is broken", Subject: stored,
 			},

@@ -52,21 +52,21 @@ func TestLargeBodiesWaitForEachOtherAndDelayNoSmallOnes(t *testing.T) {
 			go post(t, handler, smallBody, time.Hour)
 		}
 		synctest.Wait()
-		go post(t, handler, 0, time.Hour) // needs no room
+		go post(t, handler, 0, time.Hour) // needs no budget
 		synctest.Wait()
 		got := map[int64]int{}
 		for range len(gate.begun) {
 			got[<-gate.begun]++
 		}
 		if diff := cmp.Diff(map[int64]int{maxReviewBytes: 1, smallBody: smallBudget / smallBody, 0: 1}, got); diff != "" {
-			t.Errorf("bodies that are judged at the same time, by their sizes (-want +got):\n%s", diff)
+			t.Errorf("bodies that are reviewed at the same time, by their sizes (-want +got):\n%s", diff)
 		}
 
 		before := testutil.ToFloat64(admissions.WithLabelValues("large", "error", "Overloaded"))
 		started := time.Now()
 		code, text := post(t, handler, smallBody+1, 6*time.Second)
 		if want := "warrantgate had no room for this request in time; try again\n"; code != http.StatusServiceUnavailable || text != want {
-			t.Errorf("answer when time is up = %d %q, want 503 %q", code, text, want)
+			t.Errorf("response at the deadline = %d %q, want 503 %q", code, text, want)
 		}
 		if took := time.Since(started); took != 3*time.Second {
 			t.Errorf("it took %s", took)
@@ -77,7 +77,7 @@ func TestLargeBodiesWaitForEachOtherAndDelayNoSmallOnes(t *testing.T) {
 		synctest.Wait()
 		code, text = post(t, handler, maxReviewBytes, time.Hour)
 		if want := "warrantgate checks too many large requests now; try again\n"; code != http.StatusTooManyRequests || text != want {
-			t.Errorf("answer where too many wait = %d %q, want 429 %q", code, text, want)
+			t.Errorf("response with too many waiting = %d %q, want 429 %q", code, text, want)
 		}
 		if got := testutil.ToFloat64(admissions.WithLabelValues("large", "error", "Overloaded")) - before; got != 2 {
 			t.Errorf("%v were counted, want 2", got)
@@ -86,10 +86,10 @@ func TestLargeBodiesWaitForEachOtherAndDelayNoSmallOnes(t *testing.T) {
 		close(gate.release)
 		synctest.Wait()
 		if got := len(gate.begun); got != maxWaiting {
-			t.Errorf("%d of those that waited were judged, want %d", got, maxWaiting)
+			t.Errorf("%d of the waiting bodies were reviewed, want %d", got, maxWaiting)
 		}
 		if !b.small.TryAcquire(smallBudget) || !b.large.TryAcquire(largeBudget) || b.waiting.Load() != 0 {
-			t.Errorf("not all room was given back, or %d still wait", b.waiting.Load())
+			t.Errorf("the budget was not released completely, or %d bodies still wait", b.waiting.Load())
 		}
 	})
 }
@@ -101,7 +101,7 @@ func TestPanicReleasesTheBudget(t *testing.T) {
 		post(t, b.limited("panic", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })), 1, time.Hour)
 	}()
 	if !b.small.TryAcquire(smallBudget) {
-		t.Error("the room is not given back")
+		t.Error("the budget was not released")
 	}
 }
 
@@ -117,7 +117,7 @@ func TestReadTimeoutStartsAfterTheWait(t *testing.T) {
 	})))
 	defer server.Close()
 	if !b.small.TryAcquire(smallBudget) {
-		t.Fatal("there is no room")
+		t.Fatal("the budget was not released")
 	}
 	reader, writer := io.Pipe()
 	go func() {

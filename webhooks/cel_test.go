@@ -24,7 +24,7 @@ func TestFieldsAreReadWithoutEvaluationErrors(t *testing.T) {
 		"cleared":                    {old: at("x"), new: at("")},
 		"cleared as null":            {old: at("x"), new: at(nil)},
 		"removed":                    {old: at("x"), new: map[string]any{"a": map[string]any{}}},
-		"removed with what held it":  {old: at("x"), new: map[string]any{"a": nil}},
+		"removed with its parent":    {old: at("x"), new: map[string]any{"a": nil}},
 		"no objects":                 {old: nil, new: nil},
 		"odd objects":                {old: "a", new: int64(5)},
 	} {

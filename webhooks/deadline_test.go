@@ -23,7 +23,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// blocks is the review of a gate whose cloud does not answer. It returns at the deadline.
+// blocks is the review of a gate whose cloud does not respond. It returns at the deadline.
 func blocks(answer webhooks.Answer) func(context.Context, admission.Request) webhooks.Answer {
 	return func(ctx context.Context, _ admission.Request) webhooks.Answer {
 		<-ctx.Done()
@@ -43,7 +43,7 @@ func TestBlockedGateIsAnsweredBeforeTheTimeout(t *testing.T) {
 	server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}))
 
 	counted := newAdmissions(t)
-	got := ask(t, server, "?timeout=2s", review())
+	got := send(t, server, "?timeout=2s", review())
 
 	want := answered(deniedWith("error", 503, "ServiceUnavailable", "Deadline", "no verdict was found in time; try again"))
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -51,7 +51,7 @@ func TestBlockedGateIsAnsweredBeforeTheTimeout(t *testing.T) {
 	}
 	// The gate gets 80 % of the API server's timeout, minus the time of the request on the network.
 	if budget <= 0 || budget > 1600*time.Millisecond {
-		t.Errorf("the gate was given %s, want at most 1.6 s of 2 s", budget)
+		t.Errorf("the gate had %s, want at most 1.6 s of 2 s", budget)
 	}
 	if diff := cmp.Diff(map[string]float64{"error/Deadline": 1}, counted()); diff != "" {
 		t.Errorf("warrantgate_admissions_total (-want +got):\n%s", diff)
@@ -68,19 +68,19 @@ func TestLateAnswer(t *testing.T) {
 			answer: webhooks.Answer{Reason: "OwnerChangeDenied", Message: "not yours"}, mode: v1beta1.Enforce,
 			want: answered(deniedWith("denied", 403, "Forbidden", "OwnerChangeDenied", "not yours")),
 		},
-		"an approval is none, as it may rest on half a look": {
+		"an approval is undecided, because the deadline may have interrupted its checks": {
 			answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}, mode: v1beta1.Enforce,
 			want: answered(deniedWith("error", 503, "ServiceUnavailable", "Deadline", "no verdict was found in time; try again")),
 		},
-		"no verdict says more about it than that time is up": {
+		"an undecided answer reports the deadline and its reason": {
 			answer: webhooks.Answer{Decision: webhooks.Undecided, Reason: "CloudSilent", Message: "m"}, mode: v1beta1.Enforce,
 			want: answered(deniedWith("error", 503, "ServiceUnavailable", "CloudSilent", "m")),
 		},
-		"a gate that lets pass what it cannot judge still does": {
+		"a gate with unknown: Admit still admits undecided requests": {
 			answer: webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "m"}, mode: v1beta1.Enforce,
 			want: answered(admitted("warned", "CloudSilent"), withWarning("CloudSilent: m")),
 		},
-		"Warn denies nothing here either": {
+		"the mode Warn does not deny at the deadline either": {
 			answer: webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}, mode: v1beta1.Warn,
 			want: answered(admitted("warned", "Deadline"),
 				withWarning("Deadline (mode Warn, nothing was changed or denied): no verdict was found in time; try again")),
@@ -89,7 +89,7 @@ func TestLateAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			gate := &fakeGate{t: t, review: blocks(tc.answer)}
 			server := serve(t, webhooks.Handler(gate, tc.mode, &fakeRecorder{}))
-			if diff := cmp.Diff(tc.want, ask(t, server, "?timeout=10ms", review())); diff != "" {
+			if diff := cmp.Diff(tc.want, send(t, server, "?timeout=10ms", review())); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 		})
@@ -167,12 +167,12 @@ func TestRunningAdmissionIsCompletedAtShutdown(t *testing.T) {
 		shutdown()
 		close(down)
 	}()
-	if diff := cmp.Diff(answered(admitted("allowed", "Fine")), ask(t, server, "", review())); diff != "" {
+	if diff := cmp.Diff(answered(admitted("allowed", "Fine")), send(t, server, "", review())); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 }
 
-// A client that does not finish its body gets an answer, and the server closes the connection after five seconds, which pass at once here:
+// A client that does not finish its body gets a response, and the server closes the connection after five seconds. Here they pass at once:
 // the connection is a pipe in a bubble of testing/synctest. It has no TLS, because the two sides of a pipe block each other when both send
 // close_notify.
 func TestIncompleteBodyTimesOut(t *testing.T) {
@@ -209,10 +209,10 @@ func TestIncompleteBodyTimesOut(t *testing.T) {
 				begin := time.Now()
 				response, err := transport.RoundTrip(request)
 				if err != nil {
-					t.Fatalf("ask the gate: %v", err)
+					t.Fatalf("call the gate: %v", err)
 				}
 				if took := time.Since(begin); took != 5*time.Second {
-					t.Errorf("answered after %s, want 5s", took)
+					t.Errorf("responded after %s, want 5s", took)
 				}
 				if response.Proto != protocol {
 					t.Errorf("protocol = %s, want %s", response.Proto, protocol)

@@ -102,7 +102,7 @@ func TestAnswers(t *testing.T) {
 		wantCommitted int
 		wantMetric    string
 	}{
-		"what is allowed passes with its patches": {
+		"an allowed request is admitted with its patches": {
 			mode: v1beta1.Enforce, answer: rewrite, review: review(),
 			want:       answered(admitted("allowed", "Rewritten"), withPatch(patch)),
 			wantEvents: []events.Event{event}, wantCommitted: 1,
@@ -138,7 +138,7 @@ func TestAnswers(t *testing.T) {
 			wantCommitted: 1,
 			wantMetric:    "perhaps/Odd",
 		},
-		"no verdict is 503": {
+		"an undecided request is 503": {
 			mode: v1beta1.Enforce, answer: undecided, review: review(),
 			want:          answered(deniedWith("error", 503, "ServiceUnavailable", "CloudSilent", "the cloud does not answer; try again")),
 			wantCommitted: 1,
@@ -149,17 +149,17 @@ func TestAnswers(t *testing.T) {
 			want:       answered(deniedWith("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being checked")),
 			wantMetric: "error/Panic",
 		},
-		"a dry run gets the same answer and leaves no trace": {
+		"a dry run gets the same answer and has no side effects": {
 			mode: v1beta1.Enforce, answer: rewrite, review: review(withDryRun(true)),
 			want:       answered(admitted("allowed", "Rewritten"), withPatch(patch)),
 			wantMetric: "allowed/Rewritten",
 		},
-		"a denial of a dry run leaves no trace": {
+		"a denial of a dry run has no side effects": {
 			mode: v1beta1.Enforce, answer: denial, review: review(withDryRun(true)),
 			want:       answered(deniedWith("denied", 403, "Forbidden", "OwnerChangeDenied", "not yours")),
 			wantMetric: "denied/OwnerChangeDenied",
 		},
-		"a request that says that it is no dry run is none": {
+		"a request with dryRun false is not a dry run": {
 			mode: v1beta1.Enforce, answer: denial, review: review(withDryRun(false)),
 			want:       answered(deniedWith("denied", 403, "Forbidden", "OwnerChangeDenied", "not yours")),
 			wantEvents: []events.Event{event}, wantCommitted: 1,
@@ -173,7 +173,7 @@ func TestAnswers(t *testing.T) {
 			wantCommitted: 1,
 			wantMetric:    "denied/InstanceNotOwned",
 		},
-		"no verdict names its field, and further causes": {
+		"an undecided request has its field and additional causes": {
 			mode: v1beta1.Enforce, review: review(),
 			answer: webhooks.Answer{Decision: webhooks.Undecided, Reason: "CloudSilent", Message: "try again", Field: "spec.providerID", Causes: causes},
 			want:   answered(deniedWith("error", 503, "ServiceUnavailable", "CloudSilent", "try again"), withCauses("spec.providerID", causes...)),
@@ -181,7 +181,7 @@ func TestAnswers(t *testing.T) {
 			wantCommitted: 1,
 			wantMetric:    "error/CloudSilent",
 		},
-		"a gate that lets pass what it cannot judge says so": {
+		"a gate with unknown: Admit admits an undecided request with a warning": {
 			mode: v1beta1.Enforce, review: review(),
 			answer: webhooks.Answer{
 				Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged", Field: "status.instanceID", Causes: causes, Subject: subject, Notices: notices,
@@ -190,19 +190,19 @@ func TestAnswers(t *testing.T) {
 			wantEvents: []events.Event{event}, wantCommitted: 1,
 			wantMetric: "warned/CloudSilent",
 		},
-		"a gate that lets pass what it cannot judge, in the mode Warn": {
+		"a gate with unknown: Admit, in the mode Warn": {
 			mode: v1beta1.Warn, review: review(), answer: webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged"},
 			want: answered(admitted("warned", "CloudSilent"),
 				withWarning("CloudSilent (mode Warn, nothing was changed or denied): not judged")),
 			wantMetric: "warned/CloudSilent",
 		},
-		"a gate that lets pass what it cannot judge, on a dry run": {
+		"a gate with unknown: Admit, on a dry run": {
 			mode: v1beta1.Enforce, review: review(withDryRun(true)),
 			answer:     webhooks.Answer{Decision: webhooks.Warned, Reason: "CloudSilent", Message: "not judged", Subject: subject, Notices: notices},
 			want:       answered(admitted("warned", "CloudSilent"), withWarning("CloudSilent: not judged")),
 			wantMetric: "warned/CloudSilent",
 		},
-		"Warn does not change, but tells": {
+		"Warn does not change the object, but warns": {
 			mode: v1beta1.Warn, answer: rewrite, review: review(),
 			want: answered(admitted("warned", "Rewritten"),
 				withWarning("Rewritten (mode Warn, nothing was changed or denied): owner is bob")),
@@ -216,7 +216,7 @@ func TestAnswers(t *testing.T) {
 			wantEvents: []events.Event{event},
 			wantMetric: "warned/OwnerChangeDenied",
 		},
-		"Warn on a dry run tells the person only": {
+		"Warn on a dry run has only the warning": {
 			mode: v1beta1.Warn, answer: denial, review: review(withDryRun(true)),
 			want: answered(admitted("warned", "OwnerChangeDenied"),
 				withWarning("OwnerChangeDenied (mode Warn, nothing was changed or denied): not yours")),
@@ -234,19 +234,19 @@ func TestAnswers(t *testing.T) {
 				withWarning("Panic (mode Warn, nothing was changed or denied): an internal error kept this request from being checked")),
 			wantMetric: "warned/Panic",
 		},
-		"Warn has nothing to say where nothing would be done": {
+		"Warn has no warning if nothing would be denied or changed": {
 			mode: v1beta1.Warn, answer: harmless, review: review(),
 			want:       answered(admitted("allowed", "Unchanged")),
 			wantMetric: "allowed/Unchanged",
 		},
-		"Off lets pass without asking": {
+		"Off admits without a review": {
 			mode: v1beta1.Off, review: review(),
 			want:       answered(admitted("allowed", "Off")),
 			wantMetric: "allowed/Off",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gate := gateSaying(t, tc.answer)
+			gate := gateWith(t, tc.answer)
 			var committed atomic.Int32
 			switch {
 			case tc.mode == v1beta1.Off:
@@ -255,13 +255,13 @@ func TestAnswers(t *testing.T) {
 				gate.review = tc.panics
 			default:
 				tc.answer.Committed = func() { committed.Add(1) }
-				gate = gateSaying(t, tc.answer)
+				gate = gateWith(t, tc.answer)
 			}
 			counted := newAdmissions(t)
 			recorder := &fakeRecorder{}
 			server := serve(t, webhooks.Handler(gate, tc.mode, recorder))
 
-			if diff := cmp.Diff(tc.want, ask(t, server, "", tc.review)); diff != "" {
+			if diff := cmp.Diff(tc.want, send(t, server, "", tc.review)); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.wantEvents, recorder.all()); diff != "" {
@@ -288,26 +288,26 @@ func TestMessagesAreShortened(t *testing.T) {
 			message: "not\nyours,\r\n\t  but bob's ", want: "not yours, but bob's",
 			wantWarning: "R (mode Warn, nothing was changed or denied): not yours, but bob's",
 		},
-		"1024 bytes are not cut": {
+		"1024 bytes are not truncated": {
 			message: strings.Repeat("a", 1024), want: strings.Repeat("a", 1024),
 			wantWarning: "R (mode Warn, nothing was changed or denied): " + strings.Repeat("a", 975) + "…",
 		},
-		"more is cut at a whole character": {
+		"longer texts are truncated at a whole character": {
 			message: strings.Repeat("a", 1020) + "ééé", want: strings.Repeat("a", 1020) + "…",
 			wantWarning: "R (mode Warn, nothing was changed or denied): " + strings.Repeat("a", 975) + "…",
 		},
-		"nothing is nothing": {
+		"an empty text stays empty": {
 			message: "", want: "",
 			wantWarning: "R (mode Warn, nothing was changed or denied):",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gate := gateSaying(t, webhooks.Answer{Reason: "R", Message: tc.message})
-			denied := ask(t, serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{})), "", review())
+			gate := gateWith(t, webhooks.Answer{Reason: "R", Message: tc.message})
+			denied := send(t, serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{})), "", review())
 			if diff := cmp.Diff(answered(deniedWith("denied", 403, "Forbidden", "R", tc.want)), denied); diff != "" {
 				t.Errorf("denial (-want +got):\n%s", diff)
 			}
-			warned := ask(t, serve(t, webhooks.Handler(gate, v1beta1.Warn, &fakeRecorder{})), "", review())
+			warned := send(t, serve(t, webhooks.Handler(gate, v1beta1.Warn, &fakeRecorder{})), "", review())
 			if diff := cmp.Diff(answered(admitted("warned", "R"), withWarning(tc.wantWarning)), warned); diff != "" {
 				t.Errorf("warning (-want +got):\n%s", diff)
 			}
@@ -322,10 +322,10 @@ func TestMessagesAreShortened(t *testing.T) {
 
 func TestPanicDoesNotAffectTheNextRequest(t *testing.T) {
 	for name, cause := range map[string]any{
-		"a text":                              "boom",
-		"an error":                            errors.New("boom"),
-		"one by which net/http aborts":        http.ErrAbortHandler,
-		"a nil pointer that was dereferenced": nil,
+		"a text":                               "boom",
+		"an error":                             errors.New("boom"),
+		"the error with which net/http aborts": http.ErrAbortHandler,
+		"a nil pointer that was dereferenced":  nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := true
@@ -344,11 +344,11 @@ func TestPanicDoesNotAffectTheNextRequest(t *testing.T) {
 			server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, recorder))
 
 			want := answered(deniedWith("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being checked"))
-			if diff := cmp.Diff(want, ask(t, server, "", review())); diff != "" {
-				t.Errorf("answer to the one that panics (-want +got):\n%s", diff)
+			if diff := cmp.Diff(want, send(t, server, "", review())); diff != "" {
+				t.Errorf("answer to the request that panics (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(answered(admitted("allowed", "Fine")), ask(t, server, "", review())); diff != "" {
-				t.Errorf("answer to the next (-want +got):\n%s", diff)
+			if diff := cmp.Diff(answered(admitted("allowed", "Fine")), send(t, server, "", review())); diff != "" {
+				t.Errorf("answer to the next request (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(map[string]float64{"error/Panic": 1, "allowed/Fine": 1}, counted()); diff != "" {
 				t.Errorf("warrantgate_admissions_total (-want +got):\n%s", diff)
@@ -358,11 +358,11 @@ func TestPanicDoesNotAffectTheNextRequest(t *testing.T) {
 }
 
 func TestEachDenialIsOneLogLine(t *testing.T) {
-	gate := gateSaying(t, webhooks.Answer{
+	gate := gateWith(t, webhooks.Answer{
 		Reason: "OwnerChangeDenied", Message: "not yours", Details: func() []any { return []any{"cloudAnswer", "what only the operator may see"} },
 	})
 	server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}))
-	ask(t, server, "", review(withUID("log-1")))
+	send(t, server, "", review(withUID("log-1")))
 	want := []string{`{"logger":"admission","level":0,"msg":"verdict","gate":"TestEachDenialIsOneLogLine","decision":"denied",` +
 		`"reason":"OwnerChangeDenied","mode":"Enforce","decisionID":"log-1","operation":"UPDATE","resource":"workspaces",` +
 		`"namespace":"","name":"team-a","user":"alice","message":"not yours","cloudAnswer":"what only the operator may see"}`}
@@ -372,8 +372,8 @@ func TestEachDenialIsOneLogLine(t *testing.T) {
 }
 
 func TestAllowedRequestsAreLoggedOnLevel1(t *testing.T) {
-	server := serve(t, webhooks.Handler(gateSaying(t, webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}), v1beta1.Enforce, &fakeRecorder{}))
-	ask(t, server, "", review(withUID("log-3")))
+	server := serve(t, webhooks.Handler(gateWith(t, webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}), v1beta1.Enforce, &fakeRecorder{}))
+	send(t, server, "", review(withUID("log-3")))
 	got := logged.take("log-3")
 	if len(got) != 1 || !strings.Contains(got[0], `"level":1,"msg":"verdict"`) {
 		t.Errorf("log = %q, want one verdict, on level 1", got)
@@ -382,7 +382,7 @@ func TestAllowedRequestsAreLoggedOnLevel1(t *testing.T) {
 
 func TestPanicIsLoggedWithItsStack(t *testing.T) {
 	gate := &fakeGate{t: t, review: func(context.Context, admission.Request) webhooks.Answer { panic("boom") }}
-	ask(t, serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{})), "", review(withUID("log-2")))
+	send(t, serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{})), "", review(withUID("log-2")))
 	got := logged.take("log-2")
 	if len(got) != 1 {
 		t.Fatalf("log = %q, want one line", got)
@@ -403,7 +403,7 @@ func TestConcurrentRequestsGetTheirOwnAnswers(t *testing.T) {
 		uid, name := types.UID(fmt.Sprintf("d%d", i)), fmt.Sprintf("team-%d", i)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := ask(t, server, "", review(withUID(uid), func(r *admissionv1.AdmissionReview) { r.Request.Name = name }))
+			got := send(t, server, "", review(withUID(uid), func(r *admissionv1.AdmissionReview) { r.Request.Name = name }))
 			if got.Response.UID != uid || got.Response.Result.Message != "about "+name {
 				t.Errorf("UID = %q, message = %q", got.Response.UID, got.Response.Result.Message)
 			}

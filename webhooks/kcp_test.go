@@ -80,7 +80,7 @@ func TestBound(t *testing.T) {
 func TestEachRequestIsReviewedInItsLogicalCluster(t *testing.T) {
 	const own, others, unsaid = "1dz6n4ubraua7pul", "m82w61j76ws21znq", `{"metadata":{"name":"a"}}`
 	const field = "metadata.annotations[kcp.io/cluster]"
-	judged := webhooks.Answer{
+	reviewed := webhooks.Answer{
 		Decision: webhooks.Allowed, Reason: "Judged", Message: own, Subject: webhooks.Subject{Cluster: own},
 	}
 	nowhere := webhooks.Answer{Reason: "NoLogicalCluster", Message: "the request does not say in which logical cluster the object is"}
@@ -105,28 +105,28 @@ func TestEachRequestIsReviewedInItsLogicalCluster(t *testing.T) {
 		err         error
 		want        webhooks.Answer
 	}{
-		"a new object: as kcp wrote into it":                {operation: admissionv1.Create, object: in(own), want: judged},
-		"a new object that does not say":                    {operation: admissionv1.Create, object: unsaid, want: nowhere},
-		"a new object next to a stored one that says":       {operation: admissionv1.Create, object: unsaid, old: in(own), want: nowhere},
-		"an update that repeats it":                         {operation: admissionv1.Update, object: in(own), old: in(own), want: judged},
-		"an update that leaves it out":                      {operation: admissionv1.Update, object: unsaid, old: in(own), want: judged},
-		"an update that empties it":                         {operation: admissionv1.Update, object: in(""), old: in(own), want: judged},
-		"an update that sets another":                       {operation: admissionv1.Update, object: in(others), old: in(own), want: changed},
-		"an update that sets a path":                        {operation: admissionv1.Update, object: in("../services/x"), old: in(own), want: changed},
-		"an update that sets all":                           {operation: admissionv1.Update, object: in("*"), old: in(own), want: changed},
-		"an update of what does not say":                    {operation: admissionv1.Update, object: in(others), old: unsaid, want: nowhere},
-		"an update without a stored object":                 {operation: admissionv1.Update, object: in(others), want: nowhere},
-		"a deletion":                                        {operation: admissionv1.Delete, old: in(own), want: judged},
-		"a deletion of what does not say":                   {operation: admissionv1.Delete, old: unsaid, want: nowhere},
-		"a deletion with an object of another":              {operation: admissionv1.Delete, object: in(others), old: in(own), want: changed},
-		"an operation that is not known":                    {object: in(others), want: nowhere},
-		"a stored object that says a path":                  {operation: admissionv1.Update, object: unsaid, old: in("../services/x"), want: malformed(`"../services/x"`)},
-		"a stored object that says all":                     {operation: admissionv1.Update, object: unsaid, old: in("*"), want: malformed(`"*"`)},
-		"a new object that says the shard":                  {operation: admissionv1.Create, object: in("system:admin"), want: malformed(`"system:admin"`)},
-		"a new object that says the path of a workspace":    {operation: admissionv1.Create, object: in("root:org"), want: malformed(`"root:org"`)},
-		"a new object that is none":                         {operation: admissionv1.Create, object: `[]`, want: undecodable("object", `wrong type of value at ""`)},
-		"a stored object that is none":                      {operation: admissionv1.Update, object: unsaid, old: `[]`, want: undecodable("stored object", `wrong type of value at ""`)},
-		"a field of another spelling, which kcp would drop": {operation: admissionv1.Create, object: `{"metadata":{"Annotations":{"kcp.io/cluster":"` + own + `"}}}`, want: nowhere},
+		"a new object with the annotation that kcp wrote":               {operation: admissionv1.Create, object: in(own), want: reviewed},
+		"a new object without the annotation":                           {operation: admissionv1.Create, object: unsaid, want: nowhere},
+		"a new object without the annotation, and a stored one with it": {operation: admissionv1.Create, object: unsaid, old: in(own), want: nowhere},
+		"an update that repeats it":                                     {operation: admissionv1.Update, object: in(own), old: in(own), want: reviewed},
+		"an update that removes it":                                     {operation: admissionv1.Update, object: unsaid, old: in(own), want: reviewed},
+		"an update that empties it":                                     {operation: admissionv1.Update, object: in(""), old: in(own), want: reviewed},
+		"an update that sets another":                                   {operation: admissionv1.Update, object: in(others), old: in(own), want: changed},
+		"an update that sets a path":                                    {operation: admissionv1.Update, object: in("../services/x"), old: in(own), want: changed},
+		"an update that sets all clusters":                              {operation: admissionv1.Update, object: in("*"), old: in(own), want: changed},
+		"an update of an object without the annotation":                 {operation: admissionv1.Update, object: in(others), old: unsaid, want: nowhere},
+		"an update without a stored object":                             {operation: admissionv1.Update, object: in(others), want: nowhere},
+		"a deletion":                                                    {operation: admissionv1.Delete, old: in(own), want: reviewed},
+		"a deletion of an object without the annotation":                {operation: admissionv1.Delete, old: unsaid, want: nowhere},
+		"a deletion with an object of another":                          {operation: admissionv1.Delete, object: in(others), old: in(own), want: changed},
+		"an unknown operation":                                          {object: in(others), want: nowhere},
+		"a stored object with a path":                                   {operation: admissionv1.Update, object: unsaid, old: in("../services/x"), want: malformed(`"../services/x"`)},
+		"a stored object with all clusters":                             {operation: admissionv1.Update, object: unsaid, old: in("*"), want: malformed(`"*"`)},
+		"a new object with the shard":                                   {operation: admissionv1.Create, object: in("system:admin"), want: malformed(`"system:admin"`)},
+		"a new object with the path of a workspace":                     {operation: admissionv1.Create, object: in("root:org"), want: malformed(`"root:org"`)},
+		"a new object that is not an object":                            {operation: admissionv1.Create, object: `[]`, want: undecodable("object", `wrong type of value at ""`)},
+		"a stored object that is not an object":                         {operation: admissionv1.Update, object: unsaid, old: `[]`, want: undecodable("stored object", `wrong type of value at ""`)},
+		"a field of another spelling, which kcp would drop":             {operation: admissionv1.Create, object: `{"metadata":{"Annotations":{"kcp.io/cluster":"` + own + `"}}}`, want: nowhere},
 		"a field that is repeated": {
 			operation: admissionv1.Create, object: `{"metadata":{"annotations":{"kcp.io/cluster":"` + own + `","kcp.io/cluster":"` + others + `"}}}`,
 			want: undecodable("object", `duplicate object member name at byte 64`),

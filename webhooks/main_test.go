@@ -76,14 +76,14 @@ func (g *fakeGate) Name() string { return g.t.Name() }
 
 func (g *fakeGate) Review(ctx context.Context, request admission.Request) webhooks.Answer {
 	if g.review == nil {
-		g.t.Errorf("the gate was not to be asked about %s", request.UID)
+		g.t.Errorf("unexpected review of request %s", request.UID)
 		return webhooks.Answer{}
 	}
 	return g.review(ctx, request)
 }
 
-// gateSaying returns a gate that always gives the same answer.
-func gateSaying(t *testing.T, answer webhooks.Answer) *fakeGate {
+// gateWith returns a gate that always gives the same answer.
+func gateWith(t *testing.T, answer webhooks.Answer) *fakeGate {
 	t.Helper()
 	return &fakeGate{t: t, review: func(context.Context, admission.Request) webhooks.Answer { return answer }}
 }
@@ -146,8 +146,8 @@ func withDryRun(dryRun bool) func(*admissionv1.AdmissionReview) {
 	return func(r *admissionv1.AdmissionReview) { r.Request.DryRun = &dryRun }
 }
 
-// ask sends a review and returns the response.
-func ask(t *testing.T, server *httptest.Server, query string, r admissionv1.AdmissionReview) admissionv1.AdmissionReview {
+// send sends a review and returns the response.
+func send(t *testing.T, server *httptest.Server, query string, r admissionv1.AdmissionReview) admissionv1.AdmissionReview {
 	t.Helper()
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -166,7 +166,7 @@ func post(t *testing.T, server *httptest.Server, query, contentType string, body
 	request.Header.Set("Content-Type", contentType)
 	response, err := server.Client().Do(request)
 	if err != nil {
-		t.Fatalf("ask the gate: %v", err)
+		t.Fatalf("call the gate: %v", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {

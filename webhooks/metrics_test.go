@@ -44,10 +44,10 @@ func TestSeriesDoNotGrowWithRequests(t *testing.T) {
 		return webhooks.Answer{Reason: "OwnerChangeDenied", Message: "not for " + request.UserInfo.Username}
 	}}
 	server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}))
-	ask(t, server, "", review())
+	send(t, server, "", review())
 	before, counted := series(t), newAdmissions(t)
 	for i := range 1000 {
-		ask(t, server, "", review(withUID(types.UID(fmt.Sprintf("metrics-id-%d", i))), func(r *admissionv1.AdmissionReview) {
+		send(t, server, "", review(withUID(types.UID(fmt.Sprintf("metrics-id-%d", i))), func(r *admissionv1.AdmissionReview) {
 			r.Request.Name, r.Request.Namespace = fmt.Sprintf("metrics-name-%d", i), fmt.Sprintf("metrics-namespace-%d", i)
 			r.Request.UserInfo.Username = fmt.Sprintf("metrics-user-%d", i)
 		}))

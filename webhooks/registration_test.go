@@ -72,10 +72,10 @@ func TestRegistration(t *testing.T) {
 		mutating, validating []webhooks.Hook
 		want                 []client.Object
 	}{
-		"no hooks":                     {},
-		"hooks that change":            {mutating: []webhooks.Hook{hook("a"), hook("b")}, want: []client.Object{allMutating("a", "b")}},
-		"hooks that only judge":        {validating: []webhooks.Hook{hook("a"), hook("b")}, want: []client.Object{allValidating("a", "b")}},
-		"some of each, in their order": {[]webhooks.Hook{hook("b")}, []webhooks.Hook{hook("c"), hook("a")}, []client.Object{allMutating("b"), allValidating("c", "a")}},
+		"no hooks":                            {},
+		"mutating hooks":                      {mutating: []webhooks.Hook{hook("a"), hook("b")}, want: []client.Object{allMutating("a", "b")}},
+		"validating hooks":                    {validating: []webhooks.Hook{hook("a"), hook("b")}, want: []client.Object{allValidating("a", "b")}},
+		"hooks of both kinds, in their order": {[]webhooks.Hook{hook("b")}, []webhooks.Hook{hook("c"), hook("a")}, []client.Object{allMutating("b"), allValidating("c", "a")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, server.Registration(tc.mutating, tc.validating)); diff != "" {

@@ -83,7 +83,7 @@ func TestInvalidReviewsDoNotReachTheGate(t *testing.T) {
 			body: "[" + strings.Repeat("1,", 7*megabyte/2-2) + "1]",
 			want: badRequest(`the body cannot be read: wrong type of value at ""`),
 		},
-		"half a review": {
+		"a truncated review": {
 			body: raw(review())[:100],
 			want: badRequest(`the body cannot be read: unexpected EOF at byte 100`),
 		},
@@ -155,11 +155,11 @@ func TestUnusualReviewsReachTheGate(t *testing.T) {
 		body string
 		want admission.Request
 	}{
-		"text that is not UTF-8 is mended": {
+		"text that is not UTF-8 is corrected": {
 			body: "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"request\":{\"uid\":\"d\xff1\",\"name\":\"\xc3\"}}",
 			want: admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: "d\ufffd1", Name: "\ufffd"}},
 		},
-		"fields that nobody knows are left out": {
+		"unknown fields are dropped": {
 			body: `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"d1","color":"blue"}}`,
 			want: admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: "d1"}},
 		},
@@ -172,7 +172,7 @@ func TestUnusualReviewsReachTheGate(t *testing.T) {
 			}}
 			answer := post(t, serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{})), "", "application/json", strings.NewReader(tc.body))
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("judged (-want +got):\n%s", diff)
+				t.Errorf("reviewed (-want +got):\n%s", diff)
 			}
 			want := answered(deniedWith("denied", 403, "Forbidden", "R", strings.TrimSpace("about "+tc.want.Name)))
 			want.Response.UID, want.Response.AuditAnnotations["decision-id"] = tc.want.UID, string(tc.want.UID)
@@ -193,9 +193,9 @@ func TestEndlessBody(t *testing.T) {
 	}
 	// The server reads everything that API servers can send, and drops it. The client sends some more before it gets the rejection.
 	if taken := body.read.Load(); taken > (7+32+9)<<20 {
-		t.Errorf("%d bytes were taken", taken)
+		t.Errorf("%d bytes were read", taken)
 	}
-	if got := ask(t, serve(t, webhooks.Handler(gateSaying(t, webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}),
+	if got := send(t, serve(t, webhooks.Handler(gateWith(t, webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}),
 		v1beta1.Enforce, &fakeRecorder{})), "", review()); !got.Response.Allowed {
 		t.Errorf("the next request: %v", got.Response)
 	}
@@ -228,9 +228,9 @@ func FuzzServeHTTP(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		judged := types.UID("")
+		reviewed := types.UID("")
 		gate := &fakeGate{t: t, review: func(_ context.Context, request admission.Request) webhooks.Answer {
-			judged = request.UID
+			reviewed = request.UID
 			return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}
 		}}
 		sent := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/gate", bytes.NewReader(body))
@@ -243,10 +243,10 @@ func FuzzServeHTTP(f *testing.F) {
 			t.Fatalf("answer %d %q: %v", written.Code, written.Body, err)
 		}
 		switch response := answer.Response; {
-		case response.Allowed != (judged != ""):
-			t.Errorf("allowed = %t after request %q was judged", response.Allowed, judged)
-		case response.UID != judged:
-			t.Errorf("answer to request %q, want to %q", response.UID, judged)
+		case response.Allowed != (reviewed != ""):
+			t.Errorf("allowed = %t after request %q was reviewed", response.Allowed, reviewed)
+		case response.UID != reviewed:
+			t.Errorf("answer to request %q, want to %q", response.UID, reviewed)
 		case !response.Allowed && response.Result.Message == "":
 			t.Error("denied without a message")
 		}

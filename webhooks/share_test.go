@@ -43,8 +43,8 @@ type noEvents struct{}
 
 func (noEvents) Record(events.Event) {}
 
-// All tenants share the room for bodies, and a review keeps its part while it waits.
-func TestOneTenantDoesNotTakeTheRoomForBodies(t *testing.T) {
+// All tenants share the budget for bodies, and a review keeps its part while it waits.
+func TestOneTenantDoesNotExhaustTheBudgetForBodies(t *testing.T) {
 	const waiting = 16 + 128
 	for name, size := range map[string]int{"small bodies": 127 << 10, "large bodies": 250 << 10} {
 		t.Run(name, func(t *testing.T) {
@@ -80,10 +80,10 @@ func TestOneTenantDoesNotTakeTheRoomForBodies(t *testing.T) {
 			if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 8*time.Second, true, func(context.Context) (bool, error) {
 				return gate.inside.Load()+answered.Load() == waiting, nil
 			}); err != nil {
-				t.Errorf("%d reviews wait in the gate and %d are answered, of %d: %v", gate.inside.Load(), answered.Load(), waiting, err)
+				t.Errorf("%d reviews wait in the gate and %d have responses, of %d: %v", gate.inside.Load(), answered.Load(), waiting, err)
 			}
 			if code, took := send("victim"); code != http.StatusOK || took > time.Second {
-				t.Errorf("the review of another tenant is answered %d after %s", code, took)
+				t.Errorf("the review of another tenant got %d after %s", code, took)
 			}
 			close(gate.release)
 			attack.Wait()

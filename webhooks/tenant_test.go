@@ -17,12 +17,12 @@ import (
 )
 
 // tenantGate records the tenant of its request.
-type tenantGate struct{ asked fairqueue.Tenant }
+type tenantGate struct{ seen fairqueue.Tenant }
 
 func (*tenantGate) Name() string { return "tenant" }
 
 func (g *tenantGate) Review(ctx context.Context, _ admission.Request) webhooks.Answer {
-	g.asked = fairqueue.TenantOf(ctx)
+	g.seen = fairqueue.TenantOf(ctx)
 	return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Judged"}
 }
 
@@ -51,7 +51,7 @@ func TestTenantOfARequest(t *testing.T) {
 			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(review))
 			request.Header.Set("Content-Type", "application/json")
 			webhooks.Handler(tc.wrap(gate), v1beta1.Enforce, nil).ServeHTTP(httptest.NewRecorder(), request)
-			if diff := cmp.Diff(tc.want, gate.asked); diff != "" {
+			if diff := cmp.Diff(tc.want, gate.seen); diff != "" {
 				t.Errorf("TenantOf() (-want +got):\n%s", diff)
 			}
 		})

@@ -23,19 +23,19 @@ func TestTraceOfARequest(t *testing.T) {
 		wantLogged   any
 		wantExemplar string
 	}{
-		"a trace that is kept":             {traceparent: []string{"00-" + trace + "-b7ad6b7169203331-01"}, wantLogged: trace, wantExemplar: trace},
-		"a trace that nobody keeps":        {traceparent: []string{"00-" + trace + "-b7ad6b7169203331-00"}, wantLogged: trace},
-		"no trace":                         {},
-		"an empty header":                  {traceparent: []string{""}},
-		"a trace without an ID":            {traceparent: []string{"00-00000000000000000000000000000000-b7ad6b7169203331-01"}},
-		"a header that does not parse":     {traceparent: []string{"00-" + trace}},
-		"a header of another language":     {traceparent: []string{`00-x","decision":"allowed`}},
-		"a header without end":             {traceparent: []string{strings.Repeat("0", 100_000)}},
-		"two headers, of which one counts": {traceparent: []string{"00-" + trace + "-b7ad6b7169203331-01", "00-1"}, wantLogged: trace, wantExemplar: trace},
+		"a sampled trace":                   {traceparent: []string{"00-" + trace + "-b7ad6b7169203331-01"}, wantLogged: trace, wantExemplar: trace},
+		"a trace that is not sampled":       {traceparent: []string{"00-" + trace + "-b7ad6b7169203331-00"}, wantLogged: trace},
+		"no trace":                          {},
+		"an empty header":                   {traceparent: []string{""}},
+		"a trace without an ID":             {traceparent: []string{"00-00000000000000000000000000000000-b7ad6b7169203331-01"}},
+		"a header that does not parse":      {traceparent: []string{"00-" + trace}},
+		"a header of another format":        {traceparent: []string{`00-x","decision":"allowed`}},
+		"a header without end":              {traceparent: []string{strings.Repeat("0", 100_000)}},
+		"two headers, of which one is used": {traceparent: []string{"00-" + trace + "-b7ad6b7169203331-01", "00-1"}, wantLogged: trace, wantExemplar: trace},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := types.UID("trace-" + strings.ReplaceAll(name, " ", "-"))
-			server := serve(t, webhooks.Handler(gateSaying(t, webhooks.Answer{Reason: "R"}), v1beta1.Enforce, &fakeRecorder{}))
+			server := serve(t, webhooks.Handler(gateWith(t, webhooks.Answer{Reason: "R"}), v1beta1.Enforce, &fakeRecorder{}))
 			body, err := json.Marshal(review(withUID(id)))
 			if err != nil {
 				t.Fatal(err)
