@@ -1,4 +1,4 @@
-// Package alerts_test holds that Prometheus understands the alerts of the chart.
+// Package alerts_test checks that Prometheus can load the alerts of the chart.
 package alerts_test
 
 import (
@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestPrometheusUnderstandsTheAlerts(t *testing.T) {
+func TestPrometheusLoadsTheAlerts(t *testing.T) {
 	content, err := os.ReadFile("../../charts/warrantgate/files/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
