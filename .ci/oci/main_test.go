@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// newDist is what goreleaser leaves, as far as it is read.
+// newDist contains the files of goreleaser that this program reads.
 func newDist(t *testing.T) options {
 	t.Helper()
 	root := t.TempDir()
@@ -118,7 +118,7 @@ func TestImage(t *testing.T) {
 			t.Errorf("files = %v", files)
 		}
 		if authorities := files["etc/ssl/certs/ca-certificates.crt"]; strings.Count(authorities, "BEGIN CERTIFICATE") < 100 {
-			t.Errorf("the authorities are %q", authorities)
+			t.Errorf("the CA certificates are %q", authorities)
 		}
 	}
 	if got := strings.Join(platforms, " "); got != "linux/amd64 linux/arm64" {
