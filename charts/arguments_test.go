@@ -91,7 +91,7 @@ func TestTheJobRegistersWhatRewritesOwners(t *testing.T) {
 	}
 }
 
-// dryRunInKCP runs the command of the Job that registers the gates in kcp as a dry run, and returns what it prints.
+// dryRunInKCP runs the command of the Job that registers the gates in kcp as a dry run, and returns its output.
 func dryRunInKCP(t *testing.T, values string) string {
 	t.Helper()
 	rendered := template(t, values, "--set-file=certificates.secret.caBundle="+caFile(t))

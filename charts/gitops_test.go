@@ -51,9 +51,8 @@ func TestNothingIsRenderedTwice(t *testing.T) {
 	}
 }
 
-// TestArgoCDUnderstandsTheHooks checks that Argo CD maps all of the chart's Helm hooks to its own, and that both Helm and Argo CD delete
-// them.
-func TestArgoCDUnderstandsTheHooks(t *testing.T) {
+// TestArgoCDMapsTheHooks checks that Argo CD maps all of the chart's Helm hooks to its own, and that both Helm and Argo CD delete them.
+func TestArgoCDMapsTheHooks(t *testing.T) {
 	// In v3.5.0 these are gitops-engine/pkg/sync/hook/helm/type.go, and controller/hook.go.
 	phases := map[string]string{
 		"post-install,post-upgrade": "PostSync", "pre-delete": "PreDelete", "post-delete": "PostDelete",
@@ -63,7 +62,7 @@ func TestArgoCDUnderstandsTheHooks(t *testing.T) {
 		for _, hook := range template(t, readFile(t, file)).Hooks {
 			when := hook.GetAnnotations()["helm.sh/hook"]
 			if phases[when] == "" {
-				t.Errorf("%s: Argo CD does not know what %q is", file, when)
+				t.Errorf("%s: Argo CD does not know the hook %q", file, when)
 			}
 			got[hook.GetKind()+"/"+hook.GetName()] = phases[when]
 			if policy := hook.GetAnnotations()["helm.sh/hook-delete-policy"]; policy != "before-hook-creation,hook-succeeded" {

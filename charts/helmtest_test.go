@@ -29,23 +29,23 @@ func TestHelmTestTestsTheEnabledGates(t *testing.T) {
 		// want are the arguments that select the checked server, by the name of the pod.
 		want map[string][]string
 		// wantRights are the resources that the pod may create, wantSecret is the Secret with the kubeconfig for kcp.
-		wantRights []string
-		wantSecret string
+		wantPermissions []string
+		wantSecret      string
 	}{
 		"policies": {
-			values:     "config: {machine: {mode: Off}, audit: {mode: Off}, " + policies + "}\n",
-			want:       map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=default"}},
-			wantRights: []string{"configmaps"},
+			values:          "config: {machine: {mode: Off}, audit: {mode: Off}, " + policies + "}\n",
+			want:            map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=default"}},
+			wantPermissions: []string{"configmaps"},
 		},
 		"machines, and another namespace": {
-			values:     cloudSigma + "kubernetes: {testNamespace: tenants}\n",
-			want:       map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=tenants"}},
-			wantRights: []string{"cloudsigmamachines"},
+			values:          cloudSigma + "kubernetes: {testNamespace: tenants}\n",
+			want:            map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=tenants"}},
+			wantPermissions: []string{"cloudsigmamachines"},
 		},
 		"machines of OpenStack": {
-			values:     "config: {openStack: {authURLs: [\"https://keystone.example.com/v3\"]}, " + policies + "}\n",
-			want:       map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=default"}},
-			wantRights: []string{"configmaps", "cloudsigmamachines", "openstackmachines"},
+			values:          "config: {openStack: {authURLs: [\"https://keystone.example.com/v3\"]}, " + policies + "}\n",
+			want:            map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=default"}},
+			wantPermissions: []string{"configmaps", "cloudsigmamachines", "openstackmachines"},
 		},
 		"a kcp, as the user who registers the gates": {
 			values: "kubernetes: {enabled: false}\n" + beside,
@@ -60,7 +60,7 @@ func TestHelmTestTestsTheEnabledGates(t *testing.T) {
 			want: map[string][]string{
 				"warrantgate-test-kcp": {"kcp", "--wait=30s", "--context=root"}, "warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=default"},
 			},
-			wantRights: []string{"configmaps"}, wantSecret: "admin",
+			wantPermissions: []string{"configmaps"}, wantSecret: "admin",
 		},
 		"a kcp without a user":                 {values: "kubernetes: {enabled: false}\nkcp: {enabled: true}\n"},
 		"a kcp whose gate on owners is off":    {values: "kubernetes: {enabled: false}\nconfig: {workspace: {ownerIntegrity: {mode: Off}}}\n" + beside},
@@ -85,7 +85,7 @@ func TestHelmTestTestsTheEnabledGates(t *testing.T) {
 			if secret != tc.wantSecret {
 				t.Errorf("the kubeconfig for kcp is that of %q, want %q", secret, tc.wantSecret)
 			}
-			if diff := cmp.Diff(tc.wantRights, created(t, tests), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tc.wantPermissions, created(t, tests), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("permissions (-want +got):\n%s", diff)
 			}
 		})

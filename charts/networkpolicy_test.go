@@ -34,14 +34,14 @@ func TestTheNetworkPolicy(t *testing.T) {
 			policy, _ := find[networkingv1.NetworkPolicy](t, template(t, certificate+keystoneOnly+tc.values).Objects, "NetworkPolicy")
 			webhooks := networkingv1.NetworkPolicyIngressRule{Ports: ports(corev1.ProtocolTCP, intstr.FromString("webhooks")), From: tc.wantWebhooks}
 			if diff := cmp.Diff(webhooks, policy.Spec.Ingress[0]); diff != "" {
-				t.Errorf("who may reach the webhooks (-want +got):\n%s", diff)
+				t.Errorf("allowed clients of the webhooks (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.wantEgress, policy.Spec.Egress); diff != "" {
-				t.Errorf("what the pods may connect to (-want +got):\n%s", diff)
+				t.Errorf("allowed destinations of the pods (-want +got):\n%s", diff)
 			}
 			both := []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
 			if diff := cmp.Diff(both, policy.Spec.PolicyTypes); diff != "" {
-				t.Errorf("what is restricted (-want +got):\n%s", diff)
+				t.Errorf("restricted directions (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ const (
 func TestTheReadmeIsGeneratedFromTheComments(t *testing.T) {
 	byHand, _, found := strings.Cut(readFile(t, readmeFile), readmeMark)
 	if !found {
-		t.Fatalf("%s does not say where the generated part begins", readmeFile)
+		t.Fatalf("%s has no marker of the generated part", readmeFile)
 	}
 	want := byHand + readmeMark + "\n## Examples\n\n"
 	for _, file := range examples(t) {

@@ -35,7 +35,7 @@ controllerManager: {mode: Warn, selector: {matchLabels: {app: ccm}}}
 keystonePolicy: {mode: Warn, selector: {matchLabels: {holds: policy}}}
 openStack: {authURLs: ["https://keystone.example.com/v3"]}
 `,
-	"every gate off, by what YAML reads as false": `machine: {mode: Off}
+	"every gate off, by values that YAML reads as false": `machine: {mode: Off}
 cluster: {impersonation: {mode: Off}, delegation: {mode: Off}}
 controllerManager: {mode: Off, selector: {matchLabels: {app: ccm}}}
 keystonePolicy: {mode: "Off", selector: {matchLabels: {holds: policy}}}
@@ -273,7 +273,7 @@ func TestAChangeOfTheConfigurationReplacesThePods(t *testing.T) {
 	}
 }
 
-// installed is what "warrantgate install kubernetes --dry-run" prints for the chart's service account.
+// installed is the output of "warrantgate install kubernetes --dry-run" for the chart's service account.
 func installed(t *testing.T, configuration string, args ...string) []*unstructured.Unstructured {
 	t.Helper()
 	dir := t.TempDir()

@@ -29,7 +29,7 @@ func TestInvalidValuesAreErrors(t *testing.T) {
 		"a kind without a group":               {certificate + "config: {machine: {kinds: [{version: v1, kind: A, resource: as, provider: cloudsigma}]}}", "group"},
 		"an unknown field":                     {certificate + "config: {audit: {rate: 5}}", "'rate' not allowed"},
 		"a typo in a selector":                 {certificate + "config: {keystonePolicy: {selector: {matchLabel: {a: b}}}}", "matchLabel"},
-		"a mode that is none":                  {certificate + "config: {machine: {mode: Maybe}}", "mode"},
+		"an unknown mode":                      {certificate + "config: {machine: {mode: Maybe}}", "mode"},
 		"a mode in another case":               {certificate + "config: {machine: {mode: enforce}}", "mode"},
 		"a mode that YAML reads as true":       {certificate + "config: {machine: {mode: on}}", "mode"},
 		"a number in quotes":                   {certificate + keystoneOnly + "replicas: \"3\"", "replicas"},
@@ -64,7 +64,7 @@ func TestInvalidValuesAreErrors(t *testing.T) {
 		"credentials that no pod can mount": {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true}\ncloudSigma: {enabled: true, secret: {name: a, namespace: b}}\nconfig: {cloudSigma: {regions: [zrh]}}", "has to be in the namespace of the release"},
 		"a Job that installs in no kcp":     {certificate + keystoneOnly + "kcp: {install: {enabled: true, kubeconfigSecret: a}}", "kcp.install.enabled needs kcp.enabled"},
 		"a Job without a kubeconfig":        {certificate + keystoneOnly + "kcp: {enabled: true, install: {enabled: true}}", "kcp.install.kubeconfigSecret"},
-		"half of what the audit needs": {
+		"one of two values that the audit needs": {
 			certificate + "kubernetes: {enabled: false}\ncloudSigma: {enabled: true, secret: {name: c}}\nconfig: {cloudSigma: {regions: [zrh]}}\n" +
 				"kcp: {enabled: true, kubeconfigSecret: a, install: {enabled: true, kubeconfigSecret: b, providers: [{kubeconfigSecret: c, workspace: root:a}]}}",
 			"kcp.install.providers: set both workspace and apiExport, or neither",
