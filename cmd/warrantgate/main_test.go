@@ -38,7 +38,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command within this process and returns what it prints.
+// run runs a command within this process and returns its output.
 func run(t *testing.T, args ...string) (out, errOut string, err error) {
 	t.Helper()
 	var stdout, stderr clitest.Output
@@ -63,7 +63,7 @@ func commands(t *testing.T) map[string]*cobra.Command {
 	return found
 }
 
-func TestTheCommandsAreThese(t *testing.T) {
+func TestCommands(t *testing.T) {
 	want := map[string]string{
 		"warrantgate":                            "Admission control for the identities that control planes impersonate",
 		"warrantgate serve":                      "Serve the admission webhooks and repair stuck workspaces",
@@ -127,10 +127,10 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 					}
 				}
 			} else if flags == 0 {
-				t.Error("there are no flags to name")
+				t.Error("there are no flags")
 			}
 			if strings.Contains(out, "/home/alice") {
-				t.Errorf("help = %s, with what is in the environment", out)
+				t.Errorf("help = %s, with values of the environment", out)
 			}
 		})
 	}
@@ -164,11 +164,11 @@ func TestAMistakeIsOneLineAndExitCode1(t *testing.T) {
 			args: []string{"serve"},
 			want: "warrantgate: required flag(s) \"tls-cert-file\", \"tls-private-key-file\" not set\n",
 		},
-		"an address that is none": {
+		"an invalid address": {
 			args: append(serveArgs(t), "--webhook-address=localhost"),
 			want: "warrantgate: --webhook-address: address localhost: missing port in address\n",
 		},
-		"an argument where none belongs": {
+		"an unexpected argument": {
 			args: []string{"version", "now"},
 			want: "warrantgate: unknown command \"now\" for \"warrantgate version\"\n",
 		},

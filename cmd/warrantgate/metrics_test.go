@@ -29,9 +29,9 @@ type metric struct {
 // code is the text that the README formats as code.
 var code = regexp.MustCompile("`([^`]*)`")
 
-// TestTheReadmeKnowsEveryMetric holds that the README's table is about what the registry has, no more and no less, and that
-// its alerts are those that the rules make of each.
-func TestTheReadmeKnowsEveryMetric(t *testing.T) {
+// TestReadmeListsEveryMetric checks that the README's table lists exactly the metrics of the registry, and for each metric the alerts that
+// use it.
+func TestReadmeListsEveryMetric(t *testing.T) {
 	readme := readFile(t, "README.md")
 	got := map[string]metric{}
 	for line := range strings.Lines(readme) {
@@ -60,7 +60,7 @@ func TestTheReadmeKnowsEveryMetric(t *testing.T) {
 		}
 		family, _, _ := strings.Cut(name, "_")
 		if !regexp.MustCompile("`" + family + "_([a-z]+_)*`").MatchString(readme) {
-			t.Errorf("README.md does not say whose %s is", name)
+			t.Errorf("README.md does not name the component of %s", name)
 		}
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
@@ -73,7 +73,7 @@ func registered(t *testing.T) map[string][]string {
 	t.Helper()
 	registry, ok := metrics.Registry.(prometheus.Collector)
 	if !ok {
-		t.Fatalf("%T does not say what it holds", metrics.Registry)
+		t.Fatalf("%T does not describe its metrics", metrics.Registry)
 	}
 	descriptions := make(chan *prometheus.Desc, 1000)
 	registry.Describe(descriptions)
@@ -164,8 +164,8 @@ func alertsAbout(t *testing.T, name string) []string {
 	return found
 }
 
-// TestAlertsAreAboutMetricsThatThereAre checks that no alert uses a metric that does not exist.
-func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
+// TestAlertsUseExistingMetrics checks that no alert uses a metric that does not exist.
+func TestAlertsUseExistingMetrics(t *testing.T) {
 	known := registered(t)
 	names := regexp.MustCompile(`\bwarrantgate_[a-z_]+`).FindAllString(readFile(t, alertsFile), -1)
 	if len(names) < 4 {

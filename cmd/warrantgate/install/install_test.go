@@ -42,8 +42,8 @@ type fakeKCP struct {
 	gitVersion string
 	// policies is whether it has MutatingAdmissionPolicies. disabled is whether it ignores them.
 	policies, disabled bool
-	// asked is the number of dry runs.
-	asked int
+	// dryRuns is the number of dry runs.
+	dryRuns int
 	// remembered is the number of dry runs in which it still evaluates a deleted policy.
 	remembered int
 	// changed is when an object was last created or changed.
@@ -106,7 +106,7 @@ func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "version":
 		f.answer(w, http.StatusOK, apimachineryversion.Info{GitVersion: f.gitVersion})
 	case r.Method == http.MethodPost && path == "apis/tenancy.kcp.io/v1alpha1/workspaces" && r.URL.Query().Get("dryRun") == "All":
-		f.judge(w, r)
+		f.review(w, r)
 	case r.Method == http.MethodGet && held != nil:
 		f.answer(w, http.StatusOK, held.Object)
 	case r.Method == http.MethodPatch && r.Header.Get("Content-Type") == "application/apply-patch+yaml" &&
@@ -129,24 +129,24 @@ func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// judge answers a canary as kcp does: not before the second canary, because kcp loads a new object with a delay.
-func (f *fakeKCP) judge(w http.ResponseWriter, r *http.Request) {
+// review answers a canary as kcp does: not before the second canary, because kcp loads a new object with a delay.
+func (f *fakeKCP) review(w http.ResponseWriter, r *http.Request) {
 	canary := &unstructured.Unstructured{}
 	if err := json.NewDecoder(r.Body).Decode(&canary.Object); err != nil {
 		f.t.Errorf("decode the canary: %v", err)
 	}
 	annotations := canary.GetAnnotations()
-	f.asked++
+	f.dryRuns++
 	if f.held[rewritePolicy] == nil && f.remembered > 0 {
 		f.remembered--
 		delete(annotations, kcp.CanaryAnnotation)
 		canary.SetAnnotations(annotations)
 	}
-	if f.asked > 1 && !f.disabled && f.held[rewritePolicy] != nil && annotations[kcp.CanaryAnnotation] == kcp.PolicyCanary {
+	if f.dryRuns > 1 && !f.disabled && f.held[rewritePolicy] != nil && annotations[kcp.CanaryAnnotation] == kcp.PolicyCanary {
 		delete(annotations, kcp.CanaryAnnotation)
 		canary.SetAnnotations(annotations)
 	}
-	if f.asked > 1 && f.held[validating] != nil && annotations[kcp.CanaryAnnotation] != "" {
+	if f.dryRuns > 1 && f.held[validating] != nil && annotations[kcp.CanaryAnnotation] != "" {
 		status := clitest.Forbidden(`admission webhook "owner-integrity.warrantgate.dev" denied the request: it is guarded`)
 		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 		f.answer(w, http.StatusForbidden, status)
@@ -166,7 +166,7 @@ func (f *fakeKCP) apply(w http.ResponseWriter, r *http.Request, key string) {
 		f.t.Errorf("decode %s: %v", body, err)
 	}
 	if key == rewritePolicy && f.remembered > 0 {
-		f.t.Error("the policy is written while kcp still evaluates the one before")
+		f.t.Error("the policy is written while kcp still evaluates the earlier one")
 	}
 	if key == mutating && f.divides(object) && !f.divides(f.held[mutating]) && time.Since(f.changed[rewritePolicy]) < settled {
 		f.t.Error("owners are left to the policy before all evaluators have it")
@@ -221,7 +221,7 @@ func (f *fakeKCP) holds(t *testing.T, want ...string) {
 		wanted[key] = true
 	}
 	if diff := cmp.Diff(wanted, got); diff != "" {
-		t.Errorf("kcp holds (-want +got):\n%s", diff)
+		t.Errorf("objects in kcp (-want +got):\n%s", diff)
 	}
 }
 
@@ -416,8 +416,8 @@ func TestInstallAndUninstall(t *testing.T) {
 	}
 }
 
-// TestThePoliciesFilesAreWhatInstallWrites compares the files of the chart with the objects of the code. "make generate" writes the files.
-func TestThePoliciesFilesAreWhatInstallWrites(t *testing.T) {
+// TestPolicyFilesAgreeWithInstall compares the files of the chart with the objects of the code. "make generate" writes the files.
+func TestPolicyFilesAgreeWithInstall(t *testing.T) {
 	for _, where := range []string{"kcp", "kubernetes"} {
 		file := where + "-policies.yaml"
 		want, err := os.ReadFile("../../../charts/warrantgate/files/" + file)
@@ -434,7 +434,7 @@ func TestThePoliciesFilesAreWhatInstallWrites(t *testing.T) {
 	}
 }
 
-func TestInstallWarnsOfAKCPBefore032(t *testing.T) {
+func TestInstallWarnsAboutKCPBefore032(t *testing.T) {
 	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
 	for version, want := range map[string]string{
 		"v1.36.0+kcp-v0.32.3": "",
@@ -552,7 +552,7 @@ func TestInstallByPolicyOrWebhook(t *testing.T) {
 	}
 }
 
-func TestInstallTakesTheKubeconfigsOfTheEnvironment(t *testing.T) {
+func TestInstallUsesTheKubeconfigsOfTheEnvironment(t *testing.T) {
 	api, kubeconfig := startFakeKCP(t)
 	t.Setenv("KUBECONFIG", clitest.WriteKubeconfig(t, nil)+string(filepath.ListSeparator)+kubeconfig)
 	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
@@ -562,7 +562,7 @@ func TestInstallTakesTheKubeconfigsOfTheEnvironment(t *testing.T) {
 	api.holds(t, mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding)
 }
 
-func TestInstallLeavesWhatIsNotItsOwnAlone(t *testing.T) {
+func TestInstallDoesNotChangeOtherObjects(t *testing.T) {
 	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
 	const why = "exists and was not installed by warrantgate (no label app.kubernetes.io/managed-by=warrantgate); rename or delete it first"
 
@@ -621,7 +621,7 @@ func TestInstallMistakes(t *testing.T) {
 			args: []string{"install", "kcp", "--url=https://warrantgate.example.com"},
 			want: "at least one of the flags in the group [ca-file policies-only] is required",
 		},
-		"a CA of no webhooks": {
+		"a CA without webhooks": {
 			args: kcp("--policies-only"),
 			want: "if any flags in the group [ca-file policies-only] are set none of the others can be; [ca-file policies-only] were all set",
 		},
@@ -630,7 +630,7 @@ func TestInstallMistakes(t *testing.T) {
 		"no webhook path": {
 			args: kcp("--webhook-path-file=" + noPath), want: "--webhook-path-file: " + noPath + `: it contains no token; create one with "openssl rand -hex 32"`,
 		},
-		"a URL that is none":       {args: kcp("--url=https://[::1"), want: `--url: parse "https://[::1": missing ']' in host`},
+		"an invalid URL":           {args: kcp("--url=https://[::1"), want: `--url: parse "https://[::1": missing ']' in host`},
 		"a URL without TLS":        {args: kcp("--url=http://warrantgate.example.com"), want: `--url: "http://warrantgate.example.com"` + mustBe},
 		"a host only":              {args: kcp("--url=warrantgate.example.com"), want: `--url: "warrantgate.example.com"` + mustBe},
 		"an empty URL":             {args: kcp("--url="), want: `--url: ""` + mustBe},
@@ -691,7 +691,7 @@ func TestInstallMistakes(t *testing.T) {
 // firstToken is the first token of a file.
 const firstToken = "0123456789abcdef0123456789abcdef"
 
-func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
+func TestDryRunPrintsTheObjects(t *testing.T) {
 	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
 	caBundle, err := os.ReadFile(certificate.CertFile)
 	if err != nil {
@@ -748,8 +748,8 @@ func TestDryRunPrintsWhatWouldBeWritten(t *testing.T) {
 	}
 }
 
-// TestTheFailurePolicyIsThatOfTheWebhooksAlone also checks that the admission policy, which needs no serve, still denies requests.
-func TestTheFailurePolicyIsThatOfTheWebhooksAlone(t *testing.T) {
+// TestFailurePolicyAppliesToWebhooksOnly also checks that the admission policy, which needs no serve, still denies requests.
+func TestFailurePolicyAppliesToWebhooksOnly(t *testing.T) {
 	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
 	api, kubeconfig := startFakeKCP(t)
 	api.holdProvider("root:home", "1dz6n4ubraua7pul")
@@ -787,16 +787,16 @@ func (f *fakeKCP) holdProvider(path, cluster string) {
 	}}
 }
 
-// TestInstallProviderSaysWhoseTheGatesAre checks that the webhook configuration names the logical cluster of the workspace. The user that
+// TestInstallProviderNamesTheLogicalCluster checks that the webhook configuration names the logical cluster of the workspace. The user that
 // serve runs as may create SubjectAccessReviews there.
-func TestInstallProviderSaysWhoseTheGatesAre(t *testing.T) {
+func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
 	kcp, kubeconfig := startFakeKCP(t)
 	args := []string{
 		"install", "provider", "--dry-run", "--url=https://warrantgate.example.com:9443", "--ca-file=" + certificate.CertFile, "--kubeconfig=" + kubeconfig,
 	}
 	if _, _, err := run(t, args...); err == nil || !strings.HasPrefix(err.Error(), "find out which workspace --kubeconfig and --context lead into: ") {
-		t.Errorf("of what is no workspace: error = %v", err)
+		t.Errorf("of an object that is not a workspace: error = %v", err)
 	}
 	kcp.holdProvider("root:home", "../services/x")
 	if _, _, err := run(t, args...); err == nil || err.Error() != `"../services/x" is not the name of a logical cluster` {
@@ -903,7 +903,7 @@ func checkDryRun(t *testing.T, object runtime.Object, caBundle []byte) {
 	}
 }
 
-// run runs install or uninstall within this process and returns what it prints.
+// run runs install or uninstall within this process and returns its output.
 func run(t *testing.T, args ...string) (out, errOut string, err error) {
 	t.Helper()
 	return clitest.Run(t, []*cobra.Command{NewInstallCommand(), NewUninstallCommand()}, args...)

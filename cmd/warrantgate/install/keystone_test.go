@@ -7,13 +7,13 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
 
-// TestInstallRegistersTheGateOnPoliciesWhereItIsSaidWhichTheyAre checks the wiring only. The webhook itself is tested in its own package.
-func TestInstallRegistersTheGateOnPoliciesWhereItIsSaidWhichTheyAre(t *testing.T) {
+// TestInstallRegistersTheGateOnPoliciesWithASelector checks the wiring only. The webhook itself is tested in its own package.
+func TestInstallRegistersTheGateOnPoliciesWithASelector(t *testing.T) {
 	const selector = "keystonePolicy: {selector: {matchLabels: {holds: keystone-policy}}"
 	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
 	for name, tc := range map[string]struct {
 		configuration string
-		want          []string // nil where nothing is registered
+		want          []string // nil if nothing is registered
 	}{
 		"by default":                    {},
 		"with a selector":               {selector + "}\n", []string{"failurePolicy: Fail", "holds: keystone-policy", "url: https://warrantgate.example.com/keystone/policy"}},

@@ -32,7 +32,7 @@ type admitting struct {
 
 func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
-	status, refused := s.statuses[resource]
+	status, denied := s.statuses[resource]
 	answer := map[string]any{}
 	switch {
 	case r.URL.Path == "/version":
@@ -50,7 +50,7 @@ func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Method != http.MethodPost || r.URL.Query().Get("dryRun") != "All":
 		s.t.Errorf("%s %s is no dry run", r.Method, r.URL)
-	case refused && (!s.mutates || readCanary(s.t, r)["warrantgate.dev/canary"] != "rewrite-policy"):
+	case denied && (!s.mutates || readCanary(s.t, r)["warrantgate.dev/canary"] != "rewrite-policy"):
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(int(status.Code))
 		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
@@ -126,7 +126,7 @@ func TestCheckAdmission(t *testing.T) {
 		wantCode      int
 		wantMessage   string
 	}{
-		"all gates refuse": {
+		"all gates deny": {
 			args: []string{"kubernetes"}, configuration: both,
 			statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden(byPolicy), "cloudsigmamachines": clitest.Forbidden(byMachine)},
 			want: []string{
@@ -134,7 +134,7 @@ func TestCheckAdmission(t *testing.T) {
 				"cloudsigmamachines.machine.warrantgate.dev: ok\n", "warrantgate denied the object: " + byMachine,
 			},
 		},
-		"one does not": {
+		"one gate does not deny": {
 			args: []string{"kubernetes", "--namespace=tenants"}, configuration: both, statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden(byPolicy)},
 			want: []string{
 				"policies.keystone.warrantgate.dev: ok\n", "cloudsigmamachines.machine.warrantgate.dev: NOT DENIED\n",
@@ -142,12 +142,12 @@ func TestCheckAdmission(t *testing.T) {
 			},
 			wantCode: cli.ExitWrong,
 		},
-		"one is not known, which another proof outweighs": {
+		"one result is unknown, and another gate denies": {
 			args: []string{"kubernetes"}, configuration: both,
 			statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden(byPolicy), "cloudsigmamachines": clitest.Forbidden("cloudsigmamachines is forbidden")},
 			want:     []string{"policies.keystone.warrantgate.dev: ok\n", "cloudsigmamachines.machine.warrantgate.dev: NOT KNOWN\n"},
 		},
-		"none is known": {
+		"no result is known": {
 			args: []string{"kubernetes"}, configuration: policies, statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden("configmaps is forbidden")},
 			want: []string{"policies.keystone.warrantgate.dev: NOT KNOWN\n", "whether the user of the kubeconfig may create such an object"}, wantCode: cli.ExitUnknown,
 		},
@@ -155,10 +155,10 @@ func TestCheckAdmission(t *testing.T) {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
 			want: []string{"Warning: this kcp is older than v0.32: ", "owner-integrity.warrantgate.dev: ok\n", "a Workspace, as a dry run, that must be denied as OwnerChangeDenied"},
 		},
-		"kcp does not ask": {
+		"kcp does not call the gates": {
 			args: []string{"kcp"}, configuration: header, want: []string{"owner-integrity.warrantgate.dev: NOT DENIED\n"}, wantCode: cli.ExitWrong,
 		},
-		"kcp without the policy, which the webhook stands in for": {
+		"kcp without the policy, with the webhook instead": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
 			want: []string{"warrantgate-owner-rewrite: not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers. If there was a policy before, run install again\n"},
 		},
@@ -192,7 +192,7 @@ func TestCheckAdmission(t *testing.T) {
 			args: []string{"kcp", "--policies-only"}, configuration: header, wantCode: cli.ExitWrong,
 			want: []string{"warrantgate-owner-rewrite: NOT ACTING\n", "warrantgate-owner-integrity: NOT DENIED\n"},
 		},
-		"kcp where one may not ask for policies": {
+		"kcp without the permission to read policies": {
 			args: []string{"kcp", "--policies-only"}, configuration: header, wantCode: cli.ExitUnknown,
 			statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden("workspaces is forbidden")},
 			want:     []string{"warrantgate-owner-rewrite: NOT KNOWN\n", "warrantgate-owner-integrity: NOT KNOWN\n  workspaces is forbidden\n"},
@@ -206,8 +206,8 @@ func TestCheckAdmission(t *testing.T) {
 			configuration: header + "keystonePolicy: {selector: {matchExpressions: [{key: a, operator: In, values: [b]}, {key: a, operator: DoesNotExist}]}}\n",
 			wantMessage:   `keystonePolicy.selector: found no labels that "a in (b),!a" selects`,
 		},
-		"a flag that there is not": {args: []string{"kcp", "--name=a"}, configuration: header, wantCode: cli.ExitUnknown, wantMessage: "unknown flag: --name"},
-		"an argument":              {args: []string{"kcp", "a"}, configuration: header, wantCode: cli.ExitUnknown, wantMessage: `unknown command "a" for "warrantgate check admission kcp"`},
+		"an unknown flag": {args: []string{"kcp", "--name=a"}, configuration: header, wantCode: cli.ExitUnknown, wantMessage: "unknown flag: --name"},
+		"an argument":     {args: []string{"kcp", "a"}, configuration: header, wantCode: cli.ExitUnknown, wantMessage: `unknown command "a" for "warrantgate check admission kcp"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(admitting{t: t, statuses: tc.statuses, mutates: tc.mutates, registered: tc.registered})

@@ -159,7 +159,7 @@ func TestTheAcceptanceMatrix(t *testing.T) {
 				"158 cases, 1 failed",
 			},
 		},
-		"the administrator of the cloud loses a right": {
+		"the administrator of the cloud loses a permission": {
 			old:     `"identity:delete_group": "(rule:is_domain_manager and token.domain.id:%(target.group.domain_id)s) or rule:cloud_admin`,
 			changed: `"identity:delete_group": "(rule:is_domain_manager and token.domain.id:%(target.group.domain_id)s) or role:nobody`,
 			want:    []string{"FAIL  the administrator of the cloud may delete a group: DENY, expected PASS", "158 cases, 1 failed"},

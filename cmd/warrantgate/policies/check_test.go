@@ -38,7 +38,7 @@ func TestCheckKeystonePolicy(t *testing.T) {
 			},
 			wantOut: "PASS\n",
 		},
-		"a rule that Keystone ships in another release": {
+		"an own rule of Keystone in another release": {
 			args:    []string{"--keystone-release=2025.1", "--as", "role=manager,domain=acme", "--can", "identity:create_group", "--target", "target.group.domain_id=acme"},
 			wantOut: "PASS\n",
 		},
@@ -91,7 +91,7 @@ func TestCheckKeystonePolicy(t *testing.T) {
 			wantCode:    cli.ExitUnknown,
 			wantMessage: `--target: "yes" is no JSON: invalid character 'y' looking for beginning of value`,
 		},
-		"neither a question nor cases": {
+		"neither a request nor cases": {
 			wantCode:    cli.ExitUnknown,
 			wantMessage: "give either --can, with --as and --target, or --cases",
 		},
@@ -134,7 +134,7 @@ cases:
 `,
 			wantOut: "ok    own domain: PASS\nok    other domain: DENY\n2 cases, 0 failed\n",
 		},
-		"some are not": {
+		"some are not as expected": {
 			policy: checkedPolicy,
 			cases: `
 cases:
@@ -146,7 +146,7 @@ cases:
 				"2 cases, 2 failed\n",
 			wantCode: cli.ExitWrong,
 		},
-		"an expectation that is none": {
+		"an unknown expectation": {
 			policy:      checkedPolicy,
 			cases:       "cases:\n- {name: x, can: identity:create_user, expect: pass}\n",
 			wantCode:    cli.ExitUnknown,
@@ -158,7 +158,7 @@ cases:
 			wantCode:    cli.ExitUnknown,
 			wantMessage: "cases.yaml: it has no cases",
 		},
-		"a field that is none": {
+		"an unknown field": {
 			policy:      checkedPolicy,
 			cases:       "case: []\n",
 			wantCode:    cli.ExitUnknown,

@@ -35,7 +35,7 @@ func aKeystone(t *testing.T) (authURL string) {
 			}
 		}
 		if err := json.Unmarshal(body, &request); err != nil || r.URL.Path != "/v3/auth/tokens" {
-			t.Errorf("Keystone was asked for %s: %v", r.URL.Path, err)
+			t.Errorf("Keystone got a request for %s: %v", r.URL.Path, err)
 		}
 		id, list, _ := strings.Cut(request.Auth.Identity.Password.User.ID, "-")
 		switch id {
@@ -107,12 +107,12 @@ func TestCheckDelegation(t *testing.T) {
 		"one cloud of several": {clouds: cloudsFor(authURL, "tenant"+good, "nobody"), args: []string{"--clouds-yaml=clouds.yaml", "--os-cloud=tenant"}, wantOut: ok},
 		"a cloud of the usual": {clouds: cloudsFor(authURL, "tenant"+good, "nobody"), args: []string{"--os-cloud=tenant"}, wantOut: ok},
 		"a listed Keystone":    {clouds: cloudsFor(authURL, "tenant"+good), config: "openStack: {authURLs: [" + authURL + "]}\n", args: []string{"--os-cloud=tenant"}, wantOut: ok},
-		"a warning is no denial": {
+		"a warning is not a denial": {
 			clouds: cloudsFor(authURL, "unrestricted"+good), args: []string{"--os-cloud=unrestricted"},
 			wantOut: "cloud \"unrestricted\" of clouds.yaml: ok, with a warning\n  " + unrestricted + " has the roles load-balancer_member, member\n" +
 				"  ApplicationCredentialUnrestricted: cloud \"unrestricted\" of clouds.yaml: " + children,
 		},
-		"an unrestricted one where these are denied": {
+		"an unrestricted one, while these are denied": {
 			clouds: cloudsFor(authURL, "unrestricted"+good), args: []string{"--os-cloud=unrestricted"},
 			config:  "openStack: {authURLs: [" + authURL + "]}\ncluster: {delegation: {unrestrictedApplicationCredentials: Deny}}\n",
 			wantOut: "cloud \"unrestricted\" of clouds.yaml: DENIED\n  ApplicationCredentialUnrestricted: cloud \"unrestricted\" of clouds.yaml: " + children, wantCode: cli.ExitWrong,
@@ -152,7 +152,7 @@ func TestCheckDelegation(t *testing.T) {
 				strings.TrimPrefix(host, "http://") + "\" and is none of those configured (https://keystone.example.com:443)\n",
 			wantCode: cli.ExitWrong,
 		},
-		"a cloud that is not there": {
+		"a cloud that does not exist": {
 			clouds: cloudsFor(authURL, "tenant"+good), args: []string{"--os-cloud=other"},
 			wantOut:  "cloud \"other\" of clouds.yaml: DENIED\n  IdentityMalformed: cloud \"other\" of clouds.yaml: clouds.yaml has no cloud of this name\n",
 			wantCode: cli.ExitWrong,
@@ -181,7 +181,7 @@ func TestCheckDelegation(t *testing.T) {
 		"one of more clouds than the gate checks in one Secret": {
 			clouds: cloudsFor(authURL, append(many, "tenant"+good)...), args: []string{"--clouds-yaml=clouds.yaml", "--os-cloud=tenant"}, wantOut: ok,
 		},
-		"a way of delegation that is none": {
+		"an unknown way of delegation": {
 			clouds: "clouds: {}\n", args: []string{"--clouds-yaml=clouds.yaml", "--through=Telepathy"}, wantCode: cli.ExitUnknown,
 			wantMessage: `--through: "Telepathy" must be ApplicationCredential or Trust`,
 		},
@@ -194,7 +194,7 @@ func TestCheckDelegation(t *testing.T) {
 		},
 		"nothing to check": {wantCode: cli.ExitUnknown, wantMessage: "give --os-cloud, --clouds-yaml or both"},
 		"an argument":      {args: []string{"tenant"}, wantCode: cli.ExitUnknown, wantMessage: `unknown command "tenant" for "check delegation"`},
-		"certificates that are none": {
+		"invalid certificates": {
 			clouds: cloudsFor(authURL, "tenant"+good), args: []string{"--os-cloud=tenant", "--cacert=clouds.yaml"},
 			wantOut:  "cloud \"tenant\" of clouds.yaml: DENIED\n  IdentityMalformed: cloud \"tenant\" of clouds.yaml: cacert has no certificate in PEM\n",
 			wantCode: cli.ExitWrong,

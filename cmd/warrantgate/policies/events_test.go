@@ -45,7 +45,7 @@ func TestCheckEvents(t *testing.T) {
 			args: []string{"root:grouped"}, wantCode: 1,
 			want: notIn + `user "warrantgate" with the groups system:authenticated, eventers` + cause + command + "eventers\"\n",
 		},
-		"where groups are required, and kcp does not say who the user is": {
+		"where groups are required, and kcp does not return the user": {
 			access: map[string]int{"root": 200, "root:grouped": 403}, args: []string{"root:grouped"}, wantCode: 1,
 			want: notIn + "the user of serve" + cause + command + "warrantgate-events\"\n",
 		},
@@ -56,17 +56,17 @@ func TestCheckEvents(t *testing.T) {
 		"with access, and without the permission": {
 			access: map[string]int{"root": 201, "root:grouped": 201}, args: []string{"root:grouped"}, want: "root:grouped: NOT PERMITTED\n" + nowhere, wantCode: 1,
 		},
-		"a workspace that is not there, and one that is not permitted": {
+		"a workspace that does not exist, and one without permission": {
 			access: map[string]int{"root": 200, "root:grouped": 403, "root:gone": 404}, args: []string{"root:gone", "root:grouped"}, wantCode: 1,
 			want: "root:gone: NOT KNOWN\n  the permission in root:gone could not be checked: the server could not find the requested resource " +
 				"(post selfsubjectaccessreviews.authorization.k8s.io)\n" + notIn + "the user of serve" + cause + command + "warrantgate-events\"\n",
 		},
-		"a path of no workspace": {
+		"an invalid path": {
 			access: map[string]int{"root": 200}, args: []string{"../root"}, wantCode: 2,
 			want: "../root: NOT KNOWN\n  \"../root\" is not the path of a workspace\n",
 		},
-		"a kcp that does not answer": {access: map[string]int{"root": 500}, args: []string{"root"}, wantCode: 2},
-		"no workspace":               {wantCode: 2},
+		"a kcp that does not respond": {access: map[string]int{"root": 500}, args: []string{"root"}, wantCode: 2},
+		"no workspace":                {wantCode: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

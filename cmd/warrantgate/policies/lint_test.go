@@ -65,7 +65,7 @@ func TestLintKeystonePolicy(t *testing.T) {
 				"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule lets pass; for example --as role=admin,domain=own-domain: DENY, before PASS\n",
 			wantCode: cli.ExitWrong,
 		},
-		"a warning, where only errors count": {
+		"a warning, with --fail-on=error": {
 			policy: "identity:create_user: tenant_id:x\n",
 			args:   []string{"--fail-on=error"},
 			wantOut: "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
@@ -119,13 +119,13 @@ func TestLintKeystonePolicy(t *testing.T) {
 			policy: "identity:create_user: role:admin\n", args: []string{"--keystone-release=2021.1"}, wantCode: cli.ExitUnknown,
 			wantMessage: `--keystone-release: the rules of Keystone in release "2021.1" are not known; known are those of 2022.2, 2023.1, 2023.2, 2024.1, 2024.2, 2025.1, 2025.2, 2026.1, 2026.2`,
 		},
-		"an override of nothing": {
+		"an empty override": {
 			policy: "# nothing\n",
 			wantOut: "PLACE          SEVERITY  CODE      RULE  MESSAGE\n" +
 				"policy.yaml:0  warning   no-rules        it has no rules, so that it overrides nothing; write the rules, or remove the override\n",
 			wantCode: cli.ExitWrong,
 		},
-		"JSON of nothing": {
+		"an empty override, as JSON": {
 			policy:  "identity:create_user: role:admin",
 			args:    []string{"-o", "json"},
 			wantOut: "{\n  \"findings\": []\n}\n",
@@ -271,7 +271,7 @@ type closed struct{}
 
 func (closed) Write([]byte) (int, error) { return 0, errors.New("it is closed") }
 
-func TestLintCannotTellWhereNobodyReads(t *testing.T) {
+func TestLintFailsIfTheOutputIsClosed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	inFile(t, "policy.yaml", "{}")
 	cmd := NewLintCommand()
@@ -279,6 +279,6 @@ func TestLintCannotTellWhereNobodyReads(t *testing.T) {
 	cmd.SetOut(closed{})
 	cmd.SetArgs([]string{"keystone-policy", "policy.yaml"})
 	if code, message := cli.ExitCode(cmd.ExecuteContext(t.Context())); code != cli.ExitUnknown || message == nil {
-		t.Errorf("ends with %d %v, want %d and why", code, message, cli.ExitUnknown)
+		t.Errorf("ends with %d %v, want %d and the error", code, message, cli.ExitUnknown)
 	}
 }

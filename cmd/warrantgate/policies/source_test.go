@@ -93,8 +93,8 @@ func TestReadSources(t *testing.T) {
 	}
 }
 
-// TestArchivesThatWereMadeToDoHarm checks that malicious archives are not read beyond the limits, and that none is treated as a policy.
-func TestArchivesThatWereMadeToDoHarm(t *testing.T) {
+// TestMaliciousArchives checks that malicious archives are not read beyond the limits, and that none is treated as a policy.
+func TestMaliciousArchives(t *testing.T) {
 	many := make([]entry, maxArchiveEntries+1)
 	for i := range many {
 		many[i].name = fmt.Sprintf("%d.txt", i)
@@ -181,8 +181,8 @@ func TestLintOverABase(t *testing.T) {
 		"an archive":                     {args: []string{"policy.yaml", "--base=live.zip"}, wantOut: "nothing found\n"},
 		"several":                        {args: []string{"policy.yaml", "--base=empty.yaml", "--base=live.json"}, wantOut: "nothing found\n"},
 		"over another":                   {args: []string{"live.json", "policy.yaml"}, wantOut: both, wantCode: cli.ExitWrong},
-		"a directory is judged together": {args: []string{"both"}, wantOut: less("both/b.json")},
-		"an archive is judged together":  {args: []string{"both.zip"}, wantOut: less("both.zip/b.yaml")},
+		"a directory is linted together": {args: []string{"both"}, wantOut: less("both/b.json")},
+		"an archive is linted together":  {args: []string{"both.zip"}, wantOut: less("both.zip/b.yaml")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -218,10 +218,10 @@ func TestCheckOverABase(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a rule of the base is referred to": {[]string{"--base=live.json", "--as=role=admin,project=p,admin-project=true", "--can=identity:create_user"}, "PASS\n"},
-		"a rule of the base stands":         {[]string{"--base=live.json", "--as=role=admin,domain=d", "--can=identity:delete_user"}, "DENY\n"},
-		"what Keystone ships stands below":  {[]string{"--base=live.json", "--as=role=admin,domain=d", "--can=identity:update_user"}, "PASS\n"},
-		"without the base":                  {[]string{"--as=role=admin,project=p,admin-project=true", "--can=identity:create_user"}, "DENY\n"},
+		"a rule of the base is referred to":         {[]string{"--base=live.json", "--as=role=admin,project=p,admin-project=true", "--can=identity:create_user"}, "PASS\n"},
+		"a rule of the base is used":                {[]string{"--base=live.json", "--as=role=admin,domain=d", "--can=identity:delete_user"}, "DENY\n"},
+		"Keystone's own rules apply below the base": {[]string{"--base=live.json", "--as=role=admin,domain=d", "--can=identity:update_user"}, "PASS\n"},
+		"without the base":                          {[]string{"--as=role=admin,project=p,admin-project=true", "--can=identity:create_user"}, "DENY\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if out, _, message := runCommand(t, NewCheckCommand(), append([]string{"keystone-policy", "policy.yaml"}, tc.args...)...); out != tc.want || message != "" {

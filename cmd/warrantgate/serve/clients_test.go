@@ -64,9 +64,9 @@ func (a clientCA) sign(t *testing.T, name string, usage x509.ExtKeyUsage, end ti
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// asks sends a review on a new connection, with a client certificate or, for nil, without one. It returns the status and the body of the
-// answer.
-func (s *serving) asks(ctx context.Context, t *testing.T, certificate *tls.Certificate) (code int, text string, err error) {
+// call sends a review on a new connection, with a client certificate or, for nil, without one. It returns the status and the body of the
+// response.
+func (s *serving) call(ctx context.Context, t *testing.T, certificate *tls.Certificate) (code int, text string, err error) {
 	t.Helper()
 	config := &tls.Config{RootCAs: s.certificate.Pool(t)}
 	if certificate != nil {
@@ -89,7 +89,7 @@ func (s *serving) asks(ctx context.Context, t *testing.T, certificate *tls.Certi
 	return response.StatusCode, string(content), err
 }
 
-func TestOnlyKnownClientsAreAnswered(t *testing.T) {
+func TestOnlyKnownClientsGetVerdicts(t *testing.T) {
 	leaks := goleak.IgnoreCurrent()
 	ca, other := newClientCA(t), newClientCA(t)
 	later, before := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
@@ -117,7 +117,7 @@ func TestOnlyKnownClientsAreAnswered(t *testing.T) {
 		"an expired certificate":              {certificate: ca.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, before), wantErr: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, text, err := s.asks(t.Context(), t, tc.certificate)
+			code, text, err := s.call(t.Context(), t, tc.certificate)
 			if (err != nil) != tc.wantErr || code != tc.wantCode || !strings.Contains(text, tc.wantText) || code == http.StatusNotFound && text != "" {
 				t.Errorf("answer = %d %q, %v; want %d %q", code, text, err, tc.wantCode, tc.wantText)
 			}
@@ -141,7 +141,7 @@ func TestTheClientCAIsReloaded(t *testing.T) {
 	old, renewed := before.sign(t, "kcp", x509.ExtKeyUsageClientAuth, later), after.sign(t, "kcp", x509.ExtKeyUsageClientAuth, later)
 	answered := func(certificate *tls.Certificate, want bool) func(context.Context) error {
 		return func(ctx context.Context) error {
-			code, _, err := s.asks(ctx, t, certificate)
+			code, _, err := s.call(ctx, t, certificate)
 			if (code == http.StatusOK) != want {
 				return fmt.Errorf("answer = %d, %s", code, fmt.Sprint(err))
 			}
@@ -192,12 +192,12 @@ func TestClientsOrTokens(t *testing.T) {
 			s := startServe(t, tc.args...)
 			known := s.token
 			var got []int
-			for _, ask := range []struct {
+			for _, send := range []struct {
 				certificate *tls.Certificate
 				token       string
 			}{{}, {certificate: kcp}, {token: known}, {certificate: kcp, token: known}} {
-				s.token = ask.token
-				code, _, err := s.asks(t.Context(), t, ask.certificate)
+				s.token = send.token
+				code, _, err := s.call(t.Context(), t, send.certificate)
 				if err != nil {
 					t.Error(err)
 				}

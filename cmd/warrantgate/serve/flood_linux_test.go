@@ -40,7 +40,7 @@ const (
 	mostMemory = 224 << 20
 )
 
-// released builds the program as it is released: the race detector, which is on in the tests, needs many times the memory.
+// released builds the program like a release: with the race detector of the tests it would need many times the memory.
 func released(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "warrantgate")
@@ -67,7 +67,7 @@ func TestAThousandLargeBodies(t *testing.T) {
 			token: true, body: largeReview(t, false),
 			want: []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable},
 		},
-		"of callers that know the token, and what takes most memory": {
+		"of callers that know the token, with the bodies that need most memory": {
 			token: true, body: largeReview(t, true),
 			want: []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable},
 		},
@@ -76,9 +76,9 @@ func TestAThousandLargeBodies(t *testing.T) {
 			s, process := startProcess(t, program)
 			other, _ := startProcess(t, program)
 			otherClient := other.certificate.Client(t)
-			other.ask(t, otherClient, "/workspace/owner-integrity")
+			other.send(t, otherClient, "/workspace/owner-integrity")
 			client := s.certificate.Client(t)
-			s.ask(t, client, "/workspace/owner-integrity") // API servers keep a connection open
+			s.send(t, client, "/workspace/owner-integrity") // API servers keep a connection open
 			gatesBefore := gateMetrics(t, s)
 			token := s.token
 			if !tc.token {
@@ -94,8 +94,8 @@ func TestAThousandLargeBodies(t *testing.T) {
 			flood := s.startFlood(t, url, tc.body)
 			var took, tookOther []time.Duration
 			for len(took) < 100 || !flood.hasEnded() {
-				took = append(took, latency(func() { s.ask(t, client, "/workspace/owner-integrity") }))
-				tookOther = append(tookOther, latency(func() { other.ask(t, otherClient, "/workspace/owner-integrity") }))
+				took = append(took, latency(func() { s.send(t, client, "/workspace/owner-integrity") }))
+				tookOther = append(tookOther, latency(func() { other.send(t, otherClient, "/workspace/owner-integrity") }))
 			}
 			answers, broken := flood.result(t)
 			lasted := time.Since(began)
@@ -117,7 +117,7 @@ func TestAThousandLargeBodies(t *testing.T) {
 			}
 			if !tc.token {
 				if diff := cmp.Diff(gatesBefore+len(took), gateMetrics(t, s)); diff != "" {
-					t.Errorf("reviews that were counted (-want +got):\n%s", diff)
+					t.Errorf("counted reviews (-want +got):\n%s", diff)
 				}
 			}
 			for _, serving := range []*serving{s, other} {

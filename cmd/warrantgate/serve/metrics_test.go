@@ -35,7 +35,7 @@ func TestTracesAreExemplars(t *testing.T) {
 	} {
 		contentType, exposed := s.exposed(t, accept)
 		if !strings.HasPrefix(contentType, want.contentType) || strings.Contains(exposed, `# {trace_id="`+trace+`"}`) != want.exemplar {
-			t.Errorf("%s is answered with %s, and an exemplar: %v", accept, contentType, !want.exemplar)
+			t.Errorf("the response to %s is %s, and an exemplar: %v", accept, contentType, !want.exemplar)
 		}
 	}
 	client.CloseIdleConnections()

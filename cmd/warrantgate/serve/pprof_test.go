@@ -14,7 +14,7 @@ func TestPprofIsOffUnlessItHasAnAddress(t *testing.T) {
 	s := startServe(t)
 	for _, address := range []string{s.metrics, s.health} {
 		if code, _, err := clitest.Get(t.Context(), "http://"+address+"/debug/pprof/"); err != nil || code != http.StatusNotFound {
-			t.Errorf("%s answers %d, %v; want 404", address, code, err)
+			t.Errorf("%s responds %d, %v; want 404", address, code, err)
 		}
 	}
 	if err := s.shutdown(t); err != nil {
@@ -52,7 +52,7 @@ func TestPprof(t *testing.T) {
 	}
 	for _, other := range []string{s.metrics, s.health} {
 		if code, _, err := clitest.Get(t.Context(), "http://"+other+"/debug/pprof/"); err != nil || code != http.StatusNotFound {
-			t.Errorf("%s answers %d, %v; want 404", other, code, err)
+			t.Errorf("%s responds %d, %v; want 404", other, code, err)
 		}
 	}
 	if err := s.shutdown(t); err != nil {
@@ -60,7 +60,7 @@ func TestPprof(t *testing.T) {
 	}
 }
 
-func TestPprofListensOnLoopbackUnlessItIsToldOtherwise(t *testing.T) {
+func TestPprofListensOnLoopbackByDefault(t *testing.T) {
 	for address, want := range map[string]string{
 		"6060":           "127.0.0.1:6060",
 		":6060":          "127.0.0.1:6060",

@@ -27,9 +27,9 @@ func TestTheProviderOfAPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(gate.Close)
-	var asked []string
+	var requested []string
 	kcp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.Method+" "+r.URL.Path)
+		requested = append(requested, r.Method+" "+r.URL.Path)
 		if !strings.HasSuffix(r.URL.Path, "/apibindings") {
 			w.WriteHeader(http.StatusForbidden)
 			return
@@ -52,22 +52,22 @@ func TestTheProviderOfAPath(t *testing.T) {
 		`"resource":{"group":"infrastructure.cluster.x-k8s.io","version":"v1beta1","resource":"cloudsigmaclusters"},"userInfo":{"username":"alice"},` +
 		`"object":{"metadata":{"name":"a","namespace":"default","annotations":{"kcp.io/cluster":"1dz6n4ubraua7pul"}},"spec":{"userEmail":"bob@example.com"}}}}`
 	for path, want := range map[string]struct {
-		code  int
-		says  string
-		asked []string
+		code      int
+		says      string
+		requested []string
 	}{
 		"/kcp/m82w61j76ws21znq/cluster/impersonation": {
 			code: http.StatusOK, says: "ImpersonationUnknown",
-			asked: []string{
+			requested: []string{
 				"GET /clusters/1dz6n4ubraua7pul/apis/apis.kcp.io/v1alpha1/apibindings",
 				"POST /clusters/m82w61j76ws21znq/apis/authorization.k8s.io/v1/subjectaccessreviews",
 			},
 		},
 		"/kcp/2x9ia1l7yyfqzxuw/cluster/impersonation": {
-			code: http.StatusOK, says: "ProviderNotBound", asked: []string{"GET /clusters/1dz6n4ubraua7pul/apis/apis.kcp.io/v1alpha1/apibindings"},
+			code: http.StatusOK, says: "ProviderNotBound", requested: []string{"GET /clusters/1dz6n4ubraua7pul/apis/apis.kcp.io/v1alpha1/apibindings"},
 		},
 		"/kcp/2x9ia1l7yyfqzxuw/machine/ownership": {
-			code: http.StatusOK, says: "ProviderNotBound", asked: []string{"GET /clusters/1dz6n4ubraua7pul/apis/apis.kcp.io/v1alpha1/apibindings"},
+			code: http.StatusOK, says: "ProviderNotBound", requested: []string{"GET /clusters/1dz6n4ubraua7pul/apis/apis.kcp.io/v1alpha1/apibindings"},
 		},
 		"/kcp/machine/ownership":                      {code: http.StatusNotFound, says: "not found"},
 		"/kcp/cluster/impersonation":                  {code: http.StatusNotFound, says: "not found"},
@@ -79,7 +79,7 @@ func TestTheProviderOfAPath(t *testing.T) {
 		"/kcp/system:..%2fx/cluster/impersonation":    {code: http.StatusNotFound, says: "not found"},
 		"/kcp/M82W61J76WS21ZNQ/cluster/impersonation": {code: http.StatusNotFound, says: "not found"},
 	} {
-		asked = nil
+		requested = nil
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(review))
 		request.Header.Set("Content-Type", "application/json")
 		answer := httptest.NewRecorder()
@@ -87,8 +87,8 @@ func TestTheProviderOfAPath(t *testing.T) {
 		if answer.Code != want.code || !strings.Contains(answer.Body.String(), want.says) {
 			t.Errorf("%s: %d %s, want %d with %s", path, answer.Code, answer.Body, want.code, want.says)
 		}
-		if diff := cmp.Diff(want.asked, asked); diff != "" {
-			t.Errorf("%s: asked of kcp (-want +got):\n%s", path, diff)
+		if diff := cmp.Diff(want.requested, requested); diff != "" {
+			t.Errorf("%s: requests to kcp (-want +got):\n%s", path, diff)
 		}
 	}
 }

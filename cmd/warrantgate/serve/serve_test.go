@@ -160,8 +160,8 @@ func workspaceReview(t *testing.T) []byte {
 	return body
 }
 
-// ask sends the review to a gate, and returns the verdict and whether the connection had been used before.
-func (s *serving) ask(t *testing.T, client *http.Client, path string) (response *admissionv1.AdmissionResponse, reused bool) {
+// send sends the review to a gate, and returns the verdict and whether the connection had been used before.
+func (s *serving) send(t *testing.T, client *http.Client, path string) (response *admissionv1.AdmissionResponse, reused bool) {
 	t.Helper()
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused },
@@ -173,18 +173,18 @@ func (s *serving) ask(t *testing.T, client *http.Client, path string) (response 
 	request.Header.Set("Content-Type", "application/json")
 	answer, err := client.Do(request)
 	if err != nil {
-		t.Fatalf("ask %s: %v", path, err)
+		t.Fatalf("call %s: %v", path, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK || answer.ProtoMajor != 2 {
-		t.Errorf("%s answers %s over %s, want 200 OK over HTTP/2.0", path, answer.Status, answer.Proto)
+		t.Errorf("%s responds %s over %s, want 200 OK over HTTP/2.0", path, answer.Status, answer.Proto)
 	}
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(answer.Body).Decode(&review); err != nil {
 		t.Fatalf("decode the answer of %s: %v", path, err)
 	}
 	if review.Response == nil || review.Response.UID != "d1" {
-		t.Fatalf("%s answers %v, want one to d1", path, review.Response)
+		t.Fatalf("%s responds %v, want a response to d1", path, review.Response)
 	}
 	return review.Response, reused
 }
@@ -213,8 +213,8 @@ func TestServeNeedsNoKubeconfig(t *testing.T) {
 		"/workspace/denial-notice":   "allowed",
 		"/workspace/owner-integrity": "denied",
 	} {
-		if got, _ := s.ask(t, client, path); got.AuditAnnotations["decision"] != want {
-			t.Errorf("%s says %v, want %s", path, got, want)
+		if got, _ := s.send(t, client, path); got.AuditAnnotations["decision"] != want {
+			t.Errorf("%s responds %v, want %s", path, got, want)
 		}
 	}
 
@@ -296,7 +296,7 @@ func TestServeSpeaksTLS13Only(t *testing.T) {
 	}
 }
 
-func TestServeTakesANewCertificate(t *testing.T) {
+func TestServeReloadsItsCertificate(t *testing.T) {
 	// mounted writes the certificate in the way kubelet mounts Secrets: the files are symlinks through a directory ..data, which is a symlink
 	// that is replaced.
 	mounted := func(t *testing.T, c clitest.Certificate, dir string) {
@@ -333,9 +333,9 @@ func TestServeTakesANewCertificate(t *testing.T) {
 		}
 	}
 	for name, put := range map[string]func(t *testing.T, c clitest.Certificate, dir string){
-		"written over the old one":   func(t *testing.T, c clitest.Certificate, dir string) { t.Helper(); c.Write(t, dir) },
-		"put in the old one's place": renamed,
-		"mounted by kubelet":         mounted,
+		"written over the old one": func(t *testing.T, c clitest.Certificate, dir string) { t.Helper(); c.Write(t, dir) },
+		"renamed to the old one":   renamed,
+		"mounted by kubelet":       mounted,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServing(t)
@@ -350,7 +350,7 @@ func TestServeTakesANewCertificate(t *testing.T) {
 			s.awaitReady(t)
 
 			before := s.certificate.Client(t)
-			s.ask(t, before, "/workspace/owner-notice")
+			s.send(t, before, "/workspace/owner-notice")
 
 			renewed := clitest.NewCertificate(t)
 			put(t, renewed, dir)
@@ -362,10 +362,10 @@ func TestServeTakesANewCertificate(t *testing.T) {
 				}
 				return conn.Close()
 			})
-			if _, reused := s.ask(t, after, "/workspace/owner-notice"); reused {
+			if _, reused := s.send(t, after, "/workspace/owner-notice"); reused {
 				t.Error("the new client found a connection")
 			}
-			if _, reused := s.ask(t, before, "/workspace/owner-notice"); !reused {
+			if _, reused := s.send(t, before, "/workspace/owner-notice"); !reused {
 				t.Error("the open connection was closed")
 			}
 			before.CloseIdleConnections()
@@ -377,7 +377,7 @@ func TestServeTakesANewCertificate(t *testing.T) {
 	}
 }
 
-func TestServeKeepsItsCertificateUntilTheNewOneIsWhole(t *testing.T) {
+func TestServeKeepsItsCertificateUntilTheNewOneIsComplete(t *testing.T) {
 	s := startServe(t)
 	serves := func(c clitest.Certificate) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -422,7 +422,7 @@ func TestServeKeepsItsCertificateUntilTheNewOneIsWhole(t *testing.T) {
 	}
 }
 
-func TestServeFollowsItsConfiguration(t *testing.T) {
+func TestServeAppliesItsConfiguration(t *testing.T) {
 	config := clitest.WriteFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
 		"workspace: {ownerRewrite: {mode: Off}, ownerIntegrity: {mode: Warn}}\n")
 	s := startServe(t, "--config="+config)
@@ -432,7 +432,7 @@ func TestServeFollowsItsConfiguration(t *testing.T) {
 		"/workspace/owner-notice":    {"decision": "allowed", "reason": "Off", "decision-id": "d1"},
 		"/workspace/owner-integrity": {"decision": "warned", "reason": "OwnerChangeDenied", "decision-id": "d1"},
 	} {
-		got, _ := s.ask(t, client, path)
+		got, _ := s.send(t, client, path)
 		if diff := cmp.Diff(want, got.AuditAnnotations); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
@@ -482,7 +482,7 @@ func (k *eventKCP) all() []string {
 }
 
 // The pending request is one whose body is not complete yet: the gates themselves take no time.
-func TestServeFinishesWhatIsUnderWay(t *testing.T) {
+func TestServeCompletesPendingAdmissions(t *testing.T) {
 	leaks := goleak.IgnoreCurrent()
 	kcp := &eventKCP{t: t}
 	server := httptest.NewServer(kcp)
@@ -646,7 +646,7 @@ func TestServeMistakes(t *testing.T) {
 		"no configuration":          {args: serve("--config=" + missing), want: "read the configuration: open " + missing + ": no such file or directory"},
 		"a mistaken configuration":  {args: serve("--config=" + badConfig), want: "configuration " + badConfig + `: kind: Unsupported value: "Gate": supported values: "GateConfiguration"`},
 		"no kubeconfig":             {args: serve("--kcp-kubeconfig=" + missing), want: "read --kcp-kubeconfig: stat " + missing + ": no such file or directory"},
-		"a kubeconfig without use":  {args: serve("--kcp-kubeconfig=" + badAddress), want: `address of kcp "https://kcp example": parse "https://kcp example": invalid character " " in host name`},
+		"an unused kubeconfig":      {args: serve("--kcp-kubeconfig=" + badAddress), want: `address of kcp "https://kcp example": parse "https://kcp example": invalid character " " in host name`},
 		"no certificate":            {args: serve("--tls-cert-file=" + missing), want: certificate + "open " + missing + ": no such file or directory"},
 		"no key":                    {args: serve("--tls-private-key-file=" + missing), want: certificate + "open " + missing + ": no such file or directory"},
 		"a certificate without PEM": {args: serve("--tls-cert-file=" + noPEM), want: certificate + "tls: failed to find any PEM data in certificate input"},
@@ -660,7 +660,7 @@ func TestServeMistakes(t *testing.T) {
 			want: "no authentication of callers is configured: set --webhook-path-file, a file of tokens with which the request path begins " +
 				`("openssl rand -hex 32" prints a token; give the same file to install), or --client-ca-file and --client-names, the client certificates of API servers`,
 		},
-		"another's key": {args: serve("--tls-private-key-file=" + other.KeyFile), want: certificate + "tls: private key does not match public key"},
+		"the key of another certificate": {args: serve("--tls-private-key-file=" + other.KeyFile), want: certificate + "tls: private key does not match public key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, logs, err := clitest.Run(t, []*cobra.Command{NewCommand()}, tc.args...)

@@ -49,7 +49,7 @@ func TestSlowClientsAndAFloodDoNotSlowOthers(t *testing.T) {
 	took := make([]time.Duration, admissions)
 	for i := range took {
 		start := time.Now()
-		s.ask(t, client, "/workspace/owner-integrity")
+		s.send(t, client, "/workspace/owner-integrity")
 		took[i] = time.Since(start)
 	}
 	stop()
@@ -95,7 +95,7 @@ func (s *serving) dial(t *testing.T, begin []byte) net.Conn {
 	return conn
 }
 
-// sendNonsense sends a body that is no review, and ignores the answer.
+// sendNonsense sends a body that is not a review, and ignores the response.
 func (s *serving) sendNonsense(ctx context.Context, client *http.Client) {
 	body := bytes.Repeat([]byte(`{"a":`), 20_000)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.hook("/workspace/owner-rewrite"), bytes.NewReader(body))
@@ -120,6 +120,6 @@ func endsWithin(t *testing.T, conn net.Conn, most time.Duration) {
 		t.Fatalf("the connection is still open after %s", most)
 	}
 	if text := string(answer); strings.Contains(text, `"allowed":true`) {
-		t.Errorf("half a request is answered with %q", text)
+		t.Errorf("the response to a partial request is %q", text)
 	}
 }

@@ -60,7 +60,7 @@ var stuckReport = preflight.Report{
 	},
 }
 
-func TestExplanationForPeople(t *testing.T) {
+func TestExplanationAsText(t *testing.T) {
 	const want = `Workspace:        root:orgs:team-a
 Phase:            Initializing
 Logical cluster:  m82w61j76ws21znq
@@ -108,14 +108,14 @@ rules: null
 	}
 }
 
-func TestLastWordOfAnExplanation(t *testing.T) {
+func TestConclusionOfAnExplanation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		findings []preflight.Finding
 		want     string
 	}{
 		"nothing found":     {want: "Nothing is wrong with it.\n"},
 		"only advice found": {findings: stuckReport.Findings[:1], want: "Nothing is wrong with it.\n\n  UsePermissionMissing (only to know)\n    it lacks \"use\"\n"},
-		"nothing told": {
+		"nothing known": {
 			findings: []preflight.Finding{{Reason: preflight.Undetermined, Message: "you lack \"get\""}},
 			want:     "Whether something is wrong with it could not be determined:\n\n  Undetermined\n    you lack \"get\"\n",
 		},
@@ -159,7 +159,7 @@ func TestExplanationOfACreation(t *testing.T) {
 	}
 }
 
-func TestExplainEndsWith2WhereNothingIsKnown(t *testing.T) {
+func TestExplainExitsWith2IfNothingIsKnown(t *testing.T) {
 	kcp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer kcp.Close()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -172,14 +172,14 @@ func TestExplainEndsWith2WhereNothingIsKnown(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no path":             {want: "accepts 1 arg(s), received 0"},
-		"a flag that is none": {args: []string{"root:a", "--foo"}, want: "unknown flag: --foo"},
-		"a form that is none": {args: []string{"root:a", "-o", "xml"}, want: "--output: \"xml\" must be text, json or yaml"},
-		"a path that is none": {args: []string{"root/a"}, want: "\"root/a\" is not the path of a workspace, such as root:orgs:team-a"},
+		"no path":           {want: "accepts 1 arg(s), received 0"},
+		"an unknown flag":   {args: []string{"root:a", "--foo"}, want: "unknown flag: --foo"},
+		"an unknown format": {args: []string{"root:a", "-o", "xml"}, want: "--output: \"xml\" must be text, json or yaml"},
+		"an invalid path":   {args: []string{"root/a"}, want: "\"root/a\" is not the path of a workspace, such as root:orgs:team-a"},
 		"a type without a creator": {
 			args: []string{"root:a", "--type=root:org"}, want: "--type and --creator-group are about a creation: name its creator with --creator",
 		},
-		"a kcp that is not up": {
+		"a kcp that does not run": {
 			args: []string{"root:a", "--kubeconfig=" + kubeconfig},
 			want: "root:a could not be read: the server is currently unable to handle the request (get workspaces.tenancy.kcp.io a); " +
 				"the server is currently unable to handle the request (get logicalclusters.core.kcp.io cluster)",
