@@ -44,7 +44,7 @@ func TestRepairOne(t *testing.T) {
 		wantReason string
 		wantAfter  after
 	}{
-		"runs all steps, and reports what was rewritten": {
+		"runs all steps, and reports the rewrite": {
 			cluster: stuckCluster, want: Corrected, wantReason: "ServiceAccountRewritten", wantAfter: after{Owner: globalName},
 		},
 		"is within the part of the tree": {
@@ -58,7 +58,7 @@ func TestRepairOne(t *testing.T) {
 			cluster: stuckCluster, dryRun: true, want: Foreign, wantReason: "ServiceAccountRewritten",
 			wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},
-		"continues what was interrupted": {
+		"continues after an interruption": {
 			cluster: cluster{
 				owner: rewrittenOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings,
 				rewritten: time.Now().Add(-time.Hour), admins: []string{globalName},
@@ -99,7 +99,7 @@ func TestAwaitReady(t *testing.T) {
 	}{
 		"until it is Ready":                         {cluster{owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseReady}, true},
 		"not if initializers of others are pending": {cluster{owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyOthers}, false},
-		"not if it is gone":                         {cluster{gone: true}, false},
+		"not if it was deleted":                     {cluster{gone: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clients := fakeKCP(t, tc.cluster, nil)

@@ -25,7 +25,7 @@ func TestOneParentDoesNotDelayOthers(t *testing.T) {
 func TestFirstChecksGoFirst(t *testing.T) {
 	l := newCheckLimiter(rate.NewLimiter(1, 1))
 	if delay := l.again(); delay != 0 {
-		t.Errorf("again() = %v while nobody else waits", delay)
+		t.Errorf("again() = %v while no other item waits", delay)
 	}
 	if delay := l.first(); delay <= 0 || delay > time.Second {
 		t.Errorf("first() = %v, want the next token", delay)
@@ -36,7 +36,7 @@ func TestFirstChecksGoFirst(t *testing.T) {
 		}
 	}
 	if delay := l.first(); delay > 2*time.Second {
-		t.Errorf("first() = %v: repeated checks take tokens away", delay)
+		t.Errorf("first() = %v: repeated checks use tokens", delay)
 	}
 }
 

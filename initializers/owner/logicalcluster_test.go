@@ -164,10 +164,10 @@ func TestRewrittenAt(t *testing.T) {
 		wantAt      time.Time
 		wantPending bool
 	}{
-		"it was not rewritten":               {},
-		"it was rewritten":                   {map[string]string{rewrittenAtAnnotation: "2026-08-01T10:00:00.5Z"}, time.Date(2026, 8, 1, 10, 0, 0, 5e8, time.UTC), true},
-		"somebody else wrote nonsense":       {map[string]string{rewrittenAtAnnotation: "x"}, time.Time{}, true},
-		"somebody else wrote an empty value": {map[string]string{rewrittenAtAnnotation: ""}, time.Time{}, true},
+		"it was not rewritten":                  {},
+		"it was rewritten":                      {map[string]string{rewrittenAtAnnotation: "2026-08-01T10:00:00.5Z"}, time.Date(2026, 8, 1, 10, 0, 0, 5e8, time.UTC), true},
+		"another client wrote an invalid value": {map[string]string{rewrittenAtAnnotation: "x"}, time.Time{}, true},
+		"another client wrote an empty value":   {map[string]string{rewrittenAtAnnotation: ""}, time.Time{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lc := readLogicalCluster(t, func(lc *corev1alpha1.LogicalCluster) { lc.Annotations = tc.annotations })

@@ -115,7 +115,7 @@ func TestRepairReconcile(t *testing.T) {
 			wantError:  "retrigger the initialization of root:orgs:child: no quorum",
 			wantEvents: recorded{"Warning RepairFailed " + theHome + "/child The owner could not be corrected"}, wantAfter: after{Owner: "alice", BindingsLabel: true},
 		},
-		"what is missing is reported, and nothing is written": {
+		"a missing permission is reported, and nothing is written": {
 			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true}, request: theRequest, want: later,
 			wantEvents: recorded{deniedEvent}, wantAfter: after{Owner: "alice", BindingsLabel: true},
 		},
@@ -123,7 +123,7 @@ func TestRepairReconcile(t *testing.T) {
 			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true}, request: theRequest,
 			untilStuck: time.Minute, want: later, wantEvents: recorded{deniedEvent}, wantAfter: after{Owner: "alice", BindingsLabel: true},
 		},
-		"before it counts as stuck, what a foreign owner lacks once it is rewritten": {
+		"before it counts as stuck, the permission that a foreign owner lacks after the rewrite": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true, binds: true, newKCP: true}, request: theRequest,
 			untilStuck: time.Minute, want: later, wantEvents: recorded{lacksBindEvent}, wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},
@@ -172,7 +172,7 @@ func TestRepairReconcile(t *testing.T) {
 			cluster: cluster{owner: homelessOwner, phase: ready}, request: readyRequest, want: done,
 			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner cannot be corrected"}, wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},
-		"an owner that somebody changed is reported": {
+		"an owner that another client changed is reported": {
 			cluster: cluster{owner: `{"username":"root-boss"}`, recorded: localOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, want: later,
 			wantEvents: recorded{"Warning OwnerDiffers " + theHome + "/child"}, wantAfter: after{Owner: "root-boss", BindingsLabel: true},
 		},
@@ -187,7 +187,7 @@ func TestRepairReconcile(t *testing.T) {
 			wantError:  "change the owner of root:orgs:child: no quorum",
 			wantEvents: recorded{"Warning RepairFailed " + theHome + "/child The owner could not be corrected"}, wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},
-		"a logical cluster that is gone is checked later": {
+		"a logical cluster that was deleted is checked later": {
 			cluster: cluster{owner: foreignOwner, gone: true}, request: theRequest, want: later,
 		},
 	} {
@@ -208,7 +208,7 @@ func TestRepairReconcile(t *testing.T) {
 			if got := requeueOf(result); got != tc.want {
 				t.Errorf("Reconcile() = %+v, want %s", result, tc.want)
 			}
-			for i := range got { // the whole message of OwnerDiffers is about who the owners are
+			for i := range got { // the whole message of OwnerDiffers is about the owners
 				if strings.Contains(got[i], events.OwnerDiffers) {
 					got[i] = strings.Join(strings.Fields(got[i])[:3], " ")
 				}
@@ -390,7 +390,7 @@ func TestInitializerReconcile(t *testing.T) {
 			cluster: cluster{owner: homelessOwner, phase: initializing, initializers: ours}, want: done, wantInitializers: ours,
 			wantError: errOwner.Error(), wantEvents: recorded{"Warning OwnerNotRewritten" + blocked},
 		},
-		"an owner that somebody changed is kept from becoming Ready": {
+		"a workspace whose owner another client changed does not become Ready": {
 			cluster: cluster{owner: `{"username":"root-boss"}`, recorded: localOwner, phase: initializing, initializers: ours}, want: done, wantInitializers: ours,
 			wantError: errOwner.Error(), wantEvents: recorded{"Warning OwnerDiffers" + blocked},
 		},
@@ -403,13 +403,13 @@ func TestInitializerReconcile(t *testing.T) {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,
 			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner was left as it is, because the initializer only warns"},
 		},
-		"mode Warn lets through what cannot be corrected": {
+		"mode Warn admits an owner that cannot be corrected": {
 			cluster: cluster{owner: homelessOwner, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,
 		},
 		"an initializer that was removed is not waited for": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: removed}, want: done, wantInitializers: removed,
 		},
-		"what is not in the virtual workspace any more is not read": {
+		"a logical cluster that is no longer in the virtual workspace is not read": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, notPending: true, want: done, wantInitializers: ours,
 		},
 	} {

@@ -86,7 +86,7 @@ func TestHandlerAddsRequests(t *testing.T) {
 				h.OnDelete(cache.DeletedFinalStateUnknown{Key: "k", Obj: workspaceOf(theCluster, 0)})
 			}, []string{child + theCluster + " now"},
 		},
-		"what is no object": {func(h cache.ResourceEventHandler) { h.OnAdd("x", false); h.OnDelete("x"); h.OnUpdate("x", "y") }, nil},
+		"an event without an object": {func(h cache.ResourceEventHandler) { h.OnAdd("x", false); h.OnDelete("x"); h.OnUpdate("x", "y") }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got added
@@ -129,12 +129,12 @@ func TestHas(t *testing.T) {
 		modify func(*request)
 		want   bool
 	}{
-		"the same":                {func(*request) {}, true},
-		"on another shard":        {func(r *request) { r.Shard = "https://b" }, false},
-		"on a shard that is gone": {func(r *request) { r.Shard = "https://c" }, false},
-		"in another cluster":      {func(r *request) { r.Parent = "other" }, false},
-		"created again":           {func(r *request) { r.UID = "2" }, false},
-		"with another cluster":    {func(r *request) { r.Cluster = "other" }, false},
+		"the same":                    {func(*request) {}, true},
+		"on another shard":            {func(r *request) { r.Shard = "https://b" }, false},
+		"on a shard that was removed": {func(r *request) { r.Shard = "https://c" }, false},
+		"in another cluster":          {func(r *request) { r.Parent = "other" }, false},
+		"created again":               {func(r *request) { r.UID = "2" }, false},
+		"with another cluster":        {func(r *request) { r.Cluster = "other" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := req

@@ -93,7 +93,7 @@ func fakeKCP(t *testing.T, c cluster, fail func(verb string, object client.Objec
 				return err
 			}
 			err := c.SubResource(sub).Patch(ctx, object, patch, options...)
-			if err != nil && strings.Contains(err.Error(), "test") { // as the API server says that a test of a JSON patch failed
+			if err != nil && strings.Contains(err.Error(), "test") { // the API server's error if a test of a JSON patch fails
 				return apierrors.NewInvalid(logicalClusterGVK.GroupKind(), object.GetName(), nil)
 			}
 			return err
@@ -280,7 +280,7 @@ func TestSteps(t *testing.T) {
 			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
 			wantError: "wait for kcp to adopt the owner of root:orgs:child: kcp has not yet adopted the new owner in the ClusterRoleBinding workspace-admin",
 		},
-		"somebody wrote a time to come": {
+		"another client wrote a future time": {
 			cluster:   cluster{owner: rewrittenOwner, phase: initializing, initializers: onlyBindings, rewritten: now.Add(time.Hour)},
 			want:      result{Outcome: Failed, Path: path, Reason: "InScope"},
 			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
@@ -346,7 +346,7 @@ func TestSteps(t *testing.T) {
 			want:      result{Outcome: Foreign, Path: path, Reason: "InScope"},
 			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
 		},
-		"the logical cluster is gone": {
+		"the logical cluster was deleted": {
 			cluster: cluster{owner: foreignOwner, gone: true},
 			want:    result{Outcome: Gone, Path: theCluster},
 		},
@@ -357,7 +357,7 @@ func TestSteps(t *testing.T) {
 			wantError: `read the LogicalCluster of ` + theCluster + `: logicalclusters.core.kcp.io "cluster" is forbidden: not in the group (LogicalClusters are read ` +
 				"and written as the group system:kcp:external-logical-cluster-admin, and workspace-admin is read with the permissions of `warrantgate install kcp --shard-kubeconfig`)",
 		},
-		"a webhook in the workspace changes the owner that is written": {
+		"a webhook in the workspace changes the written owner": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, admins: []string{bareName}}, fail: changesOwner,
 			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
 			wantAfter: after{Owner: "root-boss", RewrittenAt: true, BindingsLabel: true},
