@@ -102,8 +102,8 @@ type fakeObjects struct {
 	machines []clusterapi.Machine
 	accounts map[string]any
 	owners   map[string]any
-	// unsaid are clusters that are found by a reference, and that Clusters does not yield.
-	unsaid map[string]bool
+	// byReference are clusters that are found by a reference, and that Clusters does not yield.
+	byReference map[string]bool
 }
 
 func (o fakeObjects) Machines() iter.Seq[clusterapi.Machine] { return slices.Values(o.machines) }
@@ -111,7 +111,7 @@ func (o fakeObjects) Machines() iter.Seq[clusterapi.Machine] { return slices.Val
 func (o fakeObjects) Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectReference] {
 	return func(yield func(clusterapi.Cluster, corev1.ObjectReference) bool) {
 		for name := range o.accounts {
-			if strings.Contains(name, "#") || o.unsaid[name] { // a machine's own identity, or a reference
+			if strings.Contains(name, "#") || o.byReference[name] { // a machine's own identity, or a reference
 				continue
 			}
 			in, name, found := strings.Cut(name, "|")
@@ -162,10 +162,10 @@ type fakeCloud struct {
 	instances map[string][]ownership.Instance
 	errs      map[string]error
 	// hidden are instances that no list contains. askErr is the error of Ask.
-	hidden map[string]ownership.Verdict
-	askErr error
-	mu     sync.Mutex
-	asked  []string
+	hidden    map[string]ownership.Verdict
+	askErr    error
+	mu        sync.Mutex
+	requested []string
 }
 
 func (c *fakeCloud) Ask(_ context.Context, claim ownership.Claim) (ownership.Answer, error) {
@@ -175,7 +175,7 @@ func (c *fakeCloud) Ask(_ context.Context, claim ownership.Claim) (ownership.Ans
 func (c *fakeCloud) Instances(_ context.Context, account ownership.Account) ([]ownership.Instance, int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked = append(c.asked, account.User)
+	c.requested = append(c.requested, account.User)
 	return c.instances[account.User], 3, c.errs[account.User]
 }
 
@@ -189,27 +189,27 @@ func newAudit(objects fakeObjects, cloud *fakeCloud) *audit.Audit {
 func TestPass(t *testing.T) {
 	own := ownership.Instance{ID: idOwn, Name: "worker", MachineUID: "uid-worker"}
 	for name, tc := range map[string]struct {
-		machines  []clusterapi.Machine
-		accounts  map[string]any // default: cluster team/pool acts as tsap
-		owners    map[string]any
-		unsaid    map[string]bool
-		instances []ownership.Instance
-		listErr   error
-		hidden    map[string]ownership.Verdict
-		askErr    error
-		want      []string // reason object: message
-		wantErr   string
+		machines    []clusterapi.Machine
+		accounts    map[string]any // default: cluster team/pool acts as tsap
+		owners      map[string]any
+		byReference map[string]bool
+		instances   []ownership.Instance
+		listErr     error
+		hidden      map[string]ownership.Verdict
+		askErr      error
+		want        []string // reason object: message
+		wantErr     string
 	}{
 		"a machine that names its user's instance": {
 			machines: []clusterapi.Machine{machine("worker", idOwn, withProviderID(idOwn))}, instances: []ownership.Instance{own},
 		},
-		"a machine that names nothing is being made, and so is what was made for it": {
+		"a machine that names nothing is being created, and so is its server": {
 			machines: []clusterapi.Machine{machine("worker", "")}, instances: []ownership.Instance{own},
 		},
-		"instances that were not made for machines are the user's own business": {
+		"instances that were not created for machines are not reported": {
 			machines: []clusterapi.Machine{machine("worker", idOwn)}, instances: []ownership.Instance{own, {ID: idSpare, Name: "my-desktop"}},
 		},
-		"the incident: the stale instance of somebody else, and the right one of the same name": {
+		"the incident: the stale instance of another user, and the user's own of the same name": {
 			machines:  []clusterapi.Machine{machine("worker", idOther)},
 			instances: []ownership.Instance{own},
 			want: []string{
@@ -226,7 +226,7 @@ func TestPass(t *testing.T) {
 					"for this machine, which names " + idOwn + "; delete the one that is not needed",
 			},
 		},
-		"an instance that was made for a machine that is gone": {
+		"an instance that was created for a machine that was deleted": {
 			machines:  []clusterapi.Machine{machine("worker", idOwn)},
 			instances: []ownership.Instance{own, {ID: idSpare, Name: "worker-0", MachineUID: "uid-gone"}},
 			want: []string{
@@ -234,7 +234,7 @@ func TestPass(t *testing.T) {
 					"for a machine that is not here; delete it if nothing else uses it",
 			},
 		},
-		"an instance that an earlier identity made for a machine that is another user's now": {
+		"an instance that an earlier identity created for a machine that now acts as another user": {
 			machines: []clusterapi.Machine{machine("worker", idOther, ofCluster("other"))},
 			accounts: map[string]any{"team/pool": tsap, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
 			hidden:   map[string]ownership.Verdict{idOther: ownership.Owned}, instances: []ownership.Instance{own},
@@ -243,22 +243,22 @@ func TestPass(t *testing.T) {
 					"for a machine whose cluster acts as another user; delete it if nothing else uses it",
 			},
 		},
-		"an instance that was made for a machine of which it is not known whose it is": {
+		"an instance that was created for a machine whose user is not known": {
 			machines: []clusterapi.Machine{machine("worker", "", ofCluster("gone"))}, instances: []ownership.Instance{own},
 		},
-		"an instance that somebody in another namespace has called a machine of theirs by": {
+		"an instance with the name of a machine in a namespace of another user": {
 			machines: []clusterapi.Machine{machine("my-desktop", idOther, inNamespace("elsewhere"))},
 			accounts: map[string]any{"team/pool": tsap, "elsewhere/pool": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
 			hidden:   map[string]ownership.Verdict{idOther: ownership.Owned}, instances: []ownership.Instance{{ID: idSpare, Name: "my-desktop"}},
 		},
-		"an instance of which machines in two namespaces of the account have the name": {
+		"an instance with the name of machines in two namespaces of the account": {
 			machines: []clusterapi.Machine{machine("worker", ""), machine("worker", "", inNamespace("second"), ofCluster("other"))},
 			accounts: map[string]any{
 				"team/pool": tsap, "second/pool": tsap, "second/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"},
 			},
 			instances: []ownership.Instance{own},
 		},
-		"an instance of a machine's name that an earlier attempt made as somebody else": {
+		"an instance with a machine's name that an earlier attempt created as another user": {
 			machines: []clusterapi.Machine{machine("worker", "", withProviderID(idSpare), ofCluster("other"))},
 			accounts: map[string]any{"team/pool": tsap, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
 			instances: []ownership.Instance{
@@ -270,7 +270,7 @@ func TestPass(t *testing.T) {
 					"for a machine whose cluster acts as another user; delete it if nothing else uses it",
 			},
 		},
-		"two machines that name one instance, of which one is of another user": {
+		"two machines of two users that name one instance": {
 			machines: []clusterapi.Machine{machine("worker", idOwn), machine("copy", "", withProviderID(idOwn), ofCluster("other"))},
 			accounts: map[string]any{"team/pool": tsap, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
 			instances: []ownership.Instance{
@@ -298,7 +298,7 @@ func TestPass(t *testing.T) {
 				"InstanceIDConflict openstackservers/worker: 2 machines name instance " + idOwn + ", which can be that of one only",
 			},
 		},
-		"fields that disagree, and fields that hold no ID": {
+		"fields that differ, and fields without a valid ID": {
 			machines: []clusterapi.Machine{
 				machine("worker", idOwn, withProviderID(idSpare)), machine("odd", "server-1"),
 			},
@@ -309,7 +309,7 @@ func TestPass(t *testing.T) {
 				"InstanceIDMismatch CloudSigmaMachine/worker: its fields status.instanceID and spec.providerID name two instances, " + idOwn + " and " + idSpare,
 			},
 		},
-		"machines of which it is not known as whom their provider acts": {
+		"machines whose provider acts as an unknown user": {
 			machines: []clusterapi.Machine{
 				machine("a", idOwn, ofCluster("")), machine("b", idSpare, ofCluster("gone")), machine("c", idOther, ofCluster("nobody")),
 				machine("d", "", ofCluster("gone")),
@@ -322,7 +322,7 @@ func TestPass(t *testing.T) {
 				"UserMissing CloudSigmaMachine/c: it is not known as which user its provider acts: it names no user",
 			},
 		},
-		"a cluster that acts as nobody, without machines": {
+		"a cluster without a user, and without machines": {
 			accounts: map[string]any{
 				"team/nobody": &clusterapi.AccountError{Reason: clusterapi.UserSecretMissing, Message: `there is no Secret "user"`},
 				"team/exempt": &clusterapi.AccountError{Reason: clusterapi.NamespaceExempt, Message: "the Secrets are not checked"},
@@ -332,11 +332,11 @@ func TestPass(t *testing.T) {
 				`UserSecretMissing CloudSigmaCluster/nobody: it is not known as which user its provider acts: there is no Secret "user"`,
 			},
 		},
-		"a cluster that is gone since it was seen": {
+		"a cluster that was deleted after it was listed": {
 			accounts: map[string]any{"team/pool": &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: "it is gone"}},
 		},
-		"a cluster that refers to an object that does not say so": {
-			machines: []clusterapi.Machine{machine("worker", idOwn), machine("thief", idOther)}, unsaid: map[string]bool{"team/pool": true},
+		"a cluster that is only found by a reference": {
+			machines: []clusterapi.Machine{machine("worker", idOwn), machine("thief", idOther)}, byReference: map[string]bool{"team/pool": true},
 			instances: []ownership.Instance{own},
 			want: []string{
 				"InstanceNotOwned CloudSigmaMachine/thief: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", ` +
@@ -370,7 +370,7 @@ func TestPass(t *testing.T) {
 			machines: []clusterapi.Machine{machine("worker", idOwn, ownedBy("a"))}, owners: map[string]any{"a": errors.New("machines are forbidden")},
 			instances: []ownership.Instance{own}, wantErr: "owners of machines: machines are forbidden",
 		},
-		"an instance that the list has missed": {
+		"an instance that is not in the list, but exists": {
 			machines: []clusterapi.Machine{machine("worker", idOwn)}, hidden: map[string]ownership.Verdict{idOwn: ownership.Owned},
 		},
 		"an instance that does not exist": {
@@ -380,7 +380,7 @@ func TestPass(t *testing.T) {
 					`which cluster "pool" acts as; clear the field, so that the provider adopts an instance of the user or makes one`,
 			},
 		},
-		"an instance that cannot be asked about": {
+		"an instance that cannot be looked up": {
 			machines: []clusterapi.Machine{machine("worker", idOwn)},
 			askErr:   &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: context.DeadlineExceeded},
 			want: []string{
@@ -388,7 +388,7 @@ func TestPass(t *testing.T) {
 					"the cloud or its identity provider did not answer in time; try again",
 			},
 		},
-		"an account that cannot be listed says nothing about its machines": {
+		"an account that cannot be listed has no findings about its machines": {
 			machines: []clusterapi.Machine{machine("worker", idOther)},
 			listErr:  &ownership.UnknownError{Cause: ownership.CauseRateLimited, Err: errors.New("429")},
 			want: []string{
@@ -397,7 +397,7 @@ func TestPass(t *testing.T) {
 			},
 			wantErr: `instances of user "tsap@example.com" in region "next": RateLimited: 429`,
 		},
-		"a region that may not be asked": {
+		"a region that is not allowed": {
 			machines: []clusterapi.Machine{machine("worker", idOther)},
 			listErr:  &ownership.RegionError{Region: "next", Allowed: []string{"zrh"}},
 			want: []string{
@@ -418,7 +418,7 @@ func TestPass(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := fakeObjects{machines: tc.machines, accounts: tc.accounts, owners: tc.owners, unsaid: tc.unsaid}
+			objects := fakeObjects{machines: tc.machines, accounts: tc.accounts, owners: tc.owners, byReference: tc.byReference}
 			if objects.accounts == nil {
 				objects.accounts = map[string]any{"team/pool": tsap}
 			}
@@ -462,7 +462,7 @@ func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 	unnamed := []clusterapi.Machine{machine("worker", "")}
 	away := errors.New("away")
 	for name, passes := range map[string][]pass{
-		"it stays so": {
+		"no change between the runs": {
 			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
 			{machines: unnamed, instances: []ownership.Instance{own}, want: []string{"InstanceNotNamed worker: instance " + idOwn + of}},
 			{machines: unnamed, instances: []ownership.Instance{own}, want: []string{"InstanceNotNamed worker: instance " + idOwn + of}},
@@ -474,7 +474,7 @@ func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 				"InstanceNotNamed worker: instance " + idSpare + of, "InstanceNotNamed worker: instance " + idOwn + of,
 			}},
 		},
-		"the machine comes to name it": {
+		"the machine names it later": {
 			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
 			{machines: []clusterapi.Machine{machine("worker", idOwn)}, instances: []ownership.Instance{own}},
 			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
@@ -483,24 +483,24 @@ func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 			{machines: append(unnamed, machine("other", idOwn)), instances: []ownership.Instance{own}},
 			{machines: append(unnamed, machine("other", idOwn)), instances: []ownership.Instance{own}},
 		},
-		"the machine is made again": {
+		"the machine is created again": {
 			{machines: unnamed, instances: []ownership.Instance{byName}, wantNew: 1},
 			{machines: []clusterapi.Machine{machine("worker", "", func(m *clusterapi.Machine) { m.UID = "again" })}, instances: []ownership.Instance{byName}, wantNew: 1},
 		},
-		"the machine names what is no instance": {
+		"the machine names an ID without an instance": {
 			{machines: []clusterapi.Machine{machine("worker", "soon")}, instances: []ownership.Instance{own}, want: []string{
 				"InstanceIDInvalid worker: it names no instance by what it holds in status.instanceID or spec.providerID" +
 					"; clear both fields, so that the provider adopts an instance of the user or makes one",
 			}},
 		},
-		"the cloud is away in between": {
+		"the cloud fails in between": {
 			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
 			{machines: unnamed, listErr: away, want: []string{
 				`OwnershipUnknown pool: the instances of user "tsap@example.com" in region "next" could not be listed: the cloud does not answer as it should; try again`,
 			}},
 			{machines: unnamed, instances: []ownership.Instance{own}, want: []string{"InstanceNotNamed worker: instance " + idOwn + of}},
 		},
-		"it is gone in between": {
+		"it is deleted in between": {
 			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
 			{machines: unnamed},
 			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
@@ -532,37 +532,37 @@ func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 }
 
 // If clusters have their own credentials, the audit checks the credentials, too.
-func TestPassLooksAtCredentials(t *testing.T) {
+func TestPassChecksCredentials(t *testing.T) {
 	keys := ownership.Account{Cloud: "cloudsigma", Identity: ownership.Identity{Namespace: "team", Secret: "keys", Entry: "tenant"}}
 	own := keys
 	own.Identity.Secret = "own"
 	bringing := func(m *clusterapi.Machine) { m.Identity = clusterapi.IdentityRef{Name: "own", CloudName: "tenant"} }
-	refused := &ownership.IdentityError{Reason: "RoleMissing", Message: "missing: load-balancer_member"}
+	rejected := &ownership.IdentityError{Reason: "RoleMissing", Message: "missing: load-balancer_member"}
 	unknown := &ownership.UnknownError{Cause: ownership.CauseIdentityProvider, Err: errors.New("503")}
 
 	for name, tc := range map[string]struct {
-		machines []clusterapi.Machine
-		accounts map[string]any
-		refusals map[string]error // by the Secret
-		listErr  error
-		want     []string
-		wantErr  string
-		requests int
+		machines   []clusterapi.Machine
+		accounts   map[string]any
+		rejections map[string]error // by the Secret
+		listErr    error
+		want       []string
+		wantErr    string
+		requests   int
 	}{
 		"that may be delegated": {accounts: map[string]any{"team/pool": keys}, requests: 4},
-		"that may not": {
-			accounts: map[string]any{"team/pool": keys, "team/other": keys}, refusals: map[string]error{"keys": refused},
+		"that may not be delegated": {
+			accounts: map[string]any{"team/pool": keys, "team/other": keys}, rejections: map[string]error{"keys": rejected},
 			want: []string{
 				"RoleMissing CloudSigmaCluster/other: missing: load-balancer_member", "RoleMissing CloudSigmaCluster/pool: missing: load-balancer_member",
 			},
 			requests: 4,
 		},
-		"that a machine brings": {
+		"of a machine": {
 			machines: []clusterapi.Machine{machine("worker", "", bringing)},
-			accounts: map[string]any{"team/pool": keys, "team/pool#own": own}, refusals: map[string]error{"own": refused},
+			accounts: map[string]any{"team/pool": keys, "team/pool#own": own}, rejections: map[string]error{"own": rejected},
 			want: []string{"RoleMissing CloudSigmaMachine/worker: missing: load-balancer_member"}, requests: 8,
 		},
-		"that a machine brings, and that are not known": {
+		"of a machine, and that are not known": {
 			machines: []clusterapi.Machine{machine("worker", "", bringing), machine("holder", idOwn, bringing)},
 			accounts: map[string]any{"team/pool": keys, "team/pool#own": &clusterapi.AccountError{Reason: clusterapi.IdentityMissing, Message: "no name"}},
 			want: []string{
@@ -571,16 +571,16 @@ func TestPassLooksAtCredentials(t *testing.T) {
 			},
 			requests: 4,
 		},
-		"that are of no use any more are told of once, and the pass is complete": {
-			accounts: map[string]any{"team/pool": keys}, refusals: map[string]error{"keys": refused}, listErr: refused,
+		"that can no longer be used are reported once, and the pass is complete": {
+			accounts: map[string]any{"team/pool": keys}, rejections: map[string]error{"keys": rejected}, listErr: rejected,
 			want: []string{"RoleMissing CloudSigmaCluster/pool: missing: load-balancer_member"}, requests: 4,
 		},
-		"that have come to be of no use in between": {
-			accounts: map[string]any{"team/pool": keys}, listErr: refused,
+		"that can no longer be used since they were checked": {
+			accounts: map[string]any{"team/pool": keys}, listErr: rejected,
 			want: []string{"RoleMissing CloudSigmaCluster/pool: missing: load-balancer_member"}, requests: 4,
 		},
-		"of which it cannot be told": {
-			accounts: map[string]any{"team/pool": keys}, refusals: map[string]error{"keys": unknown}, listErr: unknown,
+		"that cannot be checked": {
+			accounts: map[string]any{"team/pool": keys}, rejections: map[string]error{"keys": unknown}, listErr: unknown,
 			want: []string{
 				`OwnershipUnknown CloudSigmaCluster/pool: the instances of the project of cloud "tenant" of Secret "keys" in the region of its credentials ` +
 					"could not be listed: the identity provider does not answer as it should; try again",
@@ -588,12 +588,12 @@ func TestPassLooksAtCredentials(t *testing.T) {
 			wantErr:  `instances of the project of cloud "tenant" of Secret "keys" in the region of its credentials: IdentityProviderUnavailable: 503`,
 			requests: 4,
 		},
-		"that are not there": {accounts: map[string]any{"team/pool": tsap}, requests: 3},
+		"that the cluster does not have": {accounts: map[string]any{"team/pool": tsap}, requests: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud := &fakeCloud{errs: map[string]error{"": tc.listErr}}
 			a := newAudit(fakeObjects{machines: tc.machines, accounts: tc.accounts}, cloud)
-			a.Delegation = func(_ context.Context, identity ownership.Identity) error { return tc.refusals[identity.Secret] }
+			a.Delegation = func(_ context.Context, identity ownership.Identity) error { return tc.rejections[identity.Secret] }
 			result, err := a.Run(t.Context())
 			gotErr := ""
 			if err != nil {
@@ -613,7 +613,7 @@ func TestPassLooksAtCredentials(t *testing.T) {
 	}
 }
 
-func TestPassAsksEachAccountOnce(t *testing.T) {
+func TestPassListsEachAccountOnce(t *testing.T) {
 	objects := fakeObjects{accounts: map[string]any{}}
 	cloud := &fakeCloud{instances: map[string][]ownership.Instance{}}
 	for i := range 100 {
@@ -630,8 +630,8 @@ func TestPassAsksEachAccountOnce(t *testing.T) {
 	if diff := cmp.Diff(audit.Result{Machines: 100, Accounts: 5, Requests: 15}, result); diff != "" {
 		t.Errorf("Run() (-want +got):\n%s", diff)
 	}
-	if want := []string{"user-0@example.com", "user-1@example.com", "user-2@example.com", "user-3@example.com", "user-4@example.com"}; !slices.Equal(cloud.asked, want) {
-		t.Errorf("asked about %q, want %q", cloud.asked, want)
+	if want := []string{"user-0@example.com", "user-1@example.com", "user-2@example.com", "user-3@example.com", "user-4@example.com"}; !slices.Equal(cloud.requested, want) {
+		t.Errorf("listed %q, want %q", cloud.requested, want)
 	}
 }
 
@@ -655,7 +655,7 @@ func (r *recorded) take() []events.Event {
 	return taken
 }
 
-// elected becomes the leader at once.
+// elected holds the Lease at once.
 type elected struct{}
 
 func (elected) Run(ctx context.Context, lead func(context.Context)) error {
@@ -708,7 +708,7 @@ func TestControllerMakesAPassAtAnIntervalOnceAllIsSeen(t *testing.T) {
 			t.Errorf("a pass before the interval is over: %v", got)
 		}
 		if diff := cmp.Diff(want, after(2*time.Minute)); diff != "" {
-			t.Errorf("the second pass says something else (-want +got):\n%s", diff)
+			t.Errorf("the second pass has other findings (-want +got):\n%s", diff)
 		}
 		stop()
 		if err := <-ended; err != nil {
@@ -738,7 +738,7 @@ func TestTheRateHoldsOverAllRequests(t *testing.T) {
 	})
 }
 
-// never does not become the leader.
+// never does not get the Lease.
 type never struct{}
 
 func (never) Run(ctx context.Context, _ func(context.Context)) error {
@@ -746,8 +746,8 @@ func (never) Run(ctx context.Context, _ func(context.Context)) error {
 	return nil
 }
 
-// A replica that is not the leader reports the first claims that it denied, as long as no machine names the instance.
-func TestControllerTellsOfDeniedClaimsWithoutLeading(t *testing.T) {
+// A replica without the Lease reports the first claims that it denied, while no machine names the instance.
+func TestControllerReportsDeniedClaimsWithoutTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recorder := &recorded{}
 		reference := corev1.ObjectReference{Kind: "CloudSigmaMachine", Namespace: "team", Name: "worker", UID: "uid-worker"}
@@ -831,12 +831,12 @@ func TestAClaimThatAnotherReplicaAdmitted(t *testing.T) {
 // arriving contains a machine that is created after a pass has read the machines for the first time.
 type arriving struct {
 	fakeObjects
-	late  clusterapi.Machine
-	asked *int
+	late      clusterapi.Machine
+	requested *int
 }
 
 func (o arriving) Machines() iter.Seq[clusterapi.Machine] {
-	if *o.asked++; *o.asked > 1 {
+	if *o.requested++; *o.requested > 1 {
 		return slices.Values(append(slices.Clone(o.machines), o.late))
 	}
 	return o.fakeObjects.Machines()
@@ -845,7 +845,7 @@ func (o arriving) Machines() iter.Seq[clusterapi.Machine] {
 // The next pass checks a machine that is created during a pass, because its cluster may be new.
 func TestAMachineThatIsCreatedDuringAPass(t *testing.T) {
 	audited := newAudit(fakeObjects{}, &fakeCloud{})
-	audited.Objects = arriving{late: machine("worker", idOther, ofCluster("new")), asked: new(int), fakeObjects: fakeObjects{accounts: map[string]any{"team/pool": tsap}}}
+	audited.Objects = arriving{late: machine("worker", idOther, ofCluster("new")), requested: new(int), fakeObjects: fakeObjects{accounts: map[string]any{"team/pool": tsap}}}
 	for i, want := range []int{0, 1} {
 		result, err := audited.Run(t.Context())
 		if err != nil {
