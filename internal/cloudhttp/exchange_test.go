@@ -39,15 +39,15 @@ func serve(t *testing.T, status int, body string) (url string, transport *http.T
 
 func TestResponseBodies(t *testing.T) {
 	for name, tc := range map[string]struct {
-		status        int
-		body          string
-		want, refusal string
-		ok            bool
+		status          int
+		body            string
+		want, rejection string
+		ok              bool
 	}{
 		"success":               {status: http.StatusOK, body: "own", want: "own", ok: true},
 		"as large as the limit": {status: http.StatusCreated, body: strings.Repeat("x", 100), want: strings.Repeat("x", 100), ok: true},
-		"error":                 {status: http.StatusForbidden, body: canary, refusal: canary},
-		"redirect":              {status: http.StatusFound, body: canary, refusal: canary},
+		"error":                 {status: http.StatusForbidden, body: canary, rejection: canary},
+		"redirect":              {status: http.StatusFound, body: canary, rejection: canary},
 		"nothing":               {status: http.StatusBadGateway},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,8 +62,8 @@ func TestResponseBodies(t *testing.T) {
 			if err != nil {
 				t.Fatalf("ReadAll() error = %v", err)
 			}
-			if diff := cmp.Diff([]any{tc.want, tc.refusal, tc.status, tc.ok, "req"}, []any{string(body), string(x.refusal), x.Status, x.OK(), x.RequestID()}); diff != "" {
-				t.Errorf("body, refusal, status, whether it is OK, and request id (-want +got):\n%s", diff)
+			if diff := cmp.Diff([]any{tc.want, tc.rejection, tc.status, tc.ok, "req"}, []any{string(body), string(x.rejection), x.Status, x.OK(), x.RequestID()}); diff != "" {
+				t.Errorf("body, rejection, status, whether it is OK, and request ID (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -95,7 +95,7 @@ func TestResponse(t *testing.T) {
 }
 
 func TestUnknown(t *testing.T) {
-	refusing := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	rejecting := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	for name, tc := range map[string]struct {
 		status int
 		kind   string
@@ -121,13 +121,13 @@ func TestUnknown(t *testing.T) {
 		"a deadline":               {err: context.DeadlineExceeded, want: ownership.UnknownError{Cause: ownership.CauseTimeout}, text: "server request: no answer in time"},
 		"a timeout of the network": {err: &net.DNSError{IsTimeout: true}, want: ownership.UnknownError{Cause: ownership.CauseTimeout}, text: "server request: no answer in time"},
 		"no connection": {
-			err: refusing, want: ownership.UnknownError{Cause: ownership.CauseRateLimited}, text: "server request: dial tcp: connection refused",
+			err: rejecting, want: ownership.UnknownError{Cause: ownership.CauseRateLimited}, text: "server request: dial tcp: connection refused",
 		},
 		"a certificate": {
 			err:  &tls.CertificateVerificationError{Err: errors.New("unknown authority")},
 			want: ownership.UnknownError{Cause: ownership.CauseRateLimited}, text: "server request: tls: failed to verify certificate: unknown authority",
 		},
-		"half a response": {
+		"an incomplete response": {
 			err: errors.New(canary), want: ownership.UnknownError{Cause: ownership.CauseRateLimited},
 			text: "server request: the connection broke before the end of the answer",
 		},

@@ -17,7 +17,7 @@ const canary = "canary"
 // exchange is the exchange of a cloud that keeps the bodies of error responses.
 type exchange struct {
 	cloudhttp.Exchange
-	refusal []byte
+	rejection []byte
 }
 
 func newExchange(next http.RoundTripper) *exchange {
@@ -26,8 +26,8 @@ func newExchange(next http.RoundTripper) *exchange {
 
 // RoundTrip implements http.RoundTripper.
 func (x *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, refusal, err := x.Send(request)
-	x.refusal = refusal
+	response, rejection, err := x.Send(request)
+	x.rejection = rejection
 	return response, err
 }
 
