@@ -77,7 +77,7 @@ func TestVerdict(t *testing.T) {
 			want:         ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403"},
 			wantRequests: []string{getServer, getProfile},
 		},
-		"403 that names another user: the profile counts": {
+		"403 that names another user: the profile is used": {
 			answers: answers{
 				getServer: reply(http.StatusForbidden,
 					`[{"error_type":"permission","error_message":"User `+strangerID+` does not have all of the permissions [LIST]"}]`),
@@ -122,7 +122,7 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("Ask() (-want +got):\n%s", diff)
 			}
 			if strings.Contains(fmt.Sprintf("%+v", got), canary) {
-				t.Errorf("Ask() = %+v, which has what must not be passed on", got)
+				t.Errorf("Ask() = %+v, which contains data that must not be returned", got)
 			}
 			api.expect(tc.wantRequests...)
 		})
@@ -277,7 +277,7 @@ func TestNoVerdict(t *testing.T) {
 		"401, and then no token": {
 			answers: answers{getServer: reply(http.StatusUnauthorized, canary)},
 			tokens: &fakeTokens{errs: 1, err: &ownership.UnknownError{
-				Cause: ownership.CauseNotImpersonable, Err: errors.New("not any more"),
+				Cause: ownership.CauseNotImpersonable, Err: errors.New("no longer"),
 			}},
 			want: failure{Cause: ownership.CauseNotImpersonable, Text: "UserNotImpersonable: not any more"},
 		},
@@ -311,7 +311,7 @@ func expectFailure(t *testing.T, err error, want failure) {
 	}
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if text := fmt.Sprintf("%+v", e); strings.Contains(text, canary) {
-			t.Errorf("error = %q, which has what must not be passed on", text)
+			t.Errorf("error = %q, which contains data that must not be returned", text)
 		}
 	}
 }
@@ -372,9 +372,9 @@ func TestRejectedTokenIsDroppedAndTheRequestRepeatedOnce(t *testing.T) {
 	if diff := cmp.Diff([]string{userEmail + " in " + region, userEmail + " in " + region}, tokens.dropped); diff != "" {
 		t.Errorf("dropped (-want +got):\n%s", diff)
 	}
-	for last, asked := before, tokens.asked; len(asked) > 0; last, asked = asked[0], asked[1:] {
-		if asked[0].Before(last) || asked[0].After(time.Now()) {
-			t.Errorf("the request is said to have begun at %v, want after %v and not in the future", asked[0], last)
+	for last, requested := before, tokens.requested; len(requested) > 0; last, requested = requested[0], requested[1:] {
+		if requested[0].Before(last) || requested[0].After(time.Now()) {
+			t.Errorf("the start of the request = %v, want after %v and not in the future", requested[0], last)
 		}
 	}
 }
@@ -530,7 +530,7 @@ func TestLegacyAccount(t *testing.T) {
 			for _, header := range api.headers {
 				user, password, _ := (&http.Request{Header: header}).BasicAuth()
 				if user != userEmail || password != canary {
-					t.Errorf("asked as %q with %q, want the account", user, password)
+					t.Errorf("requested as %q with %q, want the account", user, password)
 				}
 			}
 			api.expect(tc.wantRequests...)
@@ -546,7 +546,7 @@ func TestLegacyAccount(t *testing.T) {
 	}
 }
 
-func TestConcurrentQuestions(t *testing.T) {
+func TestConcurrentLookups(t *testing.T) {
 	const many = 50
 	api := newAPI(t, answers{
 		getServer:                       cloudhttptest.InTurn(reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID)))),

@@ -54,13 +54,13 @@ func TestRegionIsPartOfTheHost(t *testing.T) {
 		t.Fatal("Ask() returned no error")
 	}
 	if want := "https://next.cloudsigma.com/api/2.0/servers/" + serverID + "/"; got != want {
-		t.Errorf("asked %q, want %q", got, want)
+		t.Errorf("requested %q, want %q", got, want)
 	}
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	elsewhere := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("%s %s was asked elsewhere, with %q", r.Method, r.URL, r.Header.Get("Authorization"))
+		t.Errorf("%s %s was sent to another server, with %q", r.Method, r.URL, r.Header.Get("Authorization"))
 	}))
 	defer elsewhere.Close()
 	for name, location := range map[string]string{
@@ -163,7 +163,7 @@ func TestConnectionFailures(t *testing.T) {
 				t.Errorf("Ask() error = %v, want %s because of %q", err, ownership.CauseCloud, tc.want)
 			}
 			if strings.Contains(err.Error(), canary) {
-				t.Errorf("Ask() error = %v, which has what must not be passed on", err)
+				t.Errorf("Ask() error = %v, which contains data that must not be returned", err)
 			}
 		})
 	}
@@ -183,12 +183,12 @@ func broken(t *testing.T, answer string) string {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		hijacker, ok := w.(http.Hijacker)
 		if !ok {
-			t.Error("the connection cannot be taken over")
+			t.Error("the connection cannot be hijacked")
 			return
 		}
 		connection, _, err := hijacker.Hijack()
 		if err != nil {
-			t.Errorf("take over the connection: %v", err)
+			t.Errorf("hijack the connection: %v", err)
 			return
 		}
 		_, _ = connection.Write([]byte(answer))

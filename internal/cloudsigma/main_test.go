@@ -122,7 +122,7 @@ func (a *fakeAPI) expectCount(request string, want int) {
 		}
 	}
 	if got != want {
-		a.t.Errorf("%s was asked %d times, want %d", request, got, want)
+		a.t.Errorf("%s was requested %d times, want %d", request, got, want)
 	}
 }
 
@@ -192,10 +192,10 @@ type fakeTokens struct {
 	err  error
 	errs int // number of tokens to return before err, if err is set
 
-	mu      sync.Mutex
-	given   int
-	dropped []string
-	asked   []time.Time
+	mu        sync.Mutex
+	given     int
+	dropped   []string
+	requested []time.Time
 }
 
 func (f *fakeTokens) Token(_ context.Context, user, region string) (string, error) {
@@ -208,11 +208,11 @@ func (f *fakeTokens) Token(_ context.Context, user, region string) (string, erro
 	return fmt.Sprintf("%s-%d-of-%s-in-%s", canary, len(f.dropped), user, region), nil
 }
 
-func (f *fakeTokens) Drop(user, region string, asked time.Time) {
+func (f *fakeTokens) Drop(user, region string, requested time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropped = append(f.dropped, user+" in "+region)
-	f.asked = append(f.asked, asked)
+	f.requested = append(f.requested, requested)
 }
 
 // roundTripper is a transport for tests with a fake clock.

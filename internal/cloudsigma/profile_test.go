@@ -98,7 +98,7 @@ func TestEachWaitForAProfileHasItsOwnDeadline(t *testing.T) {
 		expectFailure(t, (<-hurried).err, want)
 		expectFailure(t, (<-loading).err, want)
 		if r := <-patient; r.err != nil || r.answer.Verdict != ownership.Owned {
-			t.Errorf("Ask() = %v, %v, want Owned: the end of another lookup is not its end", r.answer, r.err)
+			t.Errorf("Ask() = %v, %v, want Owned: the deadline of another lookup must not apply", r.answer, r.err)
 		}
 	})
 }

@@ -70,11 +70,11 @@ func TestExpiry(t *testing.T) {
 						t.Fatalf("Token() error = %v", err)
 					}
 					cloud.delay = time.Hour // no refresh succeeds
-					pass(want - time.Millisecond)
-					if got := ask(t, s, alice); got != token {
+					advance(want - time.Millisecond)
+					if got := mustToken(t, s, alice); got != token {
 						t.Errorf("Token() = %q before %v, want %q", got, want, token)
 					}
-					pass(time.Millisecond)
+					advance(time.Millisecond)
 					if _, found := s.users.hit(t.Context(), s.userKey(*s.proven.Load(), alice, "zrh")); found {
 						t.Errorf("the token is still there after %v", want)
 					}
@@ -91,10 +91,10 @@ func TestLifeIsCountedFromTheRequest(t *testing.T) {
 		cloud.life = 10
 		cloud.delay = 4 * time.Second
 		s := source(t, cloud, options(v1beta1.ServiceProvider))
-		ask(t, s, alice)
+		mustToken(t, s, alice)
 		k := s.userKey(*s.proven.Load(), alice, "zrh")
 		if token, found := s.users.entries.GetEntry(k); !found || time.Until(token.Value.expires) != 6*time.Second {
-			t.Errorf("the token lives for %v, want 6 s: 10 s from the request", time.Until(token.Value.expires))
+			t.Errorf("the lifetime of the token is %v, want 6 s: 10 s from the request", time.Until(token.Value.expires))
 		}
 	})
 }
@@ -131,21 +131,21 @@ func TestAccept(t *testing.T) {
 		"times out of range":              {claims: `{"iat":-1e308,"exp":1e308}`, wantLife: 5 * time.Minute},
 		"a bearer token in small letters": {change: func(a *answer) { a.tokenType = "bearer" }, wantLife: 5 * time.Minute},
 		"issued as a JWT":                 {change: func(a *answer) { a.issuedTokenType = "urn:ietf:params:oauth:token-type:jwt" }, wantLife: 5 * time.Minute},
-		"another's email":                 {claims: `{"email":"mallory@example.com"}`, wantErr: "to another user"},
-		"another's email under the user's name": {
+		"the email of another user":       {claims: `{"email":"mallory@example.com"}`, wantErr: "to another user"},
+		"the email of another user under the user's name": {
 			claims: `{"email":"mallory@example.com","preferred_username":"alice@example.com"}`, wantErr: "to another user",
 		},
-		"another's name":            {claims: `{"preferred_username":"mallory"}`, wantErr: "to another user"},
-		"another's subject":         {claims: `{"sub":"mallory@example.com"}`, wantErr: "to another user"},
-		"the service account's own": {claims: `{"sub":"11111111"}`, wantErr: "the service account's own"},
-		"another audience":          {claims: `{"aud":["account"]}`, wantErr: "another audience"},
-		"another actor":             {claims: `{"act":{"sub":"3333"}}`, wantErr: "another actor"},
-		"expired when issued":       {claims: `{` + stamps(now, -time.Minute) + `}`, wantErr: "expired before"},
-		"not a bearer token":        {change: func(a *answer) { a.tokenType = "N_A" }, wantErr: "not a bearer token"},
-		"issued as a refresh token": {change: func(a *answer) { a.issuedTokenType = "urn:ietf:params:oauth:token-type:refresh_token" }, wantErr: "not an access token"},
-		"a line break":              {change: func(a *answer) { a.token = "a\r\nHost: evil" }, wantErr: "cannot be sent in a header"},
-		"too large":                 {change: func(a *answer) { a.token = strings.Repeat("a", 16<<10+1) }, wantErr: "cannot be sent in a header"},
-		"nothing":                   {change: func(a *answer) { a.token = "" }, wantErr: "no access token"},
+		"the name of another user":    {claims: `{"preferred_username":"mallory"}`, wantErr: "to another user"},
+		"the subject of another user": {claims: `{"sub":"mallory@example.com"}`, wantErr: "to another user"},
+		"the service account's own":   {claims: `{"sub":"11111111"}`, wantErr: "the service account's own"},
+		"another audience":            {claims: `{"aud":["account"]}`, wantErr: "another audience"},
+		"another actor":               {claims: `{"act":{"sub":"3333"}}`, wantErr: "another actor"},
+		"expired when issued":         {claims: `{` + stamps(now, -time.Minute) + `}`, wantErr: "expired before"},
+		"not a bearer token":          {change: func(a *answer) { a.tokenType = "N_A" }, wantErr: "not a bearer token"},
+		"issued as a refresh token":   {change: func(a *answer) { a.issuedTokenType = "urn:ietf:params:oauth:token-type:refresh_token" }, wantErr: "not an access token"},
+		"a line break":                {change: func(a *answer) { a.token = "a\r\nHost: evil" }, wantErr: "cannot be sent in a header"},
+		"too large":                   {change: func(a *answer) { a.token = strings.Repeat("a", 16<<10+1) }, wantErr: "cannot be sent in a header"},
+		"nothing":                     {change: func(a *answer) { a.token = "" }, wantErr: "no access token"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -235,7 +235,7 @@ func FuzzTokenAnswer(f *testing.F) {
 				if err != nil {
 					_ = unknown(t, err)
 					if token != "" {
-						t.Errorf("a token comes with the error %v", err)
+						t.Errorf("a token was returned with the error %v", err)
 					}
 					if failed, ok := errors.AsType[*requestError](err); ok && failed.retryAfter > maxRetryAfter {
 						t.Errorf("RetryAfter = %v, want %v at most", failed.retryAfter, maxRetryAfter)
@@ -247,7 +247,7 @@ func FuzzTokenAnswer(f *testing.F) {
 					t.Errorf("the token is used from %v until %v, want %v at most", began, entry.Value.expires, maxLife)
 				}
 				if token == "" || strings.ContainsAny(token, "\r\n\x00 ") {
-					t.Errorf("Token() = %q, which no header takes", token)
+					t.Errorf("Token() = %q, which is not a valid header", token)
 				}
 				if email := claimsOf(token).text("email"); email != "" && !strings.EqualFold(email, alice) {
 					t.Errorf("the token is of %q", email)
@@ -273,7 +273,7 @@ func FuzzClaims(f *testing.F) {
 		}
 		if json.Unmarshal([]byte(text), &found) == nil {
 			if email, ok := found.Email.(string); ok && email != "" && !strings.EqualFold(email, alice) {
-				t.Errorf("a token of %q was taken until %v", email, token.expires)
+				t.Errorf("a token of %q was accepted until %v", email, token.expires)
 			}
 		}
 	})

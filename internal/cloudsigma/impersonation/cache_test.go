@@ -24,24 +24,24 @@ func TestRefresh(t *testing.T) {
 				cloud := newCloud(t)
 				cloud.life = int(life.Seconds())
 				s := source(t, cloud, options(v1beta1.TokenExchange))
-				first := ask(t, s, alice)
-				pass(life * 74 / 100)
+				first := mustToken(t, s, alice)
+				advance(life * 74 / 100)
 				for range 10 {
-					if got := ask(t, s, alice); got != first {
+					if got := mustToken(t, s, alice); got != first {
 						t.Fatalf("Token() = %q before it is due, want %q", got, first)
 					}
 				}
 				wantCounts(t, cloud, map[step]int{stepAccount: 1, stepExchange: 1})
 
-				pass(life * 12 / 100)
+				advance(life * 12 / 100)
 				cloud.delay = time.Second
 				for range 10 { // the refresh blocks, and no caller waits for it
-					if got := ask(t, s, alice); got != first {
+					if got := mustToken(t, s, alice); got != first {
 						t.Fatalf("Token() = %q while it is refreshed, want %q", got, first)
 					}
 				}
-				pass(3 * time.Second)
-				if got, want := ask(t, s, alice), "canary-exchange-2"; got != want {
+				advance(3 * time.Second)
+				if got, want := mustToken(t, s, alice), "canary-exchange-2"; got != want {
 					t.Errorf("Token() = %q after the refresh, want %q", got, want)
 				}
 			})
@@ -73,11 +73,11 @@ func TestRefreshFails(t *testing.T) {
 		cloud := newCloud(t)
 		cloud.life = 100
 		s := source(t, cloud, options(v1beta1.ServiceProvider))
-		first, began := ask(t, s, alice), time.Now()
+		first, began := mustToken(t, s, alice), time.Now()
 		cloud.answer = func(step, url.Values, int) *reply { return says(http.StatusInternalServerError, "canary") }
 		for time.Since(began) < 99*time.Second {
-			pass(100 * time.Millisecond)
-			if got := ask(t, s, alice); got != first {
+			advance(100 * time.Millisecond)
+			if got := mustToken(t, s, alice); got != first {
 				t.Fatalf("Token() = %q, want %q until it expires", got, first)
 			}
 		}
@@ -89,14 +89,14 @@ func TestRefreshFails(t *testing.T) {
 		if refreshes < 5 || refreshes > 60 {
 			t.Errorf("%d requests of three steps in 25 s of failing refreshes, want one of each in 1 s to 3 s", refreshes)
 		}
-		pass(time.Second)
+		advance(time.Second)
 		if _, err := s.Token(t.Context(), alice, "zrh"); err == nil {
 			t.Error("a token was served after it had expired")
 		}
 		synctest.Wait()
 		cloud.answer = nil
-		pass(2 * time.Second)
-		if got := ask(t, s, alice); got == first {
+		advance(2 * time.Second)
+		if got := mustToken(t, s, alice); got == first {
 			t.Errorf("Token() = %q, which has expired", got)
 		}
 		synctest.Wait()
@@ -112,7 +112,7 @@ func TestOneExchangeForAll(t *testing.T) {
 				cloud.delay = time.Second
 				s := source(t, cloud, options(flow))
 				ctx, cancel := context.WithCancel(t.Context())
-				contexts := []context.Context{ctx, t.Context()} // the first caller is among those that leave
+				contexts := []context.Context{ctx, t.Context()} // the first caller is one of those that cancel
 				var callers sync.WaitGroup
 				began := time.Now()
 				tokens, errs := make([]string, 100), make([]error, 100)
@@ -127,7 +127,7 @@ func TestOneExchangeForAll(t *testing.T) {
 						synctest.Wait()
 					}
 				}
-				pass(500 * time.Millisecond)
+				advance(500 * time.Millisecond)
 				cancel()
 				callers.Wait()
 				for number, err := range errs {
@@ -255,9 +255,9 @@ func TestCacheSizeIsLimited(t *testing.T) {
 		}
 		cache.entries.CleanUp()
 		if got := cache.entries.EstimatedSize(); got > maxTokens {
-			t.Errorf("%d tokens are kept, want %d at most", got, maxTokens)
+			t.Errorf("%d tokens are cached, want %d at most", got, maxTokens)
 		}
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		for number := range 100 { // accesses remove expired entries
 			if _, err := cache.get(t.Context(), -number); err != nil {
 				t.Fatalf("get() error = %v", err)
@@ -266,7 +266,7 @@ func TestCacheSizeIsLimited(t *testing.T) {
 		synctest.Wait()
 		cache.entries.CleanUp()
 		if got := cache.entries.EstimatedSize(); got != 100 {
-			t.Errorf("%d tokens are kept after the others have expired, want 100", got)
+			t.Errorf("%d tokens are cached after the others have expired, want 100", got)
 		}
 	})
 }
@@ -277,10 +277,10 @@ func TestMetrics(t *testing.T) {
 		beforeCache, beforeRequests := metric(t, "warrantgate_token_cache_total"), metric(t, "warrantgate_token_requests_total")
 		cloud := newCloud(t)
 		s := source(t, cloud, options(v1beta1.TokenExchange))
-		ask(t, s, alice)
-		ask(t, s, alice)
-		pass(260 * time.Second)
-		ask(t, s, alice)
+		mustToken(t, s, alice)
+		mustToken(t, s, alice)
+		advance(260 * time.Second)
+		mustToken(t, s, alice)
 		synctest.Wait()
 		cloud.answer = func(step, url.Values, int) *reply { return says(http.StatusForbidden, "") }
 		_, err := s.Token(t.Context(), bob, "zrh")

@@ -30,7 +30,7 @@ func TestCredentialsAreNotShown(t *testing.T) {
 	}
 	seen.Write(encoded)
 	if text := seen.String(); strings.Contains(text, secret) || strings.Contains(text, fmt.Sprintf("%x", secret)) {
-		t.Errorf("the secret was seen: %s", text)
+		t.Errorf("the secret was printed: %s", text)
 	}
 	if got, want := credentials.String(), `client "client" at "https://idp.example.com"`; got != want {
 		t.Errorf("String() = %q, want %q", got, want)
@@ -86,12 +86,12 @@ func TestSecretOfAFileIsReloaded(t *testing.T) {
 	opts := options(v1beta1.TokenExchange)
 	opts.Credentials = FromFile("https://idp.example.com", "kube-dc-partner", file)
 	s := source(t, cloud, opts)
-	ask(t, s, alice)
+	mustToken(t, s, alice)
 
 	write("canary-2\n")
-	ask(t, s, bob) // the cached token of the old secret is still valid
+	mustToken(t, s, bob) // the cached token of the old secret is still valid
 	cloud.secrets = []string{"canary-3"}
 	write("canary-3\n")
-	ask(t, s, "carol@example.com")
+	mustToken(t, s, "carol@example.com")
 	wantCounts(t, cloud, map[step]int{stepAccount: 3, stepExchange: 3})
 }

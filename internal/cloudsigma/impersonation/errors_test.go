@@ -221,11 +221,11 @@ func TestAsUnknown(t *testing.T) {
 		want string
 	}{
 		"the end of a context": {err: fmt.Errorf("wait: %w", context.Canceled), want: "Timeout: no token in time"},
-		"one of the right type": {
+		"an UnknownError": {
 			err:  fmt.Errorf("wrapped: %w", &ownership.UnknownError{Cause: ownership.CauseBusy, Err: errors.New("busy")}),
 			want: "QueueFull: busy",
 		},
-		"any other": {
+		"any other error": {
 			err:  errors.New("canary"),
 			want: "IdentityProviderUnavailable: an internal error prevented the token request",
 		},
@@ -288,13 +288,13 @@ func TestCanaries(t *testing.T) {
 						_, err := s.Token(ctx, alice, "zrh")
 						see(err)
 						credentials.ClientSecret = "canary-secret-2"
-						cloud.answer = func(asked step, _ url.Values, _ int) *reply {
-							if asked == at {
+						cloud.answer = func(requested step, _ url.Values, _ int) *reply {
+							if requested == at {
 								return answer
 							}
 							return nil
 						}
-						pass(260 * time.Second)
+						advance(260 * time.Second)
 						for _, user := range []string{alice, bob} {
 							_, err = s.Token(ctx, user, "zrh")
 							see(err)
@@ -303,7 +303,7 @@ func TestCanaries(t *testing.T) {
 						log.Info("what it uses", "credentials", credentials, "pointer", &credentials)
 						settle()
 						if strings.Contains(seen.String(), "canary") {
-							t.Errorf("a canary was seen: %s", seen.String())
+							t.Errorf("a canary was printed: %s", seen.String())
 						}
 					})
 				})

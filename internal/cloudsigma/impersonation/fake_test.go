@@ -200,17 +200,17 @@ func source(t *testing.T, c http.RoundTripper, opts Options) *Source {
 	return s
 }
 
-// settle waits until the background work of a bubble is done.
+// settle waits until the background work of a bubble has ended.
 func settle() {
-	pass(2 * workTimeout)
+	advance(2 * workTimeout)
 	synctest.Wait()
 }
 
-// pass advances the clock of a bubble.
-func pass(d time.Duration) { <-time.After(d) }
+// advance advances the clock of a bubble.
+func advance(d time.Duration) { <-time.After(d) }
 
-// ask returns a token or fails the test.
-func ask(t *testing.T, s *Source, user string) string {
+// mustToken returns a token or fails the test.
+func mustToken(t *testing.T, s *Source, user string) string {
 	t.Helper()
 	token, err := s.Token(t.Context(), user, "zrh")
 	if err != nil {

@@ -76,8 +76,8 @@ func TestPatienceOfAllSteps(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				defer settle()
 				cloud := newCloud(t)
-				cloud.answer = func(asked step, _ url.Values, _ int) *reply {
-					if asked == at {
+				cloud.answer = func(requested step, _ url.Values, _ int) *reply {
+					if requested == at {
 						return retryIn("3")
 					}
 					return nil
@@ -115,11 +115,11 @@ func TestHold(t *testing.T) {
 					t.Errorf("RetryAfter = %v after %d s, want %v", got, second, want)
 				}
 			}
-			pass(time.Second)
+			advance(time.Second)
 		}
 		wantCounts(t, cloud, map[step]int{stepAccount: 1, stepTicket: 1, stepImpersonate: 1})
 		cloud.answer = nil
-		ask(t, s, alice)
+		mustToken(t, s, alice)
 	})
 }
 
@@ -153,15 +153,15 @@ func TestBreaker(t *testing.T) {
 				for began := time.Now(); time.Since(began) < lasts*time.Second; {
 					_, err := s.Token(t.Context(), fmt.Sprintf("user-%d@example.com", time.Since(began)), "zrh")
 					wantCause(t, err, tc.wantCause)
-					pass(50 * time.Millisecond)
+					advance(50 * time.Millisecond)
 				}
 				if got := cloud.counts()[tc.failing]; got > failuresToOpen+lasts || got < lasts/2 {
 					t.Errorf("%d requests in %d s of failure, want about 1 per second", got, lasts)
 				}
 				cloud.answer = nil
-				pass(openFor + time.Millisecond)
-				ask(t, s, alice)
-				ask(t, s, bob)
+				advance(openFor + time.Millisecond)
+				mustToken(t, s, alice)
+				mustToken(t, s, bob)
 			})
 		})
 	}
@@ -198,12 +198,12 @@ func TestUnknownUsersDoNotOpenTheBreaker(t *testing.T) {
 						group.Go(func() {
 							_, err := s.Token(t.Context(), fmt.Sprintf("unknown-%d-%d@example.com", i, n), "zrh")
 							if held, ok := errors.AsType[*requestError](err); !ok || held.held {
-								t.Errorf("Token() error = %v, want one that the server gave", err)
+								t.Errorf("Token() error = %v, want that of the server", err)
 							}
 						})
 					}
 					group.Wait()
-					ask(t, s, fmt.Sprintf("user-%d@example.com", i))
+					mustToken(t, s, fmt.Sprintf("user-%d@example.com", i))
 				}
 			})
 		})
@@ -223,7 +223,7 @@ func TestBreakerPerServer(t *testing.T) {
 		for range 10 {
 			_, err := s.Token(t.Context(), alice, "next")
 			wantCause(t, err, ownership.CauseIdentityProvider)
-			ask(t, s, alice)
+			mustToken(t, s, alice)
 		}
 		wantCounts(t, cloud, map[step]int{stepAccount: 1, stepTicket: 1, stepImpersonate: 1})
 	})
@@ -239,7 +239,7 @@ func TestOneAtATimeWhileHalfOpen(t *testing.T) {
 				t.Fatal("do() error = nil, want that of the request")
 			}
 		}
-		pass(openFor + time.Millisecond)
+		advance(openFor + time.Millisecond)
 		goOn := make(chan struct{})
 		go func() {
 			_, _ = guard.do(func() (issued, error) { <-goOn; return issued{value: "opaque"}, nil })
@@ -248,7 +248,7 @@ func TestOneAtATimeWhileHalfOpen(t *testing.T) {
 		_, err := guard.do(fail)
 		wantCause(t, asUnknown(err), ownership.CauseIdentityProvider)
 		if failed, ok := err.(*requestError); !ok || !failed.held { //nolint:errorlint // the type itself is what send compares
-			t.Errorf("do() error = %v, want one that is held", err)
+			t.Errorf("do() error = %v, want a rejection without a request", err)
 		}
 		close(goOn)
 		synctest.Wait()

@@ -54,7 +54,7 @@ func TestTokenOverTLS(t *testing.T) {
 				`POST /service_provider/zrh/api/v1/user/impersonate {"subject_token":"canary-account-1","user_email":"bob@example.com"}`,
 			},
 		},
-		"the exchange of RFC 8693 takes two, and one for a further user": {
+		"the exchange of RFC 8693 takes two steps, and one for a further user": {
 			flow:      v1beta1.TokenExchange,
 			wantToken: "canary-exchange-1",
 			wantRequests: []string{
@@ -73,11 +73,11 @@ func TestTokenOverTLS(t *testing.T) {
 				t.Fatalf("New() error = %v", err)
 			}
 			for range 3 {
-				if got := ask(t, s, alice); got != tc.wantToken {
+				if got := mustToken(t, s, alice); got != tc.wantToken {
 					t.Errorf("Token() = %q, want %q", got, tc.wantToken)
 				}
 			}
-			ask(t, s, bob)
+			mustToken(t, s, bob)
 			if diff := cmp.Diff(tc.wantRequests, cloud.seen); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
@@ -117,7 +117,7 @@ func TestTokenTransport(t *testing.T) {
 			wantCause: ownership.CauseIdentityProvider,
 			wantText:  "redirects are not followed",
 		},
-		"an answer of more than 1 MiB is not read to its end": {
+		"a response of more than 1 MiB is not read to its end": {
 			answer: func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = fmt.Fprintf(w, `{"access_token":"canary","expires_in":300,"padding":%q}`, strings.Repeat("x", 1<<20))
 			},
@@ -189,7 +189,7 @@ func TestTokenRegion(t *testing.T) {
 	wantCounts(t, cloud, map[step]int{})
 
 	// The user becomes part of JSON only, so that every value is safe.
-	ask(t, s, `"},"x":"../../?`)
+	mustToken(t, s, `"},"x":"../../?`)
 	wantCounts(t, cloud, map[step]int{stepAccount: 1, stepTicket: 1, stepImpersonate: 1})
 }
 
@@ -255,9 +255,9 @@ func TestTokenRevoked(t *testing.T) {
 				cloud := newCloud(t)
 				cloud.delay = time.Millisecond
 				s := source(t, cloud, options(tc.flow))
-				ask(t, s, alice)
+				mustToken(t, s, alice)
 				cloud.revoked[tc.revoke] = true
-				ask(t, s, bob)
+				mustToken(t, s, bob)
 				wantCounts(t, cloud, tc.want)
 			})
 		})
@@ -270,7 +270,7 @@ func TestTokenPermanentlyRejected(t *testing.T) {
 		cloud := newCloud(t)
 		cloud.delay = time.Millisecond
 		s := source(t, cloud, options(v1beta1.TokenExchange))
-		ask(t, s, alice)
+		mustToken(t, s, alice)
 		cloud.answer = func(at step, _ url.Values, _ int) *reply {
 			if at == stepExchange {
 				return says(http.StatusUnauthorized, "")
@@ -284,8 +284,8 @@ func TestTokenPermanentlyRejected(t *testing.T) {
 		// All steps once more, because the account's token was cached, and then no requests for some seconds.
 		wantCounts(t, cloud, map[step]int{stepAccount: 2, stepExchange: 3})
 		cloud.answer = nil
-		pass(rejectionLife + time.Millisecond)
-		ask(t, s, bob)
+		advance(rejectionLife + time.Millisecond)
+		mustToken(t, s, bob)
 	})
 }
 
@@ -297,24 +297,24 @@ func TestDrop(t *testing.T) {
 		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		s.Drop(alice, "zrh", time.Now()) // the cache is empty
 		early := time.Now()
-		first := ask(t, s, alice)
-		ask(t, s, bob)
+		first := mustToken(t, s, alice)
+		mustToken(t, s, bob)
 
 		s.Drop(alice, "zrh", early)
 		s.Drop(alice, "next", time.Now())
-		if got := ask(t, s, alice); got != first {
+		if got := mustToken(t, s, alice); got != first {
 			t.Errorf("Token() = %q, want %q: it is newer than the request that was rejected", got, first)
 		}
-		pass(time.Second)
-		asked := time.Now()
-		pass(time.Second)
-		s.Drop(alice, "zrh", asked)
-		second := ask(t, s, alice)
+		advance(time.Second)
+		requested := time.Now()
+		advance(time.Second)
+		s.Drop(alice, "zrh", requested)
+		second := mustToken(t, s, alice)
 		if second == first {
 			t.Errorf("Token() = %q, which was dropped", second)
 		}
-		s.Drop(alice, "zrh", asked) // by another caller that was rejected at the same time
-		if got := ask(t, s, alice); got != second {
+		s.Drop(alice, "zrh", requested) // by another caller that was rejected at the same time
+		if got := mustToken(t, s, alice); got != second {
 			t.Errorf("Token() = %q, want %q", got, second)
 		}
 		wantCounts(t, cloud, map[step]int{stepAccount: 1, stepTicket: 1, stepImpersonate: 3})
@@ -381,10 +381,10 @@ func TestRotation(t *testing.T) {
 					}
 					return cloud.RoundTrip(r)
 				}), opts)
-				ask(t, s, alice)
+				mustToken(t, s, alice)
 				now, cloud.secrets = tc.change, tc.change.accepted
-				ask(t, s, alice)
-				ask(t, s, bob)
+				mustToken(t, s, alice)
+				mustToken(t, s, bob)
 				wantCounts(t, cloud, tc.wantCounts)
 			})
 		})
@@ -395,7 +395,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestRotationIsTriedAgain(t *testing.T) {
+func TestRotationIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)
@@ -403,23 +403,23 @@ func TestRotationIsTriedAgain(t *testing.T) {
 		credentials := Credentials{OAuthURL: "https://idp.example.com", ClientID: "kube-dc-partner", ClientSecret: secret}
 		opts.Credentials = func(context.Context) (Credentials, error) { return credentials, nil }
 		s := source(t, cloud, opts)
-		ask(t, s, alice)
+		mustToken(t, s, alice)
 
 		credentials.ClientSecret = "canary-2"
 		for number := range 100 {
-			ask(t, s, fmt.Sprintf("user-%d@example.com", number))
+			mustToken(t, s, fmt.Sprintf("user-%d@example.com", number))
 		}
 		if got := cloud.counts()[stepAccount]; got != 2 {
 			t.Errorf("%d requests for the account's token, want 2: the rejected secret is not used for each user", got)
 		}
 		cloud.secrets = []string{"canary-2"}
-		pass(rejectionLife + time.Millisecond)
-		ask(t, s, bob)
+		advance(rejectionLife + time.Millisecond)
+		mustToken(t, s, bob)
 		if got := cloud.counts()[stepAccount]; got != 3 {
 			t.Errorf("%d requests for the account's token, want 3: the new secret is tried again", got)
 		}
 		if proven := s.proven.Load(); proven.ClientSecret != "canary-2" {
-			t.Error("the new secret has not been taken over")
+			t.Error("the new secret is not used")
 		}
 	})
 }
@@ -432,12 +432,12 @@ func TestRefreshWithAnotherClient(t *testing.T) {
 		credentials := Credentials{OAuthURL: "https://idp.example.com", ClientID: "kube-dc-partner", ClientSecret: secret}
 		opts.Credentials = func(context.Context) (Credentials, error) { return credentials, nil }
 		s := source(t, cloud, opts)
-		ask(t, s, alice)
+		mustToken(t, s, alice)
 		credentials.ClientID = "other"
-		pass(260 * time.Second)
-		ask(t, s, alice) // the token of the old client, which is due
+		advance(260 * time.Second)
+		mustToken(t, s, alice) // the token of the old client, which is due
 		synctest.Wait()
-		if got, want := ask(t, s, alice), "canary-impersonate-2"; got != want {
+		if got, want := mustToken(t, s, alice), "canary-impersonate-2"; got != want {
 			t.Errorf("Token() = %q, want %q of the new client", got, want)
 		}
 	})
