@@ -156,8 +156,8 @@ func TestAccount(t *testing.T) {
 					if diff := cmp.Diff(tc.want, got); diff != "" {
 						t.Errorf("%s: account (-want +got):\n%s", when, diff)
 					}
-					refused, _ := err.(*clusterapi.AccountError) //nolint:errorlint // the promise is that it is one
-					if diff := cmp.Diff(tc.wantErr, refused); diff != "" {
+					rejected, _ := err.(*clusterapi.AccountError) //nolint:errorlint // the promise is that it is one
+					if diff := cmp.Diff(tc.wantErr, rejected); diff != "" {
 						t.Errorf("%s: error %v (-want +got):\n%s", when, err, diff)
 					}
 				}
@@ -178,17 +178,17 @@ func TestAccount(t *testing.T) {
 }
 
 func TestReadErrorsAreNotAccountErrors(t *testing.T) {
-	refuse := func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("etcd is away") }
+	reject := func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("etcd is away") }
 	for name, tc := range map[string]struct {
 		breakIt func(server *fakeServer)
 		want    string
 	}{
 		"the cluster": {
-			breakIt: func(server *fakeServer) { server.machines.PrependReactor("get", "cloudsigmaclusters", refuse) },
+			breakIt: func(server *fakeServer) { server.machines.PrependReactor("get", "cloudsigmaclusters", reject) },
 			want:    `read CloudSigmaCluster "metal": etcd is away`,
 		},
 		"the Secret": {
-			breakIt: func(server *fakeServer) { server.core.PrependReactor("get", "secrets", refuse) },
+			breakIt: func(server *fakeServer) { server.core.PrependReactor("get", "secrets", reject) },
 			want:    `CloudSigmaCluster "metal": read the Secret of spec.userRef: etcd is away`,
 		},
 	} {
@@ -199,9 +199,9 @@ func TestReadErrorsAreNotAccountErrors(t *testing.T) {
 			if message := text(err); message != tc.want {
 				t.Errorf("error = %q, want %q", message, tc.want)
 			}
-			var refused *clusterapi.AccountError
-			if errors.As(err, &refused) {
-				t.Errorf("the error is an AccountError, which would blame the objects: %v", refused)
+			var rejected *clusterapi.AccountError
+			if errors.As(err, &rejected) {
+				t.Errorf("the error is an AccountError, which would blame the objects: %v", rejected)
 			}
 			if diff := cmp.Diff(ownership.Account{}, got); diff != "" {
 				t.Errorf("account (-want +got):\n%s", diff)

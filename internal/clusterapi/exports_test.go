@@ -123,12 +123,12 @@ func TestExports(t *testing.T) {
 	if diff := cmp.Diff(want, clusters); diff != "" {
 		t.Errorf("clusters (-want +got):\n%s", diff)
 	}
-	var refused *clusterapi.AccountError
-	if _, err := exports.AccountNow(t.Context(), metalCluster); !errors.As(err, &refused) || refused.Reason != clusterapi.ClusterMissing {
+	var rejected *clusterapi.AccountError
+	if _, err := exports.AccountNow(t.Context(), metalCluster); !errors.As(err, &rejected) || rejected.Reason != clusterapi.ClusterMissing {
 		t.Errorf("AccountNow() of a cluster of no workspace: error = %v", err)
 	}
 	owned := clusterapi.Machine{LogicalCluster: "aaa", ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", OwnerReferences: []metav1.OwnerReference{machineRef("a")}}}
-	if _, err := exports.OwnerSeen(t.Context(), owned); !errors.As(err, &refused) || refused.Reason != clusterapi.OwnerMachineMissing {
+	if _, err := exports.OwnerSeen(t.Context(), owned); !errors.As(err, &rejected) || rejected.Reason != clusterapi.OwnerMachineMissing {
 		t.Errorf("OwnerSeen() of a Machine that is not served: error = %v", err)
 	}
 	if last := k.requests[len(k.requests)-1]; last != "/clusters/aaa/apis/cluster.x-k8s.io" {

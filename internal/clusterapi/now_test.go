@@ -108,8 +108,8 @@ func TestTurns(t *testing.T) {
 			}
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(openStackMachines.Resource().GroupVersion().WithKind("List"))
-			asked, ok := action.(clienttesting.ListActionImpl)
-			if read := asked.ListOptions.Continue + "x"; ok && len(read) < pages {
+			requested, ok := action.(clienttesting.ListActionImpl)
+			if read := requested.ListOptions.Continue + "x"; ok && len(read) < pages {
 				list.SetContinue(read)
 			}
 			return true, list, nil

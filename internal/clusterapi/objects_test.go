@@ -26,8 +26,8 @@ import (
 	"warrantgate.dev/internal/inflight"
 )
 
-// asking returns the machine that claims an instance, for Holder.
-func asking(t *testing.T) clusterapi.Machine {
+// claimant returns the machine that claims an instance, for Holder.
+func claimant(t *testing.T) clusterapi.Machine {
 	t.Helper()
 	m, err := cloudSigmaMachines.Read(machine(cloudSigmaMachines, "asking"))
 	if err != nil {
@@ -118,7 +118,7 @@ func TestHolder(t *testing.T) {
 				}
 				defer server.start(t.Context(), t)()
 				for range 10 {
-					holder, err := server.objects.Holder(t.Context(), ownID, asking(t), nil)
+					holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil)
 					if message := text(err); message != tc.wantErr {
 						t.Fatalf("Holder() error = %q, want %q", message, tc.wantErr)
 					}
@@ -140,25 +140,25 @@ func TestNewHolderIsFoundWithoutRequests(t *testing.T) {
 		server := newServer(t, false)
 		defer server.start(t.Context(), t)()
 		server.machines.ClearActions()
-		if holder, err := server.objects.Holder(t.Context(), ownID, asking(t), nil); holder != nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); holder != nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want none", holder, err)
 		}
 		if len(server.machines.Actions()) > 0 {
-			t.Errorf("where nobody holds the instance, it takes no request: %v", server.machines.Actions())
+			t.Errorf("without a holder of the instance, there must be no request: %v", server.machines.Actions())
 		}
 		machines := server.machines.Resource(cloudSigmaMachines.Resource()).Namespace(namespace)
 		if _, err := machines.Create(t.Context(), machine(cloudSigmaMachines, "holder", with("status.instanceID", ownID)), createOptions); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if holder, err := server.objects.Holder(t.Context(), ownID, asking(t), nil); holder == nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); holder == nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want the new one", holder, err)
 		}
 		if err := machines.Delete(t.Context(), "holder", deleteOptions); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if holder, err := server.objects.Holder(t.Context(), ownID, asking(t), nil); holder != nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); holder != nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want none any more", holder, err)
 		}
 	})
@@ -207,7 +207,7 @@ func TestHolderFromPendingWrites(t *testing.T) {
 					}
 				})
 				defer server.start(t.Context(), t)()
-				holder, err := server.objects.Holder(t.Context(), ownID, asking(t), tc.also)
+				holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), tc.also)
 				got := ""
 				if holder != nil {
 					got = holder.String()
@@ -250,7 +250,7 @@ func TestMachinesAndClusters(t *testing.T) {
 	})
 }
 
-// TestOverHTTP checks what the fakes cannot: the paths of requests, and resources that are not served.
+// TestOverHTTP checks the paths of requests, and resources that are not served, which the fakes cannot.
 func TestOverHTTP(t *testing.T) {
 	answers := map[string]string{
 		"/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/team-a/cloudsigmaclusters/metal": `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1",` +
@@ -322,7 +322,7 @@ func TestThousandsOfMachines(t *testing.T) {
 		server := newServer(t, false, objects...)
 		defer server.start(t.Context(), t)()
 		server.machines.ClearActions()
-		holder, err := server.objects.Holder(t.Context(), "63dd227a-9502-4311-919e-000000001234", asking(t), nil)
+		holder, err := server.objects.Holder(t.Context(), "63dd227a-9502-4311-919e-000000001234", claimant(t), nil)
 		if err != nil || holder == nil || holder.Name != "m1234" {
 			t.Errorf("Holder() = %v, %v, want m1234", holder, err)
 		}

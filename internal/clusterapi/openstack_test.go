@@ -119,8 +119,8 @@ func TestAccountOnOpenStack(t *testing.T) {
 					if diff := cmp.Diff(tc.want, got); diff != "" {
 						t.Errorf("%s: account (-want +got):\n%s", when, diff)
 					}
-					refused, _ := err.(*clusterapi.AccountError) //nolint:errorlint // the promise is that it is one
-					if diff := cmp.Diff(tc.wantErr, refused); diff != "" {
+					rejected, _ := err.(*clusterapi.AccountError) //nolint:errorlint // the promise is that it is one
+					if diff := cmp.Diff(tc.wantErr, rejected); diff != "" {
 						t.Errorf("%s: error %v (-want +got):\n%s", when, err, diff)
 					}
 				}

@@ -106,11 +106,11 @@ func TestOwner(t *testing.T) {
 			if tc.change != nil {
 				tc.change(server)
 			}
-			asking := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "asking"}}
+			claimant := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "asking"}}
 			for _, owner := range tc.owners {
-				asking.OwnerReferences = append(asking.OwnerReferences, machineRef(owner))
+				claimant.OwnerReferences = append(claimant.OwnerReferences, machineRef(owner))
 			}
-			got, err := server.objects.Owner(t.Context(), asking)
+			got, err := server.objects.Owner(t.Context(), claimant)
 			if diff := cmp.Diff(tc.want, got); diff != "" || reasoned(err) != tc.wantErr {
 				t.Errorf("Owner() error %q, want %q (-want +got):\n%s", reasoned(err), tc.wantErr, diff)
 			}
@@ -119,13 +119,13 @@ func TestOwner(t *testing.T) {
 }
 
 func reasoned(err error) string {
-	if refused, ok := errors.AsType[*clusterapi.AccountError](err); ok {
-		return string(refused.Reason) + ": " + err.Error()
+	if rejected, ok := errors.AsType[*clusterapi.AccountError](err); ok {
+		return string(rejected.Reason) + ": " + err.Error()
 	}
 	return text(err)
 }
 
-// TestOwnerSeen changes the Machines after the watch has broken: the last seen owner counts only if it belongs to the machine's
+// TestOwnerSeen changes the Machines after the watch has broken: the last observed owner is used only if it belongs to the machine's
 // cluster.
 func TestOwnerSeen(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -164,13 +164,13 @@ func TestOwnerSeen(t *testing.T) {
 				if !tc.unlasting {
 					<-time.After(2 * time.Second)
 				}
-				asking := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{
+				claimant := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{
 					Namespace: namespace, Name: "asking", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "metal"},
 				}}
 				for _, owner := range tc.owners {
-					asking.OwnerReferences = append(asking.OwnerReferences, machineRef(owner))
+					claimant.OwnerReferences = append(claimant.OwnerReferences, machineRef(owner))
 				}
-				got, err := server.objects.OwnerSeen(t.Context(), asking)
+				got, err := server.objects.OwnerSeen(t.Context(), claimant)
 				if diff := cmp.Diff(tc.want, got); diff != "" || reasoned(err) != tc.wantErr {
 					t.Errorf("OwnerSeen() error %q, want %q (-want +got):\n%s", reasoned(err), tc.wantErr, diff)
 				}
@@ -182,15 +182,15 @@ func TestOwnerSeen(t *testing.T) {
 // The cached version is not used after it is no longer served.
 func TestOwnerAfterAChangeOfServedVersions(t *testing.T) {
 	server := newServer(t, false, capiMachine("v1beta1", "a", "metal"), capiMachine("v1beta2", "a", "other"))
-	asking := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, OwnerReferences: []metav1.OwnerReference{machineRef("a")}}}
-	if owner, err := server.objects.Owner(t.Context(), asking); err != nil || owner.ClusterName != "metal" {
+	claimant := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, OwnerReferences: []metav1.OwnerReference{machineRef("a")}}}
+	if owner, err := server.objects.Owner(t.Context(), claimant); err != nil || owner.ClusterName != "metal" {
 		t.Fatalf("Owner() = %v, %v", owner, err)
 	}
 	server.served["machines"] = []string{"v1beta2"}
 	server.machines.PrependReactor("get", "machines", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		return action.GetResource().Version == "v1beta1", nil, apierrors.NewNotFound(schema.GroupResource{}, "")
 	})
-	if owner, err := server.objects.Owner(t.Context(), asking); err != nil || owner.ClusterName != "other" {
+	if owner, err := server.objects.Owner(t.Context(), claimant); err != nil || owner.ClusterName != "other" {
 		t.Errorf("Owner() = %v, %v, want that of the version that is served", owner, err)
 	}
 }

@@ -105,8 +105,8 @@ func TestAccountByReference(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("account (-want +got):\n%s", diff)
 			}
-			refused, _ := err.(*clusterapi.AccountError) //nolint:errorlint // the promise is that it is one
-			if diff := cmp.Diff(tc.wantErr, refused); diff != "" {
+			rejected, _ := err.(*clusterapi.AccountError) //nolint:errorlint // the promise is that it is one
+			if diff := cmp.Diff(tc.wantErr, rejected); diff != "" {
 				t.Errorf("error %v (-want +got):\n%s", err, diff)
 			}
 		})

@@ -97,14 +97,14 @@ func TestSyncedUntilAllObjectsAreSeen(t *testing.T) {
 				if message := text(server.objects.Synced()); !strings.Contains(message, unread) {
 					t.Errorf("Synced() before Start = %q, want %q in it", message, unread)
 				}
-				if _, err := server.objects.Holder(t.Context(), ownID, asking(t), nil); text(err) != unread {
+				if _, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); text(err) != unread {
 					t.Errorf("Holder() before Start, error = %q, want %q", text(err), unread)
 				}
 				defer server.start(t.Context(), t)()
 				if message := text(server.objects.Synced()); message != tc.want+tc.wantBesides {
 					t.Errorf("Synced() = %q, want %q", message, tc.want+tc.wantBesides)
 				}
-				if holder, err := server.objects.Holder(t.Context(), ownID, asking(t), nil); holder != nil || text(err) != tc.want {
+				if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); holder != nil || text(err) != tc.want {
 					t.Errorf("Holder() = %v, %q, want none and %q", holder, text(err), tc.want)
 				}
 				<-time.After(longEnough)
@@ -117,7 +117,7 @@ func TestSyncedUntilAllObjectsAreSeen(t *testing.T) {
 				if err := server.objects.Synced(); err != nil {
 					t.Errorf("Synced() once they are served = %v", err)
 				}
-				if holder, err := server.objects.Holder(t.Context(), ownID, asking(t), nil); holder == nil || err != nil {
+				if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); holder == nil || err != nil {
 					t.Errorf("Holder() once they are served = %v, %v, want one", holder, err)
 				}
 			})
@@ -132,7 +132,7 @@ func TestMissingKindDoesNotBlockOthers(t *testing.T) {
 		server.unserved(apierrors.NewNotFound(schema.GroupResource{}, ""))
 		server.served["cloudsigmamachines"] = []string{}
 		defer server.start(t.Context(), t)()
-		if holder, err := server.objects.Holder(t.Context(), ownID, asking(t), nil); holder == nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); holder == nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want the one of the other kind", holder, err)
 		}
 	})
@@ -219,7 +219,7 @@ func (f *fakeWatch) cut(err error) {
 // A watch that is soon re-established does not change the result. If it is broken for longer, the objects are unknown.
 func TestBrokenWatch(t *testing.T) {
 	const name = "cloudsigmamachines.infrastructure.cluster.x-k8s.io"
-	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED} // client-go retries this error without reporting it
+	rejected := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED} // client-go retries this error without reporting it
 	for name, tc := range map[string]struct {
 		err error
 		// served are the versions of machines while the watch is broken.
@@ -227,7 +227,7 @@ func TestBrokenWatch(t *testing.T) {
 		// wantAtOnce and wantLater are the errors a few seconds after the end of the watch, and after a long time.
 		wantAtOnce, wantLater string
 	}{
-		"unreachable server": {err: refused, wantLater: name + " have not been watched for more than 30s"},
+		"unreachable server": {err: rejected, wantLater: name + " have not been watched for more than 30s"},
 		"broken connection":  {err: errEmptyWatch, wantLater: name + " have not been watched for more than 30s"},
 		"forbidden": {
 			err:       apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "", nil),
@@ -254,7 +254,7 @@ func TestBrokenWatch(t *testing.T) {
 					if message := text(server.objects.Synced()); message != want {
 						t.Errorf("Synced() %s = %q, want %q", when, message, want)
 					}
-					holder, err := server.objects.Holder(t.Context(), ownID, asking(t), nil)
+					holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil)
 					if text(err) != want || (holder == nil) != (want != "") {
 						t.Errorf("Holder() %s = %v, %q, want %q", when, holder, text(err), want)
 					}
@@ -316,7 +316,7 @@ func TestAccountWithBrokenWatch(t *testing.T) {
 		}
 		openStackCluster := clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: namespace, Name: "metal"}
 		if server.objects.IsCurrent(openStackCluster) {
-			t.Error("IsCurrent() of a cluster whose provider goes by a reference, which is not watched")
+			t.Error("IsCurrent() of a cluster whose provider uses a reference, which is not watched")
 		}
 		mu.Lock()
 		broken = true

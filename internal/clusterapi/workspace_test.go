@@ -62,15 +62,15 @@ func TestWorkspace(t *testing.T) {
 	if diff := cmp.Diff(account("bob@example.com"), got); err != nil || diff != "" {
 		t.Errorf("Account() error %v (-want +got):\n%s", err, diff)
 	}
-	var refused *clusterapi.AccountError
-	if _, err := workspace.Account(t.Context(), clusterNamed("by-secret")); !errors.As(err, &refused) || refused.Reason != clusterapi.UserRefUnguarded {
+	var rejected *clusterapi.AccountError
+	if _, err := workspace.Account(t.Context(), clusterNamed("by-secret")); !errors.As(err, &rejected) || rejected.Reason != clusterapi.UserRefUnguarded {
 		t.Errorf("Account() of a cluster whose user is in a Secret: error = %v", err)
 	}
-	if _, err := workspace.AccountNow(t.Context(), clusterNamed("missing")); !errors.As(err, &refused) || refused.Reason != clusterapi.ClusterMissing {
+	if _, err := workspace.AccountNow(t.Context(), clusterNamed("missing")); !errors.As(err, &rejected) || rejected.Reason != clusterapi.ClusterMissing {
 		t.Errorf("AccountNow() of no cluster: error = %v", err)
 	}
 	for id, want := range map[string]string{ownID: `CloudSigmaMachine "holder" of namespace "team-b"`, otherID: ""} {
-		holder, err := workspace.Holder(t.Context(), id, asking(t), nil)
+		holder, err := workspace.Holder(t.Context(), id, claimant(t), nil)
 		name := ""
 		if holder != nil {
 			name = holder.String()
@@ -89,14 +89,14 @@ func TestWorkspace(t *testing.T) {
 		t.Errorf("Synced() = %v, although nothing is watched", err)
 	}
 	if _, err := workspace.UserDependents(t.Context(), secret("team-a", "bob", ""), "", nil); err == nil {
-		t.Error("UserDependents() has no error, although no gate is asked about Secrets")
+		t.Error("UserDependents() has no error, although no gate checks Secrets")
 	}
 
 	elsewhere, err := workspaces.In("m82w61j76ws21znq")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := elsewhere.Holder(t.Context(), ownID, asking(t), nil); err == nil {
+	if _, err := elsewhere.Holder(t.Context(), ownID, claimant(t), nil); err == nil {
 		t.Error("a logical cluster whose machines cannot be listed has no holder")
 	}
 }
