@@ -25,7 +25,7 @@ const (
 	versions = `"config.warrantgate.dev/v1beta1"`
 )
 
-// configuration returns the default configuration with what is changed by modify.
+// configuration returns the default configuration with the changes of modify.
 func configuration(modify ...func(*v1beta1.GateConfiguration)) v1beta1.GateConfiguration {
 	config := v1beta1.GateConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: "config.warrantgate.dev/v1beta1", Kind: "GateConfiguration"},
@@ -97,7 +97,7 @@ func TestParseReadsWhatIsWritten(t *testing.T) {
 		raw  string
 		want v1beta1.GateConfiguration
 	}{
-		"a file that says nothing is the default": {
+		"an empty file is the default": {
 			raw:  header,
 			want: configuration(),
 		},
@@ -436,7 +436,7 @@ audit:
 					`(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')`,
 			},
 		},
-		"an OpenStack that cannot be asked, and roles that contradict each other": {
+		"an OpenStack without a URL, and roles that contradict each other": {
 			raw: header + `delegation:
   openStackRoles: {required: [Admin], allowed: ["", member], denied: [Member]}
 cluster:
@@ -471,11 +471,11 @@ openStack:
 			raw:  header + "workspace: {ownerRewrite: {mode: Enforce, Mode: Warn}}",
 			want: []string{`unknown field "workspace.ownerRewrite.Mode"`},
 		},
-		"a field that stands there twice in YAML": {
+		"a field that occurs twice in YAML": {
 			raw:  header + "workspace: {}\nworkspace: {}\n",
 			want: []string{"yaml: unmarshal errors:\n  line 4: key \"workspace\" already set in map"},
 		},
-		"a field that stands there twice in JSON": {
+		"a field that occurs twice in JSON": {
 			raw: `{"apiVersion":"config.warrantgate.dev/v1beta1","kind":"GateConfiguration","kind":"GateConfiguration"}`,
 			want: []string{
 				"yaml: unmarshal errors:\n  line 1: key \"kind\" already set in map",
@@ -603,8 +603,8 @@ func TestPolicyIsThatOfTheFile(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that no file makes Parse panic, and that what it accepts is complete, valid, and read the same
-// again, from YAML and from JSON.
+// FuzzParse checks that no file makes Parse panic, and that an accepted file is complete, valid, and read the same again, from YAML and
+// from JSON.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"",
@@ -676,12 +676,12 @@ func TestWhereRegionsAreRequired(t *testing.T) {
 		cloud v1beta1.CloudSigma
 		want  bool
 	}{
-		"by default":                              {want: true},
-		"with regions":                            {cloud: v1beta1.CloudSigma{Regions: []string{"zrh"}}},
-		"a region in a path":                      {cloud: v1beta1.CloudSigma{API: "https://a/{region}/", ServiceProviderAPI: "https://b/{region}/"}},
-		"a region in the host of the API":         {cloud: v1beta1.CloudSigma{API: "https://{region}.a/", ServiceProviderAPI: "https://b/"}, want: true},
-		"a region in the other host":              {cloud: v1beta1.CloudSigma{API: "https://a/", ServiceProviderAPI: "https://b.{region}:8443/"}, want: true},
-		"a region in the other host, never asked": {cloud: v1beta1.CloudSigma{API: "https://a/", Flow: v1beta1.TokenExchange}},
+		"by default":                                    {want: true},
+		"with regions":                                  {cloud: v1beta1.CloudSigma{Regions: []string{"zrh"}}},
+		"a region in a path":                            {cloud: v1beta1.CloudSigma{API: "https://a/{region}/", ServiceProviderAPI: "https://b/{region}/"}},
+		"a region in the host of the API":               {cloud: v1beta1.CloudSigma{API: "https://{region}.a/", ServiceProviderAPI: "https://b/"}, want: true},
+		"a region in the other host":                    {cloud: v1beta1.CloudSigma{API: "https://a/", ServiceProviderAPI: "https://b.{region}:8443/"}, want: true},
+		"a region in the other host, which is not used": {cloud: v1beta1.CloudSigma{API: "https://a/", Flow: v1beta1.TokenExchange}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := v1beta1.GateConfiguration{CloudSigma: tc.cloud}
