@@ -66,7 +66,7 @@ func TestCheck(t *testing.T) {
 		unknown bool
 		err     string
 	}{
-		"all is right":                    {},
+		"all correct":                     {},
 		"it is not selected any more":     {config: selector, workload: deselect, want: deselected, unknown: true},
 		"it is created without labels":    {config: selector, workload: func(w *workload) { deselect(w); w.Exists = false }},
 		"it was not selected before":      {config: selector, workload: func(w *workload) { deselect(w); w.LabelsBefore = nil }},
@@ -140,7 +140,7 @@ func TestCheck(t *testing.T) {
 		},
 		"a Secret that cannot be read": {objects: func(o *objects) { o.keysErr = errors.New("timeout") }, err: "read the Secret: timeout"},
 
-		"it acts as somebody else": {
+		"it acts as another user": {
 			workload: func(w *workload) { w.Pod.Containers[0].Env[5].Value = "zrh" },
 			want: problem("RegionMismatch", containersAt+"[0].env[5]", `CLOUDSIGMA_REGION is "zrh"; it has to be "next", the region of CloudSigmaCluster "metal": `+
 				"remove the variable, and warrantgate sets it, or correct the cluster"),
