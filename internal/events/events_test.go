@@ -328,7 +328,7 @@ func TestRepeatedEventsAreAggregated(t *testing.T) {
 			wantObjects: []string{"1dz6n4ubraua7pul: The owner is an administrator x1", "1dz6n4ubraua7pul: The owner is now bob x25"},
 			wantCounts:  map[string]float64{"written": 26, "suppressed": 975},
 		},
-		"1,000 of one user do not keep that of another from being told": {
+		"1,000 of one user do not suppress that of another": {
 			event: func(i int) events.Event {
 				if i < 1000 {
 					return workspaceEvent(withMessage("mallory tried"), func(e *events.Event) { e.By = "mallory" })
@@ -340,7 +340,7 @@ func TestRepeatedEventsAreAggregated(t *testing.T) {
 			wantObjects: []string{"1dz6n4ubraua7pul: eve tried x1", "1dz6n4ubraua7pul: mallory tried x5"},
 			wantCounts:  map[string]float64{"written": 6, "suppressed": 995},
 		},
-		"of 1,000 users who are one, an object has as many as of any": {
+		"1,000 users of one share have no more Events on an object than one user": {
 			event: func(i int) events.Event {
 				by := fmt.Sprintf("mallory-%05d", i)
 				return workspaceEvent(withMessage("tried"), func(e *events.Event) { e.By = by })
@@ -456,7 +456,7 @@ func TestRecordDoesNotWaitForTheWriter(t *testing.T) {
 	})
 }
 
-// A share that floods the queue leaves as many places as it takes, so that Events of other shares are not dropped.
+// A share that floods the queue leaves as many places free as it uses, so that Events of other shares are not dropped.
 func TestOneNamespaceDoesNotDropTheEventsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -542,9 +542,9 @@ func TestEventsAreOffUntilPermitted(t *testing.T) {
 			{err: errors.New("connection refused")},
 			{permitted: true},
 		}
-		var asked atomic.Int32
+		var requested atomic.Int32
 		writer.permitted = func(context.Context) (bool, string, error) {
-			answer := answers[asked.Add(1)-1]
+			answer := answers[requested.Add(1)-1]
 			return answer.permitted, answer.reason, answer.err
 		}
 		log := &lines{}
@@ -556,7 +556,7 @@ func TestEventsAreOffUntilPermitted(t *testing.T) {
 		for i := range 4 {
 			synctest.Wait()
 			recorder.Record(workspaceEvent())
-			if got := int(asked.Load()); got != i+1 {
+			if got := int(requested.Load()); got != i+1 {
 				t.Errorf("after %d intervals the permission was checked %d times", i, got)
 			}
 			time.Sleep(permissionInterval) //nolint:forbidigo // advances the clock of the bubble
@@ -581,11 +581,11 @@ func TestEventsAreOffUntilPermitted(t *testing.T) {
 
 func TestPermissionCheckTimesOutAndIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
+		requested := 0
 		server := &fakeServer{}
 		writer := server.writer(t)
 		writer.permitted = func(ctx context.Context) (bool, string, error) {
-			if asked++; asked == 1 {
+			if requested++; requested == 1 {
 				<-ctx.Done()
 				return false, "", ctx.Err()
 			}

@@ -199,7 +199,7 @@ func TestKCPWriterStaysInTheLogicalCluster(t *testing.T) {
 }
 
 func TestKCPWriterChecksThePermissionInRoot(t *testing.T) {
-	const asked = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":` +
+	const requested = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":` +
 		`{"resourceAttributes":{"verb":"create","version":"v1","resource":"events"}},"status":{"allowed":false}}` + "\n"
 	review := func(allowed bool) any {
 		return map[string]any{
@@ -236,7 +236,7 @@ func TestKCPWriterChecksThePermissionInRoot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			writer := newKCPWriter(t, "/clusters/root:org", exchange{
-				request{"POST", "/clusters/root/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "application/json", asked},
+				request{"POST", "/clusters/root/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "application/json", requested},
 				tc.code, tc.answer,
 			})
 			got, reason, err := writer.Permitted(t.Context())
