@@ -31,7 +31,7 @@ func TestSameOwner(t *testing.T) {
 		"Ready and cut down":                            {workspace: raw, cluster: cutDown, ready: true, want: true},
 		"Ready, rewritten and cut down":                 {workspace: cutDown, cluster: rewritten, ready: true, want: true},
 		"Ready, rewritten and cut down on both":         {workspace: cutDown, cluster: cutDownGlobal, ready: true, want: true},
-		"an owner of the Workspace that is gone":        {workspace: "", cluster: raw, want: true},
+		"an owner of a deleted Workspace":               {workspace: "", cluster: raw, want: true},
 		"one of the Workspace that is unreadable":       {workspace: "{", cluster: raw, want: true},
 		"one of another user":                           {workspace: alice, cluster: `{"username":"root-boss","groups":["system:masters"]}`},
 		"one of another user, when Ready":               {workspace: `{"username":"alice"}`, cluster: `{"username":"root-boss"}`, ready: true},
@@ -39,7 +39,7 @@ func TestSameOwner(t *testing.T) {
 		"one with another group and no UID, when Ready": {workspace: alice, cluster: `{"username":"alice","groups":["system:masters"]}`, ready: true},
 		"one without the scope":                         {workspace: alice, cluster: `{"username":"alice"}`},
 		"one that is the name only":                     {workspace: raw, cluster: cutDown},
-		"one that is gone":                              {workspace: raw, cluster: ""},
+		"one that was deleted":                          {workspace: raw, cluster: ""},
 		"one of a service account of another home, when Ready": {
 			workspace: raw, cluster: `{"username":"system:kcp:serviceaccount:other:default:bot"}`, ready: true,
 		},

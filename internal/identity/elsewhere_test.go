@@ -106,7 +106,7 @@ func TestElsewhere(t *testing.T) {
 			owner: identity.Owner{Username: bot, Groups: ofServiceAccount, Extra: extra(identity.ClusterNameKey, []string{consumer})},
 			want:  identity.Owner{Username: "system:kcp:serviceaccount:wwwwwwww:default:bot", Groups: authenticated},
 		},
-		"whose home stands under the older key, by which kcp gives no global name": {
+		"whose home is under the older key, for which kcp has no global name": {
 			owner:   identity.Owner{Username: bot, Groups: ofServiceAccount, Extra: extra("authentication.kubernetes.io/cluster-name", []string{consumer}, identity.ScopesKey, in(consumer))},
 			wantErr: "it does not come with exactly one home",
 		},
@@ -148,7 +148,7 @@ func TestElsewhere(t *testing.T) {
 			owner:   identity.Owner{Username: bot, Groups: authenticated, Extra: extra(identity.ClusterNameKey, []string{"root:org"}, identity.ScopesKey, []string{"cluster:root:org"})},
 			wantErr: "it does not come with exactly one home",
 		},
-		"whose name would be another's global one": {
+		"whose name would be the global name of another service account": {
 			owner:   identity.Owner{Username: "system:serviceaccount:default:bot:x", Groups: authenticated, Extra: extra(identity.ClusterNameKey, []string{consumer}, identity.ScopesKey, in(consumer))},
 			wantErr: `"system:serviceaccount:default:bot:x" is not the name of a service account`,
 		},

@@ -26,7 +26,7 @@ func TestPrincipalPatternMatches(t *testing.T) {
 		"a pattern with one character":  {pattern: identity.PrincipalPattern{Name: "admin?zrh"}, want: true},
 		"a pattern with a range":        {pattern: identity.PrincipalPattern{Name: "[a-b]dmin/zrh"}, want: true},
 		"a part of the name":            {pattern: identity.PrincipalPattern{Name: "admin"}},
-		"a pattern that is none":        {pattern: identity.PrincipalPattern{Name: "[a"}, want: true},
+		"an invalid pattern":            {pattern: identity.PrincipalPattern{Name: "[a"}, want: true},
 		"another name":                  {pattern: identity.PrincipalPattern{Name: "alice"}},
 		"the ID and another name":       {pattern: identity.PrincipalPattern{ID: "6e2f", Name: "alice"}},
 		"the name and another ID":       {pattern: identity.PrincipalPattern{ID: "6e", Name: "admin*"}},

@@ -68,7 +68,7 @@ func TestInScope(t *testing.T) {
 		want  bool
 	}{
 		"a user without scopes":                  {owner: `{"username":"alice"}`, want: true},
-		"a service account that says no home":    {owner: account(""), want: true},
+		"a service account without a home":       {owner: account(""), want: true},
 		"a service account at home":              {owner: account(home(`"here"`)), want: true},
 		"a service account elsewhere":            {owner: account(home(`"there"`))},
 		"a service account with two homes":       {owner: account(home(`"here","there"`))},

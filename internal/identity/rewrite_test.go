@@ -414,7 +414,7 @@ func TestRewriteDoesNotChange(t *testing.T) {
 			raw:  "{ \"groups\": [] ,\n\"username\": \"alice\" }",
 			want: identity.InScope, wantMessage: `"alice" is in scope in logical cluster "m82w61j76ws21znq"`,
 		},
-		"an administrator, who is pointed out": {
+		"an administrator, with a notice": {
 			raw:  `{"username":"kcp-admin","groups":["system:kcp:admin","system:authenticated"]}`,
 			want: identity.InScope, wantMessage: `"kcp-admin" is in scope in logical cluster "m82w61j76ws21znq"`,
 			privileged: []string{"system:kcp:admin"},
@@ -526,7 +526,7 @@ func TestRewriteDoesNotChange(t *testing.T) {
 			want: identity.InScope, wantMessage: `"kcp-admin" is in scope in logical cluster "m82w61j76ws21znq"`,
 			privileged: []string{"system:kcp:admin"},
 		},
-		"an administrator who signed in, with more than is read": {
+		"an administrator who signed in, with more than the maximum size": {
 			raw:  ofSize(identity.MaxOwnerBytes + 1),
 			want: identity.TooLarge, wantMessage: "the recorded owner was not read: it is larger than 65536 bytes",
 			privileged: []string{"system:kcp:admin"},
@@ -626,7 +626,7 @@ func TestForgedWarrantIsDropped(t *testing.T) {
 	administrators := map[string]string{
 		"plain":                              `{"user":"root-boss","groups":["system:masters"]}`,
 		"nested":                             warrantJSON(identity.Warrant{User: "bob", Extra: map[string][]string{identity.WarrantKey: {`{"user":"root-boss","groups":["system:masters"]}`}}}),
-		"with a field that kcp passes over":  `{"user":"root-boss","groups":["system:masters"],"note":1}`,
+		"with a field that kcp ignores":      `{"user":"root-boss","groups":["system:masters"],"note":1}`,
 		"with a repeated field":              `{"user":"root-boss","groups":["x"],"groups":["system:masters"]}`,
 		"nested deeper than is read":         strings.Replace(deep, "bob", "system:masters", 1),
 		"next to something that is too long": `{"user":"` + strings.Repeat("x", identity.MaxOwnerBytes) + `","groups":["system:masters"]}`,
@@ -676,7 +676,7 @@ func TestForgedWarrantIsDropped(t *testing.T) {
 					if !tc.want.Rewritten() {
 						want := tc.owner
 						if diff := cmp.Diff(want, left, cmpopts.EquateEmpty()); diff != "" {
-							t.Errorf("what else is in the owner (-want +got):\n%s", diff)
+							t.Errorf("the other fields of the owner (-want +got):\n%s", diff)
 						}
 					}
 				})
@@ -823,7 +823,7 @@ func FuzzParseOwner(f *testing.F) {
 			t.Fatalf("%s cannot be read: %v", owner, err)
 		}
 		if diff := cmp.Diff(owner, again, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("reading what was written (-want +got):\n%s", diff)
+			t.Errorf("decoding the written owner (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -841,7 +841,7 @@ func FuzzParseWarrant(f *testing.F) {
 			t.Fatalf("%s cannot be read: %v", warrant, err)
 		}
 		if diff := cmp.Diff(warrant, again, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("reading what was written (-want +got):\n%s", diff)
+			t.Errorf("decoding the written owner (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -18,7 +18,7 @@ func TestRolePolicyCheck(t *testing.T) {
 		roles  []string
 		want   identity.RoleReport
 	}{
-		"what a tenant delegates":               {roles: []string{"member", "load-balancer_member"}},
+		"the roles that a tenant delegates":     {roles: []string{"member", "load-balancer_member"}},
 		"with the role that member implies":     {roles: []string{"reader", "member", "load-balancer_member"}},
 		"the required role alone":               {roles: []string{"load-balancer_member"}},
 		"another case":                          {roles: []string{"Member", "LOAD-BALANCER_MEMBER"}},
