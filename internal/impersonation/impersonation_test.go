@@ -17,10 +17,10 @@ import (
 
 // fakeReviewer permits the names of users or Secrets in allowed, and records the reviews.
 type fakeReviewer struct {
-	allowed []string
-	err     error
-	asked   []string
-	specs   []authorizationv1.SubjectAccessReviewSpec
+	allowed  []string
+	err      error
+	reviewed []string
+	specs    []authorizationv1.SubjectAccessReviewSpec
 }
 
 var _ impersonation.Reviewer = &fakeReviewer{}
@@ -28,7 +28,7 @@ var _ impersonation.Reviewer = &fakeReviewer{}
 func (r *fakeReviewer) Review(_ context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 	of := spec.ResourceAttributes
 	r.specs = append(r.specs, spec)
-	r.asked = append(r.asked, strings.Join([]string{spec.User, of.Verb, of.Resource, of.Namespace, of.Name}, " "))
+	r.reviewed = append(r.reviewed, strings.Join([]string{spec.User, of.Verb, of.Resource, of.Namespace, of.Name}, " "))
 	for _, name := range r.allowed {
 		if name == of.Name {
 			return authorizationv1.SubjectAccessReviewStatus{Allowed: true}, r.err
@@ -63,7 +63,7 @@ func TestMayImpersonate(t *testing.T) {
 		wantErrors []string
 		wantAsked  []string
 	}{
-		"as it is written": {
+		"in the written case": {
 			requester: alice, email: "Bob@example.com", reviewer: fakeReviewer{allowed: []string{"Bob@example.com"}},
 			want: true, wantAsked: []string{"alice" + impersonate + "Bob@example.com"},
 		},
@@ -93,8 +93,8 @@ func TestMayImpersonate(t *testing.T) {
 			if diff := cmp.Diff(tc.wantErrors, verdict.EvaluationErrors); diff != "" {
 				t.Errorf("evaluation errors (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.wantAsked, tc.reviewer.asked); diff != "" {
-				t.Errorf("asked (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.wantAsked, tc.reviewer.reviewed); diff != "" {
+				t.Errorf("reviews (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func TestMayImpersonateFails(t *testing.T) {
 	reviewer := &fakeReviewer{allowed: []string{"bob@example.com"}}
 	verdict, err := impersonation.NewProviderChecker(reviewer, "pppppppp").MayImpersonate(t.Context(), elsewhere, "bob@example.com")
 	var outOfScope *impersonation.OutOfScopeError
-	if !errors.As(err, &outOfScope) || verdict.Allowed || len(reviewer.asked) > 0 {
+	if !errors.As(err, &outOfScope) || verdict.Allowed || len(reviewer.reviewed) > 0 {
 		t.Fatalf("MayImpersonate() = %t, %v, want an OutOfScopeError and no review", verdict.Allowed, err)
 	}
 	const prefix = `user "system:serviceaccount:default:bot" cannot be distinguished from others in logical cluster "pppppppp", the provider's workspace: `
@@ -145,12 +145,12 @@ func TestMayUse(t *testing.T) {
 		want      bool
 		wantAsked []string
 	}{
-		"an email":                             {ref: clusterapi.UserRef{Email: "bob@example.com"}, want: true},
-		"no Secret":                            {want: true},
-		"a Secret of the same namespace":       {ref: clusterapi.UserRef{SecretNamespace: "team-a", SecretName: "user"}, want: true},
-		"a Secret of another one, readable":    {ref: other, allowed: []string{"user"}, want: true, wantAsked: []string{"alice get secrets team-b user"}},
-		"a Secret of another one, unreadable":  {ref: other, wantAsked: []string{"alice get secrets team-b user"}},
-		"on kcp, where no Secret names a user": {ref: other, provider: "pppppppp", want: true},
+		"an email":                       {ref: clusterapi.UserRef{Email: "bob@example.com"}, want: true},
+		"no Secret":                      {want: true},
+		"a Secret of the same namespace": {ref: clusterapi.UserRef{SecretNamespace: "team-a", SecretName: "user"}, want: true},
+		"a Secret of another namespace, readable":   {ref: other, allowed: []string{"user"}, want: true, wantAsked: []string{"alice get secrets team-b user"}},
+		"a Secret of another namespace, unreadable": {ref: other, wantAsked: []string{"alice get secrets team-b user"}},
+		"on kcp, where no Secret names a user":      {ref: other, provider: "pppppppp", want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reviewer := &fakeReviewer{allowed: tc.allowed}
@@ -162,8 +162,8 @@ func TestMayUse(t *testing.T) {
 			if err != nil || got != tc.want || (evaluationError != "") == tc.want {
 				t.Errorf("MayUse() = %t, %q, %v, want %t", got, evaluationError, err, tc.want)
 			}
-			if diff := cmp.Diff(tc.wantAsked, reviewer.asked); diff != "" {
-				t.Errorf("asked (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.wantAsked, reviewer.reviewed); diff != "" {
+				t.Errorf("reviews (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -176,7 +176,7 @@ func TestMayUse(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	const granted = "; name a user that you may impersonate, or have it granted: "
 	const inWords = "verb impersonate on resource users, by the name of this user in lower case"
-	refusal := func(c *impersonation.Checker, requester authenticationv1.UserInfo, email string) impersonation.Verdict {
+	denial := func(c *impersonation.Checker, requester authenticationv1.UserInfo, email string) impersonation.Verdict {
 		verdict, err := c.MayImpersonate(t.Context(), requester, email)
 		if err != nil {
 			t.Fatal(err)
@@ -206,38 +206,38 @@ func TestRefusal(t *testing.T) {
 		want, wantOfAnybody string
 	}{
 		"with commands": {
-			verdict: refusal(kubernetes, alice, "Bob@example.com"), room: 900,
+			verdict: denial(kubernetes, alice, "Bob@example.com"), room: 900,
 			want: `user "alice" may not impersonate "Bob@example.com"` + granted +
 				"kubectl create clusterrole warrantgate:impersonate:bob@example.com --verb=impersonate --resource=users --resource-name=bob@example.com; " +
 				"kubectl create clusterrolebinding warrantgate:impersonate:bob@example.com:alice --clusterrole=warrantgate:impersonate:bob@example.com --user=alice",
 			wantOfAnybody: `user "alice" may not impersonate another user` + granted + inWords,
 		},
-		"without room for commands": {
-			verdict: refusal(kubernetes, alice, "bob@example.com"), room: 100,
+		"too long for commands": {
+			verdict: denial(kubernetes, alice, "bob@example.com"), room: 100,
 			want:          `user "alice" may not impersonate "bob@example.com"` + granted + inWords,
 			wantOfAnybody: `user "alice" may not impersonate another user` + granted + inWords,
 		},
 		"an email that a shell could read as something else": {
-			verdict: refusal(kubernetes, alice, "bob;rm@example.com"), room: 900,
+			verdict: denial(kubernetes, alice, "bob;rm@example.com"), room: 900,
 			want:          `user "alice" may not impersonate "bob;rm@example.com"` + granted + inWords,
 			wantOfAnybody: `user "alice" may not impersonate another user` + granted + inWords,
 		},
 		"in the provider's workspace, with words": {
-			verdict: refusal(provider, bot, "bob@example.com"), room: 100,
+			verdict: denial(provider, bot, "bob@example.com"), room: 100,
 			want: `user "system:serviceaccount:default:bot" may not impersonate "bob@example.com"` + inProvider +
 				`, where it is user "system:kcp:serviceaccount:wwwwwwww:default:bot"` + granted + inWords + ", and ClusterRole system:kcp:workspace:access",
 			wantOfAnybody: `user "system:serviceaccount:default:bot" may not impersonate another user` + inProvider +
 				`, where it is user "system:kcp:serviceaccount:wwwwwwww:default:bot"` + granted + inWords + ", and ClusterRole system:kcp:workspace:access",
 		},
-		"with just enough room for commands": {
-			verdict: refusal(kubernetes, alice, "bob@example.com"), room: len(withCommands), want: withCommands, wantOfAnybody: ofAlice,
+		"with commands up to the limit": {
+			verdict: denial(kubernetes, alice, "bob@example.com"), room: len(withCommands), want: withCommands, wantOfAnybody: ofAlice,
 		},
-		"one byte short of room for commands": {
-			verdict: refusal(kubernetes, alice, "bob@example.com"), room: len(withCommands) - 1,
+		"one byte too long for commands": {
+			verdict: denial(kubernetes, alice, "bob@example.com"), room: len(withCommands) - 1,
 			want: `user "alice" may not impersonate "bob@example.com"` + granted + inWords, wantOfAnybody: ofAlice,
 		},
 		"in the provider's workspace, with commands": {
-			verdict: refusal(provider, bot, "bob@example.com"), room: 900,
+			verdict: denial(provider, bot, "bob@example.com"), room: 900,
 			want: `user "system:serviceaccount:default:bot" may not impersonate "bob@example.com"` + inProvider + granted +
 				"kubectl ws :pppppppp; " + createRole +
 				"kubectl create clusterrolebinding " + role + ":82e3bca3 --clusterrole=" + role + " --user=" + bound + "; " +
@@ -245,28 +245,28 @@ func TestRefusal(t *testing.T) {
 			wantOfAnybody: `user "system:serviceaccount:default:bot" may not impersonate another user` + ofBot,
 		},
 		"in the provider's workspace, an email that a shell could read as something else": {
-			verdict: refusal(provider, bot, "bob;rm@example.com"), room: 900,
+			verdict: denial(provider, bot, "bob;rm@example.com"), room: 900,
 			want:          `user "system:serviceaccount:default:bot" may not impersonate "bob;rm@example.com"` + ofBot,
 			wantOfAnybody: `user "system:serviceaccount:default:bot" may not impersonate another user` + ofBot,
 		},
 		"in the provider's workspace, an identity that is anonymous there": {
-			verdict: refusal(provider, scoped, "bob@example.com"), room: 900,
+			verdict: denial(provider, scoped, "bob@example.com"), room: 900,
 			want:          `user "alice" may not impersonate "bob@example.com"` + unbound,
 			wantOfAnybody: `user "alice" may not impersonate another user` + unbound,
 		},
 		"a user name that needs quotes": {
-			verdict: refusal(kubernetes, named("al ice"), "bob@example.com"), room: 900,
+			verdict: denial(kubernetes, named("al ice"), "bob@example.com"), room: 900,
 			want: `user "al ice" may not impersonate "bob@example.com"` + granted + createRole +
 				"kubectl create clusterrolebinding '" + role + ":al ice' --clusterrole=" + role + " --user='al ice'",
 			wantOfAnybody: `user "al ice" may not impersonate another user` + granted + inWords,
 		},
 		"a user name with a quote": {
-			verdict: refusal(kubernetes, named("al'ice"), "bob@example.com"), room: 900,
+			verdict: denial(kubernetes, named("al'ice"), "bob@example.com"), room: 900,
 			want:          `user "al'ice" may not impersonate "bob@example.com"` + granted + inWords,
 			wantOfAnybody: `user "al'ice" may not impersonate another user` + granted + inWords,
 		},
 		"a user name with a line break": {
-			verdict: refusal(kubernetes, named("al\nice"), "bob@example.com"), room: 900,
+			verdict: denial(kubernetes, named("al\nice"), "bob@example.com"), room: 900,
 			want:          `user "al\nice" may not impersonate "bob@example.com"` + granted + inWords,
 			wantOfAnybody: `user "al\nice" may not impersonate another user` + granted + inWords,
 		},

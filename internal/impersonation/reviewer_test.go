@@ -15,7 +15,7 @@ import (
 	"warrantgate.dev/internal/impersonation"
 )
 
-// asAlice is a review whether alice may impersonate a user. It has all fields that a review has to contain.
+// asAlice is a review of whether alice may impersonate a user. It has all fields that a review must contain.
 var asAlice = authorizationv1.SubjectAccessReviewSpec{
 	User: "alice", UID: "u1", Groups: []string{"team-a", "system:authenticated"},
 	Extra:              map[string]authorizationv1.ExtraValue{"example.com/scope": {"a", "b"}},
@@ -37,7 +37,7 @@ func TestReviewerUsesTheAPIServer(t *testing.T) {
 			return
 		}
 		if diff := cmp.Diff(asAlice, review.Spec); diff != "" {
-			t.Errorf("asked (-want +got):\n%s", diff)
+			t.Errorf("reviews (-want +got):\n%s", diff)
 		}
 		review.Status = want
 		w.Header().Set("Content-Type", "application/json")
