@@ -69,7 +69,7 @@ func TestConflictingWrites(t *testing.T) {
 		"a claim after the cluster is deleted":                {first: change, second: claim, version: at("")},
 		"a change while the creation of a machine is pending": {first: create, second: change, version: at(""), wantErr: &inflight.PendingError{Other: create.Object}},
 		"a change after the machine is created":               {first: create, second: change, version: at("1")},
-		"a change while the API server does not answer": {
+		"a change while the API server does not respond": {
 			first: claim, second: change, version: func(context.Context, inflight.Object) (string, error) { return "", away }, wantErr: away,
 		},
 		"a change of a Secret while a cluster's reference to it is pending": {first: change, second: secretChange, version: at("7"), wantErr: &inflight.PendingError{Other: change.Object}},
