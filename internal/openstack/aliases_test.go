@@ -32,7 +32,7 @@ func TestAliasesOfLongTextsTakeNoMemory(t *testing.T) {
 }
 
 // Users write anchors for fields that their clouds have in common.
-func TestAliasesThatPeopleWrite(t *testing.T) {
+func TestAliasesOfUsers(t *testing.T) {
 	const yaml = "common: &common {auth_url: https://keystone.example:5000/v3}\nclouds:\n  a: {auth: {<<: *common, user_id: a}}\n  b: {auth: *common}\n"
 	names, urls := openstack.CloudsIn(map[string][]byte{"clouds.yaml": []byte(yaml)})
 	if strings.Join(names, " ") != "a b" || strings.Join(urls, " ") != "https://keystone.example:5000" {

@@ -20,7 +20,7 @@ import (
 // where is the begin of each message.
 const where = `cloud "openstack" of Secret "cloud-config": `
 
-func TestCredentialsAreSentAsTheProviderSendsThem(t *testing.T) {
+func TestCredentialsAreSentAsByTheProvider(t *testing.T) {
 	password := func(user object) object {
 		return object{"methods": []any{"password"}, "password": object{"user": user}}
 	}
@@ -45,7 +45,7 @@ func TestCredentialsAreSentAsTheProviderSendsThem(t *testing.T) {
 			yaml: "username: alice\n    password: s3\n    domain_name: Default\n    project_name: p",
 			want: object{"identity": password(alice), "scope": object{"project": object{"name": "p", "domain": object{"name": "Default"}}}},
 		},
-		"a domain where none is said": {
+		"the domain without one in the entry": {
 			yaml: "username: alice\n    password: s3\n    default_domain: d1\n    project_name: p",
 			want: object{
 				"identity": password(object{"name": "alice", "password": "s3", "domain": object{"id": "d1"}}),
@@ -107,7 +107,7 @@ func TestCredentialsAreSentAsTheProviderSendsThem(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, got.Auth); diff != "" {
-				t.Errorf("what is sent (-want +got):\n%s", diff)
+				t.Errorf("sent (-want +got):\n%s", diff)
 			}
 			api.expect(authenticate)
 		})
@@ -217,7 +217,7 @@ func TestASecretThatCannotBeRead(t *testing.T) {
 			Cause: ownership.CauseIdentityProvider,
 			Text:  `IdentityProviderUnavailable: read Secret "cloud-config" in namespace "team-a": connection refused`,
 		}},
-		"no answer in time": {identity: identity, err: context.DeadlineExceeded, want: failure{
+		"no response in time": {identity: identity, err: context.DeadlineExceeded, want: failure{
 			Cause: ownership.CauseTimeout, Text: `Timeout: read Secret "cloud-config" in namespace "team-a": context deadline exceeded`,
 		}},
 		"too many requests": {identity: identity, err: apierrors.NewTooManyRequests("later", 1), want: failure{
@@ -311,7 +311,7 @@ func FuzzCloudsYAML(f *testing.F) {
 		cloud, err := openstack.NewWith(openstack.Options{AuthURLs: []string{"https://keystone.example:5000"}, Secrets: secrets.get},
 			roundTripper(func(r *http.Request) (*http.Response, error) {
 				if r.Method+" "+r.URL.String() != "POST https://keystone.example:5000/v3/auth/tokens" {
-					t.Errorf("%s %s is asked", r.Method, r.URL)
+					t.Errorf("%s %s was requested", r.Method, r.URL)
 				}
 				return nil, http.ErrServerClosed
 			}))

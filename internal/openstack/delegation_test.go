@@ -43,7 +43,7 @@ var aTrust = with("OS-TRUST:trust", object{
 	"id": "t1", "impersonation": true, "trustee_user": object{"id": "u2"}, "trustor_user": object{"id": userID},
 })
 
-func TestWhatMayBeDelegated(t *testing.T) {
+func TestDelegation(t *testing.T) {
 	const (
 		alice    = `user "alice" in project "team-a" has `
 		instead  = "use an identity of the tenant that has only load-balancer_member, member, reader, or an application credential that is made with these roles only"
@@ -80,9 +80,9 @@ func TestWhatMayBeDelegated(t *testing.T) {
 		reason           string // "" if the cluster may use the token
 		want             string
 	}{
-		"what a tenant has":                            {token: []func(object){roles("reader", "member", "load-balancer_member")}},
-		"what a tenant has, as application credential": {token: []func(object){roles("Load-Balancer_Member"), ofApplicationCredential}},
-		"allowed roles":                                {token: []func(object){roles()}, policy: &delegation.RolePolicy{}},
+		"the roles of a tenant":                            {token: []func(object){roles("reader", "member", "load-balancer_member")}},
+		"the roles of a tenant, as application credential": {token: []func(object){roles("Load-Balancer_Member"), ofApplicationCredential}},
+		"allowed roles":                                    {token: []func(object){roles()}, policy: &delegation.RolePolicy{}},
 		"an administrator": {
 			token:  []func(object){roles("admin", "member", "load-balancer_member")},
 			reason: openstack.RolePrivileged, want: alice + "the roles admin, load-balancer_member, member; too many: admin" + power + instead,
@@ -100,7 +100,7 @@ func TestWhatMayBeDelegated(t *testing.T) {
 			token:  []func(object){roles("manager", "load-balancer_member")},
 			reason: openstack.RoleNotDelegable, want: alice + "the roles load-balancer_member, manager; too many: manager" + excess + instead,
 		},
-		"another role where none may be delegated": {
+		"another role, with a policy without delegable roles": {
 			token: []func(object){roles("member")}, policy: &delegation.RolePolicy{},
 			reason: openstack.RoleNotDelegable,
 			want:   alice + "the roles member; too many: member" + excess + "no role may be delegated at all; the operator of warrantgate has to allow some",
@@ -193,7 +193,7 @@ func TestWhatMayBeDelegated(t *testing.T) {
 			token: []func(object){roles("member", "load-balancer_member")}, operators: byUser(delegation.PrincipalPattern{Name: "team-a"}),
 		},
 		"an unrestricted application credential": {token: []func(object){roles("member", "load-balancer_member"), unrestricted}},
-		"an unrestricted application credential, denied": {
+		"an unrestricted application credential, while unrestricted ones are denied": {
 			token: []func(object){roles("member", "load-balancer_member"), unrestricted}, denyUnrestricted: true,
 			reason: openstack.ApplicationCredentialUnrestricted,
 			want: `application credential "capo" of user "alice" in project "team-a" is unrestricted: it can create further application credentials of ` +
@@ -203,10 +203,10 @@ func TestWhatMayBeDelegated(t *testing.T) {
 			token: []func(object){roles("member"), unrestricted}, denyUnrestricted: true,
 			reason: openstack.RoleMissing, want: `application credential "capo" of ` + alice + "the roles member; " + missing + command + anew,
 		},
-		"a restricted application credential where unrestricted ones are denied": {
+		"a restricted application credential, while unrestricted ones are denied": {
 			token: []func(object){roles("member", "load-balancer_member"), ofApplicationCredential}, denyUnrestricted: true,
 		},
-		"a password where unrestricted ones are denied": {token: []func(object){roles("member", "load-balancer_member")}, denyUnrestricted: true},
+		"a password, while unrestricted ones are denied": {token: []func(object){roles("member", "load-balancer_member")}, denyUnrestricted: true},
 		"a trust": {
 			token:  []func(object){roles("member", "load-balancer_member"), aTrust},
 			reason: openstack.IdentityOfTrust, want: "the credentials are those of trust t1, with which a trustee acts for another user; use the tenant's own",
@@ -241,7 +241,7 @@ func TestWhatMayBeDelegated(t *testing.T) {
 			} {
 				token, err := ask(t.Context(), identity, checked)
 				if token.UserID == "" {
-					t.Error("there is no token, want what Keystone says, for the log")
+					t.Error("there is no token, want that of Keystone, for the log")
 				}
 				if tc.reason != "" {
 					expectFailure(t, err, failure{Reason: tc.reason, Text: where + tc.want})

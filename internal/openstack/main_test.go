@@ -117,7 +117,7 @@ func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if (r.Method == http.MethodPost) == (r.Header.Get("X-Auth-Token") != "") {
-		a.t.Errorf("%s: a token is shown to Keystone, or none to Nova", name)
+		a.t.Errorf("%s: a token was sent to Keystone, or none to Nova", name)
 	}
 	if !strings.HasPrefix(r.Header.Get("User-Agent"), "warrantgate ") {
 		a.t.Errorf("%s comes from %q", name, r.Header.Get("User-Agent"))
@@ -321,7 +321,7 @@ func failureOf(t *testing.T, err error) failure {
 		t.Fatalf("error = %v (%T), want one of the interface", err, err)
 	}
 	if strings.Contains(fmt.Sprintf("%+v %#v", err, err), canary) {
-		t.Errorf("error %q has what must not be passed on", err)
+		t.Errorf("error %q contains data that must not be returned", err)
 	}
 	return f
 }

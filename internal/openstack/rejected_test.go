@@ -180,7 +180,7 @@ func TestTokenNowIgnoresEarlierRejections(t *testing.T) {
 		})
 		wait(time.Second)
 		if _, err := cloud.TokenNow(t.Context(), identity); err != nil {
-			t.Errorf("TokenNow() error = %v, want what Keystone says of a later authentication", err)
+			t.Errorf("TokenNow() error = %v, want that of a later authentication", err)
 		}
 		all.Wait()
 		expectCount(t, "in the end", count(authenticate), 2)
@@ -216,7 +216,7 @@ func TestOnlyRejectionsByKeystoneAreCached(t *testing.T) {
 			api.set(authenticate, delegable())
 			_, err := cloud.Token(t.Context(), identity)
 			if diff := cmp.Diff(tc.remembered, err != nil); diff != "" {
-				t.Errorf("Token() error = %v, remembered (-want +got):\n%s", err, diff)
+				t.Errorf("Token() error = %v, cached (-want +got):\n%s", err, diff)
 			}
 			want := []string{authenticate, authenticate}
 			if tc.remembered {

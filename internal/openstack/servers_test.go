@@ -98,7 +98,7 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("Ask() (-want +got):\n%s", diff)
 			}
 			if strings.Contains(fmt.Sprintf("%+v", got), canary) {
-				t.Errorf("Ask() = %+v, which has what must not be passed on", got)
+				t.Errorf("Ask() = %+v, which contains data that must not be returned", got)
 			}
 			api.expect(tc.wantRequests...)
 		})
@@ -173,7 +173,7 @@ func TestNoVerdict(t *testing.T) {
 			answer: oneServer(serverID, canary, ""),
 			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer names no project"},
 		},
-		"a large answer": {
+		"a large response": {
 			answer: reply(http.StatusOK, `{"server":"`+strings.Repeat("x", 1<<20)+`"}`),
 			want:   failure{Cause: ownership.CauseCloud, Text: "CloudUnavailable: server request: the answer is larger than 1048576 bytes"},
 		},
@@ -217,7 +217,7 @@ func TestTokenThatNovaRejects(t *testing.T) {
 		}
 		api.expect(authenticate, getServer, authenticate)
 	})
-	t.Run("costs all who had it one authentication", func(t *testing.T) {
+	t.Run("causes one authentication for all its users", func(t *testing.T) {
 		const callers = 20
 		var before sync.WaitGroup
 		before.Add(callers)
@@ -299,22 +299,22 @@ func TestEndpointOfNova(t *testing.T) {
 		}}}
 	}
 	for name, tc := range map[string]struct {
-		entry   func(entry, auth object)
-		region  string
-		catalog func(object)
-		asked   string
-		want    failure
+		entry     func(entry, auth object)
+		region    string
+		catalog   func(object)
+		requested string
+		want      failure
 	}{
-		"the only region":           {asked: getServer},
-		"the region of the cluster": {region: "RegionTwo", catalog: several, asked: getSecond},
-		"the region of the entry":   {entry: func(entry, _ object) { entry["region_name"] = "RegionTwo" }, catalog: several, asked: getSecond},
+		"the only region":           {requested: getServer},
+		"the region of the cluster": {region: "RegionTwo", catalog: several, requested: getSecond},
+		"the region of the entry":   {entry: func(entry, _ object) { entry["region_name"] = "RegionTwo" }, catalog: several, requested: getSecond},
 		"regions of the cluster and the entry": {
-			region: region, entry: func(entry, _ object) { entry["region_name"] = "RegionTwo" }, catalog: several, asked: getServer,
+			region: region, entry: func(entry, _ object) { entry["region_name"] = "RegionTwo" }, catalog: several, requested: getServer,
 		},
-		"a region of an old catalog": {region: "Old", catalog: several, asked: getSecond},
-		"another interface":          {entry: func(entry, _ object) { entry["interface"] = "internal" }, asked: getInner},
+		"a region of an old catalog": {region: "Old", catalog: several, requested: getSecond},
+		"another interface":          {entry: func(entry, _ object) { entry["interface"] = "internal" }, requested: getInner},
 		"another interface, in the other spelling": {
-			entry: func(entry, _ object) { entry["endpoint_type"], entry["interface"] = "internalURL", "public" }, asked: getInner,
+			entry: func(entry, _ object) { entry["endpoint_type"], entry["interface"] = "internalURL", "public" }, requested: getInner,
 		},
 		"no such region": {region: "zrh", want: failure{Reason: "RegionError", Text: `region "zrh" is none of those configured (RegionOne)`}},
 		"a region of another service": {
@@ -347,13 +347,13 @@ func TestEndpointOfNova(t *testing.T) {
 			if tc.entry != nil {
 				secrets = secretOf(passwordAuth(api.authURL(), tc.entry))
 			}
-			asked := []string{authenticate}
-			if tc.asked != "" {
-				api.set(tc.asked, owned)
-				asked = append(asked, tc.asked)
+			requested := []string{authenticate}
+			if tc.requested != "" {
+				api.set(tc.requested, owned)
+				requested = append(requested, tc.requested)
 			}
 			answer, err := api.cloud(secrets).Ask(t.Context(), claim(func(c *ownership.Claim) { c.Region = tc.region }))
-			api.expect(asked...)
+			api.expect(requested...)
 			if tc.want != (failure{}) {
 				expectFailure(t, err, tc.want)
 				return
@@ -407,7 +407,7 @@ func TestInstances(t *testing.T) {
 		"a full page without a link": {
 			answers: answers{getPage1: aList(first...), pageAfter(100): aList()}, want: want100, wantRequests: 2,
 		},
-		"pages that are smaller than asked for": {
+		"pages that are smaller than requested": {
 			answers: answers{getPage1: aPage(unsorted[0]), pageAfter(2): aPage(unsorted[1]), pageAfter(1): aList()}, want: want2, wantRequests: 3,
 		},
 		"servers of other projects": {

@@ -104,14 +104,14 @@ func TestTokenNow(t *testing.T) {
 	mustToken(t, cloud)
 	api.set(authenticate, aToken(with("roles", []object{{"name": "admin"}})))
 	if got := mustToken(t, cloud).Roles[0]; got != "member" {
-		t.Errorf("the role is %q, want the one that is remembered", got)
+		t.Errorf("the role is %q, want that of the cached token", got)
 	}
 	now, err := cloud.TokenNow(t.Context(), identity)
 	if err != nil || now.Roles[0] != "admin" {
 		t.Errorf("TokenNow() = %+v, %v, want the role admin", now, err)
 	}
 	if got := mustToken(t, cloud).Roles[0]; got != "admin" {
-		t.Errorf("the role is %q, want the one that was found now", got)
+		t.Errorf("the role is %q, want that of the new token", got)
 	}
 	api.expect(authenticate, authenticate)
 

@@ -45,7 +45,7 @@ func TestToken(t *testing.T) {
 			want:   elsewhere(openstack.DomainScope, func(t *openstack.Token) { t.DomainID, t.DomainName = "d1", "Tenants" }),
 		},
 		"of the system": {answer: []func(object){drop("project"), with("system", object{"all": true})}, want: elsewhere(openstack.SystemScope)},
-		"of nothing": {
+		"without a scope": {
 			answer: []func(object){drop("project", "roles", "catalog")},
 			want:   elsewhere(openstack.Unscoped, func(t *openstack.Token) { t.Roles = nil }),
 		},
@@ -78,7 +78,7 @@ func TestToken(t *testing.T) {
 				t.Errorf("Token() (-want +got):\n%s", diff)
 			}
 			if life := got.ExpiresAt.Sub(got.IssuedAt); life != time.Hour {
-				t.Errorf("the token lives for %s, want 1h", life)
+				t.Errorf("the lifetime of the token is %s, want 1h", life)
 			}
 			// A caller cannot change the cached token.
 			for i := range got.Roles {
@@ -110,17 +110,17 @@ func TestRejectedCredentials(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		auth   func(entry, auth object)
-		answer http.HandlerFunc
-		want   string
-		asked  int // number of calls, 0 for one
+		auth      func(entry, auth object)
+		answer    http.HandlerFunc
+		want      string
+		requested int // number of calls, 0 for one
 	}{
 		"401": {
 			answer: failed(http.StatusUnauthorized, "error"),
 			want:   `user "alice" (401, request req-401): ` + renew + `project "` + projectID + `"; renew them in the Secret`,
 		},
 		"401 of a proxy": {
-			answer: reply(http.StatusUnauthorized, canary, "X-Openstack-Request-Id", ""), asked: 2,
+			answer: reply(http.StatusUnauthorized, canary, "X-Openstack-Request-Id", ""), requested: 2,
 			want: `user "alice" (401): ` + renew + `project "` + projectID + `"; renew them in the Secret`,
 		},
 		"400": {
@@ -156,7 +156,7 @@ func TestRejectedCredentials(t *testing.T) {
 					Reason: openstack.IdentityDenied, Text: where + "Keystone at " + api.server.URL + "/identity rejects " + tc.want,
 				})
 			}
-			api.expect(slices.Repeat([]string{authenticate}, max(tc.asked, 1))...)
+			api.expect(slices.Repeat([]string{authenticate}, max(tc.requested, 1))...)
 		})
 	}
 }
@@ -220,11 +220,11 @@ func TestKeystoneFails(t *testing.T) {
 			answer: reply(http.StatusCreated, `{"token":{"user":"canary"}}`),
 			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer cannot be understood"},
 		},
-		"a large answer": {
+		"a large response": {
 			answer: reply(http.StatusCreated, `{"token":"`+strings.Repeat("x", 1<<20)+`"}`),
 			want:   failure{Cause: provider, Text: "IdentityProviderUnavailable: token request: the answer is larger than 1048576 bytes"},
 		},
-		"half an answer": {
+		"an incomplete response": {
 			answer: reply(http.StatusCreated, "{", "Content-Length", "100"),
 			want:   failure{Cause: provider, Text: "IdentityProviderUnavailable: token request: the connection broke before the end of the answer"},
 		},
@@ -238,11 +238,11 @@ func TestKeystoneFails(t *testing.T) {
 			answer: aToken(with("user", object{})),
 			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer names no user"},
 		},
-		"no life": {
+		"no expiry": {
 			answer: aToken(with("expires_at", time.Unix(1, 0).UTC())),
 			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer does not say how long the token lives"},
 		},
-		"no beginning": {
+		"no issue time": {
 			answer: aToken(with("issued_at", nil)),
 			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer does not say how long the token lives"},
 		},
