@@ -46,9 +46,9 @@ func TestLintOverABase(t *testing.T) {
 			`0:1 error unknown-rule identity:create_user: there is no rule "cloud_admn", which counts as false; write "cloud_admin"`,
 			"0:1 warning narrower-than-default identity:create_user: " + domainAdmin + "is denied identity:create_user" + keep,
 		}},
-		"the later file of a base counts":     {base: []string{dead, live}, files: []string{"identity:create_user: rule:cloud_admin or rule:admin_of_user"}},
-		"the override counts more than these": {base: []string{dead, live}, files: []string{"admin_of_user: role:admin and domain_id:%(target.user.domain_id)s or rule:cloud_admin"}},
-		"the base is not judged":              {base: []string{dead}, files: []string{"identity:update_user: rule:admin_required"}},
+		"the later file of a base is used":       {base: []string{dead, live}, files: []string{"identity:create_user: rule:cloud_admin or rule:admin_of_user"}},
+		"the override has precedence over these": {base: []string{dead, live}, files: []string{"admin_of_user: role:admin and domain_id:%(target.user.domain_id)s or rule:cloud_admin"}},
+		"the base is not linted":                 {base: []string{dead}, files: []string{"identity:update_user: rule:admin_required"}},
 		"a dead template of the base is found where it is used": {
 			base: []string{dead}, files: []string{"identity:create_user: rule:admin_required or rule:admin_of_user"},
 			want: []string{
@@ -57,7 +57,7 @@ func TestLintOverABase(t *testing.T) {
 					`%(user.domain_id)s, which Keystone does not fill in for this operation; write "%(target.user.domain_id)s"`,
 			},
 		},
-		"whom a dead template leaves out, which Keystone's own rule lets pass": {
+		"users that a dead template excludes and Keystone's own rule allows": {
 			base: []string{dead}, files: []string{"identity:create_user: rule:cloud or rule:admin_of_user\ncloud: role:admin and is_admin_project:True and project_id:p"},
 			want: []string{
 				"0:1 error broader-than-default identity:create_user: a token with role=admin,project=p,project-domain=own-domain,admin-project=true passes identity:create_user" + tied,
@@ -67,7 +67,7 @@ func TestLintOverABase(t *testing.T) {
 					`%(user.domain_id)s, which Keystone does not fill in for this operation; write "%(target.user.domain_id)s"`,
 			},
 		},
-		"what the base allows is no finding": {
+		"a permission of the base is not a finding": {
 			base: []string{`{"identity:delete_user": "role:member"}`}, files: []string{"identity:delete_user: role:member"},
 		},
 		"beyond the base": {

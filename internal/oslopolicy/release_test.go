@@ -25,7 +25,7 @@ func TestReleases(t *testing.T) {
 					t.Errorf("%s: %s is not read: %v", release, name, c)
 				case ruleCheck:
 					if table.rules[c.name] == nil {
-						t.Errorf("%s: %s refers to %s, which there is not", release, name, c.name)
+						t.Errorf("%s: %s refers to %s, which does not exist", release, name, c.name)
 					}
 				}
 			})
