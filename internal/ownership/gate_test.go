@@ -26,7 +26,7 @@ func TestDecideReturnsTheAnswerOfTheCloud(t *testing.T) {
 		"no instance": {Verdict: ownership.Absent, Response: "404 not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gate := newGate(t, 1, cloudSaying(want, nil))
+			gate := newGate(t, 1, cloudWith(want, nil))
 			for from, decide := range map[string]func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error){
 				"the cloud": gate.Preview, "the cloud or memory": gate.Decide,
 			} {
@@ -54,35 +54,35 @@ func TestDecideErrors(t *testing.T) {
 		wantErr string
 	}{
 		"an UnknownError of the cloud": {
-			cloud: cloudSaying(ownership.Answer{}, rateLimited), claim: claim(),
+			cloud: cloudWith(ownership.Answer{}, rateLimited), claim: claim(),
 			want: *rateLimited, wantErr: "429 too many requests",
 		},
 		"a wrapped UnknownError of the cloud": {
-			cloud: cloudSaying(ownership.Answer{}, fmt.Errorf("ask: %w", rateLimited)), claim: claim(),
+			cloud: cloudWith(ownership.Answer{}, fmt.Errorf("ask: %w", rateLimited)), claim: claim(),
 			want: *rateLimited, wantErr: "429 too many requests",
 		},
 		"an error with a verdict": {
-			cloud: cloudSaying(ownership.Answer{Verdict: ownership.Owned}, rateLimited), claim: claim(),
+			cloud: cloudWith(ownership.Answer{Verdict: ownership.Owned}, rateLimited), claim: claim(),
 			want: *rateLimited, wantErr: "429 too many requests",
 		},
 		"a timeout of the cloud": {
-			cloud: cloudSaying(ownership.Answer{}, fmt.Errorf("GET: %w", context.DeadlineExceeded)), claim: claim(),
+			cloud: cloudWith(ownership.Answer{}, fmt.Errorf("GET: %w", context.DeadlineExceeded)), claim: claim(),
 			want: ownership.UnknownError{Cause: ownership.CauseTimeout}, wantErr: "GET: context deadline exceeded",
 		},
 		"a canceled request": {
-			cloud: cloudSaying(ownership.Answer{}, context.Canceled), claim: claim(),
+			cloud: cloudWith(ownership.Answer{}, context.Canceled), claim: claim(),
 			want: ownership.UnknownError{Cause: ownership.CauseTimeout}, wantErr: "context canceled",
 		},
 		"any other error": {
-			cloud: cloudSaying(ownership.Answer{}, errors.New("boom")), claim: claim(),
+			cloud: cloudWith(ownership.Answer{}, errors.New("boom")), claim: claim(),
 			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: "boom",
 		},
 		"an answer without a verdict": {
-			cloud: cloudSaying(ownership.Answer{Response: "200"}, nil), claim: claim(),
+			cloud: cloudWith(ownership.Answer{Response: "200"}, nil), claim: claim(),
 			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: `"" is no verdict`,
 		},
 		"an unknown verdict": {
-			cloud: cloudSaying(ownership.Answer{Verdict: "owned"}, nil), claim: claim(),
+			cloud: cloudWith(ownership.Answer{Verdict: "owned"}, nil), claim: claim(),
 			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: `"owned" is no verdict`,
 		},
 		"a panic": {
@@ -90,7 +90,7 @@ func TestDecideErrors(t *testing.T) {
 			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: "panic: boom",
 		},
 		"a cloud that is not configured": {
-			cloud: cloudSaying(ownership.Answer{Verdict: ownership.Owned}, nil), claim: claim(func(c *ownership.Claim) { c.Cloud = "openstack" }),
+			cloud: cloudWith(ownership.Answer{Verdict: ownership.Owned}, nil), claim: claim(func(c *ownership.Claim) { c.Cloud = "openstack" }),
 			want: ownership.UnknownError{Cause: ownership.CauseCloud}, wantErr: `no access to the cloud "openstack" is configured`,
 		},
 	} {
@@ -117,7 +117,7 @@ func TestDecideErrors(t *testing.T) {
 
 func TestRegionErrorIsWrapped(t *testing.T) {
 	want := &ownership.RegionError{Region: "zrh", Allowed: []string{"next"}}
-	_, err := newGate(t, 1, cloudSaying(ownership.Answer{}, want)).Decide(t.Context(), tenant, claim())
+	_, err := newGate(t, 1, cloudWith(ownership.Answer{}, want)).Decide(t.Context(), tenant, claim())
 	var got *ownership.RegionError
 	if !errors.As(err, &got) {
 		t.Fatalf("error = %v, want a RegionError in it", err)
@@ -142,8 +142,8 @@ func TestAnew(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
-			if asked := cloud.asked.Swap(0); asked != wantAsked {
-				t.Errorf("%s: the cloud was asked %d times, want %d", what, asked, wantAsked)
+			if lookups := cloud.lookups.Swap(0); lookups != wantAsked {
+				t.Errorf("%s: the cloud got %d lookups, want %d", what, lookups, wantAsked)
 			}
 		}
 		for range 2 {
@@ -176,25 +176,25 @@ func TestCacheTTL(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cloud := cloudSaying(tc.answer, tc.err)
+				cloud := cloudWith(tc.answer, tc.err)
 				gate := newGate(t, 1, cloud)
 				decide := func() int32 {
 					_, _ = gate.Decide(t.Context(), tenant, claim()) // another test checks the result
-					return cloud.asked.Load()
+					return cloud.lookups.Load()
 				}
 				decide()
 				if tc.want > 0 {
 					// Reading the cached answer does not extend its TTL.
 					for range 4 {
 						<-time.After(tc.want/4 - time.Millisecond)
-						if asked := decide(); asked != 1 {
-							t.Fatalf("the cloud was asked %d times within %s, want once", asked, tc.want)
+						if lookups := decide(); lookups != 1 {
+							t.Fatalf("the cloud got %d lookups within %s, want 1", lookups, tc.want)
 						}
 					}
 				}
 				<-time.After(5 * time.Millisecond)
-				if asked := decide(); asked != 2 {
-					t.Errorf("the cloud was asked %d times after %s, want twice", asked, tc.want)
+				if lookups := decide(); lookups != 2 {
+					t.Errorf("the cloud got %d lookups after %s, want 2", lookups, tc.want)
 				}
 			})
 		})
@@ -204,7 +204,7 @@ func TestCacheTTL(t *testing.T) {
 func TestRepeatsCauseOneLookup(t *testing.T) {
 	for name, verdict := range map[string]ownership.Verdict{"admitted": ownership.Owned, "denied": ownership.Foreign} {
 		t.Run(name, func(t *testing.T) {
-			cloud := cloudSaying(ownership.Answer{Verdict: verdict, RequestID: "r1"}, nil)
+			cloud := cloudWith(ownership.Answer{Verdict: verdict, RequestID: "r1"}, nil)
 			gate := newGate(t, 16, cloud)
 			var callers sync.WaitGroup
 			for range 1000 {
@@ -221,8 +221,8 @@ func TestRepeatsCauseOneLookup(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if asked := cloud.asked.Load(); asked != 1 {
-				t.Errorf("the cloud was asked %d times, want once", asked)
+			if lookups := cloud.lookups.Load(); lookups != 1 {
+				t.Errorf("the cloud got %d lookups, want 1", lookups)
 			}
 		})
 	}
@@ -254,21 +254,21 @@ func TestDifferentClaimsCauseSeparateLookups(t *testing.T) {
 			}
 		}
 	}
-	if asked := int(cloud.asked.Load()); asked != len(claims) {
-		t.Errorf("the cloud was asked %d times, want %d", asked, len(claims))
+	if lookups := int(cloud.lookups.Load()); lookups != len(claims) {
+		t.Errorf("the cloud got %d lookups, want %d", lookups, len(claims))
 	}
 }
 
 func TestPreviewDoesNotCacheOwned(t *testing.T) {
-	cloud := cloudSaying(ownership.Answer{Verdict: ownership.Owned}, nil)
+	cloud := cloudWith(ownership.Answer{Verdict: ownership.Owned}, nil)
 	gate := newGate(t, 1, cloud)
 	ask := func(decide func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error), wantAsked int32) {
 		t.Helper()
 		if answer, err := decide(t.Context(), tenant, claim()); err != nil || answer.Verdict != ownership.Owned {
 			t.Errorf("= %v, %v", answer, err)
 		}
-		if asked := cloud.asked.Load(); asked != wantAsked {
-			t.Errorf("the cloud was asked %d times, want %d", asked, wantAsked)
+		if lookups := cloud.lookups.Load(); lookups != wantAsked {
+			t.Errorf("the cloud got %d lookups, want %d", lookups, wantAsked)
 		}
 	}
 	ask(gate.Preview, 1)
@@ -290,8 +290,8 @@ func TestDecideThatJoinsAPreviewCachesTheAnswer(t *testing.T) {
 		synctest.Wait()
 		callers.Go(func() { _, _ = gate.Decide(t.Context(), tenant, claim()) })
 		callers.Wait()
-		if _, err := gate.Decide(t.Context(), tenant, claim()); err != nil || cloud.asked.Load() != 1 {
-			t.Errorf("error %v, and the cloud was asked %d times, want once", err, cloud.asked.Load())
+		if _, err := gate.Decide(t.Context(), tenant, claim()); err != nil || cloud.lookups.Load() != 1 {
+			t.Errorf("error %v, and the cloud got %d lookups, want 1", err, cloud.lookups.Load())
 		}
 	})
 }
@@ -307,7 +307,7 @@ func TestCanceledCallerDoesNotCancelOthers(t *testing.T) {
 			}
 		}}
 		gate := newGate(t, 1, cloud)
-		const impatient = 7 // callers that leave, including the one that started the lookup
+		const impatient = 7 // callers that cancel, including the one that started the lookup
 		var callers sync.WaitGroup
 		var answered, gaveUp atomic.Int32
 		for i := range 100 {
@@ -332,9 +332,9 @@ func TestCanceledCallerDoesNotCancelOthers(t *testing.T) {
 			}
 		}
 		callers.Wait()
-		if answered.Load() != 100-impatient || gaveUp.Load() != impatient || cloud.asked.Load() != 1 {
-			t.Errorf("%d answered, %d gave up, the cloud was asked %d times, want %d, %d and once",
-				answered.Load(), gaveUp.Load(), cloud.asked.Load(), 100-impatient, impatient)
+		if answered.Load() != 100-impatient || gaveUp.Load() != impatient || cloud.lookups.Load() != 1 {
+			t.Errorf("%d got answers, %d were canceled, the cloud got %d lookups, want %d, %d and 1",
+				answered.Load(), gaveUp.Load(), cloud.lookups.Load(), 100-impatient, impatient)
 		}
 	})
 }
@@ -358,12 +358,12 @@ func TestLateAnswerIsCached(t *testing.T) {
 			}
 		}
 		<-time.After(10 * time.Second)
-		asked := cloud.asked.Load()
-		if _, err := gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.Name = "a request" })); err != nil || cloud.asked.Load() != asked {
-			t.Errorf("error %v, and the cloud was asked again", err)
+		lookups := cloud.lookups.Load()
+		if _, err := gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.Name = "a request" })); err != nil || cloud.lookups.Load() != lookups {
+			t.Errorf("error %v, and the cloud got another lookup", err)
 		}
-		if _, err := gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.Name = "a dry run" })); err != nil || cloud.asked.Load() != asked+1 {
-			t.Errorf("error %v, and a dry run was remembered", err)
+		if _, err := gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.Name = "a dry run" })); err != nil || cloud.lookups.Load() != lookups+1 {
+			t.Errorf("error %v, and a dry run was cached", err)
 		}
 	})
 }
@@ -397,8 +397,8 @@ func TestConcurrentLookupsAreLimited(t *testing.T) {
 			t.Errorf("warrantgate_ownership_waiting = %v, want %d", got, callers-most)
 		}
 		waiting.Wait()
-		if tooMany.Load() > 0 || cloud.asked.Load() != callers {
-			t.Errorf("%d lookups, %d of them above the limit, want %d", cloud.asked.Load(), tooMany.Load(), callers)
+		if tooMany.Load() > 0 || cloud.lookups.Load() != callers {
+			t.Errorf("%d lookups, %d of them above the limit, want %d", cloud.lookups.Load(), tooMany.Load(), callers)
 		}
 		if got := series(t, "warrantgate_ownership_waiting")[cloudName]; got != 0 {
 			t.Errorf("warrantgate_ownership_waiting = %v at the end, want 0", got)
@@ -410,13 +410,13 @@ func TestUnresponsiveCloud(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const places = 9 // of one tenant: one lookup in flight, and 8 queued ones
 		// It returns a second after its timeout, so that the callers that wait for it time out first.
-		hanging := &fakeCloud{ask: func(ctx context.Context, _ ownership.Claim) (ownership.Answer, error) {
+		blocked := &fakeCloud{ask: func(ctx context.Context, _ ownership.Claim) (ownership.Answer, error) {
 			<-ctx.Done()
 			<-time.After(time.Second)
 			return ownership.Answer{}, ctx.Err()
 		}}
-		lively := cloudSaying(ownership.Answer{Verdict: ownership.Owned}, nil)
-		gate, err := ownership.NewGate(map[string]ownership.Cloud{cloudName: hanging, "openstack": lively}, nil)
+		lively := cloudWith(ownership.Answer{Verdict: ownership.Owned}, nil)
+		gate, err := ownership.NewGate(map[string]ownership.Cloud{cloudName: blocked, "openstack": lively}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -450,8 +450,8 @@ func TestUnresponsiveCloud(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		if asked := hanging.asked.Load(); asked != 1 {
-			t.Errorf("the cloud was asked %d times, want once", asked)
+		if lookups := blocked.lookups.Load(); lookups != 1 {
+			t.Errorf("the cloud got %d lookups, want 1", lookups)
 		}
 		if got := series(t, "warrantgate_ownership_rejected_total")[cloudName] - rejected; got != 5 {
 			t.Errorf("warrantgate_ownership_rejected_total grew by %v, want 5", got)
@@ -485,7 +485,7 @@ func TestMetrics(t *testing.T) {
 }
 
 func TestSeriesDoNotGrowWithClaims(t *testing.T) {
-	gate := newGate(t, 16, cloudSaying(ownership.Answer{Verdict: ownership.Owned, UserID: "u"}, nil))
+	gate := newGate(t, 16, cloudWith(ownership.Answer{Verdict: ownership.Owned, UserID: "u"}, nil))
 	decide := func(i int) {
 		c := numbered(i)
 		c.User, c.Region, c.Name, c.MachineUID = fmt.Sprint("user", i), fmt.Sprint("region", i), fmt.Sprint("name", i), fmt.Sprint("uid", i)

@@ -45,16 +45,16 @@ func numbered(i int) ownership.Claim {
 type fakeCloud struct {
 	ownership.Cloud // for the other methods
 	ask             func(ctx context.Context, claim ownership.Claim) (ownership.Answer, error)
-	asked           atomic.Int32
+	lookups         atomic.Int32
 }
 
 func (c *fakeCloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answer, error) {
-	c.asked.Add(1)
+	c.lookups.Add(1)
 	return c.ask(ctx, claim)
 }
 
-// cloudSaying returns a cloud with a fixed answer.
-func cloudSaying(answer ownership.Answer, err error) *fakeCloud {
+// cloudWith returns a cloud with a fixed answer.
+func cloudWith(answer ownership.Answer, err error) *fakeCloud {
 	return &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) { return answer, err }}
 }
 

@@ -47,12 +47,12 @@ func TestErrors(t *testing.T) {
 				t.Errorf("Error() (-want +got):\n%s", diff)
 			}
 			if strings.HasSuffix(tc.err.Error(), ".") {
-				t.Error("the text ends in a full stop")
+				t.Error("the text ends with a full stop")
 			}
 		})
 	}
 	if !errors.Is(&ownership.UnknownError{Err: cause}, cause) {
-		t.Error("an UnknownError hides what caused it")
+		t.Error("an UnknownError does not wrap its cause")
 	}
 }
 

@@ -55,7 +55,7 @@ func (c *blockingCloud) wait(ctx context.Context, user string) error {
 	}
 }
 
-func (c *blockingCloud) asked() []string {
+func (c *blockingCloud) lookups() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]string(nil), c.order...)
@@ -119,8 +119,8 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 				cloud := newBlockingCloud()
 				gate := newGate(t, slots, cloud)
 				answers := flood(t, gate, 1000)
-				if asked := len(cloud.asked()); asked != slots { // without other tenants, a tenant may use all slots
-					t.Fatalf("%d concurrent lookups, want %d", asked, slots)
+				if lookups := len(cloud.lookups()); lookups != slots { // without other tenants, a tenant may use all slots
+					t.Fatalf("%d concurrent lookups, want %d", lookups, slots)
 				}
 				answered := make(chan error, 1)
 				go func() { answered <- ask(t.Context(), gate) }()
@@ -128,8 +128,8 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 				// The victim gets the first slot that the attacker releases.
 				cloud.permissions <- struct{}{}
 				synctest.Wait()
-				if asked := len(cloud.asked()); asked != slots+1 {
-					t.Fatalf("%d lookups, want %d", asked, slots+1)
+				if lookups := len(cloud.lookups()); lookups != slots+1 {
+					t.Fatalf("%d lookups, want %d", lookups, slots+1)
 				}
 				for range slots { // for all lookups in flight, including the victim's
 					cloud.permissions <- struct{}{}
@@ -149,7 +149,7 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 					t.Errorf("answers for the attacker (-want +got):\n%s", diff)
 				}
 				if _, err := gate.Decide(t.Context(), attacker, numbered(5000)); err != nil {
-					t.Errorf("the attacker, after all are answered: %v", err)
+					t.Errorf("the attacker, after all lookups: %v", err)
 				}
 			})
 		})
@@ -178,13 +178,13 @@ func TestSlowTenantUsesItsShareOnly(t *testing.T) {
 			synctest.Wait()
 		}
 		victims := 0
-		for _, user := range cloud.asked()[slots:] {
+		for _, user := range cloud.lookups()[slots:] {
 			if user == "victim" {
 				victims++
 			}
 		}
 		if victims < 6 { // of 12 released slots
-			t.Errorf("the victim got %d of 12 slots, want at least half: %v", victims, cloud.asked())
+			t.Errorf("the victim got %d of 12 slots, want at least half: %v", victims, cloud.lookups())
 		}
 		close(cloud.permissions)
 		callers.Wait()
@@ -199,7 +199,7 @@ func TestDenialIsCachedForDryRunsAndOtherNames(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				full := ownership.Answer{Verdict: verdict, RequestID: "r1", Candidates: candidate}
 				bare := ownership.Answer{Verdict: verdict, RequestID: "r1"}
-				cloud := cloudSaying(full, nil)
+				cloud := cloudWith(full, nil)
 				gate := newGate(t, 1, cloud)
 				for i, step := range []struct {
 					decide func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error)
@@ -221,8 +221,8 @@ func TestDenialIsCachedForDryRunsAndOtherNames(t *testing.T) {
 						t.Errorf("step %d (-want +got):\n%s", i, diff)
 					}
 				}
-				if asked := cloud.asked.Load(); asked != 1 {
-					t.Errorf("the cloud was asked %d times, want once", asked)
+				if lookups := cloud.lookups.Load(); lookups != 1 {
+					t.Errorf("the cloud got %d lookups, want 1", lookups)
 				}
 				for _, other := range []ownership.Claim{
 					claim(func(c *ownership.Claim) { c.User = "bob@example.com" }),
@@ -233,12 +233,12 @@ func TestDenialIsCachedForDryRunsAndOtherNames(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				if asked := cloud.asked.Load(); asked != 4 {
-					t.Errorf("%d lookups, want 4: another user, region or instance is another lookup", asked)
+				if lookups := cloud.lookups.Load(); lookups != 4 {
+					t.Errorf("%d lookups, want 4: another user, region or instance is another lookup", lookups)
 				}
 				<-time.After(9*time.Second + time.Millisecond)
-				if _, err := gate.Preview(t.Context(), attacker, claim()); err != nil || cloud.asked.Load() != 5 {
-					t.Errorf("%v, and the cloud was asked %d times, want again after 9 seconds", err, cloud.asked.Load())
+				if _, err := gate.Preview(t.Context(), attacker, claim()); err != nil || cloud.lookups.Load() != 5 {
+					t.Errorf("%v, and the cloud got %d lookups, want another one after 9 seconds", err, cloud.lookups.Load())
 				}
 			})
 		})
