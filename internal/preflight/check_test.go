@@ -60,7 +60,7 @@ func newKCP() *fakeKCP {
 			},
 			"root:org:child": {childOf(`{"username":"alice"}`)},
 		},
-		rights: []string{
+		permissions: []string{
 			"alice use team root:org", "alice use base root:apis", "alice bind widgets root:apis", "alice create  root:org:child",
 		},
 	}
@@ -99,10 +99,10 @@ func child(k *fakeKCP) *corev1alpha1.LogicalCluster {
 	return k.clusters["root:org:child"][0].(*corev1alpha1.LogicalCluster) //nolint:errcheck,forcetypeassert // newKCP put it there
 }
 
-func without(rights []string, right string) []string {
+func without(permissions []string, permission string) []string {
 	var left []string
-	for _, r := range rights {
-		if r != right {
+	for _, r := range permissions {
+		if r != permission {
 			left = append(left, r)
 		}
 	}
@@ -138,7 +138,7 @@ func TestFindings(t *testing.T) {
 			"`warrantgate check events`, with the kubeconfig of serve and the path of the parent, says whether it is there",
 	}
 	const controllerNext = "see whether its controller runs, and what its log says about logical cluster m82w61j76ws21znq"
-	serviceAccountRights := []string{globalName + " use team root:org", globalName + " use base root:apis"}
+	serviceAccountPermissions := []string{globalName + " use team root:org", globalName + " use base root:apis"}
 
 	for name, tc := range map[string]struct {
 		given       func(*fakeKCP)
@@ -157,14 +157,14 @@ func TestFindings(t *testing.T) {
 		"a foreign service account that may bind": {
 			given: func(k *fakeKCP) {
 				k.clusters["root:org:child"] = []client.Object{childOf(rawServiceAccount.String())}
-				k.rights = append([]string{globalName + " bind widgets root:apis"}, serviceAccountRights...)
+				k.permissions = append([]string{globalName + " bind widgets root:apis"}, serviceAccountPermissions...)
 			},
 			want: []preflight.Finding{foreign}, wantBinding: preflight.Yes, wantVerdict: preflight.No,
 		},
-		"a foreign service account that will lack a right once it is rewritten": {
+		"a foreign service account that will lack a permission after the rewrite": {
 			given: func(k *fakeKCP) {
 				k.clusters["root:org:child"] = []client.Object{childOf(rawServiceAccount.String())}
-				k.rights = serviceAccountRights
+				k.permissions = serviceAccountPermissions
 			},
 			want: []preflight.Finding{foreign, {
 				Reason:  preflight.BindPermissionMissing,
@@ -176,8 +176,8 @@ func TestFindings(t *testing.T) {
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},
-		"a person that may not bind": {
-			given: func(k *fakeKCP) { k.rights = without(k.rights, "alice bind widgets root:apis") },
+		"a user who may not bind": {
+			given: func(k *fakeKCP) { k.permissions = without(k.permissions, "alice bind widgets root:apis") },
 			want: []preflight.Finding{{
 				Reason:  preflight.BindPermissionMissing,
 				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis`,
@@ -186,13 +186,13 @@ func TestFindings(t *testing.T) {
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},
-		"a person scoped to this workspace, who counts as nobody where the APIExport is": {
+		"a user scoped to this workspace, who is anonymous in the workspace of the APIExport": {
 			given: func(k *fakeKCP) {
 				k.clusters["root:org:child"] = []client.Object{childOf(identity.Owner{
 					Username: "alice", Groups: []string{"system:authenticated"},
 					Extra: map[string][]string{identity.ScopesKey: {"cluster:" + childCluster.String()}},
 				}.String())}
-				k.rights = append(k.rights, "system:anonymous use team root:org", "system:anonymous use base root:apis")
+				k.permissions = append(k.permissions, "system:anonymous use team root:org", "system:anonymous use base root:apis")
 			},
 			want: []preflight.Finding{{
 				Reason:  preflight.BindPermissionMissing,
@@ -201,7 +201,7 @@ func TestFindings(t *testing.T) {
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},
-		"a person scoped to this workspace, who has a warrant of a service account where the APIExport is": {
+		"a user scoped to this workspace, with a warrant of a service account of the APIExport's workspace": {
 			given: func(k *fakeKCP) {
 				k.clusters["root:org:child"] = []client.Object{childOf(identity.Owner{
 					Username: "alice", Groups: []string{"system:authenticated"},
@@ -212,7 +212,7 @@ func TestFindings(t *testing.T) {
 						}.String()},
 					},
 				}.String())}
-				k.rights = append(k.rights, "system:anonymous use team root:org", "system:anonymous use base root:apis")
+				k.permissions = append(k.permissions, "system:anonymous use team root:org", "system:anonymous use base root:apis")
 			},
 			want: []preflight.Finding{{
 				Reason:  preflight.BindPermissionMissing,
@@ -259,8 +259,8 @@ func TestFindings(t *testing.T) {
 			}},
 			wantVerdict: preflight.Unknown,
 		},
-		"a type that may not be read, where kcp tells who asks": {
-			given: func(k *fakeKCP) { k.closed, k.asker = []string{"root:apis"}, "bob" },
+		"a type that may not be read, with the requester in kcp's response": {
+			given: func(k *fakeKCP) { k.closed, k.requester = []string{"root:apis"}, "bob" },
 			want: []preflight.Finding{{
 				Reason: preflight.Undetermined,
 				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: " +
@@ -269,9 +269,9 @@ func TestFindings(t *testing.T) {
 			}},
 			wantVerdict: preflight.Unknown,
 		},
-		"a type that no right lets a service account read": {
+		"a type that no permission lets a service account read": {
 			given: func(k *fakeKCP) {
-				k.closed, k.asker = []string{"root:apis"}, "system:serviceaccount:warrantgate:warrantgate"
+				k.closed, k.requester = []string{"root:apis"}, "system:serviceaccount:warrantgate:warrantgate"
 			},
 			want: []preflight.Finding{{
 				Reason: preflight.Undetermined,
@@ -282,8 +282,8 @@ func TestFindings(t *testing.T) {
 			}},
 			wantVerdict: preflight.Unknown,
 		},
-		"no right to use the type": {
-			given: func(k *fakeKCP) { k.rights = without(k.rights, "alice use base root:apis") },
+		"no permission to use the type": {
+			given: func(k *fakeKCP) { k.permissions = without(k.permissions, "alice use base root:apis") },
 			want: []preflight.Finding{{
 				Reason: preflight.UsePermissionMissing, Advisory: true,
 				Message: `user "alice" lacks "use" on the type root:apis:base; kcp checks it when a workspace is created, and not afterwards`,
@@ -296,7 +296,7 @@ func TestFindings(t *testing.T) {
 		},
 		"required groups": {
 			given: func(k *fakeKCP) {
-				k.rights = without(k.rights, "alice create  root:org:child")
+				k.permissions = without(k.permissions, "alice create  root:org:child")
 				child(k).Annotations["authorization.kcp.io/required-groups"] = "ops"
 			},
 			want: []preflight.Finding{{
@@ -343,7 +343,7 @@ func TestFindings(t *testing.T) {
 		"an initializer of another provider, which acts as a foreign owner": {
 			given: func(k *fakeKCP) {
 				withInitializer(k, rawServiceAccount.String(), nil)
-				k.rights = slices.Concat(serviceAccountRights, []string{globalName + " bind widgets root:apis"})
+				k.permissions = slices.Concat(serviceAccountPermissions, []string{globalName + " bind widgets root:apis"})
 			},
 			want: []preflight.Finding{foreign, {
 				Reason: preflight.InitializerPending,
@@ -356,7 +356,7 @@ func TestFindings(t *testing.T) {
 		"an initializer of another provider, which has its own permissions": {
 			given: func(k *fakeKCP) {
 				withInitializer(k, rawServiceAccount.String(), []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}}})
-				k.rights = slices.Concat(serviceAccountRights, []string{globalName + " bind widgets root:apis"})
+				k.permissions = slices.Concat(serviceAccountPermissions, []string{globalName + " bind widgets root:apis"})
 			},
 			want: []preflight.Finding{foreign, {
 				Reason: preflight.InitializerPending,
@@ -373,7 +373,7 @@ func TestFindings(t *testing.T) {
 			},
 			wantBinding: preflight.Yes, wantVerdict: preflight.Yes,
 		},
-		"Ready, and anybody's who takes the name of an owner that is still known": {
+		"Ready, and open to every user who takes the name of an owner whose home is known": {
 			given: func(k *fakeKCP) {
 				ready := childOf(rawServiceAccount.String())
 				ready.Status = corev1alpha1.LogicalClusterStatus{Phase: corev1alpha1.LogicalClusterPhaseReady}
@@ -387,7 +387,7 @@ func TestFindings(t *testing.T) {
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},
-		"Ready, and anybody's who takes the owner's name": {
+		"Ready, and open to every user who takes the owner's name": {
 			given: func(k *fakeKCP) {
 				ready := childOf(`{"username":"system:serviceaccount:default:bot"}`)
 				ready.Status = corev1alpha1.LogicalClusterStatus{Phase: corev1alpha1.LogicalClusterPhaseReady}
@@ -460,15 +460,15 @@ func binding(phase apisv1alpha2.APIBindingPhaseType) *apisv1alpha2.APIBinding {
 }
 
 func TestWorkspacesThatCannotBeRead(t *testing.T) {
-	const refused = "if kcp denied its creation, `warrantgate explain workspace %s --creator=USER --type=PATH:NAME` says what USER lacks"
+	const denied = "if kcp denied its creation, `warrantgate explain workspace %s --creator=USER --type=PATH:NAME` says what USER lacks"
 	for name, tc := range map[string]struct {
-		path   string
-		closed []string
-		asker  string
-		want   string
+		path      string
+		closed    []string
+		requester string
+		want      string
 	}{
-		"none of this name":         {path: "root:org:other", want: `there is no workspace "other" in root:org; ` + fmt.Sprintf(refused, "root:org:other")},
-		"none of its parent's name": {path: "root:other:child", want: `there is no workspace "child" in root:other; ` + fmt.Sprintf(refused, "root:other:child")},
+		"none of this name":         {path: "root:org:other", want: `there is no workspace "other" in root:org; ` + fmt.Sprintf(denied, "root:org:other")},
+		"none of its parent's name": {path: "root:other:child", want: `there is no workspace "child" in root:other; ` + fmt.Sprintf(denied, "root:other:child")},
 		"no logical cluster":        {path: "3ckxs5l4w09g7c29", want: "3ckxs5l4w09g7c29 could not be read: your kubeconfig does not reach 3ckxs5l4w09g7c29"},
 		"neither it nor its parent": {
 			path: "root:org:child", closed: []string{"root:org", "root:org:child"},
@@ -476,7 +476,7 @@ func TestWorkspacesThatCannotBeRead(t *testing.T) {
 				`you lack "get" on logicalclusters.core.kcp.io in root:org:child, or access to that workspace, or the shard that has it is down`,
 		},
 		"neither it nor its parent, as a service account": {
-			path: "root:org:child", closed: []string{"root:org", "root:org:child"}, asker: "system:serviceaccount:default:bot",
+			path: "root:org:child", closed: []string{"root:org", "root:org:child"}, requester: "system:serviceaccount:default:bot",
 			want: `root:org:child could not be read: you lack "get" on workspaces.tenancy.kcp.io in root:org, or access to that workspace, or the shard that has it is down; ` +
 				`kcp knows you as "system:serviceaccount:default:bot", and outside its home lets no service account use workspaces.tenancy.kcp.io, ` +
 				`whatever its permissions: for that workspace, use the kubeconfig of a user with a client certificate; ` +
@@ -486,7 +486,7 @@ func TestWorkspacesThatCannotBeRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newKCP()
-			k.closed, k.asker = tc.closed, tc.asker
+			k.closed, k.requester = tc.closed, tc.requester
 			ws, err := k.checker(t).Load(t.Context(), logicalcluster.NewPath(tc.path))
 			if err == nil || err.Error() != tc.want {
 				t.Errorf("Load() = %+v, %v, want %s", ws, err, tc.want)

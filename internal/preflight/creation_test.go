@@ -48,7 +48,7 @@ func TestCreation(t *testing.T) {
 		againAPIs = "apply the objects below in root:apis, and create the workspace again"
 		gated     = "; kcp v0.30 knows it by that name only with --feature-gates=GlobalServiceAccount=true"
 	)
-	rights := []string{rawName + " create  root:org", rawName + " use team root:org", globalName + " use base root:apis", globalName + " bind widgets root:apis"}
+	permissions := []string{rawName + " create  root:org", rawName + " use team root:org", globalName + " use base root:apis", globalName + " bind widgets root:apis"}
 
 	for name, tc := range map[string]struct {
 		creation    preflight.Creation
@@ -84,7 +84,7 @@ func TestCreation(t *testing.T) {
 		},
 		"a service account that lacks everything": {
 			creation: preflight.Creation{Creator: rawName, Type: team},
-			given:    func(k *fakeKCP) { k.rights = nil },
+			given:    func(k *fakeKCP) { k.permissions = nil },
 			wantType: team, wantVerdict: preflight.No,
 			want: []preflight.Finding{
 				{
@@ -106,10 +106,10 @@ func TestCreation(t *testing.T) {
 				},
 			},
 		},
-		"a person who lacks the type": {
+		"a user without the permission to use the type": {
 			creation: preflight.Creation{Creator: "alice", Type: team},
 			given: func(k *fakeKCP) {
-				k.rights = []string{"alice create  root:org", "alice use base root:apis", "alice bind widgets root:apis"}
+				k.permissions = []string{"alice create  root:org", "alice use base root:apis", "alice bind widgets root:apis"}
 			},
 			wantType: team, wantVerdict: preflight.No,
 			want: []preflight.Finding{{
@@ -121,7 +121,7 @@ func TestCreation(t *testing.T) {
 			creation: preflight.Creation{Creator: "system:kcp:serviceaccount:" + apisCluster.String() + ":default:bot", Type: team},
 			given: func(k *fakeKCP) {
 				foreign := "system:kcp:serviceaccount:" + apisCluster.String() + ":default:bot"
-				k.rights = []string{foreign + " use team root:org", rawName + " use base root:apis", rawName + " bind widgets root:apis"}
+				k.permissions = []string{foreign + " use team root:org", rawName + " use base root:apis", rawName + " bind widgets root:apis"}
 			},
 			wantType: team, wantVerdict: preflight.No,
 			want: []preflight.Finding{{
@@ -139,7 +139,7 @@ func TestCreation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newKCP()
-			k.rights = rights
+			k.permissions = permissions
 			if tc.given != nil {
 				tc.given(k)
 			}

@@ -29,12 +29,12 @@ type fakeKCP struct {
 	clusters map[string][]client.Object
 	// names maps the names of logical clusters to their paths.
 	names map[logicalcluster.Name]string
-	// rights are the permissions: "user verb name path".
-	rights []string
+	// permissions are the RBAC permissions: "user verb name path".
+	permissions []string
 	// closed are the paths of workspaces without access.
 	closed []string
-	// asker is the denied user in the response for closed workspaces. It is empty if the response names no user.
-	asker string
+	// requester is the denied user in the response for closed workspaces. It is empty if the response names no user.
+	requester string
 	// unreachable are the paths of existing workspaces on a shard that is down.
 	unreachable []string
 }
@@ -55,11 +55,11 @@ func (f *fakeKCP) checker(t *testing.T) preflight.Checker {
 		answer := func() error {
 			switch {
 			case slices.Contains(f.closed, path):
-				refusal := errors.New("access denied")
-				if f.asker != "" {
-					refusal = fmt.Errorf(`User %q cannot get resource "workspacetypes" in API group "tenancy.kcp.io" at the cluster scope: %w`, f.asker, refusal)
+				denial := errors.New("access denied")
+				if f.requester != "" {
+					denial = fmt.Errorf(`User %q cannot get resource "workspacetypes" in API group "tenancy.kcp.io" at the cluster scope: %w`, f.requester, denial)
 				}
-				return apierrors.NewForbidden(schema.GroupResource{}, "", refusal)
+				return apierrors.NewForbidden(schema.GroupResource{}, "", denial)
 			case !exists || slices.Contains(f.unreachable, path):
 				return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, "x", "404 page not found", 0, true)
 			default:
@@ -104,9 +104,9 @@ func (f *fakeKCP) allows(spec authorizationv1.SubjectAccessReviewSpec, path stri
 			cluster = name
 		}
 	}
-	right := " " + spec.ResourceAttributes.Verb + " " + spec.ResourceAttributes.Name + " " + path
+	permission := " " + spec.ResourceAttributes.Verb + " " + spec.ResourceAttributes.Name + " " + path
 	return slices.ContainsFunc(identity.Effective(owner, cluster, true), func(as identity.Owner) bool {
-		return slices.Contains(f.rights, as.Username+right)
+		return slices.Contains(f.permissions, as.Username+permission)
 	})
 }
 
