@@ -161,7 +161,7 @@ func TestAClaimThatIsAdmittedIsForgotten(t *testing.T) {
 func TestWithoutAPeriod(t *testing.T) {
 	claims, worker := settle.New(0), claim("worker", id)
 	if claims.Settles(provider, worker) {
-		t.Error("the cloud has to be asked anew")
+		t.Error("the cloud must get a new lookup")
 	}
 	if !claims.NotConfirmed(provider, worker, true) || !claims.NotConfirmed(provider, worker, false) {
 		t.Error("a claim is undecided")
@@ -232,7 +232,7 @@ func TestHowManyClaimsAreRemembered(t *testing.T) {
 			}
 		}
 		if count != 0 {
-			t.Errorf("%d claims are denied that were refused once", count)
+			t.Errorf("%d claims are denied after one rejection", count)
 		}
 	})
 }
