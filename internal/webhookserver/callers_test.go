@@ -130,21 +130,21 @@ func TestOtherCallersGetTheSameResponse(t *testing.T) {
 	server := startGate(t, tokens(t))
 	const want = "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 	before := testutil.ToFloat64(rejected.WithLabelValues(wrongPath))
-	asked := 0
+	called := 0
 	for name, target := range forgeries {
 		for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodOptions} {
-			asked++
+			called++
 			if diff := cmp.Diff(want, rawAnswer(t, server, method, target)); diff != "" {
 				t.Errorf("%s: answer to %s (-want +got):\n%s", name, method, diff)
 			}
 		}
 	}
-	asked++
+	called++
 	if diff := cmp.Diff(want, rawAnswer(t, server, http.MethodOptions, "*")); diff != "" {
 		t.Errorf("answer to OPTIONS * (-want +got):\n%s", diff)
 	}
-	if got := testutil.ToFloat64(rejected.WithLabelValues(wrongPath)) - before; got != float64(asked) {
-		t.Errorf("%v were counted, want %d", got, asked)
+	if got := testutil.ToFloat64(rejected.WithLabelValues(wrongPath)) - before; got != float64(called) {
+		t.Errorf("%v were counted, want %d", got, called)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestEachTokenIsAccepted(t *testing.T) {
 			}
 			want := fmt.Sprintf("%[1]s?timeout=3s %[1]s?timeout=3s body", path)
 			if diff := cmp.Diff(want, string(content)); diff != "" {
-				t.Errorf("what the hook sees (-want +got):\n%s", diff)
+				t.Errorf("requests to the hook (-want +got):\n%s", diff)
 			}
 		}
 	}

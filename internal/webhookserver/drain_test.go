@@ -90,9 +90,9 @@ func TestConnectionsAreClosedAfterAResponseDuringTheDrain(t *testing.T) {
 			var got []bool
 			for i := range 5 {
 				hooks.leaving.Store(i >= 2)
-				proto, reused := askGate(t, server)
+				proto, reused := callGate(t, server)
 				if proto != tc.want {
-					t.Fatalf("asked by %s, want %s", proto, tc.want)
+					t.Fatalf("the protocol is %s, want %s", proto, tc.want)
 				}
 				got = append(got, reused)
 			}
@@ -104,8 +104,8 @@ func TestConnectionsAreClosedAfterAResponseDuringTheDrain(t *testing.T) {
 	}
 }
 
-// askGate sends a request to the gate. reused reports whether it used an existing connection.
-func askGate(t *testing.T, server *httptest.Server) (answer string, reused bool) {
+// callGate sends a request to the gate. reused reports whether it used an existing connection.
+func callGate(t *testing.T, server *httptest.Server) (answer string, reused bool) {
 	t.Helper()
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }})
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/"+token+"/gate", http.NoBody)
