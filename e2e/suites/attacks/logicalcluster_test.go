@@ -38,7 +38,7 @@ var _ = Describe("the owner in a LogicalCluster, against the author of a Workspa
 		boss := map[string]any{"username": "root-boss", "groups": []string{"system:masters"}}
 		text, err := json.Marshal(boss)
 		Expect(err).NotTo(HaveOccurred())
-		inside := newKCPClient(w.kcp.Person(cluster, attacker.name, tenantsGroup))
+		inside := newKCPClient(w.kcp.User(cluster, attacker.name, tenantsGroup))
 		patch := func(change map[string]any) error {
 			body, err := json.Marshal(change)
 			Expect(err).NotTo(HaveOccurred())
