@@ -143,7 +143,7 @@ var _ = Describe("the repair that serve runs", func() {
 		if !exempt {
 			const own = "warrantgate-events"
 			groups += ";" + own
-			kubeconfig, err = kcp.KubeconfigFile(own, kcp.Person("root", kcptest.WarrantgateUser, own))
+			kubeconfig, err = kcp.KubeconfigFile(own, kcp.User("root", kcptest.WarrantgateUser, own))
 			Expect(err).NotTo(HaveOccurred())
 		}
 		p := newPlace(ctx)
