@@ -79,14 +79,15 @@ func (r *Repair) Run(ctx context.Context, each func(Repaired)) error {
 				errs = append(errs, err)
 				continue
 			}
-			if ws.Spec.Cluster == "" || ws.DeletionTimestamp != nil {
+			cluster := clusterOf(ws)
+			if cluster == "" || ws.DeletionTimestamp != nil {
 				continue
 			}
 			if r.Limiter.Wait(ctx) != nil {
 				break // ctx has ended
 			}
 			group.Go(func() error {
-				result, err := r.repairOne(ctx, logicalcluster.Name(ws.Spec.Cluster))
+				result, err := r.repairOne(ctx, cluster)
 				if err != nil || within(result.Path, r.Under) && !result.healthy() {
 					each(Repaired{Result: result, Err: err})
 				}

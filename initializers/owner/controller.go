@@ -153,7 +153,7 @@ func (s *readySource) Start(ctx context.Context, queue queue) error {
 				case err != nil:
 					resyncsFailed.Inc()
 					logf.FromContext(ctx).Error(err, "not all Ready workspaces could be checked; trying again", "after", readyInterval)
-				case ws.DeletionTimestamp == nil && ws.Spec.Cluster != "" && s.repair.Limiter.Wait(ctx) == nil:
+				case ws.DeletionTimestamp == nil && clusterOf(ws) != "" && s.repair.Limiter.Wait(ctx) == nil:
 					queue.Add(requestForWorkspace("", ws).afterwards())
 				}
 			}

@@ -112,7 +112,7 @@ func initializingWorkspaces(shards *Shards, after time.Duration, failed func(con
 		trim: func(object client.Object) client.Object {
 			trimmed := &tenancyv1alpha1.Workspace{ObjectMeta: trimMeta(object)}
 			if ws, ok := object.(*tenancyv1alpha1.Workspace); ok {
-				trimmed.Spec.Cluster = ws.Spec.Cluster
+				trimmed.Spec.Cluster = clusterOf(ws).String()
 			}
 			return trimmed
 		},
@@ -150,8 +150,17 @@ func waitingLogicalClusters(shards *Shards, failed func(context.Context, error))
 
 func requestForWorkspace(shard string, ws *tenancyv1alpha1.Workspace) request {
 	return request{
-		Shard: shard, Parent: logicalcluster.From(ws), Name: ws.Name, UID: ws.UID, Cluster: logicalcluster.Name(ws.Spec.Cluster),
+		Shard: shard, Parent: logicalcluster.From(ws), Name: ws.Name, UID: ws.UID, Cluster: clusterOf(ws),
 	}
+}
+
+// clusterOf returns the logical cluster of a Workspace, "" as long as it has none. One with a mount never has one: kcp allows its author to
+// write spec.cluster, and the label with the phase, and so to name the logical cluster of another tenant.
+func clusterOf(ws *tenancyv1alpha1.Workspace) logicalcluster.Name {
+	if ws.Spec.Mount != nil {
+		return ""
+	}
+	return logicalcluster.Name(ws.Spec.Cluster)
 }
 
 func trimMeta(object client.Object) metav1.ObjectMeta {
@@ -320,14 +329,14 @@ func (s *shardSource) held(req request) client.Object {
 	return held
 }
 
-// countDue returns how many objects are due.
+// countDue returns how many objects with a logical cluster are due.
 func (s *shardSource) countDue() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	count, now := 0, time.Now()
-	for _, informer := range s.informers {
+	for shard, informer := range s.informers {
 		for _, object := range informer.GetStore().List() {
-			if held, ok := object.(client.Object); ok && s.due(held).Before(now) {
+			if held, ok := object.(client.Object); ok && s.requestFor(shard, held).Cluster != "" && s.due(held).Before(now) {
 				count++
 			}
 		}

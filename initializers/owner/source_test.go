@@ -45,6 +45,13 @@ func workspaceOf(cluster string, age time.Duration) *tenancyv1alpha1.Workspace {
 	}
 }
 
+// mountNaming is a Workspace with a mount, whose author has written a logical cluster into it.
+func mountNaming(cluster string) *tenancyv1alpha1.Workspace {
+	ws := workspaceOf(cluster, time.Hour)
+	ws.Name, ws.Spec.Mount = "mount", &tenancyv1alpha1.Mount{}
+	return ws
+}
+
 func TestHandlerAddsRequests(t *testing.T) {
 	const child = theHome + "/child of "
 	for name, tc := range map[string]struct {
@@ -86,6 +93,9 @@ func TestHandlerAddsRequests(t *testing.T) {
 				h.OnDelete(cache.DeletedFinalStateUnknown{Key: "k", Obj: workspaceOf(theCluster, 0)})
 			}, []string{child + theCluster + " now"},
 		},
+		"a Workspace with a mount that names the logical cluster of another": {
+			func(h cache.ResourceEventHandler) { h.OnAdd(mountNaming(theCluster), true) }, []string{theHome + "/mount of  now"},
+		},
 		"an event without an object": {func(h cache.ResourceEventHandler) { h.OnAdd("x", false); h.OnDelete("x"); h.OnUpdate("x", "y") }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,10 +119,14 @@ func TestTrim(t *testing.T) {
 	if diff := cmp.Diff(client.Object(want), initializingWorkspaces(&Shards{}, 0, nil).trim(ws)); diff != "" {
 		t.Errorf("trim() (-want +got):\n%s", diff)
 	}
+	source := initializingWorkspaces(&Shards{}, 0, nil)
+	if got := source.requestFor("", source.trim(mountNaming(theCluster))).Cluster; got != "" {
+		t.Errorf("logical cluster of a Workspace with a mount = %q, want none", got)
+	}
 	lc := &corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{
 		Name: "cluster", UID: "2", Annotations: map[string]string{"kcp.io/cluster": theCluster, "large": "value"},
 	}}
-	source := waitingLogicalClusters(&Shards{}, nil)
+	source = waitingLogicalClusters(&Shards{}, nil)
 	got := source.requestFor("https://shard", source.trim(lc))
 	if diff := cmp.Diff(request{Shard: "https://shard", Parent: theCluster, Name: "cluster", UID: "2", Cluster: theCluster}, got); diff != "" {
 		t.Errorf("requestFor() (-want +got):\n%s", diff)
@@ -151,7 +165,7 @@ func TestCountDue(t *testing.T) {
 	other.Name = "other"
 	recent := workspaceOf(theCluster, 0)
 	recent.Name = "recent"
-	source := heldBy(t, map[string][]client.Object{"https://a": {workspaceOf(theCluster, time.Hour), recent}, "https://b": {other}})
+	source := heldBy(t, map[string][]client.Object{"https://a": {workspaceOf(theCluster, time.Hour), recent}, "https://b": {other, mountNaming(theCluster)}})
 	if got := source.countDue(); got != 2 {
 		t.Errorf("countDue() = %d, want 2", got)
 	}
