@@ -146,8 +146,12 @@ func (c *check) describe(ctx context.Context, owner identity.Owner) {
 	view.Description = fmt.Sprintf("user %q", owner.Username)
 	if home, namespace, name, ok := owner.ServiceAccount(); ok {
 		where := "an unknown workspace"
-		if !home.Empty() {
+		switch {
+		case home.Empty():
+		case owner.InScope(home):
 			where = cmp.Or(paths[home], home.String())
+		default: // the home is only claimed, and Events must not tell its path
+			where = home.String()
 		}
 		view.Description = fmt.Sprintf("service account %s/%s of %s", namespace, name, where)
 	}

@@ -430,6 +430,25 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// A user who may impersonate in a workspace can claim to be any service account of any logical cluster (kcp-dev/kcp#4226). The messages are
+// also in Events about its workspace.
+func TestPathOfAClaimedHomeIsInNoMessage(t *testing.T) {
+	k := newKCP()
+	k.clusters["root:org:child"] = []client.Object{childOf(identity.Owner{
+		Username: "system:kcp:serviceaccount:" + apisCluster.String() + ":default:bot",
+		Extra:    map[string][]string{identity.ScopesKey: {"cluster:" + homeCluster.String()}},
+	}.String())}
+	checker := k.checker(t)
+	ws, err := checker.Load(t.Context(), childCluster.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `service account default/bot of 2ckxs5l4w09g7c29 lacks "bind" on the APIExport "widgets" in root:apis`
+	if findings := checker.Check(t.Context(), ws).Findings; !slices.ContainsFunc(findings, func(f preflight.Finding) bool { return f.Message == want }) {
+		t.Errorf("findings = %+v, want %s", findings, want)
+	}
+}
+
 // grantTo is the permission to bind the APIExport widgets.
 func grantTo(suffix string, subject rbacv1.Subject) *preflight.Grant {
 	return &preflight.Grant{Workspace: "root:apis", Objects: []client.Object{
