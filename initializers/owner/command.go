@@ -26,6 +26,9 @@ const (
 	// workerTimeout limits how long a worker of the command waits for a repaired workspace to become Ready before it repairs the next one.
 	// Without this wait, kcp would initialize more workspaces at the same time than it has processors for, and each would take longer.
 	workerTimeout = 5 * time.Second
+	// maxRequests limits the requests for the causes of one workspace, so that no tenant occupies the workers. It is sufficient for about a
+	// hundred default API bindings.
+	maxRequests = 300
 	// awaitedAtOnce is how many repaired workspaces the command waits for at the same time.
 	awaitedAtOnce = 64
 )
@@ -49,7 +52,7 @@ type Repair struct {
 
 // checker finds other causes why a workspace is not Ready.
 func (r *Repair) checker() preflight.Checker {
-	checker := preflight.Checker{Client: r.Steps.Workspaces}
+	checker := preflight.Checker{Client: r.Steps.Workspaces, MaxRequests: maxRequests}
 	if r.Shards != nil {
 		checker.Types = r.Shards.workspaceTypes
 	}

@@ -27,7 +27,24 @@ type Checker struct {
 	// Types lists the WorkspaceTypes of a name in a logical cluster in which Client may not read them: outside its home, a service account
 	// can read them only through a virtual workspace. It may be nil.
 	Types func(ctx context.Context, cluster logicalcluster.Name, name string) ([]tenancyv1alpha1.WorkspaceType, error)
+	// MaxRequests limits the requests of one call of Check. Zero is no limit. A tenant can write a WorkspaceType with thousands of default API
+	// bindings and with long paths.
+	MaxRequests int
 }
+
+// limit limits the requests of the check to MaxRequests.
+func (c *check) limit() {
+	clients := c.Client
+	c.Client = func(at logicalcluster.Path) (client.Client, error) {
+		if c.requests++; c.exhausted() {
+			return nil, fmt.Errorf("the WorkspaceTypes need more than %d requests", c.MaxRequests)
+		}
+		return clients(at)
+	}
+}
+
+// exhausted reports whether a request was not sent because there were too many. A finding says so.
+func (c *check) exhausted() bool { return c.MaxRequests > 0 && c.requests > c.MaxRequests }
 
 // get reads an object. found is false without an error only if it is certain that the object does not exist. It is an error if the object
 // may be on another shard than the one that answered.

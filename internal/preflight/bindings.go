@@ -34,6 +34,9 @@ func (c *check) bindings(ctx context.Context) {
 			// Without a path, kcp uses the name of the type's logical cluster. Messages use the path of the type, because users do not know
 			// that name.
 			bound := tenancyv1alpha1.APIExportReference{Path: cmp.Or(export.Path, logicalcluster.From(t).String()), Export: export.Export}
+			if c.exhausted() {
+				return
+			}
 			if seen[bound] {
 				continue
 			}

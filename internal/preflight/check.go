@@ -23,6 +23,7 @@ func (c Checker) Check(ctx context.Context, ws Workspace) Report {
 	run := &check{Checker: c, ws: ws, report: Report{
 		Workspace: ws, Types: []Type{}, Initializers: []Initializer{}, Bindings: []Binding{}, Findings: []Finding{},
 	}}
+	run.limit()
 	run.run(ctx)
 	return run.report
 }
@@ -39,6 +40,8 @@ type check struct {
 	description string
 	// types are the workspace's type and all types that it extends.
 	types []*tenancyv1alpha1.WorkspaceType
+	// requests is the number of requests.
+	requests int
 }
 
 func (c *check) run(ctx context.Context) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -446,6 +447,39 @@ func TestPathOfAClaimedHomeIsInNoMessage(t *testing.T) {
 	const want = `service account default/bot of 2ckxs5l4w09g7c29 lacks "bind" on the APIExport "widgets" in root:apis`
 	if findings := checker.Check(t.Context(), ws).Findings; !slices.ContainsFunc(findings, func(f preflight.Finding) bool { return f.Message == want }) {
 		t.Errorf("findings = %+v, want %s", findings, want)
+	}
+}
+
+// A tenant can write the type of its workspace.
+func TestTypesNeedALimitedNumberOfRequests(t *testing.T) {
+	const most = 50
+	k := newKCP()
+	for _, object := range k.clusters["root:org"] {
+		if wt, ok := object.(*tenancyv1alpha1.WorkspaceType); ok {
+			for i := range 1000 {
+				wt.Spec.DefaultAPIBindings = append(wt.Spec.DefaultAPIBindings, tenancyv1alpha1.APIExportReference{
+					Path: "root:none" + strings.Repeat(":a", 10), Export: fmt.Sprintf("export-%d", i),
+				})
+			}
+		}
+	}
+	checker := k.checker(t)
+	ws, err := checker.Load(t.Context(), childCluster.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests, clients := 0, checker.Client
+	checker.Client = func(at logicalcluster.Path) (client.Client, error) {
+		requests++
+		return clients(at)
+	}
+	checker.MaxRequests = most
+	report := checker.Check(t.Context(), ws)
+	if requests != most || len(report.Findings) > most || report.NothingMissing() {
+		t.Errorf("%d requests, findings %+v, want %d requests and a finding that not all was determined", requests, report.Findings, most)
+	}
+	if last := report.Findings[len(report.Findings)-1]; last.Reason != preflight.Undetermined {
+		t.Errorf("last finding = %+v, want %s", last, preflight.Undetermined)
 	}
 }
 

@@ -48,6 +48,9 @@ func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, refer
 	case !slices.ContainsFunc(c.types, func(known *tenancyv1alpha1.WorkspaceType) bool { return typeName(known) == typeName(t) }):
 		c.types = append(c.types, t)
 		for _, extended := range t.Spec.Extend.With {
+			if c.exhausted() {
+				return
+			}
 			c.resolveType(ctx, typePath(t), extended, typeName(t))
 		}
 	}
