@@ -1,8 +1,11 @@
-// Package message shortens texts for messages: values that other users wrote, such as names, and texts that exceed a size limit. It
-// cuts between characters and appends an ellipsis.
+// Package message prepares texts of other users for messages. It shortens values, such as names, and texts that exceed a size limit: it
+// cuts between characters and appends an ellipsis. It also escapes characters that a terminal would act on.
 package message
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // MaxValue is the size of the longest value, in bytes, that a message contains in full.
 const MaxValue = 100
@@ -23,6 +26,20 @@ func Clip(text string, most int) string {
 		return text
 	}
 	return cut(text, most-len(mark))
+}
+
+// Printable returns a text for a terminal, as one line: it escapes all characters that are not printable, as in Go. Other users could
+// otherwise control the terminal, or add lines that look like those of the program.
+func Printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
 }
 
 func cut(text string, length int) string {

@@ -37,3 +37,20 @@ func TestClip(t *testing.T) {
 		})
 	}
 }
+
+func TestPrintable(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"printable":             {`user "é" in root:orgs, it's \n`, `user "é" in root:orgs, it's \n`},
+		"an escape sequence":    {"a\x1b[2Jb", `a\x1b[2Jb`},
+		"a longer control code": {"a\u009b2Jb", `a\u009b2Jb`},
+		"lines and columns":     {"a\r\n\tb\u2028c", `a\r\n\tb\u2028c`},
+		"another direction":     {"a\u202eb", `a\u202eb`},
+		"not UTF-8":             {"a\xffb", "a\ufffdb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := message.Printable(tc.text); got != tc.want {
+				t.Errorf("Printable() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -108,6 +108,29 @@ rules: null
 	}
 }
 
+// A tenant writes conditions and annotations of a LogicalCluster, and an identity provider of its own names its users.
+func TestExplanationEscapesTextsOfTenants(t *testing.T) {
+	const hostile = "x\x1b[2J\r\n---\napiVersion: v1\ty"
+	owner := []identity.Owner{{Username: hostile, Groups: []string{hostile}}}
+	var out bytes.Buffer
+	if err := printExplanation(&out, preflight.Report{
+		Workspace: preflight.Workspace{Path: hostile, Cluster: hostile, Phase: hostile, Type: hostile, CreatedBy: hostile, Mount: hostile},
+		Owner: &preflight.Owner{
+			Description: hostile, Places: []preflight.Place{{Workspace: hostile, Home: true, As: owner}, {Cluster: hostile, Home: true, As: owner}},
+		},
+		Initializers: []preflight.Initializer{{Name: hostile, Of: hostile}},
+		Bindings:     []preflight.Binding{{Export: hostile, Why: hostile}},
+		Findings: []preflight.Finding{{Message: hostile, Next: hostile, Grant: &preflight.Grant{Objects: []client.Object{
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: hostile}},
+		}}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.ContainsAny(text, "\x1b\r\t") || strings.Count(text, "\n---\n") != 1 || strings.Contains(text, "\napiVersion") {
+		t.Errorf("output = %q, want all texts escaped", text)
+	}
+}
+
 func TestConclusionOfAnExplanation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		findings []preflight.Finding

@@ -13,11 +13,13 @@ import (
 
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/preflight"
 	"warrantgate.dev/webhooks/workspace"
 )
 
 // printExplanation prints a report as text: the workspace, the owner that kcp acts as, what the workspace waits for, and what to do.
+// Tenants wrote most values.
 func printExplanation(out io.Writer, report preflight.Report) error {
 	text := &bytes.Buffer{}
 	ws := report.Workspace
@@ -65,15 +67,15 @@ func printOwner(text *bytes.Buffer, owner *preflight.Owner) {
 	if !owner.InScope {
 		scope = "foreign"
 	}
-	fmt.Fprintf(text, "\nOwner: %s, %s in the workspace\n", owner.Description, scope)
+	fmt.Fprintf(text, "\nOwner: %s, %s in the workspace\n", message.Printable(owner.Description), scope)
 	for _, place := range owner.Places {
 		where := "in the workspace"
 		if place.Home {
 			where = "at home in " + cmp.Or(place.Workspace, place.Cluster.String())
 		}
-		fmt.Fprintf(text, "  %s kcp counts it as\n", where)
+		fmt.Fprintf(text, "  %s kcp counts it as\n", message.Printable(where))
 		for _, as := range place.As {
-			fmt.Fprintf(text, "    %s\n", describeIdentity(as))
+			fmt.Fprintf(text, "    %s\n", message.Printable(describeIdentity(as)))
 		}
 	}
 }
@@ -152,9 +154,9 @@ func printFinding(text *bytes.Buffer, finding preflight.Finding) error {
 	if finding.Advisory {
 		note = " (only to know)"
 	}
-	fmt.Fprintf(text, "\n  %s%s\n    %s\n", finding.Reason, note, finding.Message)
+	fmt.Fprintf(text, "\n  %s%s\n    %s\n", finding.Reason, note, message.Printable(finding.Message))
 	if finding.Next != "" {
-		fmt.Fprintf(text, "    What to do: %s\n", finding.Next)
+		fmt.Fprintf(text, "    What to do: %s\n", message.Printable(finding.Next))
 	}
 	if finding.Grant == nil {
 		return nil
@@ -173,7 +175,11 @@ func printFinding(text *bytes.Buffer, finding preflight.Finding) error {
 func table(text *bytes.Buffer, indent string, rows [][]string) {
 	w := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		fmt.Fprintln(w, indent+strings.Join(row, "\t"))
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = message.Printable(cell)
+		}
+		fmt.Fprintln(w, indent+strings.Join(cells, "\t"))
 	}
 	w.Flush() // into a buffer
 }

@@ -16,6 +16,7 @@ import (
 	"warrantgate.dev/initializers/owner"
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/message"
 )
 
 type repairOptions struct {
@@ -91,7 +92,7 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 		}
 		printLine(r)
 		if o.output == "table" {
-			fmt.Fprintf(notes, "%s: %s\n", r.Result.Path, r.Result.Outcome)
+			fmt.Fprintf(notes, "%s: %s\n", message.Printable(r.Result.Path), r.Result.Outcome)
 		}
 	})
 	err = errors.Join(err, flush())
@@ -153,7 +154,7 @@ func (o repairOptions) printer(out io.Writer) (printLine func(owner.Repaired), f
 		fmt.Fprintln(table, "WORKSPACE\tPHASE\tOUTCOME\tMESSAGE")
 		return func(r owner.Repaired) {
 			l := line(r)
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", l.Path, l.Phase, l.Outcome, l.Message)
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", message.Printable(l.Path), l.Phase, l.Outcome, message.Printable(l.Message))
 		}, table.Flush, nil
 	default:
 		return nil, nil, fmt.Errorf("--output: %q is neither table nor json", o.output)
