@@ -42,9 +42,9 @@ func newLogicalCluster(name logicalcluster.Name, object *unstructured.Unstructur
 	return lc, nil
 }
 
-// path is the workspace's path, or the name of the logical cluster if kcp does not record the path.
+// path is the workspace's path, or the name of the logical cluster if no path is recorded.
 func (lc *logicalCluster) path() string {
-	if path := lc.typed.Annotations[core.LogicalClusterPathAnnotationKey]; path != "" {
+	if path := kcp.PathIn(&lc.typed, core.LogicalClusterPathAnnotationKey); path != "" {
 		return path
 	}
 	return lc.name.String()

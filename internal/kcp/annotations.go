@@ -3,8 +3,10 @@ package kcp
 import (
 	"encoding/json"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Annotations on Workspaces and LogicalClusters.
@@ -33,6 +35,16 @@ const (
 	RewrittenByPolicy = "policy"
 	PolicyCanary      = "rewrite-policy"
 )
+
+// PathIn returns the path in an annotation of an object. It is empty if the annotation is missing or has another text. The administrator of a
+// workspace can write any text into the annotations of its LogicalCluster, and messages contain commands with paths.
+func PathIn(object metav1.Object, annotation string) string {
+	path := object.GetAnnotations()[annotation]
+	if validatePath(logicalcluster.NewPath(path)) != nil {
+		return ""
+	}
+	return path
+}
 
 // RecordedOwner returns the owner that kcp uses, as JSON of authentication/v1 UserInfo: spec.createdBy from kcp v0.32 on, and the
 // annotation before.

