@@ -243,7 +243,7 @@ func (r *initializerReconciler) Reconcile(ctx context.Context, req request) (rec
 	if err == nil && !r.steps.DryRun && (result.Outcome == NotCorrectable || result.Outcome == Differs) {
 		err = fmt.Errorf("%w: %s", errOwner, result.Report.Message)
 	}
-	r.reporter.initialization(&lc, result, err)
+	r.reporter.initialization(ctx, &lc, result, err)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -361,6 +362,7 @@ func TestInitializerReconcile(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cluster          cluster
 		notPending       bool
+		ofAnother        bool
 		dryRun           bool
 		fail             func(string, client.Object) error
 		want             requeue
@@ -399,6 +401,10 @@ func TestInitializerReconcile(t *testing.T) {
 			fail:      failOn[*corev1alpha1.LogicalCluster]("update", errors.New("no quorum")),
 			wantError: "change the owner of root:orgs:child", wantEvents: recorded{"Warning OwnerNotRewritten" + blocked},
 		},
+		"no Event is written on a Workspace of another logical cluster": {
+			cluster: cluster{owner: homelessOwner, phase: initializing, initializers: ours}, ofAnother: true, want: done, wantInitializers: ours,
+			wantError: errOwner.Error(),
+		},
 		"mode Warn lets it through": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,
 			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner was left as it is, because the initializer only warns"},
@@ -420,7 +426,9 @@ func TestInitializerReconcile(t *testing.T) {
 				steps:     &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun},
 				pending:   func(request) bool { return !tc.notPending },
 				client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
-				continued: newContinued(), reporter: reporter{recorder: &got},
+				continued: newContinued(), reporter: reporter{recorder: &got, isOf: func(_ context.Context, cluster logicalcluster.Name, of *corev1alpha1.LogicalClusterOwner) (bool, error) {
+					return !tc.ofAnother && cluster == theCluster && of.Cluster == theHome, nil
+				}},
 			}
 			result, err := r.Reconcile(t.Context(), request{Shard: "https://shard", Parent: theCluster, Name: "cluster", Cluster: theCluster})
 			if message, _, _ := strings.Cut(textOf(err), ": "); message != tc.wantError {

@@ -26,6 +26,8 @@ type reporter struct {
 	recorder EventRecorder
 	// checker finds other causes why a workspace is stuck.
 	checker preflight.Checker
+	// isOf reports whether a logical cluster is that of the Workspace which its LogicalCluster names as its owner. Only initialization uses it.
+	isOf func(ctx context.Context, cluster logicalcluster.Name, owner *corev1alpha1.LogicalClusterOwner) (bool, error)
 }
 
 // repair reports a result of the repair. The controller logs errors.
@@ -95,13 +97,21 @@ func (r reporter) causes(ctx context.Context, req request, result Result) (repor
 	return report, reported
 }
 
-// initialization reports a result of the initializer, on the Workspace that the LogicalCluster names.
-func (r reporter) initialization(lc *corev1alpha1.LogicalCluster, result Result, err error) {
+// initialization reports a result of the initializer, on the Workspace that the LogicalCluster names if it is that of the logical cluster.
+func (r reporter) initialization(ctx context.Context, lc *corev1alpha1.LogicalCluster, result Result, err error) {
 	record := func(eventType, reason, message string) {
-		if owner := lc.Spec.Owner; owner != nil {
+		owner := lc.Spec.Owner
+		if owner == nil {
+			return
+		}
+		is, readErr := r.isOf(ctx, result.Cluster, owner)
+		switch {
+		case is:
 			r.record(events.Event{
 				Cluster: logicalcluster.Name(owner.Cluster), Object: events.Workspace(owner.Name, owner.UID, ""),
 			}, eventType, reason, message)
+		case readErr != nil:
+			logf.FromContext(ctx).Info("no Event was written, because the Workspace could not be read", "reason", reason, "error", readErr.Error())
 		}
 	}
 	if result.Rewritten {

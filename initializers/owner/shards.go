@@ -2,6 +2,7 @@ package owner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -139,25 +140,56 @@ func (s *Shards) suspicious(ctx context.Context) iter.Seq2[*tenancyv1alpha1.Work
 // workspaceTypes returns the WorkspaceTypes of a name in a logical cluster, on whichever shard it is: one, or none. All users who may list
 // them may read them, including service accounts of other workspaces.
 func (s *Shards) workspaceTypes(ctx context.Context, cluster logicalcluster.Name, name string) ([]tenancyv1alpha1.WorkspaceType, error) {
+	var found []tenancyv1alpha1.WorkspaceType
+	err := s.named(ctx, cluster, name, func(ctx context.Context, c client.Client, named client.ListOption) error {
+		var list tenancyv1alpha1.WorkspaceTypeList
+		err := c.List(ctx, &list, named)
+		found = append(found, list.Items...)
+		return err
+	})
+	return found, err
+}
+
+// isOf reports whether a logical cluster is that of the Workspace which its LogicalCluster names as its owner. The administrator of a
+// workspace can write this name, so it can be the Workspace of another tenant. The annotation of the Workspace is written by kcp only.
+func (s *Shards) isOf(ctx context.Context, cluster logicalcluster.Name, owner *corev1alpha1.LogicalClusterOwner) (bool, error) {
+	is := false
+	err := s.named(ctx, logicalcluster.Name(owner.Cluster), owner.Name, func(ctx context.Context, c client.Client, named client.ListOption) error {
+		var list tenancyv1alpha1.WorkspaceList
+		err := c.List(ctx, &list, named)
+		for i := range list.Items {
+			is = is || list.Items[i].UID == owner.UID && list.Items[i].Annotations[kcp.ClusterAnnotation] == cluster.String()
+		}
+		return err
+	})
+	return is, err
+}
+
+// named calls list with a client for a logical cluster on each shard, and with the option that selects the objects of a name. The logical
+// cluster is on one of the shards.
+func (s *Shards) named(
+	ctx context.Context, cluster logicalcluster.Name, name string, list func(context.Context, client.Client, client.ListOption) error,
+) error {
+	if err := kcp.ValidateName(cluster); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	urls, err := s.workspaceURLs(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var found []tenancyv1alpha1.WorkspaceType
+	var errs []error
 	for _, url := range sets.List(urls) {
 		c, err := s.clientAt(url, cluster.Path())
+		if err == nil {
+			err = list(ctx, c, client.MatchingFields{"metadata.name": name})
+		}
 		if err != nil {
-			return nil, err
+			errs = append(errs, explainList(url, err))
 		}
-		var list tenancyv1alpha1.WorkspaceTypeList
-		if err := c.List(ctx, &list, client.MatchingFields{"metadata.name": name}); err != nil {
-			return nil, explainList(url, err)
-		}
-		found = append(found, list.Items...)
 	}
-	return found, nil
+	return errors.Join(errs...)
 }
 
 func listPage(ctx context.Context, c client.Client, page *client.ListOptions) (tenancyv1alpha1.WorkspaceList, error) {

@@ -1,0 +1,74 @@
+package owner
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/internal/kcp"
+)
+
+// The administrator of a workspace can write the reference to the Workspace into its LogicalCluster.
+func TestIsOf(t *testing.T) {
+	child := tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child", UID: "1", Annotations: map[string]string{kcp.ClusterAnnotation: theCluster}}}
+	child.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"))
+	// Of the two shards, the second has the Workspace.
+	server := httptest.NewServer(nil)
+	defer server.Close()
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any
+		switch path, of := r.URL.Path, r.URL.Query().Get("fieldSelector"); {
+		case strings.HasSuffix(path, "/apiexportendpointslices/tenancy.kcp.io"):
+			slice := &apisv1alpha1.APIExportEndpointSlice{}
+			slice.SetGroupVersionKind(apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"))
+			slice.Status.APIExportEndpoints = []apisv1alpha1.APIExportEndpoint{{URL: server.URL + "/a"}, {URL: server.URL + "/b"}}
+			answer = slice
+		case path == "/b/clusters/"+theHome+"/apis/tenancy.kcp.io/v1alpha1/workspaces" && of == "metadata.name=child":
+			list := &tenancyv1alpha1.WorkspaceList{Items: []tenancyv1alpha1.Workspace{child}}
+			list.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("WorkspaceList"))
+			answer = list
+		default:
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	})
+	shards, err := NewShards(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := corev1alpha1.LogicalClusterOwner{Cluster: theHome, Name: "child", UID: "1"}
+	for name, tc := range map[string]struct {
+		cluster logicalcluster.Name
+		owner   func(*corev1alpha1.LogicalClusterOwner)
+		want    bool
+	}{
+		"its own":                    {cluster: theCluster, want: true},
+		"that of another":            {cluster: "another"},
+		"one that was created again": {cluster: theCluster, owner: func(o *corev1alpha1.LogicalClusterOwner) { o.UID = "2" }},
+		"one that does not exist":    {cluster: theCluster, owner: func(o *corev1alpha1.LogicalClusterOwner) { o.Name = "none" }},
+		"one in no logical cluster":  {cluster: theCluster, owner: func(o *corev1alpha1.LogicalClusterOwner) { o.Cluster = "../services/x" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owner := own
+			if tc.owner != nil {
+				tc.owner(&owner)
+			}
+			if got, err := shards.isOf(t.Context(), tc.cluster, &owner); got != tc.want {
+				t.Errorf("isOf() = %t, %v, want %t", got, err, tc.want)
+			}
+		})
+	}
+}
