@@ -39,12 +39,41 @@ type bodies struct {
 	// held is how much of each budget reviews of each tenant's share take, total that of all.
 	held  map[*semaphore.Weighted]map[fairqueue.Tenant]int64
 	total map[*semaphore.Weighted]int64
+	// ofCallers is how much of each budget the requests of each caller take, from before they are read.
+	ofCallers map[*semaphore.Weighted]map[string]int64
 }
 
 func newBodies() *bodies {
 	b := &bodies{small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget), total: map[*semaphore.Weighted]int64{}}
 	b.held = map[*semaphore.Weighted]map[fairqueue.Tenant]int64{b.small: {}, b.large: {}}
+	b.ofCallers = map[*semaphore.Weighted]map[string]int64{b.small: {}, b.large: {}}
 	return b
+}
+
+type callerKey struct{}
+
+// WithCaller returns a context for requests of an API server that others than administrators can also send, as the owner of a provider's
+// workspace on kcp can, who can read the token of the path. All requests of one caller take at most half of each budget, which is
+// sufficient for the largest object that kcp stores. The caller may send their bodies slowly, or not at all.
+func WithCaller(ctx context.Context, caller string) context.Context {
+	return context.WithValue(ctx, callerKey{}, caller)
+}
+
+// takeFor adds to the size that the requests of a caller take of a budget, and reports whether that is not more than most.
+func (b *bodies) takeFor(caller string, budget *semaphore.Weighted, size, most int64) bool {
+	if caller == "" {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of := b.ofCallers[budget]
+	if size > 0 && of[caller]+size > most {
+		return false
+	}
+	if of[caller] += size; of[caller] == 0 {
+		delete(of, caller)
+	}
+	return true
 }
 
 // room is what the body of a request takes of a budget of so many bytes.
@@ -86,7 +115,7 @@ func (b *bodies) shared(ctx context.Context, review func() Answer) Answer {
 }
 
 // limited returns a handler that reads a body only when there is room for it. Without room the answer is 429 if too many requests
-// wait, or 503 after the deadline. The answer is not an AdmissionReview, which needs the UID from the body.
+// wait or the caller takes too much, or 503 after the deadline. The answer is not an AdmissionReview, which needs the UID from the body.
 func (b *bodies) limited(gate string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		budget, size, most := b.large, r.ContentLength, int64(largeBudget)
@@ -96,6 +125,14 @@ func (b *bodies) limited(gate string, next http.Handler) http.Handler {
 		case size <= smallBody:
 			budget, most = b.small, smallBudget
 		}
+		caller, _ := r.Context().Value(callerKey{}).(string)
+		if !b.takeFor(caller, budget, size, most/2) {
+			discard(r)
+			http.Error(w, tooMany, http.StatusTooManyRequests)
+			countOverload(gate, size)
+			return
+		}
+		defer b.takeFor(caller, budget, -size, most/2)
 		if !budget.TryAcquire(size) && !b.wait(w, r, budget, size, gate) {
 			return
 		}
@@ -110,7 +147,7 @@ func (b *bodies) wait(w http.ResponseWriter, r *http.Request, budget *semaphore.
 	switch {
 	case b.waiting.Add(1) > maxWaiting:
 		discard(r)
-		http.Error(w, "warrantgate checks too many large requests now; try again", http.StatusTooManyRequests)
+		http.Error(w, tooMany, http.StatusTooManyRequests)
 	case !acquire(r.Context(), budget, size):
 		discard(r)
 		http.Error(w, "warrantgate had no room for this request in time; try again", http.StatusServiceUnavailable)
@@ -119,9 +156,15 @@ func (b *bodies) wait(w http.ResponseWriter, r *http.Request, budget *semaphore.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
 		return true
 	}
+	countOverload(gate, size)
+	return false
+}
+
+const tooMany = "warrantgate checks too many large requests now; try again"
+
+func countOverload(gate string, size int64) {
 	admissions.WithLabelValues(gate, Undecided.String(), "Overloaded").Inc()
 	logger.V(1).Info("no room for a review", "gate", gate, "bytes", size)
-	return false
 }
 
 // acquire waits for at most half of the remaining time, so that the rest is enough for the decision.

@@ -94,6 +94,44 @@ func TestLargeBodiesWaitForEachOtherAndDelayNoSmallOnes(t *testing.T) {
 	})
 }
 
+// The owner of a provider's workspace on kcp knows a token of its own, and can keep requests open without a body.
+func TestACallerTakesHalfOfTheRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, gate := newBodies(), held{make(chan int64, 1000), make(chan struct{})}
+		handler := b.limited("caller", gate)
+		from := func(caller string) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				handler.ServeHTTP(w, r.WithContext(WithCaller(r.Context(), caller)))
+			})
+		}
+		const half = smallBudget / smallBody / 2
+		for range half {
+			go post(t, from("provider"), smallBody, time.Hour)
+		}
+		go post(t, from("provider"), largeBudget/2, time.Hour)
+		synctest.Wait()
+		for _, size := range []int64{smallBody, largeBudget / 2, maxReviewBytes, -1} {
+			if code, text := post(t, from("provider"), size, time.Hour); code != http.StatusTooManyRequests || text != tooMany+"\n" {
+				t.Errorf("answer to %d bytes beyond the half = %d %q, want 429", size, code, text)
+			}
+		}
+		for range half / 2 {
+			go post(t, handler, smallBody, time.Hour)
+			go post(t, from("another provider"), smallBody, time.Hour)
+		}
+		go post(t, handler, largeBudget/2, time.Hour)
+		synctest.Wait()
+		if got := len(gate.begun); got != 2*half+2 {
+			t.Errorf("%d requests are judged at the same time, want %d", got, 2*half+2)
+		}
+		close(gate.release)
+		synctest.Wait()
+		if !b.small.TryAcquire(smallBudget) || !b.large.TryAcquire(largeBudget) || len(b.ofCallers[b.small])+len(b.ofCallers[b.large]) != 0 {
+			t.Errorf("not all room was given back: %v", b.ofCallers)
+		}
+	})
+}
+
 func TestPanicReleasesTheBudget(t *testing.T) {
 	b := newBodies()
 	func() {

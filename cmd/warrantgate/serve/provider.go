@@ -47,7 +47,7 @@ func registerProviderGates(server webhook.Server, reached *rest.Config, config v
 				http.NotFound(w, r)
 				return
 			}
-			handler(provider).ServeHTTP(w, r)
+			handler(provider).ServeHTTP(w, r.WithContext(webhooks.WithCaller(r.Context(), provider.String())))
 		}))
 	}
 	return nil

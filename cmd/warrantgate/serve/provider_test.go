@@ -91,4 +91,11 @@ func TestTheProviderOfAPath(t *testing.T) {
 			t.Errorf("%s: requests to kcp (-want +got):\n%s", path, diff)
 		}
 	}
+	// Whoever knows the token of a provider takes only a part of the room for bodies.
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/kcp/m82w61j76ws21znq/cluster/impersonation", strings.NewReader(review))
+	request.ContentLength = 4 << 20
+	answer := httptest.NewRecorder()
+	if mux.ServeHTTP(answer, request); answer.Code != http.StatusTooManyRequests {
+		t.Errorf("a large body: %d %s, want 429", answer.Code, answer.Body)
+	}
 }
