@@ -37,7 +37,7 @@ type bodies struct {
 
 	mu sync.Mutex
 	// held is how much of each budget reviews of each tenant's share take, total that of all.
-	held  map[*semaphore.Weighted]map[fairqueue.Tenant]int64
+	held  map[*semaphore.Weighted]map[holder]int64
 	total map[*semaphore.Weighted]int64
 	// ofCallers is how much of each budget the requests of each caller take, from before they are read.
 	ofCallers map[*semaphore.Weighted]map[string]int64
@@ -45,9 +45,15 @@ type bodies struct {
 
 func newBodies() *bodies {
 	b := &bodies{small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget), total: map[*semaphore.Weighted]int64{}}
-	b.held = map[*semaphore.Weighted]map[fairqueue.Tenant]int64{b.small: {}, b.large: {}}
+	b.held = map[*semaphore.Weighted]map[holder]int64{b.small: {}, b.large: {}}
 	b.ofCallers = map[*semaphore.Weighted]map[string]int64{b.small: {}, b.large: {}}
 	return b
+}
+
+// holder is a tenant's share. A caller with a token of its own can name any tenant, so its requests count separately.
+type holder struct {
+	fairqueue.Tenant
+	caller string
 }
 
 type callerKey struct{}
@@ -92,16 +98,17 @@ func (b *bodies) shared(ctx context.Context, review func() Answer) Answer {
 	if taken.budget == nil || share == (fairqueue.Tenant{}) {
 		return review()
 	}
-	held := b.held[taken.budget]
+	caller, _ := ctx.Value(callerKey{}).(string)
+	held, by := b.held[taken.budget], holder{share, caller}
 	add := func(size int64) bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if size > 0 && held[share] > 0 && held[share]+size > taken.most-b.total[taken.budget] {
+		if size > 0 && held[by] > 0 && held[by]+size > taken.most-b.total[taken.budget] {
 			return false
 		}
 		b.total[taken.budget] += size
-		if held[share] += size; held[share] == 0 {
-			delete(held, share)
+		if held[by] += size; held[by] == 0 {
+			delete(held, by)
 		}
 		return true
 	}

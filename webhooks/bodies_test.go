@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"warrantgate.dev/internal/fairqueue"
 )
 
 // held is a handler that responds on a signal, and reports its progress.
@@ -129,6 +131,26 @@ func TestACallerTakesHalfOfTheRoom(t *testing.T) {
 		if !b.small.TryAcquire(smallBudget) || !b.large.TryAcquire(largeBudget) || len(b.ofCallers[b.small])+len(b.ofCallers[b.large]) != 0 {
 			t.Errorf("not all room was given back: %v", b.ofCallers)
 		}
+	})
+}
+
+// The owner of a provider's workspace can send requests about the workspace of any tenant. They are denied, but only after it was read
+// which APIExports this workspace binds.
+func TestACallerDoesNotTakeTheShareOfATenant(t *testing.T) {
+	b := newBodies()
+	about := func(caller string, review func() Answer) Answer {
+		ctx := fairqueue.WithTenant(WithCaller(t.Context(), caller), fairqueue.Tenant{LogicalCluster: "1dz6n4ubraua7pul"})
+		return b.shared(context.WithValue(ctx, roomKey{}, room{budget: b.small, size: smallBudget/2 + 1, most: smallBudget}), review)
+	}
+	allowed := func() Answer { return Answer{Decision: Allowed} }
+	about("attacker", func() Answer {
+		if got := about("attacker", allowed); got.Reason != "TooManyRequests" {
+			t.Errorf("a second request of the same provider = %+v, want it denied", got)
+		}
+		if got := about("provider", allowed); got.Decision != Allowed {
+			t.Errorf("a request of another provider about the same workspace = %+v, want it allowed", got)
+		}
+		return allowed()
 	})
 }
 
