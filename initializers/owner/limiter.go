@@ -16,6 +16,8 @@ const (
 	parentBurst = 10
 	// maxParents limits how many logical clusters are remembered.
 	maxParents = 10_000
+	// maxChecked limits how many Workspaces are remembered that were checked.
+	maxChecked = 10_000
 	// againDelay is how long a Workspace that was checked before waits for those that were not.
 	againDelay = time.Second
 	// backoffJitter is the part by which the time until a repeated check varies, so that many are not checked at once.
@@ -27,10 +29,13 @@ const (
 type checkLimiter struct {
 	all     *rate.Limiter
 	parents *lru.Cache // of *rate.Limiter
+	// checked are the requests that were checked before, and whether they counted as stuck then. They are also remembered while the Workspace
+	// is not Initializing: a tenant can change the label with the phase until kcp restores it, and each first check reserves a token.
+	checked *lru.Cache // of bool
 }
 
 func newCheckLimiter(all *rate.Limiter) *checkLimiter {
-	return &checkLimiter{all: all, parents: lru.New(maxParents)}
+	return &checkLimiter{all: all, parents: lru.New(maxParents), checked: lru.New(maxChecked)}
 }
 
 // first returns how long to wait until a Workspace may be checked first. It reserves a token.

@@ -40,6 +40,28 @@ func TestFirstChecksGoFirst(t *testing.T) {
 	}
 }
 
+// A tenant can change the label with the phase of its Workspaces back and forth.
+func TestAWorkspaceIsCheckedFirstOnce(t *testing.T) {
+	pending := true
+	r := &repairReconciler{
+		limiter: newCheckLimiter(rate.NewLimiter(1, 1)), backoff: newBackoff(), continued: newContinued(),
+		pending: func(request) bool { return pending }, untilStuck: isStuck,
+	}
+	for range 100 {
+		r.admit(theRequest)
+		pending = false
+		if _, err := r.Reconcile(t.Context(), theRequest); err != nil {
+			t.Fatal(err)
+		}
+		pending = true
+	}
+	other := theRequest
+	other.UID = "2"
+	if delay := r.admit(other); delay > 2*time.Second {
+		t.Errorf("another Workspace is checked first after %v", delay)
+	}
+}
+
 func TestParentsAreForgotten(t *testing.T) {
 	l := newCheckLimiter(rate.NewLimiter(50, 1))
 	for i := range maxParents + 1000 {

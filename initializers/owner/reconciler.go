@@ -52,8 +52,6 @@ type repairReconciler struct {
 	reporter  reporter
 	// admitted are the requests that the limiter has let through and whose steps are not finished.
 	admitted sync.Map
-	// checked are the requests that the limiter has let through before, and whether they counted as stuck then.
-	checked sync.Map
 	// missing are the requests for which a cause other than the owner was found.
 	missing sync.Map
 }
@@ -62,7 +60,6 @@ type repairReconciler struct {
 func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
 	if !req.Ready && !r.pending(req) {
 		r.admitted.Delete(req)
-		r.checked.Delete(req)
 		r.missing.Delete(req)
 		r.backoff.Forget(req)
 		r.continued.Forget(req)
@@ -109,14 +106,14 @@ func (r *repairReconciler) admit(req request) time.Duration {
 		return 0
 	}
 	stuck := r.untilStuck(req) <= 0
-	if before, checked := r.checked.Load(req); checked && before == stuck {
+	if before, checked := r.limiter.checked.Get(req); checked && before == stuck {
 		if delay := r.limiter.again(); delay > 0 {
 			return delay
 		}
 		r.admitted.Store(req, nil)
 		return 0
 	}
-	r.checked.Store(req, stuck)
+	r.limiter.checked.Add(req, stuck)
 	r.admitted.Store(req, nil)
 	return r.limiter.first()
 }
