@@ -13,7 +13,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -56,7 +55,7 @@ func New(options Options) (*Cloud, error) {
 	if len(options.AuthURLs) == 0 {
 		return nil, errors.New("at least one auth URL is needed")
 	}
-	c := &Cloud{secrets: options.Secrets, userAgent: options.UserAgent}
+	c := &Cloud{secrets: options.Secrets, userAgent: options.UserAgent, transports: newTransports(options.RootCAs)}
 	if c.userAgent == "" {
 		c.userAgent = defaultUserAgent
 	}
@@ -69,9 +68,6 @@ func New(options Options) (*Cloud, error) {
 	}
 	slices.Sort(c.authURLs)
 	var err error
-	if c.transports, err = newTransports(options.RootCAs); err != nil {
-		return nil, err
-	}
 	if c.sessions, err = newSessions(c.authenticate); err != nil {
 		return nil, err
 	}
@@ -81,13 +77,7 @@ func New(options Options) (*Cloud, error) {
 // Stop ends the goroutines and idle connections of the cloud. A cloud that is used until the end of the process needs no Stop.
 func (c *Cloud) Stop() {
 	c.sessions.remembered.StopAllGoroutines()
-	for transport := range c.transports.withCA.Values() {
-		transport.CloseIdleConnections()
-	}
-	c.transports.withCA.StopAllGoroutines()
-	if transport, ok := c.transports.common.(*http.Transport); ok {
-		transport.CloseIdleConnections()
-	}
+	c.transports.stop()
 }
 
 // Token returns the token of the credentials. A cached token is at most 5 minutes old, a cached rejection at most 9 seconds. The error is an
