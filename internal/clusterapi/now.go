@@ -281,6 +281,29 @@ func (o *Objects) CredentialDependents(ctx context.Context, namespace, secret st
 	return found, err
 }
 
+// Refers reports whether a cluster object or a machine in the namespace of a Secret refers to one of its clouds now. Unlike
+// CredentialDependents, it counts objects that no provider acts for yet: a cluster object that no Cluster refers to, and a machine without an
+// instance.
+func (o *Objects) Refers(ctx context.Context, namespace, secret, cloud string) (bool, error) {
+	paths := map[schema.GroupVersionResource]string{clusterKinds[v1beta1.ProviderOpenStack].resource: identityRefPath}
+	for _, kind := range o.kinds {
+		if kind.Provider == v1beta1.ProviderOpenStack && kind.IdentityRefPath != "" {
+			paths[kind.Resource()] = kind.IdentityRefPath
+		}
+	}
+	refers := false
+	for resource, path := range paths {
+		err := o.each(ctx, resource, namespace, metav1.ListOptions{}, func(object *unstructured.Unstructured) {
+			ref, err := readIdentityRef(object, path)
+			refers = refers || err == nil && ref.Name == secret && ref.CloudName == cloud
+		})
+		if err != nil || refers {
+			return refers, err
+		}
+	}
+	return false, nil
+}
+
 // UserDependents returns nothing, because Secrets specify no users in kcp workspaces.
 func (*Workspace) UserDependents(context.Context, *corev1.Secret, string, []inflight.Object) ([]Dependent, error) {
 	return nil, errors.New("no Secret specifies a user in a kcp workspace")

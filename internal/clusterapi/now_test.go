@@ -165,6 +165,23 @@ func TestCredentialDependents(t *testing.T) {
 	}
 }
 
+// TestRefers checks objects that no provider acts for yet: it will once a Cluster refers to them, or the machine gets its instance.
+func TestRefers(t *testing.T) {
+	server := newServer(t, false,
+		object("OpenStackCluster", "spare", with("spec.identityRef", keys("a")), inCluster("prod")),
+		object("OpenStackCluster", "acting", with("spec.identityRef", keys("b"))),
+		capiCluster("prod", "acting"),
+		machine(openStackMachines, "new", with("spec.identityRef", keys("c"))),
+		machine(openStackMachines, "elsewhere", with("spec.identityRef", keys("d")), inNamespace("team-b")),
+		machine(openStackMachines, "of-another-secret", with("spec.identityRef", map[string]any{"name": "x", "cloudName": "d"})),
+	)
+	for cloud, want := range map[string]bool{"a": true, "b": true, "c": true, "d": false} {
+		if got, err := server.objects.Refers(t.Context(), namespace, "keys", cloud); err != nil || got != want {
+			t.Errorf("Refers(%s) = %t, %v, want %t", cloud, got, err, want)
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
 	server := newServer(t, false, cluster(with("metadata.resourceVersion", "7")))
 	for name, want := range map[string]string{"metal": "7", "missing": ""} {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +47,8 @@ type Proposed interface {
 type Credentials interface {
 	// CredentialDependents returns the objects that refer to one of the clouds of a Secret now.
 	CredentialDependents(ctx context.Context, namespace, secret string, clouds []string) ([]clusterapi.Dependent, error)
+	// Refers reports whether an object refers to a cloud of a Secret now, also one that no provider acts for yet.
+	Refers(ctx context.Context, namespace, secret, cloud string) (bool, error)
 	// ActingBy returns the clusters whose provider acts with the account of an object. The object is the one after the request.
 	ActingBy(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) ([]clusterapi.Cluster, error)
 	// AccountBy returns the account that the provider acts with once the Cluster refers to the named object. The error is a
@@ -224,12 +225,11 @@ func (g *Delegation) mayStore(
 	answer := allowed("CredentialsUnchanged")
 	var warned []webhooks.Answer
 	for _, name := range clouds {
-		used := slices.ContainsFunc(dependents, func(d clusterapi.Dependent) bool { return d.Account.Identity.Entry == name })
 		answer = g.mayActWith(ctx, proposed, ownership.Identity{Namespace: o.Namespace, Secret: o.Name, Entry: name})
+		if answer.Reason == openstack.IdentityEndpointNotAllowed {
+			answer = g.mayStoreForeign(ctx, o, name, answer)
+		}
 		switch {
-		case answer.Reason == openstack.IdentityEndpointNotAllowed && !used:
-			// No object can refer to it, and no cluster can act with it on a Keystone of the configuration.
-			answer = allowed("CredentialsOfAnotherCloud")
 		case answer.Decision == webhooks.Warned:
 			warned = append(warned, answer)
 		case answer.Decision != webhooks.Allowed:
@@ -243,6 +243,18 @@ func (g *Delegation) mayStore(
 		return together(warned)
 	}
 	return answer
+}
+
+// mayStoreForeign admits credentials of a Keystone that is not configured, as long as no object refers to them: none can refer to them
+// later. denial is the answer otherwise.
+func (g *Delegation) mayStoreForeign(ctx context.Context, o object, cloud string, denial webhooks.Answer) webhooks.Answer {
+	switch used, err := g.credentials.Refers(ctx, o.Namespace, o.Name, cloud); {
+	case err != nil:
+		return undecided("ClustersUnknown", "it is not known now which objects refer to this Secret; try again", err)
+	case used:
+		return denial
+	}
+	return allowed("CredentialsOfAnotherCloud")
 }
 
 // mayActWith decides whether a cluster may act with the credentials.

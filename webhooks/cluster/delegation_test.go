@@ -73,6 +73,13 @@ func (c fakeCredentials) CredentialDependents(_ context.Context, _, _ string, cl
 	return slices.DeleteFunc(slices.Clone(c), func(d clusterapi.Dependent) bool { return !slices.Contains(clouds, d.Account.Identity.Entry) }), nil
 }
 
+// Refers implements cluster.Credentials.
+func (c fakeCredentials) Refers(_ context.Context, namespace, secret, cloud string) (bool, error) {
+	return slices.ContainsFunc(c, func(d clusterapi.Dependent) bool {
+		return d.Account.Identity == ownership.Identity{Namespace: namespace, Secret: secret, Entry: cloud}
+	}), nil
+}
+
 // tenant is the token of an application credential of the tenant.
 var tenant = openstack.Token{
 	UserID: "u1", ProjectID: "p1", Roles: []string{"load-balancer_member", "member"}, RequestID: "req-1",
