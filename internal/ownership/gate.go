@@ -176,11 +176,13 @@ func (g *Gate) remembered(claim Claim, alsoDenied bool) (Answer, bool) {
 	return denied.answer, found
 }
 
+// remember caches an answer. It does not cache Owned for credentials in a Secret: the claim does not change with the credentials, and they
+// can become those of another project within the TTL.
 func (g *Gate) remember(claim Claim, answer Answer, keep memory) {
 	switch {
 	case answer.Verdict != Owned && keep.denied:
 		g.denied.SetIfAbsent(claim.instance(), denial{claim: claim, answer: answer}) // the TTL starts with the first
-	case answer.Verdict == Owned && keep.owned:
+	case answer.Verdict == Owned && keep.owned && claim.Identity == Identity{}:
 		g.owned.Set(claim, answer)
 	}
 }

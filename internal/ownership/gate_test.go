@@ -507,3 +507,21 @@ func TestSeriesDoNotGrowWithClaims(t *testing.T) {
 		t.Errorf("%d series after 3,000 claims, want %d as after the first", after, before)
 	}
 }
+
+// TestCredentialsThatChange checks that the verdict on the former credentials of a Secret does not count for the next ones: the account of a
+// claim names the Secret only.
+func TestCredentialsThatChange(t *testing.T) {
+	cloud := cloudSaying(ownership.Answer{Verdict: ownership.Owned}, nil)
+	gate := newGate(t, 1, cloud)
+	of := claim(func(c *ownership.Claim) {
+		c.Account = ownership.Account{Cloud: cloudName, Identity: ownership.Identity{Namespace: "team-a", Secret: "keys", Entry: "tenant"}}
+	})
+	for _, want := range []ownership.Verdict{ownership.Owned, ownership.Absent} {
+		cloud.ask = func(context.Context, ownership.Claim) (ownership.Answer, error) {
+			return ownership.Answer{Verdict: want}, nil
+		}
+		if got, err := gate.Decide(t.Context(), tenant, of); err != nil || got.Verdict != want {
+			t.Errorf("Decide() = %s, %v, want %s", got.Verdict, err, want)
+		}
+	}
+}
