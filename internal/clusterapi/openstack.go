@@ -22,6 +22,10 @@ const identityRefPath = "spec.identityRef"
 // secretType is the type of credentials in a Secret. It is also the default.
 const secretType = "Secret"
 
+// maxIdentityBytes limits each field of a reference. Claims and verdicts that are remembered contain the reference, and a tenant can write names
+// of almost 64 KiB into a clouds.yaml. Names of Secrets and regions have at most 255 bytes.
+const maxIdentityBytes = 255
+
 // IdentityRef is spec.identityRef of an OpenStackCluster or an OpenStackMachine: the credentials of the provider. It is comparable.
 // The zero value refers to no credentials.
 type IdentityRef struct {
@@ -104,6 +108,9 @@ func (r IdentityRef) account(namespace, who string) (ownership.Account, error) {
 	case r.Name == "" || r.CloudName == "":
 		return ownership.Account{}, accountErrorf(IdentityMissing, "%s refers to no credentials: %s.name and %s.cloudName have to be set",
 			who, identityRefPath, identityRefPath)
+	case max(len(r.Name), len(r.CloudName), len(r.Region)) > maxIdentityBytes:
+		return ownership.Account{}, accountErrorf(IdentityUnsupported, "%s: a field of %s has more than %d bytes, which warrantgate does not support; "+
+			"use shorter names", who, identityRefPath, maxIdentityBytes)
 	}
 	return ownership.Account{
 		Cloud:    string(v1beta1.ProviderOpenStack),

@@ -3,6 +3,7 @@ package clusterapi_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -74,6 +75,13 @@ func TestAccountOnOpenStack(t *testing.T) {
 			wantErr: &clusterapi.AccountError{
 				Reason:  clusterapi.IdentityMissing,
 				Message: `OpenStackCluster "metal" refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`,
+			},
+		},
+		"a name that takes much memory": {
+			objects: []runtime.Object{openStackCluster("metal", identityRef(map[string]any{"name": "keys", "cloudName": strings.Repeat("x", 256)}))},
+			wantErr: &clusterapi.AccountError{
+				Reason:  clusterapi.IdentityUnsupported,
+				Message: `OpenStackCluster "metal": a field of spec.identityRef has more than 255 bytes, which warrantgate does not support; use shorter names`,
 			},
 		},
 		"a reference to another kind": {
