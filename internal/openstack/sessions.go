@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/singleflight"
 
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -24,6 +26,11 @@ const (
 	rejectionTTL = 9 * time.Second
 	// maxSessions is the maximum number of cached tokens. One takes some KiB.
 	maxSessions = 5_000
+	// maxPerShare is the maximum number of concurrent authentications of one share of tenants. A tenant can write any number of other
+	// credentials into Secrets, and each of them is checked.
+	maxPerShare = 16
+	// tenantRetryAfter is the Retry-After for a tenant with too many authentications.
+	tenantRetryAfter = 2 * time.Second
 	// authTimeout is the timeout of an authentication, which continues if its callers are canceled.
 	authTimeout = 30 * time.Second
 )
@@ -56,11 +63,15 @@ func otherThan(rejected *session) func(*session) bool {
 	return func(s *session) bool { return s != rejected && usable(s) }
 }
 
-// sessions caches the results of authentications by the digest of the credentials, and merges concurrent authentications.
+// sessions caches the results of authentications by the digest of the credentials, merges concurrent authentications, and limits those of
+// each tenant.
 type sessions struct {
 	authenticate func(context.Context, *credentials) (*session, error)
 	remembered   *otter.Cache[digest, *session]
 	inFlight     singleflight.Group
+
+	mu      sync.Mutex
+	running map[fairqueue.Tenant]int // by share
 }
 
 func newSessions(authenticate func(context.Context, *credentials) (*session, error)) (*sessions, error) {
@@ -73,7 +84,7 @@ func newSessions(authenticate func(context.Context, *credentials) (*session, err
 	if err != nil {
 		return nil, fmt.Errorf("cache of tokens: %w", err)
 	}
-	return &sessions{authenticate: authenticate, remembered: remembered}, nil
+	return &sessions{authenticate: authenticate, remembered: remembered, running: map[fairqueue.Tenant]int{}}, nil
 }
 
 // get returns a session with a token for which wanted returns true. The error is an *ownership.IdentityError or an *ownership.UnknownError.
@@ -121,6 +132,11 @@ func (s *sessions) wait(ctx context.Context, with *credentials, wanted func(*ses
 		if known := s.known(with, wanted); known != nil { // an earlier authentication has ended in the meantime
 			return known, nil
 		}
+		release, err := s.acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 		return s.renew(ctx, with)
 	})
 	select {
@@ -130,6 +146,25 @@ func (s *sessions) wait(ctx context.Context, with *credentials, wanted func(*ses
 	case <-ctx.Done():
 		return nil, unknown(ownership.CauseTimeout, "", "%s request: no answer in time", opToken)
 	}
+}
+
+// acquire counts an authentication for the tenant of ctx until release is called. The error is an *ownership.UnknownError. It does not wait: a
+// tenant could otherwise make its own lookups take too long, as in an outage.
+func (s *sessions) acquire(ctx context.Context) (release func(), err error) {
+	share := fairqueue.TenantOf(ctx).Share()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[share] >= maxPerShare {
+		return nil, &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: tenantRetryAfter, Err: fairqueue.ErrTenant}
+	}
+	s.running[share]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.running[share]--; s.running[share] == 0 {
+			delete(s.running, share)
+		}
+	}, nil
 }
 
 // renew authenticates. A token or Keystone's own rejection replaces the cached session. A rejection by a proxy removes it. Other failures do

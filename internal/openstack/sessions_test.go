@@ -2,14 +2,18 @@ package openstack_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
 )
@@ -191,6 +195,58 @@ func offline(t *testing.T, a answers) (cloud *openstack.Cloud, count func(string
 		defer mu.Unlock()
 		return counts[request]
 	}
+}
+
+// TestAuthenticationsOfATenantAreLimited checks that a tenant who writes many other credentials does not flood Keystone, or affect another tenant.
+func TestAuthenticationsOfATenantAreLimited(t *testing.T) {
+	const flood, takes = 500, time.Second
+	synctest.Test(t, func(t *testing.T) {
+		var running, most, busy atomic.Int32
+		cloud, err := openstack.NewWith(openstack.Options{
+			AuthURLs: []string{"https://cloud.example/identity"},
+			Secrets: func(_ context.Context, namespace, name string) (map[string][]byte, error) {
+				return secretOf(passwordAuth("https://cloud.example/identity", func(_, auth object) { auth["password"] = namespace + name })).data, nil
+			},
+		}, roundTripper(func(r *http.Request) (*http.Response, error) {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			wait(takes)
+			w := httptest.NewRecorder()
+			aToken()(w, r)
+			return w.Result(), nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cloud.Stop()
+		ask := func(namespace, secret string) error {
+			ctx := fairqueue.WithTenant(t.Context(), fairqueue.Tenant{Namespace: namespace, User: "editor"})
+			_, err := cloud.Token(ctx, ownership.Identity{Namespace: namespace, Secret: secret, Entry: identity.Entry})
+			return err
+		}
+		var all sync.WaitGroup
+		for i := range flood {
+			all.Go(func() {
+				var unknown *ownership.UnknownError
+				if err := ask("attacker", fmt.Sprint(i)); errors.As(err, &unknown) && unknown.Cause == ownership.CauseTenantBusy {
+					busy.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		began := time.Now()
+		if err := ask("victim", "keys"); err != nil || time.Since(began) > takes {
+			t.Errorf("another tenant waits for %s, %v", time.Since(began), err)
+		}
+		all.Wait()
+		const limit = 16
+		if most.Load() > limit+1 || busy.Load() != flood-limit {
+			t.Errorf("%d at the same time, and %d too many", most.Load(), busy.Load())
+		}
+		if err := ask("attacker", "later"); err != nil {
+			t.Errorf("after the flood: %v", err)
+		}
+	})
 }
 
 func TestTokenTTL(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"warrantgate.dev/internal/config/v1beta1"
@@ -46,7 +47,11 @@ func MayActWith(
 	case errors.As(err, &identityErr):
 		return denied(identityErr.Reason, identityErr.Message).WithDetails(detailsOf(credentials, token)...)
 	case errors.As(err, &unknown):
-		return undecided("DelegationUnknown", fmt.Sprintf("it is not known now which roles %s carries: %s", credentials, unknown.Cause.Explain()), err)
+		answer := undecided("DelegationUnknown", fmt.Sprintf("it is not known now which roles %s carries: %s", credentials, unknown.Cause.Explain()), err)
+		if unknown.Cause == ownership.CauseTenantBusy {
+			answer.Status, answer.RetryAfter = metav1.StatusReasonTooManyRequests, unknown.RetryAfter
+		}
+		return answer
 	case err != nil:
 		return undecided("DelegationUnknown", fmt.Sprintf("it is not known now which roles %s carries; try again", credentials), err)
 	}

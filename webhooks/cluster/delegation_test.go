@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -176,6 +177,15 @@ func TestCredentialsOfClusters(t *testing.T) {
 				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef", Message: ofOpenStackCluster + unanswered,
 				Details: details("error", "IdentityProviderUnavailable: 503"),
 				Events:  eventOnOpenStack("OpenStackCluster", "DelegationUnknown", "Denied: "+ofOpenStackCluster+unanswered),
+			},
+		},
+		"too many credentials of the tenant at once": {
+			after:       onOpenStack(keysRef()),
+			delegations: fakeDelegations{err: &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: time.Second, Err: errors.New("many")}},
+			want: webhookstest.Answer{
+				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef", Status: metav1.StatusReasonTooManyRequests, RetryAfter: time.Second,
+				Message: ofOpenStackCluster + `it is not known now which roles cloud "tenant" of Secret "keys" carries: ` + ownership.CauseTenantBusy.Explain(),
+				Details: details("error", "TooManyRequests: many"),
 			},
 		},
 		"an error of another type": {
