@@ -716,3 +716,15 @@ func TestUsersOfConfiguredKinds(t *testing.T) {
 		})
 	}
 }
+
+// TestFieldNamesAreCaseSensitive checks that a field that only looks like the metadata does not count as what the object said before. A kind whose
+// schema preserves unknown fields can have one.
+func TestFieldNamesAreCaseSensitive(t *testing.T) {
+	annotations := object{"kube-dc.com/owner-email": "tsap@shalb.com"}
+	before := object{"Metadata": object{"annotations": annotations}, "metadata": metadata(nil)}
+	after := object{"Metadata": object{"annotations": annotations}, "metadata": metadata(object{"annotations": annotations})}
+	gate := newGate(enforced, &fakeReviewer{}, &fakeUsers{}, nil)
+	if got := gate.Review(t.Context(), request(t, "kdcclusters", before, after)); got.Reason != "ImpersonationNotAllowed" {
+		t.Errorf("Review() = %s %s (%s)", got.Decision, got.Reason, got.Message)
+	}
+}

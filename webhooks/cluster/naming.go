@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	casesensitive "sigs.k8s.io/json"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
@@ -130,20 +131,26 @@ type object struct {
 
 // readObject reads the object of a request. The error is for the requester.
 func readObject(k kind, request admission.Request) (object, error) {
-	var meta metav1.PartialObjectMetadata
-	if err := json.Unmarshal(request.Object.Raw, &meta); err != nil {
+	meta, err := metadataIn(request.Object.Raw)
+	if err != nil {
 		return object{}, undecodable(k)
 	}
 	o := object{ObjectMeta: meta.ObjectMeta, kind: k, exists: request.Operation != admissionv1.Create}
 	if o.exists {
-		var old metav1.PartialObjectMetadata
-		if json.Unmarshal(request.OldObject.Raw, &old) == nil { // otherwise the API server rejects the write as well
+		if old, err := metadataIn(request.OldObject.Raw); err == nil { // otherwise the API server rejects the write as well
 			o.oldVersion = old.ResourceVersion
 		}
 	}
 	// The object may omit the namespace and name of the request.
 	o.Namespace, o.Name = cmp.Or(o.Namespace, request.Namespace), cmp.Or(o.Name, request.Name)
 	return o, nil
+}
+
+// metadataIn decodes the metadata of an object. Names of fields are case-sensitive, as in the API server: encoding/json would also read a field
+// such as Metadata, which the requester controls where the schema preserves unknown fields.
+func metadataIn(raw []byte) (meta metav1.PartialObjectMetadata, err error) {
+	err = casesensitive.UnmarshalCaseSensitivePreserveInts(raw, &meta)
+	return meta, err
 }
 
 // undecodable leaves out the error of the decoder, which may quote a secret.
@@ -211,8 +218,8 @@ func canonical(ref clusterapi.UserRef) clusterapi.UserRef {
 
 func namedByAnnotations(keys []string) func(o object, request admission.Request) ([]naming, error) {
 	return func(o object, request admission.Request) ([]naming, error) {
-		var old metav1.PartialObjectMetadata
-		if o.exists && json.Unmarshal(request.OldObject.Raw, &old) != nil {
+		old, err := metadataIn(request.OldObject.Raw)
+		if err != nil || !o.exists {
 			old = metav1.PartialObjectMetadata{} // as if it had named no user
 		}
 		var names []naming
