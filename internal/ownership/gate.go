@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -24,6 +25,8 @@ const (
 	// lookupTimeout is the timeout of a lookup in the cloud. It is longer than the timeout of an admission request, because a late
 	// answer is cached for the next request.
 	lookupTimeout = 10 * time.Second
+	// promptly is the maximum time for which a lookup waits for a slot whose timeout counts as one of the cloud.
+	promptly = 100 * time.Millisecond
 	// waitingPerSlot and tenantWaitingPerSlot limit the number of queued lookups per slot: of all tenants, and of one tenant. With 16
 	// slots and a cloud that takes 200 ms, the last lookup of a tenant is queued for 1.6 seconds.
 	waitingPerSlot, tenantWaitingPerSlot = 64, 8
@@ -39,6 +42,8 @@ type Gate struct {
 	// denied caches denials by instance, so that another machine name does not cause another lookup.
 	denied   *otter.Cache[instance, denial]
 	inFlight singleflight.Group
+	// asking contains the keys of the lookups in flight that got a slot promptly.
+	asking sync.Map
 }
 
 // instance is an instance ID for an account, the key of cached denials.
@@ -206,11 +211,16 @@ func fly[T any](
 		}()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(withPatience(ctx)), lookupTimeout)
 		defer cancel()
+		began := time.Now()
 		release, err := cloud.acquire(ctx, tenant)
 		if err != nil {
 			return nil, err
 		}
 		defer release()
+		if time.Since(began) < promptly {
+			g.asking.Store(key, true)
+			defer g.asking.Delete(key)
+		}
 		return ask(ctx, cloud)
 	})
 	select {
@@ -218,6 +228,10 @@ func fly[T any](
 		found, _ = result.Val.(T)
 		return found, result.Err
 	case <-ctx.Done():
+		// A tenant can queue lookups, so that one of them waits for too long. That is no outage of the cloud.
+		if _, asking := g.asking.Load(key); !asking {
+			return found, &UnknownError{Cause: CauseBusy, Err: fmt.Errorf("wait to ask the cloud: %w", ctx.Err())}
+		}
 		return found, &UnknownError{Cause: CauseTimeout, Err: ctx.Err()}
 	}
 }

@@ -345,7 +345,7 @@ func TestLateAnswerIsCached(t *testing.T) {
 			<-time.After(4 * time.Second)
 			return ownership.Answer{Verdict: ownership.Owned}, nil
 		}}
-		gate := newGate(t, 1, cloud)
+		gate := newGate(t, 2, cloud)
 		for name, decide := range map[string]func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error){
 			"a request": gate.Decide, "a dry run": gate.Preview,
 		} {

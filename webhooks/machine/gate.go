@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -256,13 +257,18 @@ func (g *Gate) conclude(c change, answer webhooks.Answer) webhooks.Answer {
 	return g.about(subject, path, answer)
 }
 
-// about adds the subject and the field of an answer, and admits the request with a warning if the configuration admits requests without
-// a decision.
+// about adds the subject and the field of an answer, and admits the request with a warning if the configuration admits requests in an outage.
 func (g *Gate) about(subject webhooks.Subject, path string, answer webhooks.Answer) webhooks.Answer {
 	answer.Subject, answer.Field = subject, path
-	outage := answer.Reason != reasonPending && answer.Reason != ownership.ReasonNotYetOwned
-	if answer.Decision == webhooks.Undecided && outage && g.unknown == v1beta1.Admit {
+	if answer.Decision == webhooks.Undecided && isOutage(answer) && g.unknown == v1beta1.Admit {
 		answer.Decision = webhooks.Warned
 	}
 	return answer
+}
+
+// isOutage reports whether an undecided answer is because of the cloud or its identity provider. The author of a request could cause all
+// other reasons: other writes, a full queue, and objects that cannot be read in time because they are many or large.
+func isOutage(answer webhooks.Answer) bool {
+	busy := func(cause metav1.StatusCause) bool { return cause.Type == metav1.CauseType(ownership.CauseBusy) }
+	return answer.Reason == ownership.ReasonUnknown && !slices.ContainsFunc(answer.Causes, busy)
 }

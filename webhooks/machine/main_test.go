@@ -366,6 +366,11 @@ type outcome struct {
 	event string
 }
 
+// admitted reports whether the policy admits the request although it is undecided: in an outage of the cloud only.
+func (o outcome) admitted(unknown v1beta1.UnknownPolicy) bool {
+	return o.decision == webhooks.Undecided && unknown == v1beta1.Admit && o.reason == ownership.ReasonUnknown
+}
+
 // response is the whole answer to the request d1.
 func (o outcome) response(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) *admissionv1.AdmissionResponse {
 	passed := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
@@ -377,7 +382,7 @@ func (o outcome) response(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) *adm
 			UID: "d1", Allowed: true, Result: passed, AuditAnnotations: audit("warned", o.reason),
 			Warnings: []string{o.reason + " (mode Warn, nothing was changed or denied): " + o.message},
 		}
-	case o.decision == webhooks.Undecided && unknown == v1beta1.Admit:
+	case o.admitted(unknown):
 		return &admissionv1.AdmissionResponse{
 			UID: "d1", Allowed: true, Result: passed, AuditAnnotations: audit("warned", o.reason), Warnings: []string{o.reason + ": " + o.message},
 		}
@@ -412,7 +417,7 @@ func (o outcome) events(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, create
 		Namespace: "team-a", Name: machineName, UID: "6a1b", ResourceVersion: "7",
 	}
 	verb, text := "Denied: ", o.event
-	if mode == v1beta1.Warn || (o.decision == webhooks.Undecided && unknown == v1beta1.Admit) {
+	if mode == v1beta1.Warn || o.admitted(unknown) {
 		verb, created = "Admitted with a warning: ", false
 	}
 	if created {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -77,4 +78,29 @@ func TestATenantThatSendsTooManyRequestsIsDenied(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestATenantThatQueuesRequestsIsDenied checks that a tenant cannot make a request wait for so long that it is admitted as in an outage, neither
+// before the cloud is asked nor shortly before its answer.
+func TestATenantThatQueuesRequestsIsDenied(t *testing.T) {
+	const requests = 36 // 4 are evaluated at once, and 32 wait
+	synctest.Test(t, func(t *testing.T) {
+		cloud := &fakeCloud{answer: func(context.Context, int) (ownership.Answer, error) {
+			<-time.After(time.Second)
+			return ownership.Answer{Verdict: ownership.Absent}, nil
+		}}
+		w := newWorld()
+		handler := w.handlerOf(t, cloud, v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Admit}, w)
+		var callers sync.WaitGroup
+		for i := range requests {
+			callers.Go(func() {
+				id := fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i)
+				if got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(id)), numbered(i), from("team-a"))); got.Allowed {
+					t.Errorf("request %d is admitted: %v", i, got.Warnings)
+				}
+			})
+		}
+		callers.Wait()
+		<-time.After(time.Minute) // lookups whose callers have left
+	})
 }
