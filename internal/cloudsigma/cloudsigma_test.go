@@ -277,7 +277,7 @@ func TestNoVerdict(t *testing.T) {
 		"401, and then no token": {
 			answers: answers{getServer: reply(http.StatusUnauthorized, canary)},
 			tokens: &fakeTokens{errs: 1, err: &ownership.UnknownError{
-				Cause: ownership.CauseNotImpersonable, Err: errors.New("no longer"),
+				Cause: ownership.CauseNotImpersonable, Err: errors.New("not any more"),
 			}},
 			want: failure{Cause: ownership.CauseNotImpersonable, Text: "UserNotImpersonable: not any more"},
 		},
