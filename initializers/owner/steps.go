@@ -176,31 +176,49 @@ func (s *Steps) read(ctx context.Context, st *state) (wait time.Duration, err er
 	return 0, nil
 }
 
-// compareOwner checks that the owner of a LogicalCluster comes from its Workspace. Before v0.32 the author of the WorkspaceType can
-// change it. From v0.32 on kcp acts as spec.createdBy, which the author cannot change; the Workspace is not read then, because a
-// service account may not read it outside its home.
+// compareOwner checks that the owner of a LogicalCluster comes from its Workspace. Before v0.32 the administrator of the workspace can
+// change both this owner and spec.owner, which names the Workspace. From v0.32 on kcp acts as spec.createdBy, which the administrator cannot
+// change; the Workspace is not read then, because a service account may not read it outside its home.
 func (s *Steps) compareOwner(ctx context.Context, st *state) (time.Duration, error) {
 	lc := st.result.lc
-	of := lc.typed.Spec.Owner
-	if of == nil || lc.typed.Spec.CreatedBy != nil {
+	if lc.typed.Spec.CreatedBy != nil {
 		return 0, nil
+	}
+	ws, err := s.namedWorkspace(ctx, lc)
+	switch {
+	case err != nil:
+		return 0, err
+	case ws == nil:
+		st.result.differs("spec.owner of the LogicalCluster does not name its Workspace, so the recorded owner cannot be compared: it was changed there")
+		return 0, nil
+	}
+	recorded, acting := ws.Annotations[kcp.OwnerAnnotation], kcp.RecordedOwner(&lc.typed)
+	if !identity.SameOwner(recorded, acting, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], lc.isReady()) {
+		st.result.differs(identity.DescribeDifference(recorded, acting))
+	}
+	return 0, nil
+}
+
+// namedWorkspace returns the Workspace that spec.owner of a LogicalCluster names, nil if it is not that of the logical cluster.
+func (s *Steps) namedWorkspace(ctx context.Context, lc *logicalCluster) (*tenancyv1alpha1.Workspace, error) {
+	of := lc.typed.Spec.Owner
+	if of == nil || kcp.ValidateName(logicalcluster.Name(of.Cluster)) != nil {
+		return nil, nil
 	}
 	c, err := s.Workspaces(logicalcluster.NewPath(of.Cluster))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var ws tenancyv1alpha1.Workspace
 	if err := c.Get(ctx, client.ObjectKey{Name: of.Name}, &ws); apierrors.IsNotFound(err) {
-		return 0, nil
+		return nil, nil
 	} else if err != nil {
-		return 0, fmt.Errorf("read the Workspace: %w", err)
+		return nil, fmt.Errorf("read the Workspace: %w", err)
 	}
-	recorded, acting := ws.Annotations[kcp.OwnerAnnotation], kcp.RecordedOwner(&lc.typed)
-	if ws.UID != of.UID || identity.SameOwner(recorded, acting, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], lc.isReady()) {
-		return 0, nil
+	if ws.UID != of.UID || clusterOf(&ws) != lc.name {
+		return nil, nil
 	}
-	st.result.differs(identity.DescribeDifference(recorded, acting))
-	return 0, nil
+	return &ws, nil
 }
 
 func (s *Steps) rewriteOwner(ctx context.Context, st *state) (time.Duration, error) {

@@ -51,7 +51,8 @@ type cluster struct {
 	lacksEntry   bool // no user may do anything
 	failed       bool // kcp has failed to create the default API bindings
 	gone         bool
-	binds        bool // its type binds the APIExport widgets
+	binds        bool                              // its type binds the APIExport widgets
+	of           *corev1alpha1.LogicalClusterOwner // what spec.owner names, the Workspace if nil
 }
 
 // fakeKCP returns clients that answer as kcp does with cluster. A request fails if fail returns an error for it.
@@ -104,7 +105,9 @@ func fakeKCP(t *testing.T, c cluster, fail func(verb string, object client.Objec
 			WithStatusSubresource(&corev1alpha1.LogicalCluster{}, &tenancyv1alpha1.Workspace{}).
 			WithInterceptorFuncs(failing).Build()
 	}
-	clients := map[string]client.Client{theHome: with(c.workspace(), binding(), widgets()), theCluster: with()}
+	neighbor := c.workspace() // with the same owner
+	neighbor.Name, neighbor.UID, neighbor.Spec.Cluster = "neighbor", "2", "another"
+	clients := map[string]client.Client{theHome: with(c.workspace(), neighbor, binding(), widgets()), theCluster: with()}
 	if !c.gone {
 		clients[theCluster] = with(c.logicalCluster(t), c.workspaceAdmin())
 	}
@@ -128,6 +131,9 @@ func (c cluster) logicalCluster(t *testing.T) *corev1alpha1.LogicalCluster {
 		Status: corev1alpha1.LogicalClusterStatus{Phase: c.phase, Initializers: c.initializers},
 	}
 	lc.Spec.Initializers = c.initializers
+	if c.of != nil {
+		lc.Spec.Owner = c.of
+	}
 	if c.failed {
 		lc.Status.Conditions = append(lc.Status.Conditions, conditionsv1alpha1.Condition{
 			Type: tenancyv1alpha1.WorkspaceAPIBindingsInitialized, Status: "False", Reason: tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors,
@@ -335,6 +341,27 @@ func TestSteps(t *testing.T) {
 			cluster:   cluster{owner: `{"username":"root-boss","groups":["system:masters"]}`, recorded: localOwner, phase: initializing, initializers: onlyBindings},
 			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
 			wantAfter: after{Owner: "root-boss", BindingsLabel: true},
+		},
+		"spec.owner names no Workspace": {
+			cluster:   cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, of: &corev1alpha1.LogicalClusterOwner{}},
+			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"spec.owner names a Workspace that does not exist": {
+			cluster: cluster{
+				owner: foreignOwner, phase: initializing, initializers: onlyBindings,
+				of: &corev1alpha1.LogicalClusterOwner{Cluster: theHome, Name: "other", UID: "1"},
+			},
+			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"spec.owner names the Workspace of another logical cluster": {
+			cluster: cluster{
+				owner: foreignOwner, phase: initializing, initializers: onlyBindings,
+				of: &corev1alpha1.LogicalClusterOwner{Cluster: theHome, Name: "neighbor", UID: "2"},
+			},
+			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},
 		"a dry run writes nothing": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, dryRun: true,

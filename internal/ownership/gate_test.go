@@ -511,7 +511,7 @@ func TestSeriesDoNotGrowWithClaims(t *testing.T) {
 // TestCredentialsThatChange checks that the verdict on the former credentials of a Secret does not count for the next ones: the account of a
 // claim names the Secret only.
 func TestCredentialsThatChange(t *testing.T) {
-	cloud := cloudSaying(ownership.Answer{Verdict: ownership.Owned}, nil)
+	cloud := cloudWith(ownership.Answer{Verdict: ownership.Owned}, nil)
 	gate := newGate(t, 1, cloud)
 	of := claim(func(c *ownership.Claim) {
 		c.Account = ownership.Account{Cloud: cloudName, Identity: ownership.Identity{Namespace: "team-a", Secret: "keys", Entry: "tenant"}}

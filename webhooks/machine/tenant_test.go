@@ -95,7 +95,7 @@ func TestATenantThatQueuesRequestsIsDenied(t *testing.T) {
 		for i := range requests {
 			callers.Go(func() {
 				id := fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i)
-				if got := ask(t, handler, review(t, newMachine(), newMachine(instanceID(id)), numbered(i), from("team-a"))); got.Allowed {
+				if got := send(t, handler, review(t, newMachine(), newMachine(instanceID(id)), numbered(i), from("team-a"))); got.Allowed {
 					t.Errorf("request %d is admitted: %v", i, got.Warnings)
 				}
 			})
