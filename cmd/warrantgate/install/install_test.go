@@ -438,9 +438,9 @@ func TestInstallWarnsAboutKCPBefore032(t *testing.T) {
 	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
 	for version, want := range map[string]string{
 		"v1.36.0+kcp-v0.32.3": "",
-		"v1.33.3+kcp-v0.30.0": "Warning: this kcp is older than v0.32: the author of a WorkspaceType with \"initializer: true\" can change the owner " +
+		"v1.33.3+kcp-v0.30.0": "Warning: this kcp is older than v0.32: a user who creates a WorkspaceType and a workspace of it can change the owner " +
 			"annotation of a LogicalCluster that is Initializing, and kcp then acts as any user in that workspace. warrantgate cannot prevent that. " +
-			"Upgrade kcp, or let only administrators create WorkspaceTypes with an initializer.\n",
+			"Upgrade kcp, or let only administrators create WorkspaceTypes.\n",
 		"v0.0.0-master+$Format:%H$": "Warning: this kcp is older than v0.32: ", // as it has no MutatingAdmissionPolicies
 	} {
 		t.Run(version, func(t *testing.T) {

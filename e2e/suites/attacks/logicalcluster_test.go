@@ -18,15 +18,15 @@ import (
 	"warrantgate.dev/e2e/env/suite"
 )
 
-// The creator of a workspace may patch its LogicalCluster while it is Initializing, and the initializer of the creator's own WorkspaceType
-// keeps it so. Before v0.32, kcp acts as the owner in an annotation there; later, as spec.createdBy, which is immutable. No webhook of root
-// is called for a LogicalCluster, so warrantgate can only report the change.
-var _ = Describe("the owner in a LogicalCluster, against the author of a WorkspaceType with an initializer", func() {
-	It("changes only before kcp v0.32, and explain reports it", func(ctx SpecContext) {
+// The creator of a workspace may patch its LogicalCluster while it is Initializing, and a WorkspaceType of the creator keeps it so. Before
+// v0.32, kcp acts as the owner in an annotation there; later, as spec.createdBy, which is immutable. No webhook of root is called for a
+// LogicalCluster, so warrantgate can only report the change.
+var _ = Describe("the owner in a LogicalCluster, against the creator of its WorkspaceType", func() {
+	DescribeTable("changes only before kcp v0.32, and explain reports it", func(ctx SpecContext, spec func(attacker owner) tenancyv1alpha1.WorkspaceTypeSpec) {
 		w := kcp(ctx)
 		attacker := w.newOwner(ctx, "mallory")
 		trap, err := kcptest.CreateWorkspaceType(ctx, attacker.config, attacker.path, &tenancyv1alpha1.WorkspaceType{
-			ObjectMeta: metav1.ObjectMeta{Name: "trap"}, Spec: tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true},
+			ObjectMeta: metav1.ObjectMeta{Name: "trap"}, Spec: spec(attacker),
 		})
 		Expect(err).NotTo(HaveOccurred())
 		_, err = kcptest.CreateWorkspace(ctx, attacker.config, "child", trap)
@@ -64,5 +64,12 @@ var _ = Describe("the owner in a LogicalCluster, against the author of a Workspa
 		Expect(recordedOwner(ctx, w, cluster)).To(Equal(string(text)))
 		Expect(explained.Stdout).To(And(ContainSubstring("OwnerDiffers"),
 			ContainSubstring(`user "`+attacker.name+`" as the owner on the Workspace, but acts as user "root-boss"`)))
-	}, SpecTimeout(startTimeout))
+	},
+		Entry("with an initializer that does not finish", func(owner) tenancyv1alpha1.WorkspaceTypeSpec {
+			return tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true}
+		}, SpecTimeout(startTimeout)),
+		Entry("with an APIExport that does not exist", func(attacker owner) tenancyv1alpha1.WorkspaceTypeSpec {
+			return tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: attacker.path, Export: "missing"}}}
+		}, SpecTimeout(startTimeout)),
+	)
 })
