@@ -182,7 +182,7 @@ func TestReadTimeoutStartsAfterTheWait(t *testing.T) {
 	reader, writer := io.Pipe()
 	go func() {
 		for b.waiting.Load() == 0 {
-			time.Sleep(time.Millisecond) //nolint:forbidigo // nothing tells of it
+			time.Sleep(time.Millisecond) //nolint:forbidigo // no event to wait for
 		}
 		b.small.Release(smallBudget)
 		_, _ = io.WriteString(writer, "late")

@@ -802,7 +802,7 @@ func TestGeneratedOwners(t *testing.T) {
 		}
 	}
 	if rewritten < cases/4 {
-		t.Errorf("only %d owners were foreign: the generator is of no use", rewritten)
+		t.Errorf("only %d owners were foreign, so the generator tests too little", rewritten)
 	}
 }
 

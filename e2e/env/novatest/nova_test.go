@@ -56,7 +56,7 @@ func newWorld(t *testing.T, options novatest.Options) *world {
 	w.nova, err = novatest.Start(t.Context(), options)
 	check(err)
 	t.Cleanup(func() { w.stop(t) })
-	t.Logf("Nova answered after %s", time.Since(began).Round(100*time.Millisecond))
+	t.Logf("the first response of Nova came after %s", time.Since(began).Round(100*time.Millisecond))
 	w.domain, err = w.keystone.CreateDomain(t.Context(), "domain")
 	check(err)
 	for i, name := range []string{"a", "b"} {

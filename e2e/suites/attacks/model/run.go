@@ -455,7 +455,7 @@ func (s *sequence) events(t *rapid.T) {
 				}
 				for _, secret := range s.secrets(there) {
 					if strings.Contains(event.Message, secret) {
-						s.fail(t, promiseDiscreet, "an Event in place %d tells %q of place %d: %s", here, secret, there, event.Message)
+						s.fail(t, promiseDiscreet, "an Event in place %d contains %q of place %d: %s", here, secret, there, event.Message)
 					}
 				}
 			}
