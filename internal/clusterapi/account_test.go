@@ -2,6 +2,7 @@ package clusterapi_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -207,6 +208,31 @@ func TestReadErrorsAreNotAccountErrors(t *testing.T) {
 				t.Errorf("account (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// client-go sends no request for a name that is not a segment of a path. Its error must not look like an outage: the audit would check no
+// cluster of any tenant.
+func TestNamesThatAreNoSegmentOfAPathAreMissing(t *testing.T) {
+	reject := func(action clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, fmt.Errorf("invalid resource name: %v", action)
+	}
+	server := newServer(t, false)
+	server.core.PrependReactor("get", "secrets", reject)
+	server.machines.PrependReactor("get", "machines", reject)
+	for _, name := range []string{"../x", "a/b", "..", "%2f"} {
+		for _, ref := range []clusterapi.UserRef{{SecretNamespace: namespace, SecretName: name}, {SecretNamespace: name, SecretName: "bob"}} {
+			_, err := server.objects.User(t.Context(), ref)
+			if rejected, ok := errors.AsType[*clusterapi.AccountError](err); !ok || rejected.Reason != clusterapi.UserSecretMissing {
+				t.Errorf("User(%+v) = %v, want %s", ref, err, clusterapi.UserSecretMissing)
+			}
+		}
+		_, err := server.objects.Owner(t.Context(), clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, OwnerReferences: []metav1.OwnerReference{machineRef(name)},
+		}})
+		if rejected, ok := errors.AsType[*clusterapi.AccountError](err); !ok || rejected.Reason != clusterapi.OwnerMachineMissing {
+			t.Errorf("Owner() of a machine of %q = %v, want %s", name, err, clusterapi.OwnerMachineMissing)
+		}
 	}
 }
 

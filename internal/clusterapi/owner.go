@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -107,13 +108,17 @@ func (r *reader) Owner(ctx context.Context, machine Machine) (*Owner, error) {
 	default: // the result would depend on their order, which users do not see
 		return nil, accountErrorf(OwnerMachineAmbiguous, "its owner references name %d Machines; keep one of them", len(names))
 	}
+	missing := accountErrorf(OwnerMachineMissing, "its owner references name Machine %.100q, which does not exist; create it first, or remove the reference",
+		names[0])
+	if len(content.IsPathSegmentName(names[0])) > 0 {
+		return nil, missing
+	}
 	object, err := r.core(ctx, OwnerMachines, r.ownerVersion, machine.Namespace, names[0])
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read Machine %q: %w", names[0], err)
 	case object == nil:
-		return nil, accountErrorf(OwnerMachineMissing, "its owner references name Machine %q, which does not exist; create it first, or remove the reference",
-			names[0])
+		return nil, missing
 	}
 	return &Owner{Name: names[0], ClusterName: object.GetLabels()[ClusterNameLabel]}, nil
 }
