@@ -210,9 +210,7 @@ func (s *Steps) namedWorkspace(ctx context.Context, lc *logicalCluster) (*tenanc
 		return nil, err
 	}
 	var ws tenancyv1alpha1.Workspace
-	if err := c.Get(ctx, client.ObjectKey{Name: of.Name}, &ws); apierrors.IsNotFound(err) {
-		return nil, nil
-	} else if err != nil {
+	if err := client.IgnoreNotFound(c.Get(ctx, client.ObjectKey{Name: of.Name}, &ws)); err != nil {
 		return nil, fmt.Errorf("read the Workspace: %w", err)
 	}
 	if ws.UID != of.UID || clusterOf(&ws) != lc.name {

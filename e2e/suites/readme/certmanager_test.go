@@ -27,7 +27,7 @@ type certManager struct {
 	ca     *access.CA
 }
 
-// run writes Secrets and CAs until ctx is cancelled. It returns the first error.
+// run writes Secrets and CAs until ctx is canceled. It returns the first error.
 func (m *certManager) run(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		if err := m.issue(ctx); err != nil {

@@ -118,7 +118,7 @@ func (a *attack) one(ctx context.Context, clients []client.Client, name string) 
 	return ownerOf(lc).Username
 }
 
-// fire patches the owner until ctx is cancelled.
+// fire patches the owner until ctx is canceled.
 func (a *attack) fire(ctx context.Context, c client.Client, name string) {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, kcptest.OwnerAnnotation, forgedOwner))
 	for ctx.Err() == nil {
