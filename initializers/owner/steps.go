@@ -203,7 +203,7 @@ func (s *Steps) compareOwner(ctx context.Context, st *state) (time.Duration, err
 func (s *Steps) namedWorkspace(ctx context.Context, lc *logicalCluster) (*tenancyv1alpha1.Workspace, error) {
 	of := lc.typed.Spec.Owner
 	if of == nil || kcp.ValidateName(logicalcluster.Name(of.Cluster)) != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // no Workspace is in a logical cluster of such a name
 	}
 	c, err := s.Workspaces(logicalcluster.NewPath(of.Cluster))
 	if err != nil {
