@@ -52,7 +52,7 @@ type Answer struct {
 	// TooManyRequests (429) for a tenant that sends too many requests. Default: Forbidden (403) for Denied, ServiceUnavailable (503)
 	// for Undecided.
 	Status metav1.StatusReason
-	// RetryAfter tells clients when to try again, in whole seconds. Default: the client decides.
+	// RetryAfter is how long clients should wait before they retry, in whole seconds. Default: the client decides.
 	RetryAfter time.Duration
 	// Field is the path of the denied field, "" for the whole object. For status causes.
 	Field string

@@ -84,10 +84,10 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	instances := make(map[*tenancy][]ownership.Instance, len(tenancies))
 	var failed error
 	for _, t := range tenancies {
-		invalid, asked := a.delegation(ctx, t)
+		invalid, sent := a.delegation(ctx, t)
 		result.Findings = append(result.Findings, invalid...)
 		found, requests, err := a.instances(ctx, t.account)
-		result.Requests += asked + requests
+		result.Requests += sent + requests
 		var identity *ownership.IdentityError
 		var region *ownership.RegionError
 		switch {

@@ -95,7 +95,7 @@ func (c *Controller) denied(ctx context.Context) {
 	}
 	found := c.claims.unnamed(denied, c.Audit.Objects)
 	deniedClaims.WithLabelValues(c.platform()).Set(float64(len(found)))
-	c.tell(ctx, found)
+	c.record(ctx, found)
 }
 
 func (c *Controller) run(ctx context.Context) {
@@ -111,12 +111,12 @@ func (c *Controller) run(ctx context.Context) {
 	if errors.Is(err, errNotRead) {
 		return
 	}
-	c.tell(ctx, result.Findings)
+	c.record(ctx, result.Findings)
 	log.Info("audited", "machines", result.Machines, "accounts", result.Accounts, "cloudRequests", result.Requests,
 		"findings", len(result.Findings))
 }
 
-func (c *Controller) tell(ctx context.Context, findings []Finding) {
+func (c *Controller) record(ctx context.Context, findings []Finding) {
 	log := logf.FromContext(ctx)
 	for _, finding := range findings {
 		at := log

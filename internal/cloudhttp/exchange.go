@@ -37,9 +37,9 @@ type Exchange struct {
 }
 
 // Send sends the request. It reads the whole body, so that the connection can be reused. It returns the body of an error response
-// as refusal, and an empty body in response, so that the caller extracts only what may be shown. Of a successful response, refusal
+// as rejection, and an empty body in response, so that the caller extracts only what may be shown. Of a successful response, rejection
 // is nil.
-func (x *Exchange) Send(request *http.Request) (response *http.Response, refusal []byte, err error) {
+func (x *Exchange) Send(request *http.Request) (response *http.Response, rejection []byte, err error) {
 	response, err = x.Next.RoundTrip(request)
 	if err != nil {
 		return nil, nil, err
@@ -51,10 +51,10 @@ func (x *Exchange) Send(request *http.Request) (response *http.Response, refusal
 	}
 	x.Status, x.header = response.StatusCode, response.Header
 	if !x.OK() {
-		body, refusal = nil, body
+		body, rejection = nil, body
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
-	return response, refusal, nil
+	return response, rejection, nil
 }
 
 // OK reports whether the status is 2xx.

@@ -26,9 +26,9 @@ const defaultUserAgent = "warrantgate"
 type Tokens interface {
 	// Token returns a token of the user for the region. The error is an *ownership.UnknownError.
 	Token(ctx context.Context, user, region string) (string, error)
-	// Drop reports that the cloud rejected a token in a request that began at asked. Token must then not return a token that is
-	// older than asked.
-	Drop(user, region string, asked time.Time)
+	// Drop reports that the cloud rejected a token in a request of that time. Token must then not return a token that is
+	// older than sentAt.
+	Drop(user, region string, sentAt time.Time)
 }
 
 // LegacyCredentials are the credentials of one fixed account.

@@ -78,17 +78,17 @@ func (r request) url(api *url.URL) string {
 // repeats the request once with another token. Every error is an *ownership.UnknownError. The exchange contains details; it is nil
 // if no request was sent.
 func (l *lookup) get(ctx context.Context, r request, into any) (*exchange, error) {
-	x, asked, err := l.send(ctx, r, into)
+	x, sentAt, err := l.send(ctx, r, into)
 	if x == nil || x.Status != http.StatusUnauthorized || l.legacy != nil {
 		return x, err
 	}
-	l.cloud.tokens.Drop(l.key.user, l.key.region, asked)
+	l.cloud.tokens.Drop(l.key.user, l.key.region, sentAt)
 	x, _, err = l.send(ctx, r, into)
 	return x, err
 }
 
-// send sends a request once. asked is the time when it began.
-func (l *lookup) send(ctx context.Context, r request, into any) (x *exchange, asked time.Time, err error) {
+// send sends a request once, at sentAt.
+func (l *lookup) send(ctx context.Context, r request, into any) (x *exchange, sentAt time.Time, err error) {
 	credentials := l.legacy
 	if credentials == nil {
 		token, err := l.cloud.tokens.Token(ctx, l.key.user, l.key.region)
@@ -107,13 +107,13 @@ func (l *lookup) send(ctx context.Context, r request, into any) (x *exchange, as
 		return nil, time.Time{}, &ownership.UnknownError{Cause: ownership.CauseCredentials, Err: err}
 	}
 	l.requests++
-	asked = time.Now()
+	sentAt = time.Now()
 	_, err = client.Do(ctx, httpRequest, into)
-	requests.Observe(r.operation, x.Status, err == nil, time.Since(asked))
+	requests.Observe(r.operation, x.Status, err == nil, time.Since(sentAt))
 	if err != nil {
 		err = x.unknown(err)
 	}
-	return x, asked, err
+	return x, sentAt, err
 }
 
 // sameEmail compares emails case-insensitively. Two letters outside of ASCII fold to ASCII letters (the Kelvin sign and the long

@@ -111,14 +111,14 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 	if account.User, err = r.User(ctx, ref); err == nil || r.noUser(err) {
 		return account, nil
 	}
-	if refused, ok := errors.AsType[*AccountError](err); ok {
-		return ownership.Account{}, accountErrorf(refused.Reason, "CloudSigmaCluster %q: %s", cluster.GetName(), refused.Message)
+	if invalid, ok := errors.AsType[*AccountError](err); ok {
+		return ownership.Account{}, accountErrorf(invalid.Reason, "CloudSigmaCluster %q: %s", cluster.GetName(), invalid.Message)
 	}
 	return ownership.Account{}, fmt.Errorf("CloudSigmaCluster %q: %w", cluster.GetName(), err)
 }
 
 // noUser is true if err means that a cluster has no user, and one account is used for all clusters (legacy credentials).
 func (r *reader) noUser(err error) bool {
-	refused, ok := errors.AsType[*AccountError](err)
-	return ok && r.sharedAccount && refused.Reason == UserMissing
+	invalid, ok := errors.AsType[*AccountError](err)
+	return ok && r.sharedAccount && invalid.Reason == UserMissing
 }

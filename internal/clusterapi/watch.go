@@ -117,13 +117,13 @@ func newWatched(r *reader, resource schema.GroupVersionResource, essentials cach
 // ended is a watch that calls a function when it is stopped. The reader of a watch stops it at its end.
 type ended struct {
 	watch.Interface
-	tell func()
+	notify func()
 }
 
 // Stop implements watch.Interface.
 func (e ended) Stop() {
 	e.Interface.Stop()
-	e.tell()
+	e.notify()
 }
 
 func (w *watched) broken() {

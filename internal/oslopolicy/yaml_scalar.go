@@ -153,7 +153,7 @@ func (y *yamlReader) quoted(lines bool) (string, error) {
 // fold consumes a line break within quotes and returns its value.
 func (y *yamlReader) fold(lines bool, from int) (string, error) {
 	if !lines {
-		return "", y.fail("the name of a rule goes on in the next line, or its quotes are not closed")
+		return "", y.fail("the name of a rule continues in the next line, or its quotes are not closed")
 	}
 	y.newline()
 	breaks := 0
@@ -161,7 +161,7 @@ func (y *yamlReader) fold(lines bool, from int) (string, error) {
 		breaks++
 	}
 	if !y.ended() && y.column() == 0 {
-		return "", &yamlError{line: from, err: errors.New("a text in quotes is not closed, or goes on in a line that is not indented")}
+		return "", &yamlError{line: from, err: errors.New("a text in quotes is not closed, or continues in a line that is not indented")}
 	}
 	return folded(breaks), nil
 }

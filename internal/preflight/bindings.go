@@ -115,7 +115,7 @@ func (c *check) missing(ctx context.Context, reference tenancyv1alpha1.APIExport
 		binding.Answer, binding.Why = No, "there is no such APIExport"
 		c.add(Finding{
 			Reason: APIExportMissing, Message: fmt.Sprintf("there is no APIExport %q in %s, which the type %s binds", reference.Export, at, binding.Type),
-			Next: fmt.Sprintf("create the APIExport, or take it out of spec.defaultAPIBindings of the type %s; kcp goes on by itself", binding.Type),
+			Next: fmt.Sprintf("create the APIExport, or remove it from spec.defaultAPIBindings of the type %s; kcp continues by itself", binding.Type),
 		})
 		return
 	}

@@ -153,7 +153,7 @@ func (c *check) describe(ctx context.Context, owner identity.Owner) {
 		case home.Empty():
 		case owner.InScope(home):
 			where = cmp.Or(paths[home], home.String())
-		default: // the home is only claimed, and Events must not tell its path
+		default: // the home is only claimed, and Events must not contain its path
 			where = home.String()
 		}
 		view.Description = fmt.Sprintf("service account %s/%s of %s", namespace, name, where)

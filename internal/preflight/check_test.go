@@ -228,7 +228,7 @@ func TestFindings(t *testing.T) {
 			want: []preflight.Finding{{
 				Reason:  preflight.APIExportMissing,
 				Message: `there is no APIExport "widgets" in root:apis, which the type root:apis:base binds`,
-				Next:    "create the APIExport, or take it out of spec.defaultAPIBindings of the type root:apis:base; kcp goes on by itself",
+				Next:    "create the APIExport, or remove it from spec.defaultAPIBindings of the type root:apis:base; kcp continues by itself",
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},

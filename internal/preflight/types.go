@@ -94,17 +94,17 @@ func (c *check) findType(
 	}
 }
 
-// listType finds a type that may not be read in its workspace. If it cannot be listed either, it returns refusal, the error of the read.
+// listType finds a type that may not be read in its workspace. If it cannot be listed either, it returns denial, the error of the read.
 func (c *check) listType(
-	ctx context.Context, at logicalcluster.Path, name string, into *tenancyv1alpha1.WorkspaceType, refusal error,
+	ctx context.Context, at logicalcluster.Path, name string, into *tenancyv1alpha1.WorkspaceType, denial error,
 ) (found bool, err error) {
 	in := &corev1alpha1.LogicalCluster{}
 	if found, err := c.get(ctx, at, corev1alpha1.LogicalClusterName, in); err != nil || !found {
-		return false, refusal
+		return false, denial
 	}
 	types, err := c.Types(ctx, logicalcluster.From(in), name)
 	if err != nil {
-		return false, refusal
+		return false, denial
 	}
 	for i := range types {
 		types[i].DeepCopyInto(into)

@@ -157,7 +157,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(c.Delete(ctx, export)).To(Succeed())
 		create(ctx, alice, "child", ofType)
 		home.waitDenied(ctx, "unable to find at least 1 APIExport")
-		Expect(explainAsJSON(ctx, home.path+":child").Findings[0].Next).To(HaveSuffix("kcp goes on by itself"))
+		Expect(explainAsJSON(ctx, home.path+":child").Findings[0].Next).To(HaveSuffix("kcp continues by itself"))
 
 		again := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: export.Name}, Spec: apisv1alpha2.APIExportSpec{Resources: export.Spec.Resources}}
 		Expect(c.Create(ctx, again)).To(Succeed())

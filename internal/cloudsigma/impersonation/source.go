@@ -145,11 +145,11 @@ func (s *Source) token(ctx context.Context, user, region string) (issued, error)
 	return s.users.get(ctx, s.userKey(credentials, user, region))
 }
 
-// Drop removes a user token that was obtained before asked, because the API responded with 401 to a request that began then. The
+// Drop removes a user token that was obtained before sentAt, because the API responded with 401 to a request of that time. The
 // service account's own tokens stay in the cache: if they are invalid, the next exchange detects it.
-func (s *Source) Drop(user, region string, asked time.Time) {
+func (s *Source) Drop(user, region string, sentAt time.Time) {
 	if proven := s.proven.Load(); proven != nil {
-		s.users.drop(s.userKey(*proven, user, region), asked)
+		s.users.drop(s.userKey(*proven, user, region), sentAt)
 	}
 }
 
