@@ -38,7 +38,8 @@ type UnknownPolicy string
 const (
 	// Deny answers with status 503, so that the request is retried. The default.
 	Deny UnknownPolicy = "Deny"
-	// Admit admits the request with a warning and an Event. The audit checks the machine later.
+	// Admit admits the request with a warning and an Event if the cloud or its identity provider does not answer. The audit checks the machine
+	// later. A request that is undecided for another reason is denied, because its author could cause that.
 	Admit UnknownPolicy = "Admit"
 )
 
