@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -121,7 +122,8 @@ const (
 
 // handled is the result for the owner.
 type handled struct {
-	by, owner, createdBy string
+	by     string
+	object map[string]any // the Workspace after it
 }
 
 // place admits a placement as kcp does: first the webhook, as far as its conditions, and then the policies; and as Kubernetes does, in
@@ -147,7 +149,7 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 	if err := m.plugin.Admit(tb.Context(), attributes, m.interfaces); err != nil {
 		return handled{}, err
 	}
-	result := handled{by: byNone, owner: placed.GetAnnotations()[ownerKey], createdBy: placed.GetAnnotations()[createdBy]}
+	result := handled{by: byNone, object: placed.Object}
 	called := m.webhook.GetCompiledMatcher(m.compiler).Match(tb.Context(), versioned(placed, old, admission.Update, p.by), nil, nil)
 	if called.Error != nil {
 		return handled{}, fmt.Errorf("conditions of the webhook: %w", called.Error)
@@ -182,9 +184,17 @@ func (m *mutator) check(tb testing.TB, p placement) string {
 	switch {
 	case err != nil:
 		tb.Errorf("%.3000q: %v", p.owner, err)
-	case got.by == byPolicy && (got.owner != want || got.createdBy != report.CreatedBy || report.Reason != identity.ServiceAccountRewritten):
-		tb.Errorf("policy and identity.Rewrite (%s) differ\n owner   %.3000q\n cluster %q, required groups %q\n policy  %s\n rewrite %s",
-			report.Reason, p.owner, p.cluster, p.requiredGroups, got.owner, want)
+	case got.by == byPolicy && report.Reason != identity.ServiceAccountRewritten:
+		tb.Errorf("the policy rewrote an owner that identity.Rewrite does not (%s): %.3000q", report.Reason, p.owner)
+	case got.by == byPolicy:
+		// The whole Workspace, so that the policy changes nothing else.
+		rewritten := object(map[string]any{
+			ownerKey: want, clusterKey: p.cluster, createdBy: report.CreatedBy, kcp.RewrittenByAnnotation: kcp.RewrittenByPolicy,
+		}).Object
+		if !reflect.DeepEqual(rewritten, got.object) {
+			tb.Errorf("policy and identity.Rewrite differ in cluster %q for %.3000q (-rewrite +policy):\n%s",
+				p.cluster, p.owner, cmp.Diff(rewritten, got.object))
+		}
 	case got.by == byNone && want != p.owner:
 		tb.Errorf("%s, and neither policy nor webhook handles it: %.3000q", report.Reason, p.owner)
 	}
@@ -205,6 +215,17 @@ func plainOwner(namespace, name, home string, more ...string) string {
 
 const credentialKey = "authentication.kubernetes.io/credential-id"
 
+// maxPlainOwner is the size of the largest owner that the policy reads.
+const maxPlainOwner = 4096
+
+// ofSize is the owner of a service account whose token has an ID of so many characters that the owner has size bytes.
+func ofSize(size int) string {
+	id := func(length int) string {
+		return plainOwner("default", "bot", "1dz6n4ubraua7pul", credentialKey, strings.Repeat("x", length))
+	}
+	return id(size - len(id(0)))
+}
+
 func TestWhichOwnersThePolicyHandles(t *testing.T) {
 	m := newMutator(t)
 	honest := plainOwner("default", "bot", "1dz6n4ubraua7pul", credentialKey, "JTI=cd4a8f65-5ba4-45c9-afa0-05ca133abe96")
@@ -218,6 +239,8 @@ func TestWhichOwnersThePolicyHandles(t *testing.T) {
 		"one with a token that is bound to a pod": {placement{owner: plainOwner("default", "bot", "1dz6n4ubraua7pul", credentialKey, "JTI=cd4a",
 			"authentication.kubernetes.io/node-name", "node-1.example.com", "authentication.kubernetes.io/node-uid", "1b",
 			"authentication.kubernetes.io/pod-name", "bot-0", "authentication.kubernetes.io/pod-uid", "2c")}, byPolicy},
+		"one of the most bytes":              {placement{owner: ofSize(maxPlainOwner)}, byPolicy},
+		"one of a byte more":                 {placement{owner: ofSize(maxPlainOwner + 1)}, byWebhook},
 		"one of the longest names":           {placement{owner: plainOwner(label, long, label)}, byPolicy},
 		"a namespace that is too long":       {placement{owner: plainOwner(label+"x", "bot", "1dz6n4ubraua7pul")}, byWebhook},
 		"a name that is too long":            {placement{owner: plainOwner("default", long+"x", "1dz6n4ubraua7pul")}, byWebhook},
