@@ -8,6 +8,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/retry"
 
 	"warrantgate.dev/e2e/fakes/openstacktest"
 )
@@ -23,7 +25,11 @@ var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
 		before := s.front.count()
 		var creating errgroup.Group
 		for i := range clusters {
-			creating.Go(func() error { return s.createCluster(ctx, fmt.Sprintf("pool-%d", i), actsWith(credentials)) })
+			creating.Go(func() error { // a busy API server may not answer warrantgate in time
+				return retry.OnError(retry.DefaultBackoff, apierrors.IsServiceUnavailable, func() error {
+					return s.createCluster(ctx, fmt.Sprintf("pool-%d", i), actsWith(credentials))
+				})
+			})
 		}
 		Expect(creating.Wait()).To(Succeed())
 		Expect(s.front.count()).To(Equal(before + 1))
