@@ -146,14 +146,16 @@ func waitSettled(ctx context.Context, admin *rest.Config, name string) *tenancyv
 // waitInitializing waits until the workspace has a logical cluster, and returns its name.
 func (p place) waitInitializing(ctx context.Context, name string) string {
 	GinkgoHelper()
-	ws, err := kcptest.WaitWorkspace(within(ctx, readyTimeout), p.admin(), name, func(ws *tenancyv1alpha1.Workspace) error {
-		if ws.Spec.Cluster == "" || ws.Status.Phase != corev1alpha1.LogicalClusterPhaseInitializing {
-			return errNotYet
-		}
-		return nil
-	})
+	ws, err := kcptest.WaitWorkspace(within(ctx, readyTimeout), p.admin(), name, isInitializing)
 	Expect(err).NotTo(HaveOccurred())
 	return ws.Spec.Cluster
+}
+
+func isInitializing(ws *tenancyv1alpha1.Workspace) error {
+	if ws.Spec.Cluster == "" || ws.Status.Phase != corev1alpha1.LogicalClusterPhaseInitializing {
+		return errNotYet
+	}
+	return nil
 }
 
 // expectStuck expects that a workspace is stuck in Initializing, and that kcp logs the given reason.
