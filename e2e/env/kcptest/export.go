@@ -17,6 +17,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// Widgets is the definition of a cluster-scoped kind Widget of an API group, version v1, with any content.
+func Widgets(group string) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.ClusterScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+			}},
+		},
+	}
+}
+
 // Export exports kinds from the workspace of config in an APIExport of the given name.
 func Export(ctx context.Context, config *rest.Config, name string, crds ...*apiextensionsv1.CustomResourceDefinition) error {
 	c, err := NewClient(config)

@@ -10,8 +10,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,17 +34,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts, also among provide
 		Expect(err).NotTo(HaveOccurred(), output)
 
 		By("letting the victim bind another kind from it")
-		Expect(kcptest.Export(ctx, attacker.admin, "widgets", &apiextensionsv1.CustomResourceDefinition{
-			ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"},
-			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-				Group: "example.com", Scope: apiextensionsv1.ClusterScoped,
-				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
-				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-					Name: "v1", Served: true, Storage: true,
-					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
-				}},
-			},
-		})).To(Succeed())
+		Expect(kcptest.Export(ctx, attacker.admin, "widgets", kcptest.Widgets("example.com"))).To(Succeed())
 		grantIn(ctx, attacker.admin, kcptest.Group(user.AllAuthenticated), kcptest.BindRule("widgets"))
 		Expect(kcptest.Bind(ctx, victim.config, attacker.path, "widgets", schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"})).To(Succeed())
 

@@ -8,7 +8,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -148,17 +147,7 @@ const widgets = "widgets.example.io"
 // widgetType creates a type whose workspaces bind an API of this workspace.
 func (h home) widgetType(ctx SpecContext) kcptest.WorkspaceOption {
 	GinkgoHelper()
-	Expect(kcptest.Export(ctx, h.admin(), widgets, &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: widgets},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "example.io", Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
-			}},
-		},
-	})).To(Succeed())
+	Expect(kcptest.Export(ctx, h.admin(), widgets, kcptest.Widgets("example.io"))).To(Succeed())
 	ofType, err := kcptest.CreateWorkspaceType(ctx, h.admin(), h.path, &tenancyv1alpha1.WorkspaceType{
 		ObjectMeta: metav1.ObjectMeta{Name: "widgets"},
 		Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: h.path, Export: widgets}}},
