@@ -151,17 +151,17 @@ func (v Verdict) Message(room int) string {
 	return v.MessageAbout(fmt.Sprintf("%q", message.Value(v.email)))
 }
 
-// MessageAbout is Message without commands. whom describes the user.
-func (v Verdict) MessageAbout(whom string) string {
+// MessageAbout is Message without commands. who describes the user that the message is about.
+func (v Verdict) MessageAbout(who string) string {
 	place := where(v.provider)
 	if v.known.Username != v.requester.Username && v.known.Username != user.Anonymous {
 		place += fmt.Sprintf(", where it is user %q", message.Value(v.known.Username))
 	}
-	return v.text(whom, place) + v.grantInWords()
+	return v.text(who, place) + v.grantInWords()
 }
 
-func (v Verdict) text(whom, place string) string {
-	return fmt.Sprintf("user %q may not impersonate %s%s%s", message.Value(v.requester.Username), whom, place, OrHaveItGranted)
+func (v Verdict) text(who, place string) string {
+	return fmt.Sprintf("user %q may not impersonate %s%s%s", message.Value(v.requester.Username), who, place, OrHaveItGranted)
 }
 
 // where names the workspace of the check if it is not the requester's own.

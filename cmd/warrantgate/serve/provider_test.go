@@ -91,7 +91,7 @@ func TestTheProviderOfAPath(t *testing.T) {
 			t.Errorf("%s: requests to kcp (-want +got):\n%s", path, diff)
 		}
 	}
-	// Whoever knows the token of a provider takes only a part of the room for bodies.
+	// A caller with the token of a provider takes only a part of the room for bodies.
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/kcp/m82w61j76ws21znq/cluster/impersonation", strings.NewReader(review))
 	request.ContentLength = 4 << 20
 	answer := httptest.NewRecorder()
