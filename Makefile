@@ -110,9 +110,14 @@ demo-openstack: build $(KUBERNETES_BUILT) ## Show what warrantgate does for Clus
 .PHONY: test
 test: unit e2e ## Run all tests
 
+# These send a thousand large requests, or compare a policy with a gate on tens of thousands of objects. With the race detector they take
+# two to four minutes each. Smaller tests of the same packages run the same code with it. One at a time, because the first needs the whole
+# machine for its load.
+LARGE := TestAThousandLargeBodies|TestPolicyAgreesWithRewrite|TestPolicyAgreesWithTheGate
 .PHONY: unit
 unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server, those of the chart among them
-	$(GO) test $(RACE) -timeout 20m $$($(GO) list ./... | grep -v '^warrantgate\.dev/e2e')
+	$(GO) test $(RACE) -timeout 20m -skip '^($(LARGE))$$' $$($(GO) list ./... | grep -v '^warrantgate\.dev/e2e')
+	$(GO) test -p 1 -timeout 20m -run '^($(LARGE))$$' ./cmd/warrantgate/serve ./webhooks/cluster ./webhooks/workspace
 
 # -count=1 because a cached result does not cover binaries that were built later. The suite that puts replicas under load runs alone:
 # an API server waits for three seconds at most.
