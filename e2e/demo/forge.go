@@ -49,7 +49,7 @@ func forge(ctx context.Context, d *demo) error {
 	const name, claim = "claimed", "root:default:boss"
 	d.say("She creates a workspace with another identity as its creator:")
 	d.quote("CREATE workspace " + name + " with " + kcptest.CreatedByAnnotation + ": " + claim)
-	_, err = kcptest.CreateWorkspace(ctx, d.user, name, kcptest.WithAnnotation(kcptest.CreatedByAnnotation, claim))
+	_, err = kcptest.TryCreateWorkspace(ctx, d.user, name, kcptest.WithAnnotation(kcptest.CreatedByAnnotation, claim))
 	if err := d.denied(err, `"`+userName+`"`, kcptest.CreatedByAnnotation); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -28,6 +29,9 @@ const (
 
 // describeTimeout limits the time of Describe.
 const describeTimeout = 15 * time.Second
+
+// cacheTimeout is far longer than a cache of kcp needs to follow its storage.
+const cacheTimeout = 30 * time.Second
 
 // WorkspaceOption changes a Workspace before it is created.
 type WorkspaceOption func(*tenancyv1alpha1.Workspace)
@@ -79,8 +83,42 @@ func CreateWorkspaceType(ctx context.Context, admin *rest.Config, path string, w
 	return ofType, nil
 }
 
-// CreateWorkspace creates a Workspace in the cluster of config, as the user of config. It does not wait.
+// CreateWorkspace creates a Workspace in the cluster of config, as the user of config. It does not wait until the workspace is Ready.
+//
+// On a busy machine, the first requests in a new workspace are answered from caches that do not contain its APIs, permissions or service
+// accounts yet. CreateWorkspace repeats a request that such a cache can have caused to fail, for half a minute. A denial of warrantgate is
+// not repeated. For a request that should fail, use TryCreateWorkspace.
 func CreateWorkspace(ctx context.Context, config *rest.Config, name string, options ...WorkspaceOption) (*tenancyv1alpha1.Workspace, error) {
+	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
+	defer cancel()
+	var ws *tenancyv1alpha1.Workspace
+	var last error
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		created, err := TryCreateWorkspace(ctx, config, name, options...)
+		if err == nil {
+			ws = created
+			return true, nil
+		}
+		if isOutdated(err) {
+			last = err
+			return false, nil
+		}
+		return false, err
+	})
+	if err != nil {
+		return nil, errors.Join(err, last)
+	}
+	return ws, nil
+}
+
+// isOutdated reports whether a cache of kcp without the newest objects can have caused the error.
+func isOutdated(err error) bool {
+	return (apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err)) &&
+		!strings.Contains(err.Error(), "warrantgate")
+}
+
+// TryCreateWorkspace is CreateWorkspace with one request.
+func TryCreateWorkspace(ctx context.Context, config *rest.Config, name string, options ...WorkspaceOption) (*tenancyv1alpha1.Workspace, error) {
 	c, err := NewClient(config)
 	if err != nil {
 		return nil, err

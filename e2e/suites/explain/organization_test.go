@@ -39,7 +39,7 @@ var _ = Describe("An operator with a scoped service account", func() {
 
 		By("creating the workspace without the permission to use its type")
 		org := home.path + ":acme"
-		_, err = kcptest.CreateWorkspace(ctx, config, "acme", ofType)
+		_, err = kcptest.TryCreateWorkspace(ctx, config, "acme", ofType)
 		Expect(err).To(MatchError(fmt.Sprintf(`create workspace acme: workspaces.tenancy.kcp.io "acme" is forbidden: unable to use workspace type %s:org: `+
 			`missing verb='use' permission on workspacetype`, platform.path)))
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)

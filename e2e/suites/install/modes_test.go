@@ -128,7 +128,7 @@ func installWarning(ctx context.Context, w *kcptest.Warrantgate) {
 	admin := kcp.Admin("root")
 	admin.WarningHandlerWithContext = warnings
 	Eventually(func(g Gomega) {
-		_, err := kcptest.CreateWorkspace(ctx, admin, "probe", kcptest.WithAnnotation("warrantgate.dev/probe", "true"))
+		_, err := kcptest.TryCreateWorkspace(ctx, admin, "probe", kcptest.WithAnnotation("warrantgate.dev/probe", "true"))
 		if !apierrors.IsAlreadyExists(err) {
 			g.Expect(err).NotTo(HaveOccurred())
 		}

@@ -166,7 +166,7 @@ func (h home) one(ctx context.Context, c *child, i int, created func(int), forge
 	// A busy kcp observes a service account some time after it was created.
 	if err := wait.PollUntilContextTimeout(ctx, pollInterval, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		c.created = time.Now()
-		_, err := kcptest.CreateWorkspace(ctx, c.bot, c.name, options...)
+		_, err := kcptest.TryCreateWorkspace(ctx, c.bot, c.name, options...)
 		unknown := apierrors.IsUnauthorized(err)
 		if unknown {
 			err = nil

@@ -96,7 +96,7 @@ func (p place) createThrough(ctx context.Context, provider place, bot *rest.Conf
 	through := rest.CopyConfig(bot)
 	through.Host = provider.virtualWorkspaceURL(ctx) + "/clusters/" + p.cluster
 	tryCreate := func() error {
-		_, err := kcptest.CreateWorkspace(ctx, through, name, options...)
+		_, err := kcptest.TryCreateWorkspace(ctx, through, name, options...)
 		return err
 	}
 	admitted, err := p.server.AdmitsServiceAccounts()
