@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"warrantgate.dev/cmd/warrantgate/policies"
 	"warrantgate.dev/cmd/warrantgate/serve"
 	"warrantgate.dev/cmd/warrantgate/workspaces"
+	"warrantgate.dev/internal/message"
 )
 
 // version and revision, which is a commit, are set when the binary is built.
@@ -33,12 +35,21 @@ func main() {
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		code, message := cli.ExitCode(err)
-		if message != nil {
-			fmt.Fprintln(os.Stderr, "warrantgate:", message)
+		code, reason := cli.ExitCode(err)
+		if reason != nil {
+			fmt.Fprintln(os.Stderr, "warrantgate:", printable(reason))
 		}
 		os.Exit(code)
 	}
+}
+
+// printable returns the text of an error for a terminal. An error may have several lines, and contain texts of other users.
+func printable(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = message.Printable(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func newCommand(out, errOut io.Writer) *cobra.Command {

@@ -214,3 +214,16 @@ func TestHelpNamesTheProgramAsItWasCalled(t *testing.T) {
 		})
 	}
 }
+
+// TestErrorsDoNotControlTheTerminal: an error can contain texts of other users, here the name of a file.
+func TestErrorsDoNotControlTheTerminal(t *testing.T) {
+	cmd := program(t, "audit", "--config=\x1b[2Jof-a-tenant")
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	if err := cmd.Run(); err == nil {
+		t.Error("audit found the file")
+	}
+	if got, want := errOut.String(), `\x1b[2Jof-a-tenant`; !strings.Contains(got, want) || strings.Contains(got, "\x1b") {
+		t.Errorf("stderr = %q, want %q without control characters", got, want)
+	}
+}

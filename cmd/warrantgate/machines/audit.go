@@ -21,6 +21,7 @@ import (
 	"warrantgate.dev/internal/audit"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -193,7 +194,8 @@ func printAudited(out io.Writer, format string, findings []audit.Finding) error 
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, "NAMESPACE\tOBJECT\tREASON\tINSTANCE\tMESSAGE")
 	for _, f := range findings {
-		fmt.Fprintf(table, "%s\t%s/%s\t%s\t%s\t%s\n", f.Object.Namespace, f.Object.Kind, f.Object.Name, f.Reason, f.Instance, f.Message)
+		fmt.Fprintf(table, "%s\t%s/%s\t%s\t%s\t%s\n", f.Object.Namespace, f.Object.Kind, f.Object.Name, f.Reason,
+			message.Printable(f.Instance), message.Printable(f.Message))
 	}
 	return table.Flush()
 }
