@@ -3,21 +3,15 @@ package install
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
-	"os"
 	"slices"
 	"time"
 
-	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -30,91 +24,9 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/install"
-	"warrantgate.dev/internal/kcp"
-	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
 )
-
-// kcpTarget is the kcp that a command changes, and the kubeconfigs and contexts it uses.
-type kcpTarget struct {
-	kubeconfig       string
-	context          string
-	shardKubeconfigs []string
-	shardContext     string
-}
-
-func (t *kcpTarget) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of root (default $KUBECONFIG)")
-	flags.StringVar(&t.context, "context", "", "context of that kubeconfig (default: the current one)")
-	t.addShardFlags(flags, "for the permission to write Events")
-}
-
-func (t *kcpTarget) addShardFlags(flags *pflag.FlagSet, what string) {
-	flags.StringArrayVar(&t.shardKubeconfigs, "shard-kubeconfig", nil,
-		"kubeconfig of system:masters on a shard, "+what+"; once for each shard")
-	flags.StringVar(&t.shardContext, "shard-context", "", "context of the shard kubeconfigs (default: the current one)")
-}
-
-// serverOptions are the gates to register, and the URL at which the API server reaches them.
-type serverOptions struct {
-	config string
-	url    string
-	caFile string
-	// pathFile is the file of serve's flag --webhook-path-file.
-	pathFile string
-	user     string
-	dryRun   bool
-	// failurePolicy is the failure policy of the webhooks, Fail or Ignore. It applies while no serve answers.
-	failurePolicy string
-}
-
-func (o *serverOptions) addFlags(cmd *cobra.Command) {
-	o.addOptionalFlags(cmd)
-	if err := cmd.MarkFlagRequired("ca-file"); err != nil {
-		panic(err) // a flag that is not defined there
-	}
-}
-
-// addOptionalFlags adds the flags, and leaves it to the command whether --ca-file is required.
-func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates in mode Off are not installed")
-	flags.StringVar(&o.url, "url", "", "https URL, without a path, at which the API server reaches serve (required)")
-	flags.StringVar(&o.caFile, "ca-file", "", "CA of the certificate of serve, in PEM")
-	flags.StringVar(&o.pathFile, "webhook-path-file", "",
-		"file of tokens, one a line, that serve has, too; the first is registered, as the begin of every path; leave it out only where serve has none")
-	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
-	flags.StringVar(&o.failurePolicy, "failure-policy", string(admissionregistrationv1.Fail),
-		"what becomes of a request for a gate while no serve answers: Fail denies it; Ignore admits it, as a gate in mode Warn does")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, as YAML, and write nothing")
-	if err := cmd.MarkFlagRequired("url"); err != nil {
-		panic(err) // a flag that is not defined above
-	}
-}
-
-func (o serverOptions) load() (v1beta1.GateConfiguration, webhooks.Server, error) {
-	config, err := config.Load(o.config)
-	if err != nil {
-		return config, webhooks.Server{}, err
-	}
-	if err := validateURL(o.url); err != nil {
-		return config, webhooks.Server{}, err
-	}
-	server := webhooks.Server{URL: o.url}
-	if o.pathFile != "" {
-		tokens, err := cli.LoadTokens(o.pathFile)
-		if err != nil {
-			return config, server, err
-		}
-		server.PathToken = tokens.First()
-	}
-	if server.FailsOpen, err = failsOpen(o.failurePolicy); err != nil {
-		return config, server, err
-	}
-	server.CABundle, err = readCABundle(o.caFile)
-	return config, server, err
-}
 
 type installOptions struct {
 	kcpTarget
@@ -347,53 +259,6 @@ func deniesWithoutServe(registration []client.Object) bool {
 	return false
 }
 
-// NewUninstallCommand returns the command uninstall.
-func NewUninstallCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "uninstall",
-		Short: "Uninstall the gates from an API server",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	var target kcpTarget
-	uninstallKCP := &cobra.Command{
-		Use:   "kcp",
-		Short: "Uninstall the gates on Workspaces from kcp",
-		Long: `Remove only the objects that "warrantgate install kcp" created in root, and with --shard-kubeconfig the permissions in the
-shards. Objects of the same names that warrantgate did not install are not changed. Workspaces keep their owners.`,
-		Example: `  warrantgate uninstall kcp --kubeconfig=admin.kubeconfig --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return target.uninstall(cmd.Context(), cmd.OutOrStdout())
-		},
-	}
-	target.addFlags(uninstallKCP.Flags())
-	cmd.AddCommand(uninstallKCP, newUninstallKubernetesCommand(), newUninstallProviderCommand())
-	return cmd
-}
-
-func (t kcpTarget) uninstall(ctx context.Context, out io.Writer) error {
-	root, err := t.rootClient()
-	if err != nil {
-		return err
-	}
-	if err := report(out, "root", func() ([]install.Result, error) { return install.Remove(ctx, root, t.registrable()) }); err != nil {
-		return err
-	}
-	for i := range t.shardKubeconfigs {
-		if err := t.inShard(i, func(c client.Client) error {
-			return report(out, t.shardKubeconfigs[i], func() ([]install.Result, error) {
-				return install.Remove(ctx, c, shardRegistrable())
-			})
-		}); err != nil {
-			return err
-		}
-	}
-	return report(out, "root", func() ([]install.Result, error) {
-		return install.Remove(ctx, root, []client.Object{owner.Lease(), leader.Lease(metav1.NamespaceDefault, gates.AuditLease)})
-	})
-}
-
 // report prints the objects that were changed, also if an error stopped the command half-way.
 func report(out io.Writer, where string, do func() ([]install.Result, error)) error {
 	results, err := do()
@@ -418,68 +283,6 @@ func (kcpTarget) registrable() []client.Object {
 // shardRegistrable returns all objects that may be registered in system:admin of a shard.
 func shardRegistrable() []client.Object {
 	return append(events.KCPRoles(""), owner.ShardRoles("")...)
-}
-
-func (t kcpTarget) rootClient() (client.Client, error) {
-	return clientFor(t.kubeconfig, t.context, kcp.Root)
-}
-
-// inShard calls do with a client for the logical cluster system:admin of a shard. Its RBAC applies in all workspaces of the shard.
-func (t kcpTarget) inShard(i int, do func(client.Client) error) error {
-	c, err := clientFor(t.shardKubeconfigs[i], t.shardContext, kcp.SystemAdmin)
-	if err != nil {
-		return err
-	}
-	return do(c)
-}
-
-func clientFor(kubeconfig, kubeContext string, cluster logicalcluster.Path) (client.Client, error) {
-	config, err := cli.LoadKubeconfig(kubeconfig, kubeContext)
-	if err != nil {
-		return nil, err
-	}
-	if config, err = kcp.ConfigFor(config, cluster); err != nil {
-		return nil, err
-	}
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("client for %s: %w", cluster, err)
-	}
-	return c, nil
-}
-
-func validateURL(raw string) error {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return fmt.Errorf("--url: %w", err)
-	case u.Scheme != "https" || u.Hostname() == "":
-		return fmt.Errorf("--url: %q must be an https URL, such as https://warrantgate.example.com:9443", raw)
-	case (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return fmt.Errorf("--url: %q must hold a host and a port only", raw)
-	}
-	return nil
-}
-
-func failsOpen(failurePolicy string) (bool, error) {
-	switch admissionregistrationv1.FailurePolicyType(failurePolicy) {
-	case admissionregistrationv1.Fail:
-		return false, nil
-	case admissionregistrationv1.Ignore:
-		return true, nil
-	}
-	return false, fmt.Errorf("--failure-policy: %q is neither Fail nor Ignore", failurePolicy)
-}
-
-func readCABundle(path string) ([]byte, error) {
-	bundle, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read --ca-file: %w", err)
-	}
-	if !x509.NewCertPool().AppendCertsFromPEM(bundle) {
-		return nil, fmt.Errorf("--ca-file: %s holds no certificate in PEM", path)
-	}
-	return bundle, nil
 }
 
 // part is a set of objects for the same place.

@@ -1,0 +1,110 @@
+package install
+
+import (
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"os"
+
+	"github.com/spf13/cobra"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/webhooks"
+)
+
+// serverOptions are the gates to register, and the URL at which the API server reaches them.
+type serverOptions struct {
+	config string
+	url    string
+	caFile string
+	// pathFile is the file of serve's flag --webhook-path-file.
+	pathFile string
+	user     string
+	dryRun   bool
+	// failurePolicy is the failure policy of the webhooks, Fail or Ignore. It applies while no serve answers.
+	failurePolicy string
+}
+
+func (o *serverOptions) addFlags(cmd *cobra.Command) {
+	o.addOptionalFlags(cmd)
+	if err := cmd.MarkFlagRequired("ca-file"); err != nil {
+		panic(err) // a flag that is not defined there
+	}
+}
+
+// addOptionalFlags adds the flags, and leaves it to the command whether --ca-file is required.
+func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates in mode Off are not installed")
+	flags.StringVar(&o.url, "url", "", "https URL, without a path, at which the API server reaches serve (required)")
+	flags.StringVar(&o.caFile, "ca-file", "", "CA of the certificate of serve, in PEM")
+	flags.StringVar(&o.pathFile, "webhook-path-file", "",
+		"file of tokens, one a line, that serve has, too; the first is registered, as the begin of every path; leave it out only where serve has none")
+	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
+	flags.StringVar(&o.failurePolicy, "failure-policy", string(admissionregistrationv1.Fail),
+		"what becomes of a request for a gate while no serve answers: Fail denies it; Ignore admits it, as a gate in mode Warn does")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, as YAML, and write nothing")
+	if err := cmd.MarkFlagRequired("url"); err != nil {
+		panic(err) // a flag that is not defined above
+	}
+}
+
+func (o serverOptions) load() (v1beta1.GateConfiguration, webhooks.Server, error) {
+	config, err := config.Load(o.config)
+	if err != nil {
+		return config, webhooks.Server{}, err
+	}
+	if err := validateURL(o.url); err != nil {
+		return config, webhooks.Server{}, err
+	}
+	server := webhooks.Server{URL: o.url}
+	if o.pathFile != "" {
+		tokens, err := cli.LoadTokens(o.pathFile)
+		if err != nil {
+			return config, server, err
+		}
+		server.PathToken = tokens.First()
+	}
+	if server.FailsOpen, err = failsOpen(o.failurePolicy); err != nil {
+		return config, server, err
+	}
+	server.CABundle, err = readCABundle(o.caFile)
+	return config, server, err
+}
+
+func validateURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--url: %w", err)
+	case u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("--url: %q must be an https URL, such as https://warrantgate.example.com:9443", raw)
+	case (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return fmt.Errorf("--url: %q must hold a host and a port only", raw)
+	}
+	return nil
+}
+
+func failsOpen(failurePolicy string) (bool, error) {
+	switch admissionregistrationv1.FailurePolicyType(failurePolicy) {
+	case admissionregistrationv1.Fail:
+		return false, nil
+	case admissionregistrationv1.Ignore:
+		return true, nil
+	}
+	return false, fmt.Errorf("--failure-policy: %q is neither Fail nor Ignore", failurePolicy)
+}
+
+func readCABundle(path string) ([]byte, error) {
+	bundle, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read --ca-file: %w", err)
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(bundle) {
+		return nil, fmt.Errorf("--ca-file: %s holds no certificate in PEM", path)
+	}
+	return bundle, nil
+}

@@ -1,0 +1,60 @@
+package install
+
+import (
+	"fmt"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/kcp"
+)
+
+// kcpTarget is the kcp that a command changes, and the kubeconfigs and contexts it uses.
+type kcpTarget struct {
+	kubeconfig       string
+	context          string
+	shardKubeconfigs []string
+	shardContext     string
+}
+
+func (t *kcpTarget) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of root (default $KUBECONFIG)")
+	flags.StringVar(&t.context, "context", "", "context of that kubeconfig (default: the current one)")
+	t.addShardFlags(flags, "for the permission to write Events")
+}
+
+func (t *kcpTarget) addShardFlags(flags *pflag.FlagSet, what string) {
+	flags.StringArrayVar(&t.shardKubeconfigs, "shard-kubeconfig", nil,
+		"kubeconfig of system:masters on a shard, "+what+"; once for each shard")
+	flags.StringVar(&t.shardContext, "shard-context", "", "context of the shard kubeconfigs (default: the current one)")
+}
+
+func (t kcpTarget) rootClient() (client.Client, error) {
+	return clientFor(t.kubeconfig, t.context, kcp.Root)
+}
+
+// inShard calls do with a client for the logical cluster system:admin of a shard. Its RBAC applies in all workspaces of the shard.
+func (t kcpTarget) inShard(i int, do func(client.Client) error) error {
+	c, err := clientFor(t.shardKubeconfigs[i], t.shardContext, kcp.SystemAdmin)
+	if err != nil {
+		return err
+	}
+	return do(c)
+}
+
+func clientFor(kubeconfig, kubeContext string, cluster logicalcluster.Path) (client.Client, error) {
+	config, err := cli.LoadKubeconfig(kubeconfig, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	if config, err = kcp.ConfigFor(config, cluster); err != nil {
+		return nil, err
+	}
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", cluster, err)
+	}
+	return c, nil
+}

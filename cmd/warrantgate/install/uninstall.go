@@ -1,0 +1,62 @@
+package install
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/cmd/warrantgate/internal/gates"
+	"warrantgate.dev/initializers/owner"
+	"warrantgate.dev/internal/install"
+	"warrantgate.dev/internal/leader"
+)
+
+// NewUninstallCommand returns the command uninstall.
+func NewUninstallCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Uninstall the gates from an API server",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var target kcpTarget
+	uninstallKCP := &cobra.Command{
+		Use:   "kcp",
+		Short: "Uninstall the gates on Workspaces from kcp",
+		Long: `Remove only the objects that "warrantgate install kcp" created in root, and with --shard-kubeconfig the permissions in the
+shards. Objects of the same names that warrantgate did not install are not changed. Workspaces keep their owners.`,
+		Example: `  warrantgate uninstall kcp --kubeconfig=admin.kubeconfig --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return target.uninstall(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	target.addFlags(uninstallKCP.Flags())
+	cmd.AddCommand(uninstallKCP, newUninstallKubernetesCommand(), newUninstallProviderCommand())
+	return cmd
+}
+
+func (t kcpTarget) uninstall(ctx context.Context, out io.Writer) error {
+	root, err := t.rootClient()
+	if err != nil {
+		return err
+	}
+	if err := report(out, "root", func() ([]install.Result, error) { return install.Remove(ctx, root, t.registrable()) }); err != nil {
+		return err
+	}
+	for i := range t.shardKubeconfigs {
+		if err := t.inShard(i, func(c client.Client) error {
+			return report(out, t.shardKubeconfigs[i], func() ([]install.Result, error) {
+				return install.Remove(ctx, c, shardRegistrable())
+			})
+		}); err != nil {
+			return err
+		}
+	}
+	return report(out, "root", func() ([]install.Result, error) {
+		return install.Remove(ctx, root, []client.Object{owner.Lease(), leader.Lease(metav1.NamespaceDefault, gates.AuditLease)})
+	})
+}
