@@ -5,8 +5,6 @@ package machine_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -85,15 +83,15 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		// One of list and watch is enough to read the objects: an API server can send a list by a watch.
 		restore := w.removePermission(ctx, resource, "list", "watch")
 		serve, health := w.serveUnready(ctx)
-		Eventually(func() (string, error) { return body(ctx, health+"/readyz/objects") }).Should(ContainSubstring(want))
-		Expect(body(ctx, health+"/readyz")).To(ContainSubstring("[-]objects failed"))
-		Expect(body(ctx, health+"/healthz")).To(Equal("ok"), "a restart would not help")
+		Eventually(func() (string, error) { return process.Body(ctx, health+"/readyz/objects") }).Should(ContainSubstring(want))
+		Expect(process.Body(ctx, health+"/readyz")).To(ContainSubstring("[-]objects failed"))
+		Expect(process.Body(ctx, health+"/healthz")).To(Equal("ok"), "a restart would not help")
 		Expect(w.log()).To(ContainSubstring(strings.ReplaceAll(want, `"`, `\"`)), "the log is JSON")
 
 		By("becoming ready without a restart once the permission is granted")
 		restore()
 		// A failed watch is retried with exponential backoff, up to about 30 seconds.
-		Eventually(func() (string, error) { return body(ctx, health+"/readyz") }).WithTimeout(time.Minute).Should(Equal("ok"))
+		Eventually(func() (string, error) { return process.Body(ctx, health+"/readyz") }).WithTimeout(time.Minute).Should(Equal("ok"))
 		Expect(serve.Stop()).To(Succeed())
 	},
 		Entry("machines", "cloudsigmamachines", `User "warrantgate" cannot list resource "cloudsigmamachines"`, SpecTimeout(2*time.Minute)),
@@ -392,7 +390,7 @@ func (w *world) serveUnready(ctx context.Context) (serve *process.Process, healt
 	DeferCleanup(serve.Stop)
 	health = w.health()
 	Eventually(func() error {
-		_, err := body(ctx, health+"/healthz")
+		_, err := process.Body(ctx, health+"/healthz")
 		return err
 	}).Should(Succeed())
 	return serve, health
@@ -408,19 +406,4 @@ func (w *world) health() string {
 	}
 	Fail("warrantgate serves no health")
 	return ""
-}
-
-// body is the response of an address.
-func body(ctx context.Context, at string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	return string(content), err
 }

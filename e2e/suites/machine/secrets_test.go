@@ -5,7 +5,6 @@ package machine_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/process"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -150,15 +150,9 @@ func (w *world) metrics(ctx context.Context) string {
 	command := w.gate.ServeCommand()
 	at := slices.IndexFunc(command, func(arg string) bool { return strings.HasPrefix(arg, flag) })
 	Expect(at).To(BeNumerically(">=", 0))
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+strings.TrimPrefix(command[at], flag)+"/metrics", http.NoBody)
+	page, err := process.Body(ctx, "http://"+strings.TrimPrefix(command[at], flag)+"/metrics")
 	Expect(err).NotTo(HaveOccurred())
-	response, err := http.DefaultClient.Do(request)
-	Expect(err).NotTo(HaveOccurred())
-	defer response.Body.Close()
-	Expect(response).To(HaveHTTPStatus(http.StatusOK))
-	page, err := io.ReadAll(response.Body)
-	Expect(err).NotTo(HaveOccurred())
-	return string(page)
+	return page
 }
 
 // listening returns a client whose denials and warnings are recorded.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/process"
 )
 
 // The caches of machines and clusters are only as current as their watches.
@@ -47,7 +48,7 @@ machine:
 		})
 	}, NodeTimeout(3*time.Minute))
 
-	objects := func(ctx context.Context) (string, error) { return body(ctx, w.health()+"/readyz/objects") }
+	objects := func(ctx context.Context) (string, error) { return process.Body(ctx, w.health()+"/readyz/objects") }
 
 	It("are reported as stale while the connection is lost for long, and recover afterwards", func(ctx SpecContext) {
 		s := w.begin(ctx)

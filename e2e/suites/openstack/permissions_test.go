@@ -63,11 +63,11 @@ var _ = Describe("The permissions that install grants", Ordered, func() {
 		restore := w.removePermission(ctx, infrastructure.Group, resource, "list", "watch")
 		health := w.serveUnready(ctx)
 		want := `User "warrantgate" cannot list resource "` + resource + `"`
-		Eventually(func() (string, error) { return body(ctx, health+"/readyz/objects") }).WithContext(ctx).Should(ContainSubstring(want))
+		Eventually(func() (string, error) { return process.Body(ctx, health+"/readyz/objects") }).WithContext(ctx).Should(ContainSubstring(want))
 		Expect(w.log()).To(ContainSubstring(strings.ReplaceAll(want, `"`, `\"`)), "the log is JSON")
 		restore()
 		// A failed watch is retried with exponential backoff, up to about 30 seconds.
-		Eventually(func() (string, error) { return body(ctx, health+"/readyz") }).WithContext(ctx).WithTimeout(timeout).Should(Equal("ok"))
+		Eventually(func() (string, error) { return process.Body(ctx, health+"/readyz") }).WithContext(ctx).WithTimeout(timeout).Should(Equal("ok"))
 	},
 		Entry("clusters", "openstackclusters", SpecTimeout(2*timeout)),
 		Entry("machines", "openstackmachines", SpecTimeout(2*timeout)),
@@ -171,6 +171,6 @@ func (w *world) serveUnready(ctx context.Context) (health string) {
 			health = "http://" + address
 		}
 	}
-	Eventually(func() (string, error) { return body(ctx, health+"/healthz") }).WithContext(ctx).WithTimeout(10 * time.Second).Should(Equal("ok"))
+	Eventually(func() (string, error) { return process.Body(ctx, health+"/healthz") }).WithContext(ctx).WithTimeout(10 * time.Second).Should(Equal("ok"))
 	return health
 }

@@ -4,8 +4,6 @@ package openstack_test
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +12,8 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/process"
 )
 
 // secrets are the passwords and the secrets of application credentials that stories have created.
@@ -62,28 +62,13 @@ func (w *world) metrics(ctx context.Context) string {
 	GinkgoHelper()
 	for _, arg := range w.gate.ServeCommand() {
 		if address, is := strings.CutPrefix(arg, "--metrics-address="); is {
-			page, err := body(ctx, "http://"+address+"/metrics")
+			page, err := process.Body(ctx, "http://"+address+"/metrics")
 			Expect(err).NotTo(HaveOccurred())
 			return page
 		}
 	}
 	Fail("serve has no flag with the address of its metrics")
 	return ""
-}
-
-// body is the response of an address.
-func body(ctx context.Context, at string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	return string(content), err
 }
 
 // listening is a client of the administrator that records denials and warnings.
