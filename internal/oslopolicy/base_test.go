@@ -103,7 +103,7 @@ func TestLintOverABase(t *testing.T) {
 		"one of two files cannot be read": {
 			files: []string{"helper: role:admin\nidentity:create_user: and", "- x"},
 			want: []string{
-				"0:1 note unused-rule helper: no rule refers to it, and Keystone does not ask it",
+				"0:1 note unused-rule helper: no rule refers to it, and Keystone does not evaluate it",
 				`0:2 error raises identity:create_user: a rule that is only "and" raises an exception: every request ends with 400 or 500; write a check such as role:admin`,
 				"1:1 error file : it holds a list, not rules with their names; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails",
 			},

@@ -259,7 +259,7 @@ func (l *linter) lintName(r *rule) {
 				`write "!" in quotes, or leave the rule out`)
 		}
 	case !l.referred[r.name]:
-		l.add(r, SeverityNote, CodeUnusedRule, "no rule refers to it, and Keystone does not ask it", "")
+		l.add(r, SeverityNote, CodeUnusedRule, "no rule refers to it, and Keystone does not evaluate it", "")
 	}
 }
 

@@ -112,11 +112,11 @@ func TestLintKeystone(t *testing.T) {
 			"2 error broader-than-default identity:create_user: " + nobody + "identity:create_user" + far,
 		}},
 		"an unknown operation":      {file: "identity:create_usr: role:admin", want: []string{`1 error unknown-operation identity:create_usr: Keystone has no such operation, so the rule has no effect; write "identity:create_user"`}},
-		"a rule that is not used":   {file: "a: role:admin", want: []string{"1 note unused-rule a: no rule refers to it, and Keystone does not ask it"}},
+		"a rule that is not used":   {file: "a: role:admin", want: []string{"1 note unused-rule a: no rule refers to it, and Keystone does not evaluate it"}},
 		"a name that is not a text": {file: "off: role:admin", want: []string{"1 error name-not-text false: YAML does not read this name as a text, so the rule has no effect; put the name in quotes"}},
 		"a letter that looks alike at the start": {file: "\u0430: role:admin", want: []string{
 			"1 error non-ascii \u0430: \"\u0430\" has the letter U+0430, which is not ASCII and may only look like another; type it again",
-			"1 note unused-rule \u0430: no rule refers to it, and Keystone does not ask it",
+			"1 note unused-rule \u0430: no rule refers to it, and Keystone does not evaluate it",
 		}},
 		"a letter that looks alike": {file: "identity:create_user: [role:\u0430dmin]", want: []string{"1 error non-ascii identity:create_user: \"role:\u0430dmin\" has the letter U+0430, which is not ASCII and may only look like another; type it again"}},
 		"the last letter of ASCII":  {file: `identity:create_user: "role:admin\x7f"`},
@@ -155,7 +155,7 @@ func TestLintKeystone(t *testing.T) {
 		"the ID of a new object":         {file: "identity:create_user: role:admin and user_id:%(target.user.id)s", want: []string{`1 error unknown-attribute identity:create_user: Keystone does not fill %(target.user.id)s in for identity:create_user: the check is always false`}},
 		"not a missing attribute":        {file: "identity:get_auth_catalog: not user_id:%(user.id)s", want: []string{`1 error unknown-attribute identity:get_auth_catalog: Keystone does not fill %(user.id)s in for identity:get_auth_catalog: the check is always false, and the "not" before it always true`}},
 		"a stored attribute":             {file: "identity:get_user: role:admin and domain_id:%(target.user.domain.id)s", want: []string{`1 warning unknown-attribute identity:get_user: Keystone fills %(target.user.domain.id)s in for identity:get_user only if such an attribute was stored with the object; write "%(target.user.domain_id)s"`}},
-		"an attribute without an object": {file: "a: user_id:%(nothing)s", want: []string{"1 warning unknown-attribute a: Keystone fills %(nothing)s in for no operation", "1 note unused-rule a: no rule refers to it, and Keystone does not ask it"}},
+		"an attribute without an object": {file: "a: user_id:%(nothing)s", want: []string{"1 warning unknown-attribute a: Keystone fills %(nothing)s in for no operation", "1 note unused-rule a: no rule refers to it, and Keystone does not evaluate it"}},
 		"a helper that never matches": {
 			file: "identity:list_users: rule:a\nidentity:list_projects: rule:a\nidentity:list_roles: rule:a\nidentity:list_domains: rule:a\na: role:admin and domain_id:%(x_id)s",
 			want: []string{`5 error unknown-attribute a: Keystone does not fill %(x_id)s in for identity:list_domains, identity:list_projects, identity:list_roles and 1 more: the check is always false`},

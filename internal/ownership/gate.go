@@ -230,7 +230,7 @@ func fly[T any](
 	case <-ctx.Done():
 		// A tenant can queue lookups, so that one of them waits for too long. That is no outage of the cloud.
 		if _, asking := g.asking.Load(key); !asking {
-			return found, &UnknownError{Cause: CauseBusy, Err: fmt.Errorf("wait to ask the cloud: %w", ctx.Err())}
+			return found, &UnknownError{Cause: CauseBusy, Err: fmt.Errorf("wait for a request to the cloud: %w", ctx.Err())}
 		}
 		return found, &UnknownError{Cause: CauseTimeout, Err: ctx.Err()}
 	}
@@ -248,7 +248,7 @@ func (c *limitedCloud) acquire(ctx context.Context, tenant fairqueue.Tenant) (re
 	case errors.Is(err, fairqueue.ErrAll):
 		return nil, &UnknownError{Cause: CauseBusy, Err: err}
 	case err != nil:
-		return nil, &UnknownError{Cause: CauseBusy, Err: fmt.Errorf("wait to ask the cloud: %w", err)}
+		return nil, &UnknownError{Cause: CauseBusy, Err: fmt.Errorf("wait for a request to the cloud: %w", err)}
 	}
 	return release, nil
 }

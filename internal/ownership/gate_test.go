@@ -445,7 +445,7 @@ func TestUnresponsiveCloud(t *testing.T) {
 		want := map[string]int{
 			"0s: TooManyRequests: too many of this tenant are waiting":         5,
 			"11s: Timeout: context deadline exceeded":                          1,
-			"10s: QueueFull: wait to ask the cloud: context deadline exceeded": places - 1,
+			"10s: QueueFull: wait for a request to the cloud: context deadline exceeded": places - 1,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)

@@ -120,7 +120,7 @@ func (c *check) missing(ctx context.Context, reference tenancyv1alpha1.APIExport
 		return
 	}
 	if c.actor == nil {
-		binding.Why = cmp.Or(binding.Why, "there is no owner to ask about")
+		binding.Why = cmp.Or(binding.Why, "there is no valid owner")
 		return
 	}
 	cluster := logicalcluster.From(export) // empty if it could not be read

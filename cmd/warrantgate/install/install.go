@@ -136,7 +136,7 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	}
 	if len(o.shardKubeconfigs) == 0 {
 		_, err := fmt.Fprintf(notes, "Without --shard-kubeconfig, user %q was not given the permission to write Events. Unless it has it already, "+
-			"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n", o.user)
+			"Events are off: `kubectl describe workspace` does not show what was done. Everything else works.\n", o.user)
 		return err
 	}
 	return nil

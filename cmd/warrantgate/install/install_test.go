@@ -257,7 +257,7 @@ const (
 	rewriteBinding = "root/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/warrantgate-owner-rewrite"
 
 	withoutEvents = "Without --shard-kubeconfig, user \"warrantgate\" was not given the permission to write Events. Unless it has it already, " +
-		"Events are off: `kubectl describe workspace` does not tell what was done. Everything else works.\n"
+		"Events are off: `kubectl describe workspace` does not show what was done. Everything else works.\n"
 )
 
 // inRoot returns the lines that install prints for the objects in root.
@@ -635,13 +635,13 @@ func TestInstallMistakes(t *testing.T) {
 		"a host only":              {args: kcp("--url=warrantgate.example.com"), want: `--url: "warrantgate.example.com"` + mustBe},
 		"an empty URL":             {args: kcp("--url="), want: `--url: ""` + mustBe},
 		"a URL without a host":     {args: kcp("--url=https://:9443"), want: `--url: "https://:9443"` + mustBe},
-		"a URL with a path":        {args: kcp("--url=https://example.com/gate"), want: `--url: "https://example.com/gate" must hold a host and a port only`},
-		"a URL with a query":       {args: kcp("--url=https://example.com?a=b"), want: `--url: "https://example.com?a=b" must hold a host and a port only`},
-		"a URL with a fragment":    {args: kcp("--url=https://example.com#a"), want: `--url: "https://example.com#a" must hold a host and a port only`},
-		"a URL with a user":        {args: kcp("--url=https://alice@example.com"), want: `--url: "https://alice@example.com" must hold a host and a port only`},
+		"a URL with a path":        {args: kcp("--url=https://example.com/gate"), want: `--url: "https://example.com/gate" must contain a host and a port only`},
+		"a URL with a query":       {args: kcp("--url=https://example.com?a=b"), want: `--url: "https://example.com?a=b" must contain a host and a port only`},
+		"a URL with a fragment":    {args: kcp("--url=https://example.com#a"), want: `--url: "https://example.com#a" must contain a host and a port only`},
+		"a URL with a user":        {args: kcp("--url=https://alice@example.com"), want: `--url: "https://alice@example.com" must contain a host and a port only`},
 		"no CA file":               {args: kcp("--ca-file=" + missing), want: "read --ca-file: open " + missing + ": no such file or directory"},
-		"a CA file without PEM":    {args: kcp("--ca-file=" + noPEM), want: "--ca-file: " + noPEM + " holds no certificate in PEM"},
-		"a CA file with a key":     {args: kcp("--ca-file=" + certificate.KeyFile), want: "--ca-file: " + certificate.KeyFile + " holds no certificate in PEM"},
+		"a CA file without PEM":    {args: kcp("--ca-file=" + noPEM), want: "--ca-file: " + noPEM + " contains no certificate in PEM"},
+		"a CA file with a key":     {args: kcp("--ca-file=" + certificate.KeyFile), want: "--ca-file: " + certificate.KeyFile + " contains no certificate in PEM"},
 		"no configuration":         {args: kcp("--config=" + missing), want: "read the configuration: open " + missing + ": no such file or directory"},
 		"a mistaken configuration": {args: kcp("--config=" + badConfig), want: "configuration " + badConfig + `: kind: Unsupported value: "Gate": supported values: "GateConfiguration"`},
 		"a failure policy in another case": {

@@ -42,7 +42,7 @@ func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.url, "url", "", "https URL, without a path, at which the API server reaches serve (required)")
 	flags.StringVar(&o.caFile, "ca-file", "", "CA of the certificate of serve, in PEM")
 	flags.StringVar(&o.pathFile, "webhook-path-file", "",
-		"file of tokens, one a line, that serve has, too; the first is registered, as the begin of every path; leave it out only where serve has none")
+		"file of tokens, one a line, that serve has, too; the first is registered, as the first segment of every path; leave it out only where serve has none")
 	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
 	flags.StringVar(&o.failurePolicy, "failure-policy", string(admissionregistrationv1.Fail),
 		"what becomes of a request for a gate while no serve answers: Fail denies it; Ignore admits it, as a gate in mode Warn does")
@@ -83,7 +83,7 @@ func validateURL(raw string) error {
 	case u.Scheme != "https" || u.Hostname() == "":
 		return fmt.Errorf("--url: %q must be an https URL, such as https://warrantgate.example.com:9443", raw)
 	case (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return fmt.Errorf("--url: %q must hold a host and a port only", raw)
+		return fmt.Errorf("--url: %q must contain a host and a port only", raw)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func readCABundle(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read --ca-file: %w", err)
 	}
 	if !x509.NewCertPool().AppendCertsFromPEM(bundle) {
-		return nil, fmt.Errorf("--ca-file: %s holds no certificate in PEM", path)
+		return nil, fmt.Errorf("--ca-file: %s contains no certificate in PEM", path)
 	}
 	return bundle, nil
 }

@@ -212,7 +212,7 @@ func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer
 		_, err = fmt.Fprintf(out, "root: MutatingAdmissionPolicy %q rewrites the owners of plain service accounts\n", workspace.RewritePolicyName)
 		return divided, written, err
 	case found == canary.EffectUnknown:
-		_, err = fmt.Fprintf(notes, "Whether kcp acts on MutatingAdmissionPolicy %q could not be determined: %v. The webhook is asked about all owners.\n",
+		_, err = fmt.Fprintf(notes, "Whether kcp acts on MutatingAdmissionPolicy %q could not be determined: %v. The webhook evaluates all owners.\n",
 			workspace.RewritePolicyName, unknown)
 		return both, written, err
 	case o.rewrite == rewriteAuto:

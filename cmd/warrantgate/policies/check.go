@@ -77,7 +77,7 @@ The exit status is 0 if it is allowed or all cases are as expected, 1 if it is d
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
 	flags.StringVar(&o.as, "as", "", "who asks, such as role=manager,domain=acme")
-	flags.StringVar(&o.can, "can", "", "operation to ask for, such as identity:create_user")
+	flags.StringVar(&o.can, "can", "", "operation to check, such as identity:create_user")
 	flags.StringArrayVar(&o.target, "target", nil, "attribute of the target, as key=text or key:=JSON; may be given again")
 	flags.StringArrayVar(&o.base, "base", nil, "policy that Keystone loads before: a file, a directory or a zip archive; may be given again, in order")
 	flags.StringVar(&o.release, "keystone-release", string(oslopolicy.DefaultRelease), releaseUsage)

@@ -75,7 +75,7 @@ func TestLintKeystonePolicy(t *testing.T) {
 		"a note": {
 			policy: "helper: role:admin\n",
 			wantOut: "PLACE          SEVERITY  CODE         RULE    MESSAGE\n" +
-				"policy.yaml:1  note      unused-rule  helper  no rule refers to it, and Keystone does not ask it\n",
+				"policy.yaml:1  note      unused-rule  helper  no rule refers to it, and Keystone does not evaluate it\n",
 		},
 		"a role that may be granted": {
 			policy: "identity:create_grant: \"role:boss and token.domain.id:%(target.user.domain_id)s and " +
@@ -102,7 +102,7 @@ func TestLintKeystonePolicy(t *testing.T) {
       "rule": "helper",
       "severity": "note",
       "code": "unused-rule",
-      "message": "no rule refers to it, and Keystone does not ask it"
+      "message": "no rule refers to it, and Keystone does not evaluate it"
     }
   ]
 }

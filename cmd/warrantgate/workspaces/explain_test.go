@@ -69,9 +69,9 @@ Created by:       1dz6n4ubraua7pul:default:bot
 Rewritten by:     the admission policy warrantgate-owner-rewrite
 
 Owner: service account default/bot of root:orgs, in scope in the workspace
-  in the workspace kcp counts it as
+  in the workspace kcp treats it as
     system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot, in system:authenticated
-  at home in 1dz6n4ubraua7pul kcp counts it as
+  at home in 1dz6n4ubraua7pul kcp treats it as
     system:serviceaccount:default:bot, in system:serviceaccounts, system:authenticated
     nobody, in no group
 

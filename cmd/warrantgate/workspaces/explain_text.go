@@ -73,7 +73,7 @@ func printOwner(text *bytes.Buffer, owner *preflight.Owner) {
 		if place.Home {
 			where = "at home in " + cmp.Or(place.Workspace, place.Cluster.String())
 		}
-		fmt.Fprintf(text, "  %s kcp counts it as\n", message.Printable(where))
+		fmt.Fprintf(text, "  %s kcp treats it as\n", message.Printable(where))
 		for _, as := range place.As {
 			fmt.Fprintf(text, "    %s\n", message.Printable(describeIdentity(as)))
 		}

@@ -40,7 +40,7 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 	}
 
 	It("cause a warning in the log", func() {
-		Expect(w.log()).To(ContainSubstring("CloudSigma is asked with legacy credentials: one account for all, " +
+		Expect(w.log()).To(ContainSubstring("requests to CloudSigma use legacy credentials: one account for all, " +
 			"whose password can do everything that the account can; use impersonation instead"))
 	})
 

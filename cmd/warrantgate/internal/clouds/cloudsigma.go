@@ -126,7 +126,7 @@ func (f Flags) access(config v1beta1.CloudSigma, kubernetes *rest.Config, log lo
 		if _, err := legacyCredentials(); err != nil { // the environment does not change, so it would never work
 			return Access{}, err
 		}
-		log.Info("CloudSigma is asked with legacy credentials: one account for all, whose password can do everything that the account can; " +
+		log.Info("requests to CloudSigma use legacy credentials: one account for all, whose password can do everything that the account can; " +
 			"use impersonation instead")
 		options.Legacy = legacyCredentials
 	default:
@@ -205,7 +205,7 @@ func readRootCAs(field, file string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(bundle) {
-		return nil, fmt.Errorf("%s: %s holds no certificate in PEM", field, file)
+		return nil, fmt.Errorf("%s: %s contains no certificate in PEM", field, file)
 	}
 	return pool, nil
 }
