@@ -49,7 +49,7 @@ machine names (orphans, duplicates). It changes nothing. "warrantgate serve" doe
 If a server was created for a machine that names none yet, audit checks a second time after machine.settle of the configuration.
 
 The exit status is 0 if nothing is wrong, 1 if something is, 2 if not everything could be checked.`,
-		Example: `  warrantgate audit --kubeconfig=admin.kubeconfig --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
+		Example: `  warrantgate audit --kubeconfig=admin.kubeconfig --config=config.yaml --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			wrong, err := o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())

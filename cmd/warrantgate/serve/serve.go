@@ -82,7 +82,7 @@ access to CloudSigma. Requests to OpenStack use the credentials of the clusters,
     --kcp-kubeconfig=warrantgate.kubeconfig
   warrantgate serve --client-ca-file=api-servers.crt --client-names=kube-apiserver \
     --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kubeconfig=warrantgate.kubeconfig \
-    --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
+    --config=config.yaml --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.ErrOrStderr())
