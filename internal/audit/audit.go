@@ -319,7 +319,7 @@ func (a *Audit) owners(ctx context.Context, machines []clusterapi.Machine) ([]Fi
 		switch {
 		case errors.As(err, &invalid) && invalid.Reason == clusterapi.OwnerMachineMissing && machine.DeletionTimestamp != nil: // deleted after its owner
 		case errors.As(err, &invalid):
-			add(machine, invalid.Reason, "it is not known for which cluster its provider acts: "+invalid.Message)
+			add(machine, invalid.Reason, "the cluster that its provider acts for is unknown: "+invalid.Message)
 		case err != nil && machine.LogicalCluster != "":
 			failed[machine.LogicalCluster] = fmt.Errorf("owners of machines of logical cluster %q: %w", machine.LogicalCluster, err)
 		case err != nil:

@@ -316,10 +316,10 @@ func TestPass(t *testing.T) {
 			},
 			accounts: map[string]any{"team/nobody": &clusterapi.AccountError{Reason: clusterapi.UserMissing, Message: "it names no user"}},
 			want: []string{
-				"UserMissing CloudSigmaCluster/nobody: it is not known as which user its provider acts: it names no user",
-				"MachineWithoutCluster CloudSigmaMachine/a: it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts",
+				"UserMissing CloudSigmaCluster/nobody: the user that its provider acts as is unknown: it names no user",
+				"MachineWithoutCluster CloudSigmaMachine/a: it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown",
 				`ClusterMissing CloudSigmaMachine/b: it is of cluster "gone", which is not here`,
-				"UserMissing CloudSigmaMachine/c: it is not known as which user its provider acts: it names no user",
+				"UserMissing CloudSigmaMachine/c: the user that its provider acts as is unknown: it names no user",
 			},
 		},
 		"a cluster without a user, and without machines": {
@@ -328,8 +328,8 @@ func TestPass(t *testing.T) {
 				"team/exempt": &clusterapi.AccountError{Reason: clusterapi.NamespaceExempt, Message: "the Secrets are not checked"},
 			},
 			want: []string{
-				"NamespaceExempt CloudSigmaCluster/exempt: it is not known as which user its provider acts: the Secrets are not checked",
-				`UserSecretMissing CloudSigmaCluster/nobody: it is not known as which user its provider acts: there is no Secret "user"`,
+				"NamespaceExempt CloudSigmaCluster/exempt: the user that its provider acts as is unknown: the Secrets are not checked",
+				`UserSecretMissing CloudSigmaCluster/nobody: the user that its provider acts as is unknown: there is no Secret "user"`,
 			},
 		},
 		"a cluster that was deleted after it was listed": {
@@ -362,8 +362,8 @@ func TestPass(t *testing.T) {
 			},
 			instances: []ownership.Instance{own, {ID: idSpare}, {ID: idOther}},
 			want: []string{
-				"OwnerMachineAmbiguous CloudSigmaMachine/odd: it is not known for which cluster its provider acts: there are two",
-				"OwnerMachineMissing CloudSigmaMachine/worker: it is not known for which cluster its provider acts: there is none",
+				"OwnerMachineAmbiguous CloudSigmaMachine/odd: the cluster that its provider acts for is unknown: there are two",
+				"OwnerMachineMissing CloudSigmaMachine/worker: the cluster that its provider acts for is unknown: there is none",
 			},
 		},
 		"owners that cannot be read": {
@@ -393,7 +393,7 @@ func TestPass(t *testing.T) {
 			listErr:  &ownership.UnknownError{Cause: ownership.CauseRateLimited, Err: errors.New("429")},
 			want: []string{
 				`OwnershipUnknown CloudSigmaCluster/pool: the instances of user "tsap@example.com" in region "next" could not be listed: ` +
-					"the cloud or its identity provider asks for fewer requests; try again later",
+					"the cloud or its identity provider limits the rate of requests; try again later",
 			},
 			wantErr: `instances of user "tsap@example.com" in region "next": RateLimited: 429`,
 		},
@@ -566,8 +566,8 @@ func TestPassChecksCredentials(t *testing.T) {
 			machines: []clusterapi.Machine{machine("worker", "", bringing), machine("holder", idOwn, bringing)},
 			accounts: map[string]any{"team/pool": keys, "team/pool#own": &clusterapi.AccountError{Reason: clusterapi.IdentityMissing, Message: "no name"}},
 			want: []string{
-				"IdentityMissing CloudSigmaMachine/holder: it is not known as which user its provider acts: no name",
-				"IdentityMissing CloudSigmaMachine/worker: it is not known as which user its provider acts: no name",
+				"IdentityMissing CloudSigmaMachine/holder: the user that its provider acts as is unknown: no name",
+				"IdentityMissing CloudSigmaMachine/worker: the user that its provider acts as is unknown: no name",
 			},
 			requests: 4,
 		},

@@ -39,7 +39,7 @@ const reasonRegion = "RegionNotAllowed"
 
 // notKnown returns the message for objects that do not specify an account.
 func notKnown(invalid *clusterapi.AccountError) string {
-	return "it is not known as which user its provider acts: " + invalid.Message
+	return "the user that its provider acts as is unknown: " + invalid.Message
 }
 
 // Finding is one problem that the audit found.
@@ -354,7 +354,7 @@ func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
 	}
 	switch {
 	case machine.ClusterName() == "":
-		add(ownership.ReasonWithoutCluster, "", "it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts")
+		add(ownership.ReasonWithoutCluster, "", "it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown")
 	case cluster.invalid != nil && machine.Identity != (clusterapi.IdentityRef{}): // register.add reports it
 	case cluster.invalid != nil:
 		add(string(cluster.invalid.Reason), "", notKnown(cluster.invalid))

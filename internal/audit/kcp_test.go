@@ -76,7 +76,7 @@ func TestPassOverWorkspaces(t *testing.T) {
 			accounts:  map[string]any{"a|team/pool": tsap},
 			instances: map[string][]ownership.Instance{tsap.User: {own}},
 			want: []string{
-				"b MachineWithoutCluster thief: it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts",
+				"b MachineWithoutCluster thief: it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown",
 			},
 		},
 		"an orphan of a user of one workspace is reported there": {

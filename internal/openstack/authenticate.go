@@ -60,7 +60,7 @@ func newSession(began time.Time, secret string, body tokenBody, x *exchange) (*s
 	case body.User.ID == "":
 		return broken("the answer names no user")
 	case body.IssuedAt.IsZero() || life <= 0:
-		return broken("the answer does not say how long the token lives")
+		return broken("the response does not contain the expiry of the token")
 	}
 	return &session{
 		token: body.token(x.RequestID()), secret: secret, endpoints: computeEndpoints(body.Catalog),

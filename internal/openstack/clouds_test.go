@@ -160,7 +160,7 @@ func TestASecretThatCannotBeUsed(t *testing.T) {
 		},
 		"a trust and a project": {
 			data: entry(func(_, auth object) { auth["trust_id"] = canary }),
-			want: "it has a trust_id beside a project or an application credential; remove one of them",
+			want: "it has a trust_id in addition to a project or an application credential; remove one of them",
 		},
 		"a part of the system": {
 			data: entry(func(_, auth object) { auth["system_scope"] = canary }), want: "its system_scope is not all",

@@ -110,7 +110,7 @@ func (e entry) problem() string {
 	case byApplicationCredential && a.Password != "":
 		return "it has both a password and an application credential; remove one of them"
 	case a.TrustID != "" && (byApplicationCredential || a.ProjectID+a.ProjectName != ""):
-		return "it has a trust_id beside a project or an application credential; remove one of them"
+		return "it has a trust_id in addition to a project or an application credential; remove one of them"
 	case a.SystemScope != "" && a.SystemScope != "all":
 		return "its system_scope is not all"
 	}

@@ -145,7 +145,7 @@ func rolesOf(roles []string) string {
 func remedies(token Token, policy delegation.RolePolicy, report delegation.RoleReport) []string {
 	var said []string
 	if len(report.Privileged) > 0 {
-		said = append(said, "too many: "+list(report.Privileged)+", with an administrator's power, which no cluster may have")
+		said = append(said, "too many: "+list(report.Privileged)+", with an administrator's permissions, which no cluster may have")
 	}
 	if len(report.Excess) > 0 {
 		said = append(said, "too many: "+list(report.Excess)+", which may not be delegated")

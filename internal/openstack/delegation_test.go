@@ -47,7 +47,7 @@ func TestDelegation(t *testing.T) {
 	const (
 		alice    = `user "alice" in project "team-a" has `
 		instead  = "use an identity of the tenant that has only load-balancer_member, member, reader, or an application credential that is made with these roles only"
-		power    = ", with an administrator's power, which no cluster may have; "
+		power    = ", with an administrator's permissions, which no cluster may have; "
 		excess   = ", which may not be delegated; "
 		missing  = "missing: load-balancer_member; an administrator grants it"
 		command  = ": openstack role add --user " + userID + " --project " + projectID + " load-balancer_member"

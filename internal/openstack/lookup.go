@@ -106,6 +106,6 @@ func (l *lookup) try(ctx context.Context, r request) (*exchange, error) {
 // forbidden returns the error for credentials that may not read servers. It is no verdict: for servers of other projects, Nova returns 404.
 // Nova's policy requires a role (os_compute_api:servers:show), so the credentials have to be changed.
 func (l *lookup) forbidden(x *exchange) error {
-	return unusable(l.credentials.identity, IdentityDenied, "Nova does not let %s read servers of project %.100q (%d%s); grant it a role that may, such as reader or member",
+	return unusable(l.credentials.identity, IdentityDenied, "Nova does not permit %s to read servers of project %.100q (%d%s); grant it a role that may, such as reader or member",
 		l.credentials.who(), l.project(), x.Status, inParentheses(x.RequestID()))
 }

@@ -106,7 +106,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestNoVerdict(t *testing.T) {
-	const noAccess = `Nova does not let user "alice" read servers of project "` + projectID + `" (403, request req-403); grant it a role that may, such as reader or member`
+	const noAccess = `Nova does not permit user "alice" to read servers of project "` + projectID + `" (403, request req-403); grant it a role that may, such as reader or member`
 	for name, tc := range map[string]struct {
 		answer http.HandlerFunc
 		want   failure
@@ -426,7 +426,7 @@ func TestInstances(t *testing.T) {
 			answers: answers{getPage1: failed(http.StatusForbidden, "forbidden")},
 			wantErr: failure{
 				Reason: openstack.IdentityDenied,
-				Text:   where + `Nova does not let user "alice" read servers of project "` + projectID + `" (403, request req-403); grant it a role that may, such as reader or member`,
+				Text:   where + `Nova does not permit user "alice" to read servers of project "` + projectID + `" (403, request req-403); grant it a role that may, such as reader or member`,
 			},
 			wantRequests: 1,
 		},

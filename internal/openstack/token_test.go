@@ -240,11 +240,11 @@ func TestKeystoneFails(t *testing.T) {
 		},
 		"no expiry": {
 			answer: aToken(with("expires_at", time.Unix(1, 0).UTC())),
-			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer does not say how long the token lives"},
+			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the response does not contain the expiry of the token"},
 		},
 		"no issue time": {
 			answer: aToken(with("issued_at", nil)),
-			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer does not say how long the token lives"},
+			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the response does not contain the expiry of the token"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -263,7 +263,7 @@ func (p *parser) one(depth int) (check, error) {
 	}
 	text := p.tokens[0].text
 	if !p.take(tokenCheck) {
-		return nil, fmt.Errorf("%q stands where a check should", text)
+		return nil, fmt.Errorf("%q is not a check", text)
 	}
 	return parseCheck(text), nil
 }

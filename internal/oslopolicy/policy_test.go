@@ -386,7 +386,7 @@ func TestRead(t *testing.T) {
 		"a line separator":                           {"a: b\u0085c: d", "policy.yaml:1: it holds the line separator U+0085; take it out"},
 		"a line separator of Unicode":                {"a: b\u2028c: d", "policy.yaml:1: it holds the line separator U+2028; take it out"},
 		"a paragraph separator":                      {"a: b\u2029c: d", "policy.yaml:1: it holds the line separator U+2029; take it out"},
-		"a tab":                                      {"b: c\na:\tb", "policy.yaml:2: a tab stands where YAML wants spaces; write spaces, or put the value in quotes"},
+		"a tab":                                      {"b: c\na:\tb", "policy.yaml:2: there is a tab where YAML requires spaces; use spaces, or put the value in quotes"},
 		"a number":                                   {"x: y\na: 5", `policy.yaml:2: "5" may be a number or a date to YAML; put it in quotes`},
 		"true":                                       {"a: yes", `policy.yaml:1: rule "a" cannot be read, and with it the whole file: true is neither a text nor a list`},
 		"a date":                                     {"a: 2020-01-01", `policy.yaml:1: "2020-01-01" may be a number or a date to YAML; put it in quotes`},

@@ -174,7 +174,7 @@ func (y *yamlReader) skip() error {
 
 func (y *yamlReader) noTab() error {
 	if y.peek() == '\t' {
-		return y.fail("a tab stands where YAML wants spaces; write spaces, or put the value in quotes")
+		return y.fail("there is a tab where YAML requires spaces; use spaces, or put the value in quotes")
 	}
 	return nil
 }

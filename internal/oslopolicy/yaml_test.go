@@ -149,7 +149,7 @@ func TestYAMLErrors(t *testing.T) {
 	const (
 		quote    = "; put the whole text in quotes"
 		whole    = "; put the whole value in quotes, and a space before a comment"
-		tab      = "a tab stands where YAML wants spaces; write spaces, or put the value in quotes"
+		tab      = "there is a tab where YAML requires spaces; use spaces, or put the value in quotes"
 		indented = "the line is indented, but belongs to no rule above it; begin names of rules at the beginning of a line"
 		missing  = "the text that | or > announces is missing, not indented, or begins with an empty line"
 		open     = "a text in quotes is not closed"

@@ -443,8 +443,8 @@ func TestUnresponsiveCloud(t *testing.T) {
 		})
 		callers.Wait()
 		want := map[string]int{
-			"0s: TooManyRequests: too many of this tenant are waiting":         5,
-			"11s: Timeout: context deadline exceeded":                          1,
+			"0s: TooManyRequests: too many of this tenant are waiting":                   5,
+			"11s: Timeout: context deadline exceeded":                                    1,
 			"10s: QueueFull: wait for a request to the cloud: context deadline exceeded": places - 1,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -142,11 +142,11 @@ func (c Cause) Explain() string {
 	case CauseTimeout:
 		return "the cloud or its identity provider did not answer in time; try again"
 	case CauseRateLimited:
-		return "the cloud or its identity provider asks for fewer requests; try again later"
+		return "the cloud or its identity provider limits the rate of requests; try again later"
 	case CauseIdentityProvider:
 		return "the identity provider does not answer as it should; try again"
 	case CauseNotImpersonable:
-		return "the identity provider does not let warrantgate act for this user; have it allowed there, or correct the user of the cluster"
+		return "the identity provider does not permit warrantgate to impersonate this user; allow it there, or correct the user of the cluster"
 	case CauseCredentials:
 		return "the credentials of warrantgate are rejected; its operator has to renew them"
 	case CauseRegion:

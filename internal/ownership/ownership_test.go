@@ -13,10 +13,10 @@ import (
 func TestExplain(t *testing.T) {
 	for cause, want := range map[ownership.Cause]string{
 		ownership.CauseTimeout:          "the cloud or its identity provider did not answer in time; try again",
-		ownership.CauseRateLimited:      "the cloud or its identity provider asks for fewer requests; try again later",
+		ownership.CauseRateLimited:      "the cloud or its identity provider limits the rate of requests; try again later",
 		ownership.CauseCloud:            "the cloud does not answer as it should; try again",
 		ownership.CauseIdentityProvider: "the identity provider does not answer as it should; try again",
-		ownership.CauseNotImpersonable: "the identity provider does not let warrantgate act for this user; have it allowed there, " +
+		ownership.CauseNotImpersonable: "the identity provider does not permit warrantgate to impersonate this user; allow it there, " +
 			"or correct the user of the cluster",
 		ownership.CauseCredentials: "the credentials of warrantgate are rejected; its operator has to renew them",
 		ownership.CauseBusy:        "too many requests to the cloud are queued; try again",

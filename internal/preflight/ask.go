@@ -153,10 +153,10 @@ func asWhom(user, resource string) string {
 	if user == "" {
 		return ""
 	}
-	text := fmt.Sprintf("; kcp knows you as %q", user)
+	text := fmt.Sprintf("; kcp authenticates you as %q", user)
 	if !(identity.Owner{Username: user}).IsServiceAccount() || !strings.HasSuffix(resource, "."+tenancy.GroupName) {
 		return text
 	}
-	return text + fmt.Sprintf(", and outside its home lets no service account use %s, whatever its permissions: for that workspace, use the "+
+	return text + fmt.Sprintf("; a service account cannot use %s outside its home, whatever its permissions: for that workspace, use the "+
 		"kubeconfig of a user with a client certificate", resource)
 }

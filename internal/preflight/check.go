@@ -308,7 +308,7 @@ func (c *check) notReady() {
 	case c.ws.Cluster.Empty() && c.ws.Mount == "":
 		c.add(Finding{
 			Reason: NotReady, Message: "kcp has not found a shard for the workspace yet" + because,
-			Next: "if the gates are installed, see whether warrantgate runs: foreign owners wait for it",
+			Next: "if the gates are installed, check whether warrantgate runs: without it, kcp may not schedule workspaces with foreign owners",
 		})
 	default:
 		c.add(Finding{Reason: NotReady, Message: fmt.Sprintf("the workspace is %s%s", c.ws.Phase, because)})

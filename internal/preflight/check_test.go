@@ -266,7 +266,7 @@ func TestFindings(t *testing.T) {
 				Reason: preflight.Undetermined,
 				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: " +
 					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down; ` +
-					`kcp knows you as "bob"`,
+					`kcp authenticates you as "bob"`,
 			}},
 			wantVerdict: preflight.Unknown,
 		},
@@ -278,8 +278,8 @@ func TestFindings(t *testing.T) {
 				Reason: preflight.Undetermined,
 				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: " +
 					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down; ` +
-					`kcp knows you as "system:serviceaccount:warrantgate:warrantgate", and outside its home lets no service account use ` +
-					"workspacetypes.tenancy.kcp.io, whatever its permissions: for that workspace, use the kubeconfig of a user with a client certificate",
+					`kcp authenticates you as "system:serviceaccount:warrantgate:warrantgate"; a service account cannot use ` +
+					"workspacetypes.tenancy.kcp.io outside its home, whatever its permissions: for that workspace, use the kubeconfig of a user with a client certificate",
 			}},
 			wantVerdict: preflight.Unknown,
 		},
@@ -531,10 +531,10 @@ func TestWorkspacesThatCannotBeRead(t *testing.T) {
 		"neither it nor its parent, as a service account": {
 			path: "root:org:child", closed: []string{"root:org", "root:org:child"}, requester: "system:serviceaccount:default:bot",
 			want: `root:org:child could not be read: you lack "get" on workspaces.tenancy.kcp.io in root:org, or access to that workspace, or the shard that has it is down; ` +
-				`kcp knows you as "system:serviceaccount:default:bot", and outside its home lets no service account use workspaces.tenancy.kcp.io, ` +
+				`kcp authenticates you as "system:serviceaccount:default:bot"; a service account cannot use workspaces.tenancy.kcp.io outside its home, ` +
 				`whatever its permissions: for that workspace, use the kubeconfig of a user with a client certificate; ` +
 				`you lack "get" on logicalclusters.core.kcp.io in root:org:child, or access to that workspace, or the shard that has it is down; ` +
-				`kcp knows you as "system:serviceaccount:default:bot"`,
+				`kcp authenticates you as "system:serviceaccount:default:bot"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -134,7 +134,7 @@ func (c *check) createMissing(parent logicalcluster.Path, cluster logicalcluster
 		Message: fmt.Sprintf("%s may not create Workspaces in %s", c.description, parent),
 	}
 	if c.actor.IsServiceAccount() && !c.actor.InScope(cluster) {
-		finding.Next = "let a service account of " + parent.String() + " create it: kcp lets no service account create Workspaces outside its home"
+		finding.Next = "let a service account of " + parent.String() + " create it: kcp does not permit a service account to create Workspaces outside its home"
 		return finding
 	}
 	if subject, ok := subjectIn(*c.actor, cluster, true); ok {

@@ -126,7 +126,7 @@ func TestCreation(t *testing.T) {
 			wantType: team, wantVerdict: preflight.No,
 			want: []preflight.Finding{{
 				Reason: preflight.CreatePermissionMissing, Message: "service account default/bot of root:apis may not create Workspaces in root:org",
-				Next: "let a service account of root:org create it: kcp lets no service account create Workspaces outside its home",
+				Next: "let a service account of root:org create it: kcp does not permit a service account to create Workspaces outside its home",
 			}},
 		},
 		"a type that does not exist": {

@@ -41,7 +41,7 @@ func (g *Impersonation) compareOwner(ctx context.Context, o object, names []nami
 	switch {
 	case err != nil:
 		return about(o, at, webhooks.Answer{Decision: webhooks.Warned, Reason: reasonOwnerNotCompared, Message: "warrantgate cannot read " + kind +
-			" of the same name, so it does not know whether both name the same user; its operator finds the cause in its log"}.WithDetails("error", err.Error()))
+			" of the same name, so the users were not compared; the cause is in its log"}.WithDetails("error", err.Error()))
 	case other == "" || !another(email, other):
 		return admitted
 	}

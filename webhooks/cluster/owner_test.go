@@ -19,8 +19,8 @@ func TestTheOwnerOfAKdcClusterAndTheUserOfItsCluster(t *testing.T) {
 			"CloudSigmaCluster; name the same user in both"
 		ofKdc = ` of KdcCluster "prod" of namespace "team-a": `
 
-		notCompared = "warrantgate cannot read CloudSigmaCluster of the same name, so it does not know whether both name the same user; " +
-			"its operator finds the cause in its log"
+		notCompared = "warrantgate cannot read CloudSigmaCluster of the same name, so the users were not compared; " +
+			"the cause is in its log"
 	)
 	allowed := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}
 	warned := func(field, of, other string, event func(reason, message string) []events.Event) webhookstest.Answer {

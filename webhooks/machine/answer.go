@@ -53,7 +53,7 @@ func pending(other string, err error) webhooks.Answer {
 func noAccount(err error) webhooks.Answer {
 	var accountErr *clusterapi.AccountError
 	if errors.As(err, &accountErr) {
-		return deniedf(string(accountErr.Reason), "it is not known as which user its provider acts: %v", accountErr)
+		return deniedf(string(accountErr.Reason), "the user that its provider acts as is unknown: %v", accountErr)
 	}
 	return undecided("ObjectsUnknown", "the cluster of the machine cannot be read now; try again", err)
 }
@@ -62,7 +62,7 @@ func noAccount(err error) webhooks.Answer {
 func noOwner(err error) webhooks.Answer {
 	var accountErr *clusterapi.AccountError
 	if errors.As(err, &accountErr) {
-		return deniedf(string(accountErr.Reason), "it is not known for which cluster its provider acts: %v", accountErr)
+		return deniedf(string(accountErr.Reason), "the cluster that its provider acts for is unknown: %v", accountErr)
 	}
 	return undecided("ObjectsUnknown", "the Machine that owns the machine cannot be read now; try again", err)
 }

@@ -120,7 +120,7 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 	}
 	if c.machine.ClusterName() == "" {
 		return deniedf(ownership.ReasonWithoutCluster,
-			"it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts; set the label first")
+			"it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown; set the label first")
 	}
 	cluster := c.machine.Cluster()
 	account, err := g.objects.Account(ctx, cluster)

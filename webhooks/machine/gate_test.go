@@ -174,11 +174,11 @@ func situations() map[string]situation {
 		"no label": {
 			changed: fields(instanceID(ownID), with("metadata.labels", nil)),
 			want: deniedBy(instance, ownID, "MachineWithoutCluster",
-				`it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts; set the label first`),
+				`it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown; set the label first`),
 		},
 		"a cluster that names no user": {
 			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.seenErr, w.nowErr = noUser, noUser }),
-			want: deniedBy(instance, ownID, "UserMissing", `it is not known as which user its provider acts: CloudSigmaCluster "metal": it names no user`),
+			want: deniedBy(instance, ownID, "UserMissing", `the user that its provider acts as is unknown: CloudSigmaCluster "metal": it names no user`),
 		},
 		"a cluster that has named a user since the last watch event": {
 			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.seenErr = noUser }), want: owned, wantID: ownID,

@@ -82,7 +82,7 @@ func moves() map[string]situation {
 		"no label, after that of another cluster": {
 			old: fields(own), changed: fields(own, with("metadata.labels", nil)), onlyUpdate: true,
 			want: moved(clusterLabel, "removal of label cluster.x-k8s.io/cluster-name", ownID, "MachineWithoutCluster",
-				`it has no label cluster.x-k8s.io/cluster-name, so it is not known as which user its provider acts; set the label first`),
+				`it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown; set the label first`),
 		},
 		"the label of a cluster, after none": {
 			old: fields(own, with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": nil})), changed: fields(own), onlyUpdate: true, want: owned, wantID: ownID,
@@ -134,7 +134,7 @@ func moves() map[string]situation {
 		"of an owner that does not exist": {
 			changed: fields(own, ownedBy("gone")), onlyUpdate: true, wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = missing }),
 			want: deniedBy("status.instanceID", ownID, "OwnerMachineMissing",
-				`it is not known for which cluster its provider acts: its owner references name Machine "gone", which does not exist`),
+				`the cluster that its provider acts for is unknown: its owner references name Machine "gone", which does not exist`),
 		},
 		"of an owner that cannot be read": {
 			changed: fields(own), wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = errors.New("etcd is away") }),
@@ -158,7 +158,7 @@ func moves() map[string]situation {
 		"a second Machine in front": {
 			old: fields(own), changed: fields(own, ownedBy("other", "hl9tl")), onlyUpdate: true, wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = two }),
 			want: moved(references, "change of "+references, ownID, "OwnerMachineAmbiguous",
-				`it is not known for which cluster its provider acts: its owner references name 2 Machines`),
+				`the cluster that its provider acts for is unknown: its owner references name 2 Machines`),
 		},
 		"the same Machine through another version": {
 			old: fields(own), changed: fields(own, with(references, []any{owner("cluster.x-k8s.io/v1beta2", "Machine", "hl9tl")})), onlyUpdate: true, want: nothing,

@@ -795,7 +795,7 @@ func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 	args := []string{
 		"install", "provider", "--dry-run", "--url=https://warrantgate.example.com:9443", "--ca-file=" + certificate.CertFile, "--kubeconfig=" + kubeconfig,
 	}
-	if _, _, err := run(t, args...); err == nil || !strings.HasPrefix(err.Error(), "find out which workspace --kubeconfig and --context lead into: ") {
+	if _, _, err := run(t, args...); err == nil || !strings.HasPrefix(err.Error(), "determine the workspace of --kubeconfig and --context: ") {
 		t.Errorf("of an object that is not a workspace: error = %v", err)
 	}
 	kcp.holdProvider("root:home", "../services/x")

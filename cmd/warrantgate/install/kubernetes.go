@@ -30,7 +30,7 @@ type kubernetesTarget struct {
 
 func (t *kubernetesTarget) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator (default $KUBECONFIG)")
-	flags.StringVar(&t.context, "context", "", "context of that kubeconfig (default: the current one)")
+	flags.StringVar(&t.context, "context", "", "context of --kubeconfig (default: the current one)")
 	flags.StringVar(&t.leaseNamespace, "lease-namespace", metav1.NamespaceSystem, "namespace of the Lease that the auditing replica holds")
 }
 

@@ -38,14 +38,14 @@ func (o *serverOptions) addFlags(cmd *cobra.Command) {
 // addOptionalFlags adds the flags, and leaves it to the command whether --ca-file is required.
 func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates in mode Off are not installed")
+	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates in mode Off are not installed, and gates in mode Warn get the failurePolicy Ignore")
 	flags.StringVar(&o.url, "url", "", "https URL, without a path, at which the API server reaches serve (required)")
-	flags.StringVar(&o.caFile, "ca-file", "", "CA of the certificate of serve, in PEM")
+	flags.StringVar(&o.caFile, "ca-file", "", "CA of the certificate of serve, in PEM (required)")
 	flags.StringVar(&o.pathFile, "webhook-path-file", "",
 		"file of tokens, one a line, that serve has, too; the first is registered, as the first segment of every path; leave it out only where serve has none")
 	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
 	flags.StringVar(&o.failurePolicy, "failure-policy", string(admissionregistrationv1.Fail),
-		"what becomes of a request for a gate while no serve answers: Fail denies it; Ignore admits it, as a gate in mode Warn does")
+		"failurePolicy of the webhooks, while serve does not answer: Fail denies the request; Ignore admits it; gates in mode Warn always have Ignore")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, as YAML, and write nothing")
 	if err := cmd.MarkFlagRequired("url"); err != nil {
 		panic(err) // a flag that is not defined above

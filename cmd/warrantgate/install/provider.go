@@ -134,7 +134,7 @@ type providerTarget struct {
 func (t *providerTarget) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of the workspace with the APIExport (default $KUBECONFIG)")
-	flags.StringVar(&t.context, "context", "", "context of that kubeconfig, for the workspace (default: the current one)")
+	flags.StringVar(&t.context, "context", "", "context of --kubeconfig, for the workspace (default: the current one)")
 	t.shards.addShardFlags(flags, "for the permission to read machines and clusters there")
 }
 
@@ -168,7 +168,7 @@ func (t providerTarget) cluster(ctx context.Context) (name logicalcluster.Name, 
 	}
 	var found corev1alpha1.LogicalCluster
 	if err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &found); err != nil {
-		return "", "", fmt.Errorf("find out which workspace --kubeconfig and --context lead into: %w", err)
+		return "", "", fmt.Errorf("determine the workspace of --kubeconfig and --context: %w", err)
 	}
 	name = logicalcluster.From(&found)
 	return name, found.Annotations[core.LogicalClusterPathAnnotationKey], kcp.ValidateName(name)

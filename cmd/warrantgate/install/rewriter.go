@@ -111,7 +111,7 @@ func (o installOptions) awaitWebhook(ctx context.Context) error {
 		return err != nil && strings.Contains(err.Error(), fmt.Sprintf("webhook %q", canary.IntegrityWebhook)), nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until kcp asks webhook %q: %w", canary.IntegrityWebhook, err)
+		return fmt.Errorf("wait until kcp calls webhook %q: %w", canary.IntegrityWebhook, err)
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ type kcpTarget struct {
 
 func (t *kcpTarget) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of root (default $KUBECONFIG)")
-	flags.StringVar(&t.context, "context", "", "context of that kubeconfig (default: the current one)")
-	t.addShardFlags(flags, "for the permission to write Events")
+	flags.StringVar(&t.context, "context", "", "context of --kubeconfig (default: the current one)")
+	t.addShardFlags(flags, "for the permissions of the user of serve there")
 }
 
 func (t *kcpTarget) addShardFlags(flags *pflag.FlagSet, what string) {

@@ -65,7 +65,7 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if not everything
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file of serve, for the kinds of machines and the cloud")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the Kubernetes API server (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context of that kubeconfig (default: the current one)")
+	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
 	flags.Int32Var(&o.rate, "rate", 0, "limit of requests per second to each cloud (default: audit.requestsPerSecond of the configuration)")
 	flags.StringVarP(&o.output, "output", "o", "table", "table, or json with one object per line")
 	o.AddFlags(flags)

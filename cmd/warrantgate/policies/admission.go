@@ -36,7 +36,7 @@ type checkAdmissionOptions struct {
 
 func (o *checkAdmissionOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of a user who may create the objects (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context of that kubeconfig (default: the current one)")
+	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
 	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates in mode Off are not tested, gates in mode Warn must warn")
 	flags.DurationVar(&o.wait, "wait", 0,
 		"how long to repeat the check until it succeeds: API servers call a new webhook or policy only after some seconds")

@@ -120,7 +120,7 @@ func TestCheckDelegation(t *testing.T) {
 		"all clouds of a file": {
 			clouds: cloudsFor(authURL, "admin-admin", "down", "tenant"+good), args: []string{"--clouds-yaml=clouds.yaml"},
 			wantOut: "cloud \"admin\" of clouds.yaml: DENIED\n  RolePrivileged: cloud \"admin\" of clouds.yaml: user \"admin\" in project \"web\" has the roles admin; " +
-				"too many: admin, with an administrator's power, which no cluster may have; use an identity of the tenant that has only " +
+				"too many: admin, with an administrator's permissions, which no cluster may have; use an identity of the tenant that has only " +
 				"load-balancer_member, member, reader, or an application credential that is made with these roles only; missing: load-balancer_member; " +
 				"an administrator grants it: openstack role add --user u1 --project p1 load-balancer_member\n" +
 				"cloud \"down\" of clouds.yaml: NOT KNOWN\n  DelegationUnknown: it is not known now which roles cloud \"down\" of clouds.yaml carries: " +

@@ -53,7 +53,7 @@ The exit status is 0 if Events can be written in all workspaces, 1 if not, 2 if 
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of serve for kcp (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context of that kubeconfig (default: the current one)")
+	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
 	return cmd
 }
 

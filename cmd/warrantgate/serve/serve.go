@@ -310,9 +310,9 @@ func (o serveOptions) repairController(config v1beta1.GateConfiguration, recorde
 	case config.Repair.Mode == v1beta1.Off:
 		return nil, "repair.mode is Off", nil
 	case o.kcpKubeconfig == "":
-		return nil, "no --kcp-kubeconfig to see workspaces with was given", nil
+		return nil, "--kcp-kubeconfig is not set", nil
 	case o.lcKubeconfig == "":
-		return nil, "no --logical-cluster-kubeconfig to write owners with was given", nil
+		return nil, "--logical-cluster-kubeconfig is not set", nil
 	}
 	reading, err := cli.LoadKubeconfig(o.kcpKubeconfig, "")
 	if err != nil {

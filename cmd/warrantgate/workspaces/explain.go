@@ -64,7 +64,7 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknow
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for kcp (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context of that kubeconfig (default: the current one)")
+	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
 	flags.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
 	flags.StringVar(&o.creation.Creator, "creator", "", "user who is to create the workspace. system:serviceaccount:NAMESPACE:NAME is a service account "+
 		"of its parent, and system:kcp:serviceaccount:CLUSTER:NAMESPACE:NAME one of another logical cluster")

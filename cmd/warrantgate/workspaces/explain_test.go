@@ -96,7 +96,7 @@ metadata:
   name: warrantgate:bind:topology.kcp.io
 rules: null
 
-  UsePermissionMissing (only to know)
+  UsePermissionMissing (for information)
     it lacks "use"
 `
 	var out bytes.Buffer
@@ -137,7 +137,7 @@ func TestConclusionOfAnExplanation(t *testing.T) {
 		want     string
 	}{
 		"nothing found":     {want: "Nothing is wrong with it.\n"},
-		"only advice found": {findings: stuckReport.Findings[:1], want: "Nothing is wrong with it.\n\n  UsePermissionMissing (only to know)\n    it lacks \"use\"\n"},
+		"only advice found": {findings: stuckReport.Findings[:1], want: "Nothing is wrong with it.\n\n  UsePermissionMissing (for information)\n    it lacks \"use\"\n"},
 		"nothing known": {
 			findings: []preflight.Finding{{Reason: preflight.Undetermined, Message: "you lack \"get\""}},
 			want:     "Whether something is wrong with it could not be determined:\n\n  Undetermined\n    you lack \"get\"\n",

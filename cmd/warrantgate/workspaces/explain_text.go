@@ -152,7 +152,7 @@ func printFindings(text *bytes.Buffer, report preflight.Report) error {
 func printFinding(text *bytes.Buffer, finding preflight.Finding) error {
 	note := ""
 	if finding.Advisory {
-		note = " (only to know)"
+		note = " (for information)"
 	}
 	fmt.Fprintf(text, "\n  %s%s\n    %s\n", finding.Reason, note, message.Printable(finding.Message))
 	if finding.Next != "" {

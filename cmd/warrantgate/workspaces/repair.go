@@ -57,7 +57,7 @@ The exit status is 1 if a workspace could not be checked or repaired.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file of serve, for its delegation policy")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig that reads the workspaces of all shards and their RBAC (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context of that kubeconfig (default: the current one)")
+	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
 	flags.StringVar(&o.logicalClusterKubeconfig, "logical-cluster-kubeconfig", "",
 		"kubeconfig of a member of the group system:kcp:external-logical-cluster-admin, to write LogicalClusters (default --kubeconfig)")
 	flags.StringVar(&o.under, "under", "", "check only this workspace and those below it, such as root:orgs")

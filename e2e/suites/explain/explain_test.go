@@ -331,7 +331,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(asAlice.out).To(SatisfyAll(
 			ContainSubstring("Whether something is wrong with it could not be determined:"),
 			ContainSubstring(`you lack "get" on workspacetypes.tenancy.kcp.io in %s`, home.path),
-			ContainSubstring(`kcp knows you as "alice"`),
+			ContainSubstring(`kcp authenticates you as "alice"`),
 		))
 
 		By("running it as a user without permissions")
@@ -367,8 +367,8 @@ var _ = Describe("explain workspace", func() {
 				return explain(ctx, bot, path).out
 			}).Should(ContainSubstring(
 				`you lack "get" on workspacetypes.tenancy.kcp.io in %s, or access to that workspace, or the shard that has it is down; `+
-					`kcp knows you as "system:serviceaccount:default:bot", and outside its home lets no service account use `+
-					`workspacetypes.tenancy.kcp.io, whatever its permissions: for that workspace, use the kubeconfig of a user with a client certificate`,
+					`kcp authenticates you as "system:serviceaccount:default:bot"; a service account cannot use `+
+					`workspacetypes.tenancy.kcp.io outside its home, whatever its permissions: for that workspace, use the kubeconfig of a user with a client certificate`,
 				home.path), path)
 		}
 	}, SpecTimeout(specTimeout))

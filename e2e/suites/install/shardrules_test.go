@@ -104,7 +104,7 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		Expect(w.Stop()).To(Succeed())
 		_, err := kcptest.CreateWorkspace(ctx, bot, "unscheduled")
 		Expect(err).NotTo(HaveOccurred())
-		const reports, path = "see whether warrantgate runs: foreign owners wait for it", "root:provider:unscheduled"
+		const reports, path = "check whether warrantgate runs: without it, kcp may not schedule workspaces with foreign owners", "root:provider:unscheduled"
 		Eventually(explained(ctx, path)).Should(ContainSubstring(reports))
 		restore := without(ctx, "warrantgate-explain", "workspaces", "get")
 		Eventually(explained(ctx, path)).Should(ContainSubstring(`you lack "get" on workspaces.tenancy.kcp.io in root:provider`))

@@ -112,7 +112,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			Expect(got.findings()).To(ContainElements(want))
 			Expect(got.findings()).To(ContainElement(And(
 				HaveField("Kind", "CloudSigmaCluster"), HaveField("Namespace", theirs.GetNamespace()), HaveField("Reason", "OwnershipUnknown"),
-				HaveField("Message", ContainSubstring("the identity provider does not let warrantgate act for this user")))))
+				HaveField("Message", ContainSubstring("the identity provider does not permit warrantgate to impersonate this user")))))
 			Expect(got.notes).To(HavePrefix(`warrantgate: instances of user "stranger@example.com" in region "next": UserNotImpersonable: `))
 		}, SpecTimeout(timeout))
 

@@ -20,7 +20,7 @@ var _ = Describe("the audit of objects", Ordered, func() {
 		// orphaned refers to a Secret that was deleted. The cluster label of owned differs from that of its owner Machine.
 		orphaned, owned *unstructured.Unstructured
 	)
-	const unknownUser = "it is not known as which user its provider acts: "
+	const unknownUser = "the user that its provider acts as is unknown: "
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx, setup{cloud: "  regions: [" + region + "]", configuration: oftenAudited, before: func(w *world) {
 			namespace := w.namespace(ctx)

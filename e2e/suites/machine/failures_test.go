@@ -28,9 +28,9 @@ const (
 	cloudFails       = "the cloud does not answer as it should; try again"
 	providerFails    = "the identity provider does not answer as it should; try again"
 	noResponse       = "the cloud or its identity provider did not answer in time; try again"
-	fewerRequests    = "the cloud or its identity provider asks for fewer requests; try again later"
+	fewerRequests    = "the cloud or its identity provider limits the rate of requests; try again later"
 	renewCredentials = "the credentials of warrantgate are rejected; its operator has to renew them"
-	allowUser        = "the identity provider does not let warrantgate act for this user; have it allowed there, or correct the user of the cluster"
+	allowUser        = "the identity provider does not permit warrantgate to impersonate this user; allow it there, or correct the user of the cluster"
 )
 
 // failureEntries are all failures of each request that a verdict needs. They are created again for each table.

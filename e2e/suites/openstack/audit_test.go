@@ -144,7 +144,7 @@ func (w *world) driftOfIdentities(ctx context.Context, add func(*unstructured.Un
 
 	mightier := w.beginCluster(ctx)
 	mightier.grant(ctx, "admin", mightier.user)
-	add(cluster(mightier), finding{Reason: "RolePrivileged", Message: "too many: admin, with an administrator's power"})
+	add(cluster(mightier), finding{Reason: "RolePrivileged", Message: "too many: admin, with an administrator's permissions"})
 
 	gone := w.begin(ctx, member, loadBalancer)
 	made := gone.credential(ctx, applicationcredentials.CreateOpts{})

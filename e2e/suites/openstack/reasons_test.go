@@ -122,7 +122,7 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 	},
 		Entry("is down", answers(http.StatusServiceUnavailable), "the identity provider does not answer as it should; try again", SpecTimeout(timeout)),
 		Entry("limits the rate of requests", answers(http.StatusTooManyRequests, "Retry-After", "7"),
-			"asks for fewer requests; try again later", SpecTimeout(timeout)),
+			"limits the rate of requests; try again later", SpecTimeout(timeout)),
 		Entry("does not answer", fault(blocks), "did not answer in time; try again", SpecTimeout(timeout)),
 	)
 })

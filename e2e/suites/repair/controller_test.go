@@ -169,7 +169,7 @@ var _ = Describe("the repair that serve runs", func() {
 
 	It("logs why it is off", func(ctx SpecContext) {
 		w := start(ctx, "Enforce")
-		Eventually(ctx, logOf(w)).Should(ContainSubstring("no --logical-cluster-kubeconfig to write owners with was given"))
+		Eventually(ctx, logOf(w)).Should(ContainSubstring("--logical-cluster-kubeconfig is not set"))
 	}, SpecTimeout(specTimeout))
 
 	It("names the group that it needs to write LogicalClusters", func(ctx SpecContext) {

@@ -37,12 +37,12 @@ type Flags struct {
 func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.impersonationEnabled, "impersonation-enabled", false, "impersonate the user of each cluster in CloudSigma (default $"+cloudsigma.EnvImpersonationEnabled+")")
 	flags.StringVar(&f.oauthURL, "oauth-url", "", "base URL of CloudSigma's identity provider (default $"+cloudsigma.EnvOAuthURL+")")
-	flags.StringVar(&f.clientID, "client-id", "", "service account there (default $"+cloudsigma.EnvClientID+")")
+	flags.StringVar(&f.clientID, "client-id", "", "client ID of warrantgate's service account at the identity provider (default $"+cloudsigma.EnvClientID+")")
 	flags.StringVar(&f.clientSecret, "client-secret", "",
-		"its secret, for all to see who may list processes: better give --client-secret-file or $"+cloudsigma.EnvClientSecret)
-	flags.StringVar(&f.clientSecretFile, "client-secret-file", "", "file with its secret, reloaded when it changes")
+		"client secret; the list of processes shows it, so prefer --client-secret-file or $"+cloudsigma.EnvClientSecret)
+	flags.StringVar(&f.clientSecretFile, "client-secret-file", "", "file with the client secret; reloaded when it changes")
 	flags.StringVar(&f.secret, "impersonation-secret", "",
-		"namespace/name of a Secret with the keys oauth-url, client-id and client-secret, instead of the four flags before; it is read again when it changes")
+		"namespace/name of a Secret with the keys oauth-url, client-id and client-secret, instead of --oauth-url, --client-id, --client-secret and --client-secret-file; reloaded when it changes")
 }
 
 // fromEnvironment sets the fields for which no flag was given.

@@ -21,7 +21,7 @@ func newOpenStack(config v1beta1.OpenStack, kubernetes *rest.Config) (*openstack
 		return nil, nil
 	}
 	if kubernetes == nil {
-		return nil, errors.New("openStack is configured, but clusters bring their credentials in Secrets of the API server of --kubeconfig, which was not given")
+		return nil, errors.New("openStack is configured, so --kubeconfig is required: the credentials of clusters are in Secrets of that API server")
 	}
 	kubernetes = rest.CopyConfig(kubernetes)
 	kubernetes.QPS = -1 // otherwise admission requests would wait for each other, at 5 a second
