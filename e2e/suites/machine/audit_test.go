@@ -132,7 +132,7 @@ var _ = Describe("the audit", Ordered, func() {
 		Eventually(w.eventsOn).WithContext(ctx).WithArguments(theirs).Should(ConsistOf(And(
 			HaveField("Reason", "OwnershipUnknown"), HaveField("Message", And(
 				ContainSubstring(`the instances of user "stranger@example.com" in region "next" could not be listed`),
-				ContainSubstring("have it allowed there, or correct the user of the cluster"))))))
+				ContainSubstring("allow it there, or correct the user of the cluster"))))))
 		Eventually(w.findings).WithContext(ctx).WithArguments("OwnershipUnknown").Should(BeEquivalentTo(1))
 		Expect(w.findings(ctx, "InstanceNotFound")).To(BeEquivalentTo(1))
 		Expect(w.gate.Metric(ctx, "warrantgate_audit_runs_total", map[string]string{"outcome": "incomplete"})).To(BeNumerically(">=", 1))

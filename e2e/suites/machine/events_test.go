@@ -78,7 +78,7 @@ var _ = Describe("kubectl describe of a machine", func() {
 		}), SpecTimeout(timeout)),
 		Entry("a server whose owner cannot be checked", "OwnershipUnknown", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
 			Expect(s.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
-			return []string{noServer, named(s), "have it allowed there, or correct the user of the cluster"}, s.setInstanceID(ctx, machine, noServer)
+			return []string{noServer, named(s), "allow it there, or correct the user of the cluster"}, s.setInstanceID(ctx, machine, noServer)
 		}), SpecTimeout(timeout)),
 		Entry("two fields that name two servers", "InstanceIDMismatch", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
 			one, two := s.cloud.AddServer(region, s.user, "worker"), s.cloud.AddServer(region, s.user, "worker")
