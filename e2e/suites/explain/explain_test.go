@@ -224,7 +224,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(text.out).To(SatisfyAll(
 			MatchRegexp(`Logical cluster: +none yet`), ContainSubstring("kcp has not found a shard for the workspace yet"),
-			ContainSubstring("see whether warrantgate runs"),
+			ContainSubstring("check whether warrantgate runs"),
 		))
 		Expect(w.Start(ctx)).To(Succeed())
 		_, err := kcptest.WaitReady(ctx, home.admin(), "child")
