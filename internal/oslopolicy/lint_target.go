@@ -19,7 +19,7 @@ func (l *linter) lintAttributes(r *rule) {
 			return
 		}
 		for _, name := range pattern.attributes() {
-			if !seen[name] && !l.full() {
+			if !seen[name] && !l.full() && !l.ended() {
 				seen[name] = true
 				l.lintAttribute(r, name, operations, negated)
 			}
@@ -92,7 +92,10 @@ func (l *linter) lintBranches(r *rule) {
 	if alternatives, ok := r.check.(anyCheck); ok {
 		branches = alternatives
 	}
-	for _, branch := range branches {
+	for _, branch := range branches { // thousands of them can refer to the same thousands of rules
+		if l.ended() {
+			return
+		}
 		if l.outcome(branch, own) != neverPasses || l.outcome(branch, nil) == neverPasses {
 			continue
 		}
