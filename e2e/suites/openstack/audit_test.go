@@ -100,7 +100,8 @@ func (w *world) driftOfServers(ctx context.Context, add func(*unstructured.Unstr
 	s := w.beginCluster(ctx)
 	named := func(name string) (*unstructured.Unstructured, novatest.Server) {
 		machine, server := s.machine(ctx, name), s.server(ctx, name)
-		Expect(s.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
+		// A busy Nova may not answer in time.
+		Eventually(ctx, func() error { return s.set(ctx, machine, instanceIDPath, server.ID) }).Should(Succeed())
 		Expect(s.client.Get(ctx, keyOf(machine), machine)).To(Succeed())
 		return machine, server
 	}
