@@ -12,8 +12,8 @@ import (
 
 // checkedContext ends after a number of checks.
 type checkedContext struct {
-	context.Context
-	checks, most int
+	context.Context //nolint:containedctx // it is a context itself
+	checks, most    int
 }
 
 func (c *checkedContext) Err() error {
