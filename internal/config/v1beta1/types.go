@@ -40,6 +40,8 @@ func (m *Mode) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// +kubebuilder:object:root=true
+
 // GateConfiguration is the whole file. Marshaling it omits fields that the file omits, and keeps empty lists, which mean none.
 type GateConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
