@@ -14,7 +14,7 @@ func TestSameOwner(t *testing.T) {
 	const cutDown, cutDownGlobal = `{"username":"system:serviceaccount:default:bot"}`, `{"username":"` + globalName + `"}`
 	alice := userIn("cluster:parent").String()
 	ofTeam := `{"user":"bob"}`
-	lent := serviceAccount(withExtra(identity.WarrantKey, ofTeam)).String()
+	warranted := serviceAccount(withExtra(identity.WarrantKey, ofTeam)).String()
 
 	for name, tc := range map[string]struct {
 		workspace, cluster string
@@ -25,9 +25,9 @@ func TestSameOwner(t *testing.T) {
 		"the same in another spelling":                  {workspace: alice, cluster: " " + alice, want: true},
 		"rewritten on both":                             {workspace: rewritten, cluster: rewritten, want: true},
 		"rewritten on the LogicalCluster":               {workspace: raw, cluster: rewritten, want: true},
-		"rewritten with a warrant that is kept":         {workspace: lent, cluster: rewrittenServiceAccount(ofTeam).String(), want: true},
+		"rewritten with a warrant that is kept":         {workspace: warranted, cluster: rewrittenServiceAccount(ofTeam).String(), want: true},
 		"rewritten with a warrant that it did not have": {workspace: raw, cluster: rewrittenServiceAccount(ofTeam).String()},
-		"rewritten without the warrant that it had":     {workspace: lent, cluster: rewritten, want: true},
+		"rewritten without the warrant that it had":     {workspace: warranted, cluster: rewritten, want: true},
 		"Ready and cut down":                            {workspace: raw, cluster: cutDown, ready: true, want: true},
 		"Ready, rewritten and cut down":                 {workspace: cutDown, cluster: rewritten, ready: true, want: true},
 		"Ready, rewritten and cut down on both":         {workspace: cutDown, cluster: cutDownGlobal, ready: true, want: true},

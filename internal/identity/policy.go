@@ -54,9 +54,9 @@ func (p Policy) dropReason(w carried) DropReason {
 	case len(privilegedIn(w.warrant.Groups, w.nested)) > 0:
 		return Privileged
 	case w.warrant.owner().IsServiceAccount() && len(w.warrant.Extra[ClusterNameKey]) != 1:
-		return Homeless
+		return HomeInvalid
 	case !p.keeps(w.warrant):
-		return Lent
+		return NotDelegated
 	}
 	for _, nested := range w.nested {
 		if reason := p.dropReason(nested); reason != "" {

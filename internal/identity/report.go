@@ -57,12 +57,12 @@ type DropReason string
 const (
 	// Privileged: it has the permissions of an administrator, which are never delegated.
 	Privileged DropReason = "Privileged"
-	// Lent: the warrant was valid for one request, and the policy does not name it.
-	Lent DropReason = "Lent"
+	// NotDelegated: the warrant was valid for one request, and the policy does not name it.
+	NotDelegated DropReason = "NotDelegated"
 	// Unreadable: the warrant cannot be decoded. kcp ignores it.
 	Unreadable DropReason = "Unreadable"
-	// Homeless: the warrant is of a service account without exactly one home. kcp ignores it.
-	Homeless DropReason = "Homeless"
+	// HomeInvalid: the warrant is of a service account without exactly one home. kcp ignores it.
+	HomeInvalid DropReason = "HomeInvalid"
 	// PerRequest: the extra field describes one credential or one request.
 	PerRequest DropReason = "PerRequest"
 )

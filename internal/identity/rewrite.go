@@ -85,7 +85,7 @@ func (r *rewriting) withoutPower(unread error) (Owner, []Drop) {
 	left := Owner{Username: r.owner.Username, UID: r.owner.UID, Groups: r.passableGroups(), Extra: maps.Clone(r.owner.Extra)}
 	delete(left.Extra, WarrantKey)
 	for _, w := range r.warrants {
-		reason := Lent
+		reason := NotDelegated
 		switch {
 		case anyUnreadable([]carried{w}):
 			reason = Unreadable

@@ -81,7 +81,7 @@ var deep = func() string {
 }()
 
 func TestRewriteOfForeignOwners(t *testing.T) {
-	lentByAPIExport := warrantJSON(identity.Warrant{
+	addedByAPIExport := warrantJSON(identity.Warrant{
 		User: "system:serviceaccount:default:rest", Groups: []string{"system:kcp:admin"},
 		Extra: map[string][]string{identity.ClusterNameKey: {"consumer"}},
 	})
@@ -176,8 +176,8 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
 			},
 		},
-		"the warrant that an APIExport lent for one request is dropped": {
-			owner: serviceAccount(withExtra(identity.WarrantKey, lentByAPIExport)),
+		"the warrant that an APIExport added to one request is dropped": {
+			owner: serviceAccount(withExtra(identity.WarrantKey, addedByAPIExport)),
 			want:  rewrittenServiceAccount(),
 			wantReport: identity.Report{
 				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Privileged: []string{"system:kcp:admin"},
@@ -188,7 +188,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 			},
 		},
 		"no configuration keeps an administrator's warrant, nested or not": {
-			owner:  serviceAccount(withExtra(identity.WarrantKey, lentByAPIExport, nested(lentByAPIExport))),
+			owner:  serviceAccount(withExtra(identity.WarrantKey, addedByAPIExport, nested(addedByAPIExport))),
 			policy: identity.Policy{Users: []string{"*"}, Groups: []string{"*"}},
 			want:   rewrittenServiceAccount(),
 			wantReport: identity.Report{
@@ -206,7 +206,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 			want:   rewrittenServiceAccount(),
 			wantReport: identity.Report{
 				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot",
-				Dropped: []identity.Drop{credential, {Kind: identity.DroppedWarrant, Reason: identity.Lent, Name: "bob"}},
+				Dropped: []identity.Drop{credential, {Kind: identity.DroppedWarrant, Reason: identity.NotDelegated, Name: "bob"}},
 			},
 		},
 		"a warrant that the policy names by user is kept": {
@@ -233,7 +233,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 			want:   rewrittenServiceAccount(),
 			wantReport: identity.Report{
 				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot",
-				Dropped: []identity.Drop{credential, {Kind: identity.DroppedWarrant, Reason: identity.Lent, Name: "bob"}},
+				Dropped: []identity.Drop{credential, {Kind: identity.DroppedWarrant, Reason: identity.NotDelegated, Name: "bob"}},
 			},
 		},
 		"warrants that kcp would ignore are dropped": {
@@ -247,7 +247,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 					credential,
 					{Kind: identity.DroppedWarrant, Reason: identity.Unreadable},
 					{Kind: identity.DroppedWarrant, Reason: identity.Unreadable},
-					{Kind: identity.DroppedWarrant, Reason: identity.Homeless, Name: "system:serviceaccount:default:rest"},
+					{Kind: identity.DroppedWarrant, Reason: identity.HomeInvalid, Name: "system:serviceaccount:default:rest"},
 				},
 			},
 		},
@@ -300,7 +300,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Privileged: []string{"system:kcp:admin"},
 				Dropped: []identity.Drop{
 					{Kind: identity.DroppedWarrant, Reason: identity.Privileged, Name: strings.Repeat("x", identity.MaxOwnerBytes)},
-					{Kind: identity.DroppedWarrant, Reason: identity.Lent, Name: "bob"}, credential},
+					{Kind: identity.DroppedWarrant, Reason: identity.NotDelegated, Name: "bob"}, credential},
 			},
 		},
 		"an impersonated global name is rewritten like any user": {

@@ -46,9 +46,9 @@ func TestRewriteLimits(t *testing.T) {
 		warrants []string
 		want     identity.DropReason
 	}{
-		"as deep as may be":  {warrants: []string{nested(identity.MaxWarrantDepth)}, want: identity.Lent},
+		"as deep as may be":  {warrants: []string{nested(identity.MaxWarrantDepth)}, want: identity.NotDelegated},
 		"one level deeper":   {warrants: []string{nested(identity.MaxWarrantDepth + 1)}, want: identity.Unreadable},
-		"as many as may be":  {warrants: many(identity.MaxWarrants), want: identity.Lent},
+		"as many as may be":  {warrants: many(identity.MaxWarrants), want: identity.NotDelegated},
 		"one more":           {warrants: many(identity.MaxWarrants + 1), want: identity.Unreadable},
 		"one more by a nest": {warrants: append(many(identity.MaxWarrants-1), nested(2)), want: identity.Unreadable},
 	} {

@@ -108,7 +108,7 @@ func texts(recorded []events.Event) []eventText {
 }
 
 func TestOwnerRewrite(t *testing.T) {
-	lent := identity.Owner{Username: "system:serviceaccount:default:bot", Groups: []string{"system:authenticated"}, Extra: map[string][]string{
+	warranted := identity.Owner{Username: "system:serviceaccount:default:bot", Groups: []string{"system:authenticated"}, Extra: map[string][]string{
 		identity.ClusterNameKey: {"1dz6n4ubraua7pul"},
 		identity.WarrantKey: {
 			identity.Warrant{User: "somebody-else", Groups: []string{"system:kcp:admin"}}.String(),
@@ -151,7 +151,7 @@ func TestOwnerRewrite(t *testing.T) {
 			wantEvents:  []eventText{{corev1.EventTypeNormal, "OwnerRewritten", "S" + rewriteMessage}},
 		},
 		"a service account with warrants for one request, whose users are not in the Event": {
-			annotations: annotations(ownerKey, lent, clusterKey, newCluster),
+			annotations: annotations(ownerKey, warranted, clusterKey, newCluster),
 			wantReason:  "ServiceAccountRewritten",
 			wantOwner:   rewritten,
 			wantEvents: []eventText{
@@ -357,10 +357,10 @@ func TestRewritesAreCountedAndLogged(t *testing.T) {
 	}{
 		"a service account with warrants for one request": {owner: bot, want: map[string]float64{
 			"warrantgate_owner_rewrites_total/service-account": 1,
-			"warrantgate_warrants_dropped_total/Privileged":    1, "warrantgate_warrants_dropped_total/Lent": 2,
+			"warrantgate_warrants_dropped_total/Privileged":    1, "warrantgate_warrants_dropped_total/NotDelegated": 2,
 		}, wantDetails: []any{
 			"cluster", "parent", "createdBy", "1dz6n4ubraua7pul:default:bot",
-			"dropped", "warrant somebody-else (Privileged), warrant bob (Lent), warrant carol (Lent)", "privileged", "system:kcp:admin",
+			"dropped", "warrant somebody-else (Privileged), warrant bob (NotDelegated), warrant carol (NotDelegated)", "privileged", "system:kcp:admin",
 		}},
 		"a user": {
 			owner: scoped, want: map[string]float64{"warrantgate_owner_rewrites_total/user": 1},

@@ -123,10 +123,10 @@ func unusableOwner(report identity.Report) webhooks.Notice {
 
 // dropTexts say why a warrant or group was dropped, without naming its user.
 var dropTexts = map[identity.DropReason]string{
-	identity.Privileged: "had an administrator's permissions, which are never delegated",
-	identity.Lent:       "valid for one request only and not named by the delegation policy",
-	identity.Unreadable: "could not be read",
-	identity.Homeless:   "of a service account without one home cluster",
+	identity.Privileged:   "had an administrator's permissions, which are never delegated",
+	identity.NotDelegated: "valid for one request only and not named by the delegation policy",
+	identity.Unreadable:   "could not be read",
+	identity.HomeInvalid:  "of a service account without one home cluster",
 }
 
 // describeDropped says which permissions of the creator the owner does not have. It returns "" if only extra fields about a single
