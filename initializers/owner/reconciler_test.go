@@ -170,7 +170,7 @@ func TestRepairReconcile(t *testing.T) {
 			want: later, wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},
 		"an owner that cannot be corrected is reported": {
-			cluster: cluster{owner: homelessOwner, phase: ready}, request: readyRequest, want: done,
+			cluster: cluster{owner: ownerWithoutHome, phase: ready}, request: readyRequest, want: done,
 			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner cannot be corrected"}, wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},
 		"an owner that another client changed is reported": {
@@ -389,7 +389,7 @@ func TestInitializerReconcile(t *testing.T) {
 			fail: failOn[*corev1alpha1.LogicalCluster]("patch status", apierrors.NewInvalid(logicalClusterGVK.GroupKind(), "cluster", nil)),
 		},
 		"an owner that cannot be corrected is kept from becoming Ready": {
-			cluster: cluster{owner: homelessOwner, phase: initializing, initializers: ours}, want: done, wantInitializers: ours,
+			cluster: cluster{owner: ownerWithoutHome, phase: initializing, initializers: ours}, want: done, wantInitializers: ours,
 			wantError: errOwner.Error(), wantEvents: recorded{"Warning OwnerNotRewritten" + blocked},
 		},
 		"a workspace whose owner another client changed does not become Ready": {
@@ -402,7 +402,7 @@ func TestInitializerReconcile(t *testing.T) {
 			wantError: "change the owner of root:orgs:child", wantEvents: recorded{"Warning OwnerNotRewritten" + blocked},
 		},
 		"no Event is written on a Workspace of another logical cluster": {
-			cluster: cluster{owner: homelessOwner, phase: initializing, initializers: ours}, ofAnother: true, want: done, wantInitializers: ours,
+			cluster: cluster{owner: ownerWithoutHome, phase: initializing, initializers: ours}, ofAnother: true, want: done, wantInitializers: ours,
 			wantError: errOwner.Error(),
 		},
 		"mode Warn lets it through": {
@@ -410,7 +410,7 @@ func TestInitializerReconcile(t *testing.T) {
 			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner was left as it is, because the initializer only warns"},
 		},
 		"mode Warn admits an owner that cannot be corrected": {
-			cluster: cluster{owner: homelessOwner, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,
+			cluster: cluster{owner: ownerWithoutHome, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,
 		},
 		"an initializer that was removed is not waited for": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: removed}, want: done, wantInitializers: removed,

@@ -33,9 +33,9 @@ const (
 	// foreignOwner is a service account outside its home, rewrittenOwner the result of its rewrite, and localOwner a user.
 	foreignOwner = `{"username":"` + bareName + `","groups":["system:serviceaccounts","system:authenticated"],` +
 		`"extra":{"authentication.kcp.io/cluster-name":["` + theHome + `"]}}`
-	rewrittenOwner = `{"username":"` + globalName + `","groups":["system:authenticated"]}`
-	localOwner     = `{"username":"alice","groups":["system:authenticated"]}`
-	homelessOwner  = `{"username":"` + bareName + `"}`
+	rewrittenOwner   = `{"username":"` + globalName + `","groups":["system:authenticated"]}`
+	localOwner       = `{"username":"alice","groups":["system:authenticated"]}`
+	ownerWithoutHome = `{"username":"` + bareName + `"}`
 )
 
 // cluster is the state of theCluster and its Workspace, which is in theHome, in the fake kcp.
@@ -313,7 +313,7 @@ func TestSteps(t *testing.T) {
 			wantAfter: after{Owner: "alice", BindingsLabel: true},
 		},
 		"an owner without a home cannot be corrected": {
-			cluster:   cluster{owner: homelessOwner, phase: ready},
+			cluster:   cluster{owner: ownerWithoutHome, phase: ready},
 			want:      result{Outcome: NotCorrectable, Path: path, Reason: "HomeUnknown"},
 			wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},

@@ -121,7 +121,7 @@ func (s story) testReviews() []testReview {
 		},
 		{
 			about: "a workspace of a service account", path: rewrite, decision: "allowed", reason: "ServiceAccountRewritten", patched: true,
-			was: workspace(homeless), is: workspace(homeless),
+			was: workspace(foreignOwner), is: workspace(foreignOwner),
 		},
 		{
 			about: "a workspace whose owner is another now", path: integrity, decision: "denied", reason: "OwnerChangeDenied", by: authorName,
@@ -134,8 +134,8 @@ func (s story) testReviews() []testReview {
 	}
 }
 
-// homeless is the owner that kcp records for a service account, without its home.
-const homeless = `{"username":"system:serviceaccount:default:bot","groups":["system:serviceaccounts","system:authenticated"],` +
+// foreignOwner is the owner that kcp records for a service account of another logical cluster.
+const foreignOwner = `{"username":"system:serviceaccount:default:bot","groups":["system:serviceaccounts","system:authenticated"],` +
 	`"extra":{"authentication.kcp.io/cluster-name":["2ywlydr578o3cskl"]}}`
 
 // naming is a machine with a server in its status.
