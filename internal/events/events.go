@@ -211,7 +211,7 @@ func (r *Recorder) awaitPermission(ctx context.Context) {
 			r.permitted.Store(true)
 		} else if said != reason {
 			said = reason
-			log.Info("Events are off; everything else works", "reason", reason, "retryEvery", permissionInterval.String())
+			log.Info("Events are off; gates and controllers work without them", "reason", reason, "retryEvery", permissionInterval.String())
 		}
 		return permitted, nil
 	})

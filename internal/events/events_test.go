@@ -569,8 +569,8 @@ func TestEventsAreOffUntilPermitted(t *testing.T) {
 			t.Errorf("counted (-want +got):\n%s", diff)
 		}
 		want := []string{
-			`"msg"="Events are off; everything else works" "reason"="no permission to create events" "retryEvery"="5s"`,
-			`"msg"="Events are off; everything else works" "reason"="connection refused" "retryEvery"="5s"`,
+			`"msg"="Events are off; gates and controllers work without them" "reason"="no permission to create events" "retryEvery"="5s"`,
+			`"msg"="Events are off; gates and controllers work without them" "reason"="connection refused" "retryEvery"="5s"`,
 			`"msg"="Events are on"`,
 		}
 		if diff := cmp.Diff(want, log.all()); diff != "" {

@@ -135,8 +135,8 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	if len(o.shardKubeconfigs) == 0 {
-		_, err := fmt.Fprintf(notes, "Without --shard-kubeconfig, user %q was not given the permission to write Events. Unless it has it already, "+
-			"Events are off: `kubectl describe workspace` does not show what was done. Everything else works.\n", o.user)
+		_, err := fmt.Fprintf(notes, "Without --shard-kubeconfig, user %q was not granted permissions on the shards. Unless it already has them, no "+
+			"Events are written (`kubectl describe workspace` does not show what was done) and no workspace is repaired. The gates work.\n", o.user)
 		return err
 	}
 	return nil

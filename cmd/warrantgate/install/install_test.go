@@ -256,8 +256,8 @@ const (
 	rewritePolicy  = "root/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/warrantgate-owner-rewrite"
 	rewriteBinding = "root/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/warrantgate-owner-rewrite"
 
-	withoutEvents = "Without --shard-kubeconfig, user \"warrantgate\" was not given the permission to write Events. Unless it has it already, " +
-		"Events are off: `kubectl describe workspace` does not show what was done. Everything else works.\n"
+	withoutEvents = "Without --shard-kubeconfig, user \"warrantgate\" was not granted permissions on the shards. Unless it already has them, no " +
+		"Events are written (`kubectl describe workspace` does not show what was done) and no workspace is repaired. The gates work.\n"
 )
 
 // inRoot returns the lines that install prints for the objects in root.

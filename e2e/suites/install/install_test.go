@@ -94,12 +94,12 @@ var _ = Describe("install and uninstall", func() {
 		Expect(root.Get(ctx, client.ObjectKeyFromObject(foreign), foreign)).To(Succeed())
 	}, SpecTimeout(time.Minute))
 
-	It("report that Events are off without the kubeconfigs of the shards, while everything else works", func(ctx SpecContext) {
+	It("report that Events and the repair are off without the kubeconfigs of the shards, while the gates work", func(ctx SpecContext) {
 		w := serve(ctx, "")
 		output := runInstall(ctx, w)
-		Expect(output).To(ContainSubstring(`user "warrantgate" was not given the permission to write Events`))
-		Expect(output).To(ContainSubstring("Everything else works."))
-		Eventually(logOf(w)).Should(ContainSubstring("Events are off; everything else works"))
+		Expect(output).To(ContainSubstring(`user "warrantgate" was not granted permissions on the shards`))
+		Expect(output).To(ContainSubstring("no workspace is repaired. The gates work."))
+		Eventually(logOf(w)).Should(ContainSubstring("Events are off; gates and controllers work without them"))
 		Expect(logOf(w)()).To(ContainSubstring("--shard-kubeconfig"))
 
 		silent := createAs(ctx, bot, "silent")

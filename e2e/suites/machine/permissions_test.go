@@ -197,7 +197,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		already := len(w.log())
 		Expect(w.gate.Start(ctx)).To(Succeed())
 		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring(
-			`"Events are off; everything else works","reason":"no permission to create events; grant it with ` + "`warrantgate install kubernetes`"))
+			`"Events are off; gates and controllers work without them","reason":"no permission to create events; grant it with ` + "`warrantgate install kubernetes`"))
 		machine := s.createMachine(ctx, "worker")
 		Expect(apierrors.HasStatusCause(s.setInstanceID(ctx, machine, noServer), "InstanceNotFound")).To(BeTrue())
 
