@@ -2,6 +2,7 @@ package charts_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,6 +78,43 @@ func TestTheNotesOfIgnoreSayHowToSetFail(t *testing.T) {
 	}
 	if notes := notesOf(t, certificate+policies); strings.Contains(notes, "helm upgrade warrantgate ") {
 		t.Errorf("notes with failurePolicy Fail:\n%s", notes)
+	}
+}
+
+// TestTheNotesRegisterTheGatesOfKCP runs the commands that the notes print for an administrator of kcp, as a dry run.
+func TestTheNotesRegisterTheGatesOfKCP(t *testing.T) {
+	values := certificate + "kubernetes: {enabled: false}\nconfig: {workspace: {ownerRewrite: {mode: Warn}}}\n" +
+		"kcp: {enabled: true, url: \"https://warrantgate.example.com\", user: alice, kubeconfigSecret: kcp}\n"
+	_, after, found := strings.Cut(notesOf(t, values), "Register the gates of kcp as an administrator.")
+	_, commands, _ := strings.Cut(after, "\n\n")
+	commands, _, _ = strings.Cut(commands, "\n\n")
+	if !found || !strings.Contains(commands, "--kubeconfig=admin.kubeconfig") || !strings.Contains(commands, "--shard-kubeconfig=admin.kubeconfig") {
+		t.Fatalf("the notes do not name the kubeconfigs:\n%s", commands)
+	}
+	file, _ := find[corev1.ConfigMap](t, template(t, values).Objects, "ConfigMap")
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"tokens": charttest.Token, "ca": readFile(t, caFile(t)), "configuration": file.Data["config.yaml"],
+		"kubectl": "#!/bin/sh\ncase \"$*\" in *tokens*) cat tokens;; *ca.crt*) cat ca;; *config.yaml*) cat configuration;; *) exit 1;; esac\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil { //nolint:gosec // kubectl is executed
+			t.Fatal(err)
+		}
+	}
+	// A dry run reads no kubeconfig if it does not have to find out what rewrites the owners.
+	command := exec.CommandContext(t.Context(), "sh", "-e", "-c", strings.TrimRight(commands, "\n")+" --dry-run --rewrite=Webhook")
+	command.Dir = dir
+	command.Env = append(os.Environ(), "PATH="+strings.Join([]string{dir, filepath.Dir(warrantgate), os.Getenv("PATH")}, string(os.PathListSeparator)))
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s\n%v: %s", commands, err, out)
+	}
+	for _, want := range []string{
+		"url: https://warrantgate.example.com/" + charttest.Token + "/workspace/owner-rewrite", "failurePolicy: Ignore", "name: alice",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the commands of the notes would not register %q:\n%s", want, out)
+		}
 	}
 }
 
