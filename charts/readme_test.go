@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,8 +91,11 @@ func rows(t *testing.T) string {
 				walk(path+key.Value+".", value)
 				continue
 			}
-			if !documented(key) {
+			switch {
+			case !documented(key):
 				t.Errorf("%s%s has no comment", path, key.Value)
+			case block(value) && slices.ContainsFunc(value.Content, documented):
+				t.Errorf("the comment of %s%s hides the documented values below it", path, key.Value)
 			}
 			meaning := strings.ReplaceAll(strings.ReplaceAll(key.HeadComment, "\n# ", " "), "|", `\|`)
 			fmt.Fprintf(&text, "| `%s%s` | `%s` | %s |\n", path, key.Value, shown(t, value), strings.TrimPrefix(meaning, "# "))
