@@ -158,6 +158,11 @@ func (w *Warrantgate) Metric(ctx context.Context, name string, labels map[string
 	return process.Metric(ctx, http.DefaultClient, "http://"+w.metricsAddress, name, labels)
 }
 
+// OpenMetrics returns the page of all metrics as Prometheus reads it, with exemplars.
+func (w *Warrantgate) OpenMetrics(ctx context.Context) (string, error) {
+	return process.BodyAs(ctx, "http://"+w.metricsAddress+"/metrics", "application/openmetrics-text; version=1.0.0")
+}
+
 // NewToken returns a random token for the path of the webhooks.
 func NewToken() string { return strings.ToLower(rand.Text() + rand.Text()) }
 

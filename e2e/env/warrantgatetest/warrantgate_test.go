@@ -52,7 +52,9 @@ func standIn(manner string) int {
 	fmt.Printf("%s serves as %s by %s\n", manner, *values["kubeconfig"], configuration)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "# TYPE n gauge\nn 7\n") })
+	mux.HandleFunc("/metrics", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "# Accept: %s\n# TYPE n gauge\nn 7\n", r.Header.Get("Accept"))
+	})
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	serve := func(name string, listen func(*http.Server) error) {
@@ -98,6 +100,10 @@ func TestWarrantgate(t *testing.T) {
 	t.Run("its metrics can be read", func(t *testing.T) {
 		if got, err := w.Metric(t.Context(), "n", nil); err != nil || got != 7 {
 			t.Errorf("Metric() = %v, %v, want 7", got, err)
+		}
+		const want = "# Accept: application/openmetrics-text; version=1.0.0\n# TYPE n gauge\nn 7\n"
+		if got, err := w.OpenMetrics(t.Context()); err != nil || got != want {
+			t.Errorf("OpenMetrics() = %q, %v, want %q", got, err, want)
 		}
 	})
 	t.Run("its command line can be shown", func(t *testing.T) {

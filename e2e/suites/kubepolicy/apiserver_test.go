@@ -3,14 +3,11 @@
 package kubepolicy_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +79,7 @@ samplingRatePerMillion: 1000000
 		expectDenial(w.author.Create(ctx, newConfigMap(namespace, "policy", broken)), about("ConfigMap", namespace, saidOfBroken))
 		trace := w.traceOf(namespace)
 		Eventually(traces.has).WithArguments(trace).Should(BeTrue(), "the API server exports no span of trace %q", trace)
-		metrics, err := w.openMetrics(ctx)
+		metrics, err := w.gate.OpenMetrics(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(metrics).To(ContainSubstring(`# {trace_id="` + trace + `"}`))
 	}, SpecTimeout(timeout))
@@ -136,23 +133,4 @@ func (w *world) traceOf(namespace string) string {
 	}
 	Expect(found).To(HaveLen(1))
 	return found[0]
-}
-
-// openMetrics are the metrics of warrantgate, with their exemplars.
-func (w *world) openMetrics(ctx context.Context) (string, error) {
-	const flag = "--metrics-address="
-	command := w.gate.ServeCommand()
-	at := slices.IndexFunc(command, func(arg string) bool { return strings.HasPrefix(arg, flag) })
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+strings.TrimPrefix(command[at], flag)+"/metrics", http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	return string(content), err
 }

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/process"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -146,11 +145,7 @@ func parts(secret string) []string {
 // metrics is the page that Prometheus reads.
 func (w *world) metrics(ctx context.Context) string {
 	GinkgoHelper()
-	const flag = "--metrics-address="
-	command := w.gate.ServeCommand()
-	at := slices.IndexFunc(command, func(arg string) bool { return strings.HasPrefix(arg, flag) })
-	Expect(at).To(BeNumerically(">=", 0))
-	page, err := process.Body(ctx, "http://"+strings.TrimPrefix(command[at], flag)+"/metrics")
+	page, err := w.gate.OpenMetrics(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	return page
 }

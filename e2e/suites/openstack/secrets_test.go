@@ -12,8 +12,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"warrantgate.dev/e2e/env/process"
 )
 
 // secrets are the passwords and the secrets of application credentials that stories have created.
@@ -55,20 +53,6 @@ func (w *world) expectNoLeaks(ctx context.Context, metrics string) {
 	} {
 		Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
 	}
-}
-
-// metrics is the page that Prometheus reads.
-func (w *world) metrics(ctx context.Context) string {
-	GinkgoHelper()
-	for _, arg := range w.gate.ServeCommand() {
-		if address, is := strings.CutPrefix(arg, "--metrics-address="); is {
-			page, err := process.Body(ctx, "http://"+address+"/metrics")
-			Expect(err).NotTo(HaveOccurred())
-			return page
-		}
-	}
-	Fail("serve has no flag with the address of its metrics")
-	return ""
 }
 
 // listening is a client of the administrator that records denials and warnings.

@@ -79,7 +79,8 @@ func (w *world) awaitGate(ctx context.Context) {
 
 // end removes warrantgate and all objects of specs, and checks for secrets.
 func (w *world) end(ctx SpecContext) {
-	metrics := w.metrics(ctx)
+	metrics, err := w.gate.OpenMetrics(ctx)
+	Expect(err).NotTo(HaveOccurred())
 	Expect(w.gate.Stop()).To(Succeed())
 	w.uninstall(ctx)
 	for _, kind := range []schema.GroupVersionKind{machineKind, clusterKind} {
