@@ -122,11 +122,7 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 		return deniedf(ownership.ReasonWithoutCluster,
 			"it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown; set the label first")
 	}
-	cluster := c.machine.Cluster()
-	account, err := g.objects.Account(ctx, cluster)
-	if err != nil { // the cache may be older than the objects
-		account, err = g.objects.AccountNow(ctx, cluster)
-	}
+	account, err := g.account(ctx, c.machine.Cluster())
 	if err != nil {
 		return noAccount(err)
 	}
@@ -134,16 +130,10 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 		return *denial
 	}
 	answer := g.ask(ctx, c, id, account, dryRun)
-	owner, accountAgain := g.objects.Owner, g.objects.AccountNow
-	if entry != nil && len(entry.Overlaps()) == 0 && answer.Decision == webhooks.Allowed {
-		owner = g.objects.OwnerSeen
-		if g.objects.IsCurrent(cluster) {
-			accountAgain = g.objects.Account
-		}
-	}
+	accountOf, ownerOf := g.readersAfter(answer, c, entry)
 	// The verdict must not depend on a cluster that changed before or during the request to the cloud.
 	if answer.Decision != webhooks.Undecided {
-		now, err := accountAgain(ctx, cluster)
+		now, err := accountOf(ctx, c.machine.Cluster())
 		if err != nil {
 			return noAccount(err)
 		}
@@ -152,29 +142,63 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 		}
 	}
 	answer = g.first.settle(ctx, c, id, account, answer, dryRun)
-	if answer.Decision == webhooks.Undecided { // a denial because of the owner needs no answer of the cloud
-		if denial := confirm(ctx, c, owner); denial != nil && denial.Decision == webhooks.Denied {
-			return *denial
-		}
-	}
-	if answer.Decision != webhooks.Allowed {
-		return answer
-	}
-	if denial := g.alone(ctx, c, id, entry); denial != nil {
+	if denial := g.denialByOthers(ctx, c, id, entry, ownerOf, answer.Decision); denial != nil {
 		return *denial
 	}
-	if denial := confirm(ctx, c, owner); denial != nil {
-		return *denial
-	}
-	if !dryRun {
+	if answer.Decision == webhooks.Allowed && !dryRun {
 		g.first.forget(ctx, c, id, account)
 	}
 	return answer
 }
 
+// account returns the account that the provider of a cluster acts with. A watch may be older than the objects, so an error of it does not
+// count.
+func (g *Gate) account(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
+	if account, err := g.objects.Account(ctx, cluster); err == nil {
+		return account, nil
+	}
+	return g.objects.AccountNow(ctx, cluster)
+}
+
+type (
+	accountReader func(context.Context, clusterapi.Cluster) (ownership.Account, error)
+	ownerReader   func(context.Context, clusterapi.Machine) (*clusterapi.Owner, error)
+)
+
+// readersAfter returns how to read the account and the owner again after an answer of the cloud: from watches, if these suffice for an
+// admission, and otherwise from the API server.
+func (g *Gate) readersAfter(answer webhooks.Answer, c change, entry *inflight.Entry) (accountReader, ownerReader) {
+	switch {
+	case answer.Decision != webhooks.Allowed || entry == nil || len(entry.Overlaps()) > 0:
+		return g.objects.AccountNow, g.objects.Owner
+	case g.objects.IsCurrent(c.machine.Cluster()):
+		return g.objects.Account, g.objects.OwnerSeen
+	}
+	return g.objects.AccountNow, g.objects.OwnerSeen
+}
+
+// denialByOthers returns the denial of a claim because of another machine or of the owner, nil if there is none. decision is that for the
+// answer of the cloud: after a denial nothing else is read.
+func (g *Gate) denialByOthers(
+	ctx context.Context, c change, id string, entry *inflight.Entry, ownerOf ownerReader, decision webhooks.Decision,
+) *webhooks.Answer {
+	if decision == webhooks.Undecided { // a denial because of the owner needs no answer of the cloud
+		if denial := confirm(ctx, c, ownerOf); denial != nil && denial.Decision == webhooks.Denied {
+			return denial
+		}
+	}
+	if decision != webhooks.Allowed {
+		return nil
+	}
+	if denial := g.alone(ctx, c, id, entry); denial != nil {
+		return denial
+	}
+	return confirm(ctx, c, ownerOf)
+}
+
 // confirm compares the cluster labels of the machine and of the Machine that owns it, because the provider uses the label of the owner.
 // It returns nil if they are equal. Without an owner the provider does not act yet, and the owner reference is evaluated once it is set.
-func confirm(ctx context.Context, c change, ownerOf func(context.Context, clusterapi.Machine) (*clusterapi.Owner, error)) *webhooks.Answer {
+func confirm(ctx context.Context, c change, ownerOf ownerReader) *webhooks.Answer {
 	owner, err := ownerOf(ctx, c.machine)
 	switch {
 	case err != nil:
