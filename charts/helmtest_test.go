@@ -28,7 +28,7 @@ func TestHelmTestTestsTheEnabledGates(t *testing.T) {
 		values string
 		// want are the arguments that select the checked server, by the name of the pod.
 		want map[string][]string
-		// wantRights are the resources that the pod may create, wantSecret is the Secret with the kubeconfig for kcp.
+		// wantPermissions are the resources that the pod may create, wantSecret is the Secret with the kubeconfig for kcp.
 		wantPermissions []string
 		wantSecret      string
 	}{
@@ -36,6 +36,15 @@ func TestHelmTestTestsTheEnabledGates(t *testing.T) {
 			values:          "config: {machine: {mode: Off}, audit: {mode: Off}, " + policies + "}\n",
 			want:            map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=default"}},
 			wantPermissions: []string{"configmaps"},
+		},
+		"policies by their labels and names": {
+			values: "config: {machine: {mode: Off}, audit: {mode: Off}, " +
+				strings.Replace(policies, "{selector", "{objects: [{namespace: keystone, name: policy}], selector", 1) + "}\n",
+			want:            map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=default"}},
+			wantPermissions: []string{"configmaps"},
+		},
+		"policies by their names, which check admission cannot test": {
+			values: "config: {machine: {mode: Off}, audit: {mode: Off}, keystonePolicy: {objects: [{namespace: keystone, name: policy}]}}\n",
 		},
 		"machines, and another namespace": {
 			values:          cloudSigma + "kubernetes: {testNamespace: tenants}\n",
@@ -62,9 +71,9 @@ func TestHelmTestTestsTheEnabledGates(t *testing.T) {
 			},
 			wantPermissions: []string{"configmaps"}, wantSecret: "admin",
 		},
-		"a kcp without a user":                 {values: "kubernetes: {enabled: false}\nkcp: {enabled: true}\n"},
-		"a kcp whose gate on owners is off":    {values: "kubernetes: {enabled: false}\nconfig: {workspace: {ownerIntegrity: {mode: Off}}}\n" + beside},
-		"a Kubernetes without any such a gate": {values: "config: {machine: {mode: Off}, audit: {mode: Off}}\n"},
+		"a kcp without a user":              {values: "kubernetes: {enabled: false}\nkcp: {enabled: true}\n"},
+		"a kcp whose gate on owners is off": {values: "kubernetes: {enabled: false}\nconfig: {workspace: {ownerIntegrity: {mode: Off}}}\n" + beside},
+		"a Kubernetes without such a gate":  {values: "config: {machine: {mode: Off}, audit: {mode: Off}}\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tests := template(t, certificate+tc.values).Tests
@@ -105,7 +114,7 @@ func TestThePodsOfHelmTest(t *testing.T) {
 				want = "before-hook-creation,hook-succeeded"
 			}
 			if policy := object.GetAnnotations()["helm.sh/hook-delete-policy"]; policy != want {
-				t.Errorf("%s: %s is taken out %q, want %q", file, object.GetKind(), policy, want)
+				t.Errorf("%s: %s has the delete policy %q, want %q", file, object.GetKind(), policy, want)
 			}
 		}
 		for _, pod := range testPods(t, tests) {
@@ -123,7 +132,7 @@ func TestThePodsOfHelmTest(t *testing.T) {
 		}
 	}
 	if got := slices.Sorted(maps.Keys(tried)); !slices.Equal(got, []string{"kcp", "kubernetes"}) {
-		t.Errorf("the examples try %q", got)
+		t.Errorf("the examples test %q", got)
 	}
 }
 

@@ -85,7 +85,9 @@ func newCheckAdmissionCommand() *cobra.Command {
 		Long: `Send an object that must be denied to a Kubernetes API server, for each enabled gate that can be tested in this way: a machine
 whose provider ID is not a UUID, and a ConfigMap with a policy that Keystone would not load.
 
-The admission policy on spec.userEmail of CloudSigmaClusters is not tested, because it admits administrators, who may impersonate everybody.` + checkAdmissionExits,
+Not tested are the gate on Keystone policies without keystonePolicy.selector, because it evaluates only the objects of
+keystonePolicy.objects, where this user may lack permissions, and the admission policy on spec.userEmail of CloudSigmaClusters, because
+it admits administrators, who may impersonate everybody.` + checkAdmissionExits,
 		Example: `  warrantgate check admission kubernetes --kubeconfig=admin.kubeconfig --config=config.yaml`,
 	}
 	kubernetes.Flags().StringVar(&inKubernetes.namespace, "namespace", metav1.NamespaceDefault,
@@ -159,7 +161,7 @@ func (o *checkAdmissionOptions) send(
 	ctx context.Context, out io.Writer, canaries []canary.Canary, newClient func(*rest.Config) (client.Client, error),
 ) error {
 	if len(canaries) == 0 {
-		return cli.UnknownIfError(errors.New("the configuration has no gate on that could be tried with an object that it must deny"))
+		return cli.UnknownIfError(errors.New("the configuration enables no gate that can be tested with an object that it must deny"))
 	}
 	config, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
 	if err != nil {

@@ -151,6 +151,17 @@ func TestCheckAdmission(t *testing.T) {
 			args: []string{"kubernetes"}, configuration: policies, statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden("configmaps is forbidden")},
 			want: []string{"policies.keystone.warrantgate.dev: NOT KNOWN\n", "whether the user of the kubeconfig may create such an object"}, wantCode: cli.ExitUnknown,
 		},
+		"policies by their names": { // an object of another name is not evaluated
+			args:          []string{"kubernetes"},
+			configuration: header + "machine: {mode: Off}\nkeystonePolicy: {objects: [{namespace: keystone, name: policy}]}\n", wantCode: cli.ExitUnknown,
+			wantMessage: "the configuration enables no gate that can be tested with an object that it must deny",
+		},
+		"policies by their labels and names": {
+			args:          []string{"kubernetes"},
+			configuration: strings.Replace(policies, "{selector", "{objects: [{namespace: keystone, name: policy}], selector", 1),
+			statuses:      map[string]metav1.Status{"configmaps": clitest.Forbidden(byPolicy)},
+			want:          []string{"policies.keystone.warrantgate.dev: ok\n"},
+		},
 		"kcp": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
 			want: []string{"Warning: this kcp is older than v0.32: ", "owner-integrity.warrantgate.dev: ok\n", "a Workspace, as a dry run, that must be denied as OwnerChangeDenied"},
@@ -199,7 +210,7 @@ func TestCheckAdmission(t *testing.T) {
 		},
 		"no gate is on": {
 			args: []string{"kcp"}, configuration: header + "workspace: {ownerIntegrity: {mode: Off}}\n", wantCode: cli.ExitUnknown,
-			wantMessage: "the configuration has no gate on that could be tried with an object that it must deny",
+			wantMessage: "the configuration enables no gate that can be tested with an object that it must deny",
 		},
 		"a selector that no labels were found for": {
 			args: []string{"kubernetes"}, wantCode: cli.ExitUnknown,
