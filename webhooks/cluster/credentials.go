@@ -47,13 +47,13 @@ func MayActWith(
 	case errors.As(err, &identityErr):
 		return denied(identityErr.Reason, identityErr.Message).WithDetails(detailsOf(credentials, token)...)
 	case errors.As(err, &unknown):
-		answer := undecided("DelegationUnknown", fmt.Sprintf("it is not known now which roles %s carries: %s", credentials, unknown.Cause.Explain()), err)
+		answer := undecided("DelegationUnknown", fmt.Sprintf("the roles of %s could not be determined: %s", credentials, unknown.Cause.Explain()), err)
 		if unknown.Cause == ownership.CauseTenantBusy {
 			answer.Status, answer.RetryAfter = metav1.StatusReasonTooManyRequests, unknown.RetryAfter
 		}
 		return answer
 	case err != nil:
-		return undecided("DelegationUnknown", fmt.Sprintf("it is not known now which roles %s carries; try again", credentials), err)
+		return undecided("DelegationUnknown", fmt.Sprintf("the roles of %s could not be determined; try again", credentials), err)
 	}
 	var warned []webhooks.Answer
 	if through == v1beta1.Trust && token.ApplicationCredential != nil {

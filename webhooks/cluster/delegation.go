@@ -33,7 +33,7 @@ const cloudsField = "data[" + cloudsKey + "]"
 // Delegations reads the roles of credentials.
 type Delegations interface {
 	// Delegation returns the token that Keystone issues for credentials. The error is an *ownership.IdentityError if no cluster may act
-	// with them, and an *ownership.UnknownError if this is not known now.
+	// with them, and an *ownership.UnknownError if this could not be determined.
 	Delegation(ctx context.Context, credentials ownership.Identity, policy identity.CredentialPolicy) (openstack.Token, error)
 }
 
@@ -165,7 +165,7 @@ func (g *Delegation) hold(ctx context.Context, o object, c *change, after *unstr
 	}
 	clusters, err := g.credentials.ActingBy(ctx, o.kind.provider, after)
 	if err != nil {
-		return ptr.To(undecided("ClustersUnknown", "it is not known now which Clusters refer to it; try again", err))
+		return ptr.To(undecided("ClustersUnknown", "the Clusters that refer to it could not be read; try again", err))
 	}
 	dependents := make([]clusterapi.Dependent, 0, len(clusters))
 	for _, cluster := range clusters {
@@ -209,7 +209,7 @@ func (g *Delegation) reviewSecret(ctx context.Context, o object, request admissi
 	defer func() { c.end(answer.Decision) }()
 	dependents, err := g.credentials.CredentialDependents(ctx, o.Namespace, o.Name, clouds)
 	if err != nil {
-		return g.about(o, undecided("ClustersUnknown", "it is not known now which objects refer to this Secret; try again", err))
+		return g.about(o, undecided("ClustersUnknown", "the objects that refer to this Secret could not be read; try again", err))
 	}
 	if pending := c.extend(ctx, dependents); pending != nil {
 		return g.about(o, *pending)
@@ -250,7 +250,7 @@ func (g *Delegation) mayStore(
 func (g *Delegation) mayStoreForeign(ctx context.Context, o object, cloud string, denial webhooks.Answer) webhooks.Answer {
 	switch used, err := g.credentials.Refers(ctx, o.Namespace, o.Name, cloud); {
 	case err != nil:
-		return undecided("ClustersUnknown", "it is not known now which objects refer to this Secret; try again", err)
+		return undecided("ClustersUnknown", "the objects that refer to this Secret could not be read; try again", err)
 	case used:
 		return denial
 	}

@@ -132,7 +132,7 @@ func TestCredentialsOfClusters(t *testing.T) {
 	allowed := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "DelegationAllowed", Field: "spec.identityRef", Details: tenantDetails()}
 	unchanged := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "IdentityUnchanged"}
 	denial := &ownership.IdentityError{Reason: "RolePrivileged", Message: `cloud "tenant" of Secret "keys": too many: admin`}
-	const unanswered = `it is not known now which roles cloud "tenant" of Secret "keys" carries: the identity provider does not answer as it should; try again`
+	const unanswered = `the roles of cloud "tenant" of Secret "keys" could not be determined: the identity provider does not answer as it should; try again`
 	const noMessage = `OpenStackCluster "prod" refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`
 
 	for name, tc := range map[string]struct {
@@ -184,7 +184,7 @@ func TestCredentialsOfClusters(t *testing.T) {
 			delegations: fakeDelegations{err: &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: time.Second, Err: errors.New("many")}},
 			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef", Status: metav1.StatusReasonTooManyRequests, RetryAfter: time.Second,
-				Message: ofOpenStackCluster + `it is not known now which roles cloud "tenant" of Secret "keys" carries: ` + ownership.CauseTenantBusy.Explain(),
+				Message: ofOpenStackCluster + `the roles of cloud "tenant" of Secret "keys" could not be determined: ` + ownership.CauseTenantBusy.Explain(),
 				Details: details("error", "TooManyRequests: many"),
 			},
 		},
@@ -192,7 +192,7 @@ func TestCredentialsOfClusters(t *testing.T) {
 			after: onOpenStack(keysRef()), delegations: fakeDelegations{err: http.ErrServerClosed},
 			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef",
-				Message: ofOpenStackCluster + `it is not known now which roles cloud "tenant" of Secret "keys" carries; try again`,
+				Message: ofOpenStackCluster + `the roles of cloud "tenant" of Secret "keys" could not be determined; try again`,
 				Details: details("error", "http: Server closed"),
 			},
 		},

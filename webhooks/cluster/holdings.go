@@ -166,7 +166,7 @@ func (c *change) check(ctx context.Context, o object, whom whom, lister ownershi
 }
 
 func machinesUnknown(err error) *webhooks.Answer {
-	return ptr.To(undecided("MachinesUnknown", "it is not known now which instances the machines of the cluster name; try again", err))
+	return ptr.To(undecided("MachinesUnknown", "the machines of the cluster could not be read; try again", err))
 }
 
 func idsOf(instances []ownership.Instance) map[string]bool {

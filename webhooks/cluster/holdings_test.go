@@ -157,9 +157,9 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 		"while the machines cannot be read": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machineErr: errors.New("boom"), account: tsaps,
 			want: webhookstest.Answer{Decision: webhooks.Undecided, Reason: "MachinesUnknown", Field: "spec.userEmail", Details: details("error", "boom"),
-				Message: `spec.userEmail` + ofCluster + `it is not known now which instances the machines of the cluster name; try again`,
+				Message: `spec.userEmail` + ofCluster + `the machines of the cluster could not be read; try again`,
 				Events: eventOnCluster("MachinesUnknown", `Denied: spec.userEmail`+ofCluster+
-					`it is not known now which instances the machines of the cluster name; try again`)},
+					`the machines of the cluster could not be read; try again`)},
 		},
 		"while the cloud does not respond": {
 			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,

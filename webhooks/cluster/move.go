@@ -147,7 +147,7 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 func (g *Impersonation) holdSecret(ctx context.Context, o object, m move, c *change) *webhooks.Answer {
 	dependents, err := g.users.UserDependents(ctx, &corev1.Secret{ObjectMeta: o.ObjectMeta}, ownership.LowerEmail(m.naming.email), c.overlaps())
 	if err != nil {
-		return ptr.To(undecided("ClustersUnknown", "it is not known now which clusters take their user from this Secret; try again", err))
+		return ptr.To(undecided("ClustersUnknown", "the clusters that take their user from this Secret could not be read; try again", err))
 	}
 	if denial := c.extend(ctx, dependents); denial != nil {
 		return denial

@@ -137,11 +137,11 @@ func TestAClusterKeepsTheIdentityOfItsInstances(t *testing.T) {
 		},
 		"while the machines cannot be read": {
 			old: to("a"), new: to("b"), machineErr: errors.New("away"),
-			want: undecided("MachinesUnknown", "it is not known now which instances the machines of the cluster name; try again"),
+			want: undecided("MachinesUnknown", "the machines of the cluster could not be read; try again"),
 		},
 		"while the machines cannot be read, with another label": {
 			old: to("a"), new: to("b"), machineErr: errors.New("away"), err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers},
-			want: undecided("MachinesUnknown", "it is not known now which instances the machines of the cluster name; try again"),
+			want: undecided("MachinesUnknown", "the machines of the cluster could not be read; try again"),
 		},
 		"of the wrong type": {old: to("a"), new: to(5), want: webhookstest.Answer{
 			Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable",

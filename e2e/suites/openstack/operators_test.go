@@ -235,7 +235,7 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 		DeferCleanup(s.front.release)
 		printed, err := w.gate.Run(ctx, "check", "delegation", "--clouds-yaml="+file, "--config="+w.gate.ConfigFile())
 		Expect(err).To(MatchError(ContainSubstring("exit status 2")), printed)
-		Expect(printed).To(ContainSubstring("DelegationUnknown: it is not known now which roles cloud \"openstack\" of " + file + " carries"))
+		Expect(printed).To(ContainSubstring("DelegationUnknown: the roles of cloud \"openstack\" of " + file + " could not be determined"))
 	}, SpecTimeout(timeout))
 })
 

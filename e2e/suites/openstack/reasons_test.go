@@ -113,7 +113,7 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 		create := func() error { return s.createCluster(ctx, clusterName, actsWith(credentials)) }
 		began := time.Now()
 		expectDenial(create(), "DelegationUnknown", identityRefPath,
-			append(texts, `it is not known now which roles cloud "openstack" of Secret "credentials" carries: `)...)
+			append(texts, `the roles of cloud "openstack" of Secret "credentials" could not be determined: `)...)
 		Expect(time.Since(began)).To(BeNumerically("<", patience))
 
 		By("they are admitted after Keystone recovers")
