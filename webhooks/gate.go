@@ -113,7 +113,7 @@ func (h *handler) review(ctx context.Context, request admission.Request) (answer
 		if cause := recover(); cause != nil {
 			stack := string(debug.Stack())
 			answer = Answer{
-				Decision: Undecided, Reason: "Panic", Message: "an internal error kept this request from being checked",
+				Decision: Undecided, Reason: "Panic", Message: "an internal error prevented the check of this request",
 				Details: func() []any { return []any{"panic", fmt.Sprint(cause), "stack", stack} },
 			}
 		}

@@ -146,7 +146,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"a panic denies its request, and its cause is only in the log": {
 			mode: v1beta1.Enforce, panics: panics, review: review(),
-			want:       answered(deniedWith("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being checked")),
+			want:       answered(deniedWith("error", 503, "ServiceUnavailable", "Panic", "an internal error prevented the check of this request")),
 			wantMetric: "error/Panic",
 		},
 		"a dry run gets the same answer and has no side effects": {
@@ -231,7 +231,7 @@ func TestAnswers(t *testing.T) {
 		"Warn does not deny because of a panic": {
 			mode: v1beta1.Warn, panics: panics, review: review(),
 			want: answered(admitted("warned", "Panic"),
-				withWarning("Panic (mode Warn, nothing was changed or denied): an internal error kept this request from being checked")),
+				withWarning("Panic (mode Warn, nothing was changed or denied): an internal error prevented the check of this request")),
 			wantMetric: "warned/Panic",
 		},
 		"Warn has no warning if nothing would be denied or changed": {
@@ -343,7 +343,7 @@ func TestPanicDoesNotAffectTheNextRequest(t *testing.T) {
 			recorder := &fakeRecorder{}
 			server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, recorder))
 
-			want := answered(deniedWith("error", 503, "ServiceUnavailable", "Panic", "an internal error kept this request from being checked"))
+			want := answered(deniedWith("error", 503, "ServiceUnavailable", "Panic", "an internal error prevented the check of this request"))
 			if diff := cmp.Diff(want, send(t, server, "", review())); diff != "" {
 				t.Errorf("answer to the request that panics (-want +got):\n%s", diff)
 			}

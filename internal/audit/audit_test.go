@@ -215,14 +215,14 @@ func TestPass(t *testing.T) {
 			want: []string{
 				"InstanceNotOwned CloudSigmaMachine/worker: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", ` +
 					`which cluster "pool" acts as; the user's own instance for this machine is ` + idOwn +
-					"; clear the field, so that the provider adopts an instance of the user or makes one",
+					"; clear the field, so that the provider adopts an instance of the user or creates one",
 			},
 		},
 		"a second instance of the same name, without a machine's UID": {
 			machines:  []clusterapi.Machine{machine("worker", idOwn)},
 			instances: []ownership.Instance{own, {ID: idSpare, Name: "worker"}},
 			want: []string{
-				"InstanceDuplicate CloudSigmaMachine/worker: instance " + idSpare + ` ("worker") of user "tsap@example.com" in region "next" was made ` +
+				"InstanceDuplicate CloudSigmaMachine/worker: instance " + idSpare + ` ("worker") of user "tsap@example.com" in region "next" was created ` +
 					"for this machine, which names " + idOwn + "; delete the one that is not needed",
 			},
 		},
@@ -230,8 +230,8 @@ func TestPass(t *testing.T) {
 			machines:  []clusterapi.Machine{machine("worker", idOwn)},
 			instances: []ownership.Instance{own, {ID: idSpare, Name: "worker-0", MachineUID: "uid-gone"}},
 			want: []string{
-				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idSpare + ` ("worker-0") of user "tsap@example.com" in region "next" was made ` +
-					"for a machine that is not here; delete it if nothing else uses it",
+				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idSpare + ` ("worker-0") of user "tsap@example.com" in region "next" was created ` +
+					"for a machine that does not exist here; delete it if nothing else uses it",
 			},
 		},
 		"an instance that an earlier identity created for a machine that now acts as another user": {
@@ -239,7 +239,7 @@ func TestPass(t *testing.T) {
 			accounts: map[string]any{"team/pool": tsap, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
 			hidden:   map[string]ownership.Verdict{idOther: ownership.Owned}, instances: []ownership.Instance{own},
 			want: []string{
-				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idOwn + ` ("worker") of user "tsap@example.com" in region "next" was made ` +
+				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idOwn + ` ("worker") of user "tsap@example.com" in region "next" was created ` +
 					"for a machine whose cluster acts as another user; delete it if nothing else uses it",
 			},
 		},
@@ -266,7 +266,7 @@ func TestPass(t *testing.T) {
 			},
 			hidden: map[string]ownership.Verdict{idSpare: ownership.Owned},
 			want: []string{
-				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idOther + ` ("worker") of user "tsap@example.com" in region "next" was made ` +
+				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idOther + ` ("worker") of user "tsap@example.com" in region "next" was created ` +
 					"for a machine whose cluster acts as another user; delete it if nothing else uses it",
 			},
 		},
@@ -279,7 +279,7 @@ func TestPass(t *testing.T) {
 			want: []string{
 				"InstanceIDConflict CloudSigmaMachine/copy: 2 machines name instance " + idOwn + ", which can be that of one only",
 				"InstanceNotOwned CloudSigmaMachine/copy: instance " + idOwn + ` exists, but is not one of user "else@example.com" in region "next", ` +
-					`which cluster "other" acts as; clear the field, so that the provider adopts an instance of the user or makes one`,
+					`which cluster "other" acts as; clear the field, so that the provider adopts an instance of the user or creates one`,
 				"InstanceIDConflict CloudSigmaMachine/worker: 2 machines name instance " + idOwn + ", which can be that of one only",
 			},
 		},
@@ -305,7 +305,7 @@ func TestPass(t *testing.T) {
 			instances: []ownership.Instance{own, {ID: idSpare, Name: "spare"}},
 			want: []string{
 				"InstanceIDInvalid CloudSigmaMachine/odd: it names no instance by what it holds in status.instanceID or spec.providerID; " +
-					"clear both fields, so that the provider adopts an instance of the user or makes one",
+					"clear both fields, so that the provider adopts an instance of the user or creates one",
 				"InstanceIDMismatch CloudSigmaMachine/worker: its fields status.instanceID and spec.providerID name two instances, " + idOwn + " and " + idSpare,
 			},
 		},
@@ -318,7 +318,7 @@ func TestPass(t *testing.T) {
 			want: []string{
 				"UserMissing CloudSigmaCluster/nobody: the user that its provider acts as is unknown: it names no user",
 				"MachineWithoutCluster CloudSigmaMachine/a: it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown",
-				`ClusterMissing CloudSigmaMachine/b: it is of cluster "gone", which is not here`,
+				`ClusterMissing CloudSigmaMachine/b: it belongs to cluster "gone", which does not exist here`,
 				"UserMissing CloudSigmaMachine/c: the user that its provider acts as is unknown: it names no user",
 			},
 		},
@@ -340,7 +340,7 @@ func TestPass(t *testing.T) {
 			instances: []ownership.Instance{own},
 			want: []string{
 				"InstanceNotOwned CloudSigmaMachine/thief: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", ` +
-					`which cluster "pool" acts as; clear the field, so that the provider adopts an instance of the user or makes one`,
+					`which cluster "pool" acts as; clear the field, so that the provider adopts an instance of the user or creates one`,
 			},
 		},
 		"a machine whose owner is of the same cluster": {
@@ -377,7 +377,7 @@ func TestPass(t *testing.T) {
 			machines: []clusterapi.Machine{machine("worker", idOwn)}, hidden: map[string]ownership.Verdict{idOwn: ownership.Absent},
 			want: []string{
 				"InstanceNotFound CloudSigmaMachine/worker: there is no instance " + idOwn + ` of user "tsap@example.com" in region "next", ` +
-					`which cluster "pool" acts as; clear the field, so that the provider adopts an instance of the user or makes one`,
+					`which cluster "pool" acts as; clear the field, so that the provider adopts an instance of the user or creates one`,
 			},
 		},
 		"an instance that cannot be looked up": {
@@ -412,7 +412,7 @@ func TestPass(t *testing.T) {
 			accounts: map[string]any{"team/pool": ownership.Account{Cloud: "elsewhere", User: "tsap@example.com", Region: "next"}},
 			want: []string{
 				`OwnershipUnknown CloudSigmaCluster/pool: the instances of user "tsap@example.com" in region "next" could not be listed: ` +
-					"the cloud does not answer as it should; try again",
+					"the cloud is unavailable or its response is invalid; try again",
 			},
 			wantErr: `instances of user "tsap@example.com" in region "next": no access to the cloud "elsewhere" is configured`,
 		},
@@ -449,7 +449,7 @@ func TestPass(t *testing.T) {
 func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 	own := ownership.Instance{ID: idOwn, Name: "worker", MachineUID: "uid-worker"}
 	byName := ownership.Instance{ID: idSpare, Name: "worker"}
-	const of = ` ("worker") of user "tsap@example.com" in region "next" was made for this machine, which names none; if the provider does not ` +
+	const of = ` ("worker") of user "tsap@example.com" in region "next" was created for this machine, which names none; if the provider does not ` +
 		`adopt it, delete it`
 	type pass struct {
 		machines  []clusterapi.Machine
@@ -490,13 +490,13 @@ func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 		"the machine names an ID without an instance": {
 			{machines: []clusterapi.Machine{machine("worker", "soon")}, instances: []ownership.Instance{own}, want: []string{
 				"InstanceIDInvalid worker: it names no instance by what it holds in status.instanceID or spec.providerID" +
-					"; clear both fields, so that the provider adopts an instance of the user or makes one",
+					"; clear both fields, so that the provider adopts an instance of the user or creates one",
 			}},
 		},
 		"the cloud fails in between": {
 			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
 			{machines: unnamed, listErr: away, want: []string{
-				`OwnershipUnknown pool: the instances of user "tsap@example.com" in region "next" could not be listed: the cloud does not answer as it should; try again`,
+				`OwnershipUnknown pool: the instances of user "tsap@example.com" in region "next" could not be listed: the cloud is unavailable or its response is invalid; try again`,
 			}},
 			{machines: unnamed, instances: []ownership.Instance{own}, want: []string{"InstanceNotNamed worker: instance " + idOwn + of}},
 		},
@@ -583,7 +583,7 @@ func TestPassChecksCredentials(t *testing.T) {
 			accounts: map[string]any{"team/pool": keys}, rejections: map[string]error{"keys": unknown}, listErr: unknown,
 			want: []string{
 				`OwnershipUnknown CloudSigmaCluster/pool: the instances of the project of cloud "tenant" of Secret "keys" in the region of its credentials ` +
-					"could not be listed: the identity provider does not answer as it should; try again",
+					"could not be listed: the identity provider is unavailable or its response is invalid; try again",
 			},
 			wantErr:  `instances of the project of cloud "tenant" of Secret "keys" in the region of its credentials: IdentityProviderUnavailable: 503`,
 			requests: 4,
@@ -699,7 +699,7 @@ func TestControllerMakesAPassAtAnIntervalOnceAllIsSeen(t *testing.T) {
 			},
 			Type: "Warning", Reason: "InstanceNotOwned",
 			Message: "Audit: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", which cluster "pool" acts as; ` +
-				"clear the field, so that the provider adopts an instance of the user or makes one",
+				"clear the field, so that the provider adopts an instance of the user or creates one",
 		}}
 		if diff := cmp.Diff(want, after(2*time.Second)); diff != "" {
 			t.Errorf("the first pass (-want +got):\n%s", diff)

@@ -181,14 +181,14 @@ func notOwned(account ownership.Account, machine clusterapi.Machine, id string, 
 	}
 	return placeOf(machine).finding(Finding{
 		Reason: reason, Instance: id, Account: account,
-		Message: message + "; clear the field, so that the provider adopts an instance of the user or makes one",
+		Message: message + "; clear the field, so that the provider adopts an instance of the user or creates one",
 	})
 }
 
 func duplicate(account ownership.Account, machine clusterapi.Machine, instance ownership.Instance) Finding {
 	return placeOf(machine).finding(Finding{
 		Reason: ReasonDuplicate, Instance: instance.ID, Account: account,
-		Message: fmt.Sprintf("instance %s (%q) of %s in %s was made for this machine, which names %s; delete the one that is not needed",
+		Message: fmt.Sprintf("instance %s (%q) of %s in %s was created for this machine, which names %s; delete the one that is not needed",
 			instance.ID, instance.Name, account.Owner(), account.Place(), strings.Join(machine.IDs(), " and ")),
 	})
 }
@@ -196,7 +196,7 @@ func duplicate(account ownership.Account, machine clusterapi.Machine, instance o
 func unrecorded(account ownership.Account, machine clusterapi.Machine, instance ownership.Instance) Finding {
 	return placeOf(machine).finding(Finding{
 		Reason: ReasonNotNamed, Instance: instance.ID, Account: account,
-		Message: fmt.Sprintf("instance %s (%q) of %s in %s was made for this machine, which names none; if the provider does not adopt it, delete it",
+		Message: fmt.Sprintf("instance %s (%q) of %s in %s was created for this machine, which names none; if the provider does not adopt it, delete it",
 			instance.ID, instance.Name, account.Owner(), account.Place()),
 	})
 }
@@ -256,13 +256,13 @@ func orphans(t tenancy, instances []ownership.Instance, all named, explained map
 		}
 		why := "whose cluster acts as another user"
 		if account, exists := all.madeFor(instance, t); !exists && instance.MachineUID != "" {
-			why = "that is not here"
+			why = "that does not exist here"
 		} else if account == nil || *account == t.account {
 			continue
 		}
 		findings = append(findings, t.whole().finding(Finding{
 			Reason: ReasonOrphaned, Instance: instance.ID, Account: t.account,
-			Message: fmt.Sprintf("instance %s (%q) of %s in %s was made for a machine %s; delete it if nothing else uses it",
+			Message: fmt.Sprintf("instance %s (%q) of %s in %s was created for a machine %s; delete it if nothing else uses it",
 				instance.ID, instance.Name, t.account.Owner(), t.account.Place(), why),
 		}))
 	}
@@ -359,12 +359,12 @@ func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
 	case cluster.invalid != nil:
 		add(string(cluster.invalid.Reason), "", notKnown(cluster.invalid))
 	case cluster.tenancy == nil:
-		add(string(clusterapi.ClusterMissing), "", fmt.Sprintf("it is of cluster %q, which is not here", machine.ClusterName()))
+		add(string(clusterapi.ClusterMissing), "", fmt.Sprintf("it belongs to cluster %q, which does not exist here", machine.ClusterName()))
 	}
 	ids := machine.IDs()
 	if len(ids) == 0 {
 		add(ownership.ReasonInvalid, "", "it names no instance by what it holds in "+machine.Kind.InstanceIDPath+" or "+machine.Kind.ProviderIDPath+
-			"; clear both fields, so that the provider adopts an instance of the user or makes one")
+			"; clear both fields, so that the provider adopts an instance of the user or creates one")
 	}
 	if len(ids) > 1 {
 		add(ownership.ReasonMismatch, "", fmt.Sprintf("its fields %s and %s name two instances, %s", machine.Kind.InstanceIDPath,

@@ -33,12 +33,12 @@ func at(in string) func(*clusterapi.Machine) {
 
 // Workspaces contain objects with the same names. No workspace gets a finding about objects of another one only.
 func TestPassOverWorkspaces(t *testing.T) {
-	const orphaned = `instance ` + idSpare + ` ("gone") of user "tsap@example.com" in region "next" was made for a machine that is not here; delete it if nothing else uses it`
+	const orphaned = `instance ` + idSpare + ` ("gone") of user "tsap@example.com" in region "next" was created for a machine that does not exist here; delete it if nothing else uses it`
 	own := ownership.Instance{ID: idOwn, Name: "worker", MachineUID: "uid-a-worker"}
 	orphan := ownership.Instance{ID: idSpare, Name: "gone", MachineUID: "uid-gone"}
 	notOwned := func(id, user string) string {
 		return fmt.Sprintf("instance %s exists, but is not one of user %q in region \"next\", which cluster \"pool\" acts as; clear the field, so that "+
-			"the provider adopts an instance of the user or makes one", id, user)
+			"the provider adopts an instance of the user or creates one", id, user)
 	}
 	const conflict = "2 machines name instance " + idOwn + ", which can be that of one only; not all of them are in this workspace"
 	for name, tc := range map[string]struct {
@@ -57,7 +57,7 @@ func TestPassOverWorkspaces(t *testing.T) {
 		"a cluster of the same name in another workspace is not that of a machine": {
 			machines: []clusterapi.Machine{machine("worker", idOwn, at("a"))},
 			accounts: map[string]any{"b|team/pool": other},
-			want:     []string{`a ClusterMissing worker: it is of cluster "pool", which is not here`},
+			want:     []string{`a ClusterMissing worker: it belongs to cluster "pool", which does not exist here`},
 		},
 		"two workspaces of one user with machines of one server": {
 			machines:  []clusterapi.Machine{machine("worker", idOwn, at("a")), machine("twin", idOwn, at("b"))},

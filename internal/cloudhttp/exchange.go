@@ -102,7 +102,7 @@ func (x *Exchange) speakable(failure error) error {
 	case errors.As(failure, &certificate):
 		return certificate
 	case x.OK():
-		return errors.New("the answer cannot be understood")
+		return errors.New("the response cannot be parsed")
 	default:
 		return errors.New("the connection broke before the end of the answer")
 	}

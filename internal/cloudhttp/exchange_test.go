@@ -115,7 +115,7 @@ func TestUnknown(t *testing.T) {
 		},
 		"a response that cannot be parsed": {
 			status: http.StatusOK, err: errors.New(canary),
-			want: ownership.UnknownError{Cause: ownership.CauseRateLimited, RequestID: "req"}, text: "server request: the answer cannot be understood",
+			want: ownership.UnknownError{Cause: ownership.CauseRateLimited, RequestID: "req"}, text: "server request: the response cannot be parsed",
 		},
 		"canceled":                 {err: context.Canceled, want: ownership.UnknownError{Cause: ownership.CauseTimeout}, text: "server request: no answer in time"},
 		"a deadline":               {err: context.DeadlineExceeded, want: ownership.UnknownError{Cause: ownership.CauseTimeout}, text: "server request: no answer in time"},

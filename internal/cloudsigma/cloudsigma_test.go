@@ -174,19 +174,19 @@ func TestNoVerdict(t *testing.T) {
 		"not JSON": {
 			answers: answers{getServer: ok(canary)},
 			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer cannot be understood",
+				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed",
 			},
 		},
 		"JSON of another type": {
 			answers: answers{getServer: ok(`{"uuid":["canary"]}`)},
 			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer cannot be understood",
+				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed",
 			},
 		},
 		"nothing": {
 			answers: answers{getServer: ok("")},
 			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer cannot be understood",
+				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed",
 			},
 		},
 		"null": {

@@ -155,11 +155,11 @@ func TestNoVerdict(t *testing.T) {
 		},
 		"not JSON": {
 			answer: reply(http.StatusOK, canary),
-			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer cannot be understood"},
+			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed"},
 		},
 		"JSON of another shape": {
 			answer: reply(http.StatusOK, `{"server":{"id":["canary"]}}`),
-			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer cannot be understood"},
+			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed"},
 		},
 		"null": {
 			answer: reply(http.StatusOK, "null"),

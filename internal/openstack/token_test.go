@@ -210,15 +210,15 @@ func TestKeystoneFails(t *testing.T) {
 		},
 		"200 instead of 201": {
 			answer: reply(http.StatusOK, `{"token":{}}`),
-			want:   failure{Cause: provider, RequestID: "req-200", Text: "IdentityProviderUnavailable: token request: the answer cannot be understood"},
+			want:   failure{Cause: provider, RequestID: "req-200", Text: "IdentityProviderUnavailable: token request: the response cannot be parsed"},
 		},
 		"no JSON": {
 			answer: reply(http.StatusCreated, "<html>"+canary),
-			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer cannot be understood"},
+			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the response cannot be parsed"},
 		},
 		"JSON of another shape": {
 			answer: reply(http.StatusCreated, `{"token":{"user":"canary"}}`),
-			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the answer cannot be understood"},
+			want:   failure{Cause: provider, RequestID: "req-201", Text: "IdentityProviderUnavailable: token request: the response cannot be parsed"},
 		},
 		"a large response": {
 			answer: reply(http.StatusCreated, `{"token":"`+strings.Repeat("x", 1<<20)+`"}`),

@@ -144,7 +144,7 @@ func (c Cause) Explain() string {
 	case CauseRateLimited:
 		return "the cloud or its identity provider limits the rate of requests; try again later"
 	case CauseIdentityProvider:
-		return "the identity provider does not answer as it should; try again"
+		return "the identity provider is unavailable or its response is invalid; try again"
 	case CauseNotImpersonable:
 		return "the identity provider does not permit warrantgate to impersonate this user; allow it there, or correct the user of the cluster"
 	case CauseCredentials:
@@ -160,7 +160,7 @@ func (c Cause) Explain() string {
 			"send fewer at the same time, and try again in a few seconds"
 	case CauseCloud:
 	}
-	return "the cloud does not answer as it should; try again"
+	return "the cloud is unavailable or its response is invalid; try again"
 }
 
 // Reasons for metrics, status causes and Events.

@@ -14,15 +14,15 @@ func TestExplain(t *testing.T) {
 	for cause, want := range map[ownership.Cause]string{
 		ownership.CauseTimeout:          "the cloud or its identity provider did not answer in time; try again",
 		ownership.CauseRateLimited:      "the cloud or its identity provider limits the rate of requests; try again later",
-		ownership.CauseCloud:            "the cloud does not answer as it should; try again",
-		ownership.CauseIdentityProvider: "the identity provider does not answer as it should; try again",
+		ownership.CauseCloud:            "the cloud is unavailable or its response is invalid; try again",
+		ownership.CauseIdentityProvider: "the identity provider is unavailable or its response is invalid; try again",
 		ownership.CauseNotImpersonable: "the identity provider does not permit warrantgate to impersonate this user; allow it there, " +
 			"or correct the user of the cluster",
 		ownership.CauseCredentials: "the credentials of warrantgate are rejected; its operator has to renew them",
 		ownership.CauseBusy:        "too many requests to the cloud are queued; try again",
 		ownership.CauseTenantBusy: "too many machines of this namespace (on kcp: of this workspace) are being checked already; " +
 			"send fewer at the same time, and try again in a few seconds",
-		"an unknown cause": "the cloud does not answer as it should; try again",
+		"an unknown cause": "the cloud is unavailable or its response is invalid; try again",
 	} {
 		if diff := cmp.Diff(want, cause.Explain()); diff != "" {
 			t.Errorf("%q.Explain() (-want +got):\n%s", cause, diff)

@@ -132,7 +132,7 @@ func TestCredentialsOfClusters(t *testing.T) {
 	allowed := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "DelegationAllowed", Field: "spec.identityRef", Details: tenantDetails()}
 	unchanged := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "IdentityUnchanged"}
 	denial := &ownership.IdentityError{Reason: "RolePrivileged", Message: `cloud "tenant" of Secret "keys": too many: admin`}
-	const unanswered = `the roles of cloud "tenant" of Secret "keys" could not be determined: the identity provider does not answer as it should; try again`
+	const unanswered = `the roles of cloud "tenant" of Secret "keys" could not be determined: the identity provider is unavailable or its response is invalid; try again`
 	const noMessage = `OpenStackCluster "prod" refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`
 
 	for name, tc := range map[string]struct {

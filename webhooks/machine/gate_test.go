@@ -21,7 +21,7 @@ import (
 
 // Texts of denials and their Events.
 const (
-	advice       = `clear the field, so that the provider adopts an instance of the user or makes one`
+	advice       = `clear the field, so that the provider adopts an instance of the user or creates one`
 	ofUser       = `of user "tsap@shalb.com" (` + userID + `), which cluster "metal" acts as`
 	ownCandidate = `the user's own instance for this machine is ` + ownID + ` ("` + machineName + `"): name that, or `
 	notChecked   = `it cannot be checked now whether the instance belongs to user "tsap@shalb.com", which cluster "metal" acts as: `
@@ -485,7 +485,7 @@ func TestDenialsWithCredentials(t *testing.T) {
 			},
 			reason: "InstanceNotOwned",
 			want: "this instance of the region of its credentials exists, but is not one of " + whose + ` (p1), with which cluster "metal" acts; ` +
-				"the cloud answered 200, owned by another project; clear the field, so that the provider adopts an instance of the user or makes one",
+				"the cloud answered 200, owned by another project; clear the field, so that the provider adopts an instance of the user or creates one",
 		},
 		"no verdict": {
 			world: func(w *world) {
@@ -493,7 +493,7 @@ func TestDenialsWithCredentials(t *testing.T) {
 			},
 			reason: "OwnershipUnknown",
 			want: "it cannot be checked now whether the instance belongs to " + whose + `, with which cluster "metal" acts: ` +
-				"the cloud does not answer as it should; try again",
+				"the cloud is unavailable or its response is invalid; try again",
 		},
 		"credentials that cannot be used": {
 			world: func(w *world) {

@@ -96,7 +96,7 @@ var _ = Describe("the audit of a provider on kcp", func() {
 
 		By("waiting for findings in the workspace of the attacker")
 		Eventually(func() []string { return gateEvents(ctx, attacker) }).Should(ContainElements(
-			ContainSubstring(`ClusterMissing: Audit: it is of cluster "pool", which is not here`),
+			ContainSubstring(`ClusterMissing: Audit: it belongs to cluster "pool", which does not exist here`),
 			ContainSubstring("InstanceNotOwned: Audit: instance "+server.UUID), ContainSubstring("InstanceNotOwned: Audit: instance "+orphan.UUID),
 			ContainSubstring("MachineWithoutCluster: Audit: ")))
 		By("the other tenant gets only the finding about its own orphan, which the attacker cannot hide")

@@ -70,10 +70,10 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			orphan := w.cloud.AddServer(region, s.user, "worker-0", cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, "6f9619ff-8b86-4011-b42d-00c04fc964ff"))
 			want = []finding{
 				{"CloudSigmaCluster", s.namespace, clusterName, "InstanceOrphaned", orphan.UUID, s.user.Email, region, fmt.Sprintf(
-					"instance %s (%q) of %s was made for a machine that is not here; delete it if nothing else uses it", orphan.UUID, "worker-0", own)},
+					"instance %s (%q) of %s was created for a machine that does not exist here; delete it if nothing else uses it", orphan.UUID, "worker-0", own)},
 				{"CloudSigmaMachine", s.namespace, "worker", "InstanceNotOwned", elsewhere.UUID, s.user.Email, region, fmt.Sprintf(
 					"instance %s exists, but is not one of %s, which cluster %q acts as; the user's own instance for this machine is %s; "+
-						"clear the field, so that the provider adopts an instance of the user or makes one", elsewhere.UUID, own, clusterName, spare.UUID)},
+						"clear the field, so that the provider adopts an instance of the user or creates one", elsewhere.UUID, own, clusterName, spare.UUID)},
 			}
 			versions, servers = w.versions(ctx, machineKind, clusterKind), w.cloud.Servers()
 		})
@@ -122,7 +122,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			got := command.run(ctx)
 			Expect(got.status).To(Equal(2))
 			Expect(got.out).To(MatchRegexp(`(?m)^\S+ +CloudSigmaCluster/pool +OwnershipUnknown +the instances of user .* could not be listed: ` +
-				`the cloud does not answer as it should; try again$`))
+				`the cloud is unavailable or its response is invalid; try again$`))
 			Expect(got.out).NotTo(ContainSubstring("CloudSigmaMachine"), "the machines are not reported, because the servers could not be listed")
 			Expect(got.notes).To(And(HavePrefix("warrantgate: "), ContainSubstring("CloudUnavailable"), ContainSubstring("500")))
 		}, SpecTimeout(timeout))

@@ -64,13 +64,13 @@ var _ = Describe("the audit", Ordered, func() {
 		expectEvents(stale,
 			counted("InstanceNotOwned", "Audit: instance "+incident.Stale.UUID+" exists, but is not one "+user+`, which cluster "pool" acts as; `+
 				"the user's own instance for this machine is "+incident.Created.UUID+
-				"; clear the field, so that the provider adopts an instance of the user or makes one"))
+				"; clear the field, so that the provider adopts an instance of the user or creates one"))
 		expectEvents(twice, counted("InstanceDuplicate", "Audit: instance "+spare.UUID+` ("twice") `+user+
-			" was made for this machine, which names "+w.instanceID(ctx, twice)+"; delete the one that is not needed"))
+			" was created for this machine, which names "+w.instanceID(ctx, twice)+"; delete the one that is not needed"))
 		expectEvents(absent, counted("InstanceNotFound", "Audit: there is no instance "+gone+" "+user+`, which cluster "pool" acts as; `+
-			"clear the field, so that the provider adopts an instance of the user or makes one"))
+			"clear the field, so that the provider adopts an instance of the user or creates one"))
 		expectEvents(cluster, counted("InstanceOrphaned", "Audit: instance "+orphan.UUID+` ("left-over") `+user+
-			" was made for a machine that is not here; delete it if nothing else uses it"))
+			" was created for a machine that does not exist here; delete it if nothing else uses it"))
 		expectEvents(sibling)
 
 		By("and kubectl describe of the machine shows it")

@@ -33,7 +33,7 @@ var _ = Describe("kubectl describe of a machine", func() {
 	// request sends a request that is denied. It returns the texts that the denial contains besides the reason.
 	type request func(ctx context.Context, s story, machine *unstructured.Unstructured) (wants []string, err error)
 	named := func(s story) string { return fmt.Sprintf("user %q", s.user.Email) }
-	const clearIt = "clear the field, so that the provider adopts an instance of the user or makes one"
+	const clearIt = "clear the field, so that the provider adopts an instance of the user or creates one"
 
 	DescribeTable("shows why it was denied, and what to do", func(ctx SpecContext, reason string, denied request) {
 		s := begin(ctx)

@@ -25,8 +25,8 @@ import (
 
 // Advice, by the cause of a failure.
 const (
-	cloudFails       = "the cloud does not answer as it should; try again"
-	providerFails    = "the identity provider does not answer as it should; try again"
+	cloudFails       = "the cloud is unavailable or its response is invalid; try again"
+	providerFails    = "the identity provider is unavailable or its response is invalid; try again"
 	noResponse       = "the cloud or its identity provider did not answer in time; try again"
 	fewerRequests    = "the cloud or its identity provider limits the rate of requests; try again later"
 	renewCredentials = "the credentials of warrantgate are rejected; its operator has to renew them"

@@ -256,7 +256,7 @@ func expectDenial(err error, reason, field string) {
 // essentials are the texts that a denial or a warning must contain for the user.
 func essentials(s story, field, value, reason string) OmegaMatcher {
 	ofUser := fmt.Sprintf("of user %q (%s), which cluster %q acts as", s.user.Email, s.user.UUID, clusterName)
-	const advice = "clear the field, so that the provider adopts an instance of the user or makes one"
+	const advice = "clear the field, so that the provider adopts an instance of the user or creates one"
 	texts := map[string][]string{
 		"InstanceNotOwned": {
 			`this instance of region "next" exists, but is not one ` + ofUser, "the cloud answered 403 permission, request id 00000000-0000-4000-8000-", advice,
@@ -268,7 +268,7 @@ func essentials(s story, field, value, reason string) OmegaMatcher {
 		"InstanceIDInvalid": {fmt.Sprintf(`%q is not an instance ID: it has to be the UUID of a server`, value)},
 		"OwnershipUnknown": {
 			fmt.Sprintf("it cannot be checked now whether the instance belongs to user %q, which cluster %q acts as", s.user.Email, clusterName),
-			"the cloud does not answer as it should; try again", "request id 00000000-0000-4000-8000-",
+			"the cloud is unavailable or its response is invalid; try again", "request id 00000000-0000-4000-8000-",
 		},
 		"InstanceIDMismatch": {"do not name the same instance; clear the wrong one first"},
 	}

@@ -115,7 +115,7 @@ func (w *world) driftOfServers(ctx context.Context, add func(*unstructured.Unstr
 
 	twice, server := named("twice")
 	spare := s.server(ctx, "twice")
-	add(twice, finding{Reason: "InstanceDuplicate", Instance: spare.ID, Message: "was made for this machine, which names " +
+	add(twice, finding{Reason: "InstanceDuplicate", Instance: spare.ID, Message: "was created for this machine, which names " +
 		server.ID + "; delete the one that is not needed"})
 
 	// The cluster has moved to another project, and its earlier servers still exist.

@@ -77,7 +77,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 					by.field+` "`+by.value(id)+`" of OpenStackMachine "worker" of namespace "`+s.namespace+`": there is no such instance in `+
 						`the region of its credentials of the project of cloud "openstack" of Secret "credentials" (`+s.project+
 						`), with which cluster "pool" acts; the cloud answered 404 itemNotFound, request id req-`,
-					own.ID, "clear the field, so that the provider adopts an instance of the user or makes one")
+					own.ID, "clear the field, so that the provider adopts an instance of the user or creates one")
 				if by.creates {
 					continue
 				}
@@ -276,7 +276,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, func() 
 		failure.Release()
 		Eventually(func() error { return s.set(ctx, machine, instanceIDPath, id) }).WithContext(ctx).Should(Succeed())
 	},
-		Entry("fails", openstacktest.Status(http.StatusInternalServerError), "the cloud does not answer as it should; try again", SpecTimeout(timeout)),
+		Entry("fails", openstacktest.Status(http.StatusInternalServerError), "the cloud is unavailable or its response is invalid; try again", SpecTimeout(timeout)),
 		Entry("does not answer", openstacktest.Hang(), "did not answer in time; try again", SpecTimeout(timeout)),
 	)
 })

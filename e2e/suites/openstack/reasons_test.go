@@ -120,7 +120,7 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 		s.front.release()
 		Eventually(create).WithContext(ctx).Should(Succeed())
 	},
-		Entry("is down", answers(http.StatusServiceUnavailable), "the identity provider does not answer as it should; try again", SpecTimeout(timeout)),
+		Entry("is down", answers(http.StatusServiceUnavailable), "the identity provider is unavailable or its response is invalid; try again", SpecTimeout(timeout)),
 		Entry("limits the rate of requests", answers(http.StatusTooManyRequests, "Retry-After", "7"),
 			"limits the rate of requests; try again later", SpecTimeout(timeout)),
 		Entry("does not answer", fault(blocks), "did not answer in time; try again", SpecTimeout(timeout)),

@@ -98,12 +98,12 @@ var _ = Describe("the audit of a provider", func() {
 		Eventually(in(first)).Should(ConsistOf(
 			conflict,
 			fmt.Sprintf(`InstanceNotOwned CloudSigmaMachine/stolen: instance %s exists, but is not one of user %q in region %q, which cluster "pool" acts as; `+
-				"clear the field, so that the provider adopts an instance of the user or makes one", stolen.UUID, tenant.Email, incident.Region)))
+				"clear the field, so that the provider adopts an instance of the user or creates one", stolen.UUID, tenant.Email, incident.Region)))
 		Eventually(in(second)).Should(ConsistOf(conflict))
 		Eventually(in(others)).Should(ConsistOf( // after the second run
-			fmt.Sprintf("InstanceNotNamed CloudSigmaMachine/lost: instance %s (%q) of user %q in region %q was made for this machine, which names none; "+
+			fmt.Sprintf("InstanceNotNamed CloudSigmaMachine/lost: instance %s (%q) of user %q in region %q was created for this machine, which names none; "+
 				"if the provider does not adopt it, delete it", lost.UUID, "lost", other.Email, incident.Region),
-			fmt.Sprintf("InstanceOrphaned CloudSigmaCluster/pool: instance %s (%q) of user %q in region %q was made for a machine that is not here; "+
+			fmt.Sprintf("InstanceOrphaned CloudSigmaCluster/pool: instance %s (%q) of user %q in region %q was created for a machine that does not exist here; "+
 				"delete it if nothing else uses it", left.UUID, "left", other.Email, incident.Region)))
 
 		By("an orphan of a user of two workspaces is in the log and the metric only")
