@@ -14,7 +14,7 @@ import (
 // OwnerWarning is a warning for administrators of a kcp before v0.32.
 const OwnerWarning = "this kcp is older than v0.32: a user who creates a WorkspaceType and a workspace of it can change the owner " +
 	"annotation of its LogicalCluster while it is Initializing, and kcp then acts as any user in that workspace. warrantgate cannot prevent " +
-	"that. Upgrade kcp, or let only administrators create WorkspaceTypes"
+	"that. Upgrade kcp to v0.32, or permit only administrators to create WorkspaceTypes"
 
 // kcpVersion matches the version that a release of kcp reports, such as v1.34.2+kcp-v0.30.0.
 var kcpVersion = regexp.MustCompile(`\+kcp-v(\d+)\.(\d+)\.`)

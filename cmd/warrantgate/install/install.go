@@ -81,7 +81,7 @@ serve does not answer, new workspaces whose owners only the webhook can rewrite 
 	cmd.Flags().BoolVar(&o.policiesOnly, policiesOnly, false,
 		"write only the admission policies, which kcp v0.32 and later evaluate with no warrantgate running; needs no --url")
 	cmd.Flags().StringVar(&o.rewrite, "rewrite", rewriteAuto, "what rewrites the owners of plain service accounts: Policy, an admission policy that kcp v0.32 "+
-		"and later evaluate by themselves; Webhook; or Auto, the policy where kcp acts on it, else the webhook. Other owners, and those that the "+
+		"and later evaluate by themselves; Webhook; or Auto, the policy if kcp evaluates it, else the webhook. Other owners, and those that the "+
 		"policy has not rewritten, go to the webhook in any case")
 	cmd.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long to wait until kcp evaluates the policy, or calls the webhook instead; kcp takes about five seconds")
 	delete(cmd.Flags().Lookup("url").Annotations, cobra.BashCompOneRequiredFlag)

@@ -440,7 +440,7 @@ func TestInstallWarnsAboutKCPBefore032(t *testing.T) {
 		"v1.36.0+kcp-v0.32.3": "",
 		"v1.33.3+kcp-v0.30.0": "Warning: this kcp is older than v0.32: a user who creates a WorkspaceType and a workspace of it can change the owner " +
 			"annotation of its LogicalCluster while it is Initializing, and kcp then acts as any user in that workspace. warrantgate cannot prevent that. " +
-			"Upgrade kcp, or let only administrators create WorkspaceTypes.\n",
+			"Upgrade kcp to v0.32, or permit only administrators to create WorkspaceTypes.\n",
 		"v0.0.0-master+$Format:%H$": "Warning: this kcp is older than v0.32: ", // as it has no MutatingAdmissionPolicies
 	} {
 		t.Run(version, func(t *testing.T) {

@@ -42,7 +42,7 @@ func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.url, "url", "", "https URL, without a path, at which the API server reaches serve (required)")
 	flags.StringVar(&o.caFile, "ca-file", "", "CA of the certificate of serve, in PEM (required)")
 	flags.StringVar(&o.pathFile, "webhook-path-file", "",
-		"file of tokens, one a line, that serve has, too; the first is registered, as the first segment of every path; leave it out only where serve has none")
+		"file of serve's flag --webhook-path-file; the path of each webhook begins with its first token; required if serve has that flag")
 	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
 	flags.StringVar(&o.failurePolicy, "failure-policy", string(admissionregistrationv1.Fail),
 		"failurePolicy of the webhooks, while serve does not answer: Fail denies the request; Ignore admits it; gates in mode Warn always have Ignore")

@@ -45,7 +45,7 @@ objects in all workspaces that bind it.
 With --shard-kubeconfig it also grants that user the permissions to read machines and clusters and to write Events in every
 workspace of that shard, and no other. serve uses --kcp-kubeconfig, and needs access to the cloud.
 
-After an upgrade, run it again when serve is upgraded.`,
+Run it again after an upgrade of serve.`,
 		Example: `  warrantgate install provider --kubeconfig=admin.kubeconfig --context=provider --url=https://warrantgate.example.com:9443 \
     --ca-file=ca.crt --webhook-path-file=webhook-path --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
 		Args: cobra.NoArgs,

@@ -43,7 +43,7 @@ const settleTime = 3 * time.Second
 
 const (
 	noSuchPolicies = "This kcp has no MutatingAdmissionPolicies, which kcp has from v0.32 on: the webhook rewrites the owners of all service accounts.\n"
-	noEffect       = "kcp has the MutatingAdmissionPolicy \"" + workspace.RewritePolicyName + "\", but does not act on it. Perhaps it runs with " +
+	noEffect       = "kcp has the MutatingAdmissionPolicy \"" + workspace.RewritePolicyName + "\", but does not evaluate it. It may run with " +
 		"--feature-gates=MutatingAdmissionPolicy=false"
 )
 
@@ -85,7 +85,7 @@ func (o installOptions) awaitForgotten(ctx context.Context, c client.Client, pol
 		return found != canary.Acting, nil
 	})
 	if err != nil {
-		return false, fmt.Errorf("wait until kcp has forgotten the former MutatingAdmissionPolicy %q: %w", workspace.RewritePolicyName, err)
+		return false, fmt.Errorf("wait until kcp no longer evaluates the deleted MutatingAdmissionPolicy %q: %w", workspace.RewritePolicyName, err)
 	}
 	return false, nil
 }
@@ -212,7 +212,7 @@ func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer
 		_, err = fmt.Fprintf(out, "root: MutatingAdmissionPolicy %q rewrites the owners of plain service accounts\n", workspace.RewritePolicyName)
 		return divided, written, err
 	case found == canary.EffectUnknown:
-		_, err = fmt.Fprintf(notes, "Whether kcp acts on MutatingAdmissionPolicy %q could not be determined: %v. The webhook evaluates all owners.\n",
+		_, err = fmt.Fprintf(notes, "Whether kcp evaluates MutatingAdmissionPolicy %q could not be determined: %v. The webhook evaluates all owners.\n",
 			workspace.RewritePolicyName, unknown)
 		return both, written, err
 	case o.rewrite == rewriteAuto:
@@ -243,7 +243,7 @@ func (o installOptions) checkPolicyAlone(ctx context.Context, out io.Writer) err
 	found, err := o.awaitPolicy(ctx)
 	switch {
 	case err != nil:
-		return fmt.Errorf("whether kcp acts on MutatingAdmissionPolicy %q could not be determined: %w", workspace.RewritePolicyName, err)
+		return fmt.Errorf("whether kcp evaluates MutatingAdmissionPolicy %q could not be determined: %w", workspace.RewritePolicyName, err)
 	case found != canary.Acting:
 		return errors.New(noEffect + "; register the webhooks instead, with --url")
 	}

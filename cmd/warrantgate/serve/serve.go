@@ -75,8 +75,9 @@ serve needs no administrator permissions. It writes Events as the user of "warra
 --logical-cluster-kubeconfig one replica, which holds a Lease, repairs workspaces that are stuck because of their owner.
 
 With --kubeconfig it serves the gates on machines, clusters, controller managers and Keystone policies of a Kubernetes API
-server, and audits the existing machines. It audits those of the providers on kcp that the configuration lists. Flags, or the environment variables of CloudSigma's own controllers, configure the
-access to CloudSigma. Requests to OpenStack use the credentials of the clusters, at the Keystone URLs of the configuration.`,
+server, and audits the existing machines. With audit.providers in the configuration it also audits those of providers on kcp.
+Flags, or the environment variables of CloudSigma's own controllers, configure the access to CloudSigma. Requests to OpenStack
+use the credentials of the clusters, at the Keystone URLs of the configuration.`,
 		Example: `  openssl rand -hex 32 >webhook-path
   warrantgate serve --webhook-path-file=webhook-path --tls-cert-file=tls.crt --tls-private-key-file=tls.key \
     --kcp-kubeconfig=warrantgate.kubeconfig

@@ -259,13 +259,13 @@ var _ = Describe("On a kcp whose admission plugin is disabled", func() {
 		if byPolicy {
 			output, code := run(ctx, kcp, "install", "kcp", "--policies-only", "--wait=5s")
 			Expect(code).To(Equal(1), output)
-			Expect(output).To(ContainSubstring("does not act on it. Perhaps it runs with --feature-gates=MutatingAdmissionPolicy=false; register the webhooks instead, with --url"))
+			Expect(output).To(ContainSubstring("does not evaluate it. It may run with --feature-gates=MutatingAdmissionPolicy=false; register the webhooks instead, with --url"))
 		}
 		output, err := gate.Install(ctx, "--wait=5s")
 		Expect(err).NotTo(HaveOccurred())
 		if byPolicy {
 			Expect(output).To(And(
-				ContainSubstring("does not act on it. Perhaps it runs with --feature-gates=MutatingAdmissionPolicy=false. The policy is not used: the webhook rewrites the owners of all service accounts."),
+				ContainSubstring("does not evaluate it. It may run with --feature-gates=MutatingAdmissionPolicy=false. The policy is not used: the webhook rewrites the owners of all service accounts."),
 				ContainSubstring(`root: MutatingAdmissionPolicy "warrantgate-owner-rewrite" deleted`)))
 		} else {
 			Expect(output).To(ContainSubstring("This kcp has no MutatingAdmissionPolicies"))
