@@ -183,15 +183,15 @@ func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*
 		case referenced != "":
 			return r.referenced(ctx, kind, cluster, referenced)
 		}
-		labeled, err := objects.List(ctx, metav1.ListOptions{LabelSelector: ClusterNameLabel + "=" + cluster.Name})
+		labeled, err := r.labeled(ctx, kind, cluster)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("list %s of cluster %q: %w", kind.resource.Resource, cluster.Name, err)
-		case len(labeled.Items) > 1:
+			return nil, err
+		case len(labeled) > 1:
 			return nil, accountErrorf(ClusterAmbiguous, "%d objects of kind %s in namespace %q have the label %s=%s; remove it from all but one",
-				len(labeled.Items), kind.kind, cluster.Namespace, ClusterNameLabel, cluster.Name)
-		case len(labeled.Items) == 1:
-			return r.onlyOne(ctx, kind, cluster, &labeled.Items[0])
+				len(labeled), kind.kind, cluster.Namespace, ClusterNameLabel, cluster.Name)
+		case len(labeled) == 1:
+			return r.onlyOne(ctx, kind, cluster, &labeled[0])
 		}
 	}
 	object, err := objects.Get(ctx, cluster.Name, metav1.GetOptions{})

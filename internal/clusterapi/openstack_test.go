@@ -157,6 +157,17 @@ func TestListErrorsAreNotAccountErrors(t *testing.T) {
 	}
 }
 
+// The name of an object may be longer than the value of a label. API servers, and the fake one, do not accept a selector with such a value. The
+// error would look like an outage: the audit would check no cluster of any tenant.
+func TestNamesThatAreNoValueOfALabel(t *testing.T) {
+	name := strings.Repeat("x", 64)
+	server := newServer(t, false, openStackCluster(name))
+	got, err := server.objects.AccountNow(t.Context(), clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: name})
+	if diff := cmp.Diff(openStackAccount("keys", "tenant", ""), got); diff != "" || err != nil {
+		t.Errorf("AccountNow() error %v (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestIdentityOfAMachine(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind    clusterapi.Kind
