@@ -44,13 +44,15 @@ func (m Machine) Owners() []string {
 	return names
 }
 
-// ownersAmong returns the first reference to each Machine of Cluster API.
+// ownersAmong returns the first reference to each Machine of Cluster API. It takes time in proportion to the number of references: a tenant can
+// write ten thousands, and the watch of the machines of all tenants reads them.
 func ownersAmong(references []metav1.OwnerReference) []metav1.OwnerReference {
 	var owners []metav1.OwnerReference
+	seen := map[string]bool{}
 	for _, ref := range references {
 		version, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err == nil && version.Group == OwnerMachines.Group && ref.Kind == OwnerKind &&
-			!slices.ContainsFunc(owners, func(other metav1.OwnerReference) bool { return other.Name == ref.Name }) {
+		if err == nil && version.Group == OwnerMachines.Group && ref.Kind == OwnerKind && !seen[ref.Name] {
+			seen[ref.Name] = true
 			owners = append(owners, ref)
 		}
 	}
