@@ -96,15 +96,23 @@ type argument struct {
 
 // arguments finds flags of the command and args that contradict the identity.
 func (p Pod) arguments(identity Identity) []Problem {
-	variables := p.variables(identity)
+	variables, room := p.variables(identity), maxExpanded
 	var words []argument
+	add := func(list string, i int, text string) {
+		text, room = variables.expand(text, room)
+		words = append(words, argument{p.managerField().Child(list).Index(i), text})
+	}
 	for i, text := range p.manager().Command {
 		if i > 0 { // the first word is the program
-			words = append(words, argument{p.managerField().Child("command").Index(i), variables.expand(text)})
+			add("command", i, text)
 		}
 	}
 	for i, text := range p.manager().Args {
-		words = append(words, argument{p.managerField().Child("args").Index(i), variables.expand(text)})
+		add("args", i, text)
+	}
+	if room < 0 {
+		return []Problem{{Reason: reasonArgument, Field: p.managerField().String(), Message: fmt.Sprintf(
+			"with the values of their variables, the arguments have more than %d MiB, and are not checked; shorten them", maxExpanded>>20)}}
 	}
 	return p.contradicting(identity, words)
 }
@@ -216,33 +224,36 @@ func (p Pod) variables(identity Identity) variables {
 }
 
 // expand replaces references to variables in an argument as the kubelet does: $(NAME), and $$ for a dollar. It keeps unresolved
-// references.
-func (v variables) expand(text string) string {
+// references. It returns how much of the room remains. Without enough room, this is negative and the text is incomplete.
+func (v variables) expand(text string, room int) (string, int) {
 	var expanded strings.Builder
-	for {
+	for closes := true; expanded.Len() <= room; {
 		before, after, found := strings.Cut(text, "$")
 		expanded.WriteString(before)
 		if !found {
-			return expanded.String()
+			break
 		}
-		name, rest, closed := strings.Cut(strings.TrimPrefix(after, "("), ")")
-		value, isSet := v.values[name]
-		switch {
-		case strings.HasPrefix(after, "$"):
-			expanded.WriteString("$")
-			text = after[1:]
-		case !strings.HasPrefix(after, "(") || !closed:
-			expanded.WriteString("$")
-			text = after
-		case isSet:
-			expanded.WriteString(value)
-			text = rest
-		case v.open:
-			expanded.WriteString(unknown)
-			text = rest
-		default:
-			expanded.WriteString("$(" + name + ")")
-			text = rest
+		if closes && strings.HasPrefix(after, "(") {
+			var name, rest string
+			if name, rest, closes = strings.Cut(after[1:], ")"); closes { // otherwise no later one is closed
+				expanded.WriteString(v.value(name))
+				text = rest
+				continue
+			}
 		}
+		expanded.WriteString("$")
+		text = strings.TrimPrefix(after, "$")
 	}
+	return expanded.String(), room - expanded.Len()
+}
+
+// value returns what replaces the reference to a variable.
+func (v variables) value(name string) string {
+	switch value, isSet := v.values[name]; {
+	case isSet:
+		return value
+	case v.open:
+		return unknown
+	}
+	return "$(" + name + ")"
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -63,6 +64,18 @@ type Result struct {
 func Check(ctx context.Context, config v1beta1.ControllerManager, objects Objects, w Workload) (Result, error) {
 	result := Result{Cluster: w.Labels[config.ClusterNameLabel]}
 	if found := deselected(config, w); found != nil {
+		result.Problems = append(result.Problems, *found)
+		return result, nil
+	}
+	if len(validation.IsValidLabelValue(result.Cluster)) > 0 { // a mutating webhook is called before the API server validates the object
+		result.Problems = append(result.Problems, Problem{
+			Reason: reasonWithoutCluster, Field: labelField(config.ClusterNameLabel),
+			Message: fmt.Sprintf("its label %q has no valid value; set the label to the name of its CloudSigmaCluster", config.ClusterNameLabel),
+		})
+		result.Cluster = ""
+		return result, nil
+	}
+	if found := tooLarge(w.Pod); found != nil {
 		result.Problems = append(result.Problems, *found)
 		return result, nil
 	}

@@ -3,6 +3,7 @@ package controllermanager_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,6 +65,8 @@ func TestCheck(t *testing.T) {
 		manager  int
 		// unknown means that the check ends before the account of the cluster is known.
 		unknown bool
+		// unnamed means that the cluster has no name.
+		unnamed bool
 		err     string
 	}{
 		"all correct":                     {},
@@ -110,6 +113,11 @@ func TestCheck(t *testing.T) {
 		"no cluster": {
 			workload: func(w *workload) { w.Labels = nil }, unknown: true,
 			want: problem("ControllerManagerWithoutCluster", "metadata.labels["+label+"]", `it has no label "`+label+`", so the user of its cluster is unknown; `+
+				"set the label to the name of its CloudSigmaCluster"),
+		},
+		"a label that is no name": { // it would be in a request to the API server, and in the log
+			workload: func(w *workload) { w.Labels = map[string]string{label: strings.Repeat("x", 1<<20)} }, unknown: true, unnamed: true,
+			want: problem("ControllerManagerWithoutCluster", "metadata.labels["+label+"]", `its label "`+label+`" has no valid value; `+
 				"set the label to the name of its CloudSigmaCluster"),
 		},
 		"a cluster that does not exist": {
@@ -162,6 +170,9 @@ func TestCheck(t *testing.T) {
 			want := controllermanager.Result{Cluster: w.Labels[label], Manager: tc.manager, Problems: tc.want}
 			if !tc.unknown {
 				want.Account = metal.Account
+			}
+			if tc.unnamed {
+				want.Cluster = ""
 			}
 			got, err := controllermanager.Check(t.Context(), c, o, w)
 			if diff := cmp.Diff(want, got); diff != "" {
