@@ -101,6 +101,11 @@ func (h *handler) log(ctx context.Context, request admission.Request, decision D
 	if answer.Details != nil {
 		line = append(line, answer.Details()...)
 	}
+	for i, value := range line { // requesters choose names, and a name can be as long as an object before it is validated
+		if text, isText := value.(string); isText {
+			line[i] = message.Clip(text, maxDetailBytes)
+		}
+	}
 	log.Info("verdict", line...)
 }
 
@@ -200,6 +205,8 @@ const (
 	maxMessageBytes = 1024
 	// maxLogBytes limits a message in the log. It is longer than a denial, and a message can repeat names that requesters choose.
 	maxLogBytes = 4 * maxMessageBytes
+	// maxDetailBytes limits each other value in the log. A stack is the longest.
+	maxDetailBytes = 4 * maxLogBytes
 	// maxWarningBytes is the API server's limit for all warnings together. It cuts longer ones itself.
 	maxWarningBytes = 1024
 )
