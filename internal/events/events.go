@@ -46,6 +46,8 @@ const (
 	userBurst       = 5
 	userRate        = 1. / 300
 	usersRemembered = 4096
+	// maxFieldBytes is the size of the longest name of an object.
+	maxFieldBytes = 253
 	// maxMessageBytes is the API server's limit for the message of an Event.
 	maxMessageBytes = 1024
 )
@@ -150,6 +152,7 @@ func (r *Recorder) Record(event Event) {
 		return
 	}
 	event.By, event.Message = "", message.Clip(event.Message, maxMessageBytes) // names in it can be long
+	event.Object = short(event.Object)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// A share may use at most as many places as it leaves free, so that other shares always find a place.
@@ -160,6 +163,15 @@ func (r *Recorder) Record(event Event) {
 		return
 	}
 	count(outcomeDropped)
+}
+
+// short limits the length of each field of a reference. The object can be the owner of another one, and a tenant can write a MiB into each field
+// of an owner reference. Limits and counts of many Events are remembered by these fields.
+func short(object corev1.ObjectReference) corev1.ObjectReference {
+	for _, field := range []*string{&object.APIVersion, &object.Kind, &object.Namespace, &object.Name, (*string)(&object.UID)} {
+		*field = message.Clip(*field, maxFieldBytes)
+	}
+	return object
 }
 
 // taken updates the counts after an event left the queue.
