@@ -211,16 +211,17 @@ func TestReadErrorsAreNotAccountErrors(t *testing.T) {
 	}
 }
 
-// client-go sends no request for a name that is not a segment of a path. Its error must not look like an outage: the audit would check no
-// cluster of any tenant.
-func TestNamesThatAreNoSegmentOfAPathAreMissing(t *testing.T) {
+// client-go sends no request for a name that is not a segment of a path, and a request for a long name fails. The error must not look like an
+// outage: the audit would check no cluster of any tenant.
+func TestNamesThatNoObjectCanHaveAreMissing(t *testing.T) {
 	reject := func(action clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, fmt.Errorf("invalid resource name: %v", action)
 	}
 	server := newServer(t, false)
 	server.core.PrependReactor("get", "secrets", reject)
 	server.machines.PrependReactor("get", "machines", reject)
-	for _, name := range []string{"../x", "a/b", "..", "%2f"} {
+	server.machines.PrependReactor("get", "openstackclusters", reject)
+	for _, name := range []string{"../x", "a/b", "..", "%2f", strings.Repeat("x", 254)} {
 		for _, ref := range []clusterapi.UserRef{{SecretNamespace: namespace, SecretName: name}, {SecretNamespace: name, SecretName: "bob"}} {
 			_, err := server.objects.User(t.Context(), ref)
 			if rejected, ok := errors.AsType[*clusterapi.AccountError](err); !ok || rejected.Reason != clusterapi.UserSecretMissing {
@@ -232,6 +233,10 @@ func TestNamesThatAreNoSegmentOfAPathAreMissing(t *testing.T) {
 		}})
 		if rejected, ok := errors.AsType[*clusterapi.AccountError](err); !ok || rejected.Reason != clusterapi.OwnerMachineMissing {
 			t.Errorf("Owner() of a machine of %q = %v, want %s", name, err, clusterapi.OwnerMachineMissing)
+		}
+		_, err = server.objects.AccountBy(t.Context(), metalOnOpenStack, name)
+		if rejected, ok := errors.AsType[*clusterapi.AccountError](err); !ok || rejected.Reason != clusterapi.ClusterMissing {
+			t.Errorf("AccountBy(%q) = %v, want %s", name, err, clusterapi.ClusterMissing)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -72,8 +71,8 @@ func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
 		return "", err
 	}
 	missing := accountErrorf(UserSecretMissing, "spec.userRef: there is no Secret %.100q in namespace %.100q", ref.SecretName, ref.SecretNamespace)
-	if len(content.IsPathSegmentName(ref.SecretName))+len(content.IsPathSegmentName(ref.SecretNamespace)) > 0 {
-		return "", missing // client-go sends no request, and its error would look like an outage
+	if !IsName(ref.SecretName) || !IsName(ref.SecretNamespace) {
+		return "", missing
 	}
 	secret, err := r.secrets.Secrets(ref.SecretNamespace).Get(ctx, ref.SecretName, metav1.GetOptions{})
 	switch {

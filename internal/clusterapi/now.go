@@ -68,9 +68,15 @@ func (r *reader) Version(ctx context.Context, object inflight.Object) (string, e
 	return now.GetResourceVersion(), nil
 }
 
+// IsName reports whether an object can have a name that is in a request. No request may be sent for another one: client-go rejects names that are
+// no segment of a path, and a long URL fails, which looks like an outage.
+func IsName(name string) bool {
+	return name != "" && len(name) <= validation.DNS1123SubdomainMaxLength && len(content.IsPathSegmentName(name)) == 0
+}
+
 // Object returns the current object, or nil if the object does not exist or its kind is not installed. The name may come from a request.
 func (r *reader) Object(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
-	if len(content.IsPathSegmentName(name)) > 0 || name == "" {
+	if !IsName(name) {
 		return nil, nil
 	}
 	object, err := r.dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})

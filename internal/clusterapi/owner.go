@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -112,7 +111,7 @@ func (r *reader) Owner(ctx context.Context, machine Machine) (*Owner, error) {
 	}
 	missing := accountErrorf(OwnerMachineMissing, "its owner references name Machine %.100q, which does not exist; create it first, or remove the reference",
 		names[0])
-	if len(content.IsPathSegmentName(names[0])) > 0 {
+	if !IsName(names[0]) {
 		return nil, missing
 	}
 	object, err := r.core(ctx, OwnerMachines, r.ownerVersion, machine.Namespace, names[0])

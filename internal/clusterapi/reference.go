@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -77,7 +76,7 @@ func (r *reader) reference(ctx context.Context, cluster Cluster) (string, error)
 func (r *reader) referenced(ctx context.Context, kind clusterKind, cluster Cluster, name string) (*unstructured.Unstructured, error) {
 	missing := accountErrorf(ClusterMissing, "Cluster %q refers to %s %.100q by %s, which does not exist in namespace %q",
 		cluster.Name, kind.kind, name, InfrastructureRefPath, cluster.Namespace)
-	if len(content.IsPathSegmentName(name)) > 0 {
+	if !IsName(name) {
 		return nil, missing
 	}
 	labeled, err := r.labeled(ctx, kind, cluster)

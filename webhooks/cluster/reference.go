@@ -43,6 +43,9 @@ func (g *Delegation) reviewCluster(ctx context.Context, request admission.Reques
 	if g.holdings == nil {
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "MachinesNotGated"}
 	}
+	if !clusterapi.IsName(name) { // no provider acts, because there is no such object; a long name must not be remembered
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "ReferenceAllowed"}
+	}
 	r := reference{Delegation: g, cluster: clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: o.Namespace, Name: o.Name}, name: name}
 	account, _ := r.account(ctx) // only for uses; it is read again below, and the error is handled there
 	c, pending := g.holdings.begin(ctx, o, request, r.uses(account), []inflight.Key{r.cluster.Key()})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -120,9 +121,12 @@ func TestAClusterKeepsTheIdentityOfItsInstances(t *testing.T) {
 		"to an identity that owns the instances": {old: to("a"), new: to("b"), own: []string{aliceID}, want: allowed("ReferenceAllowed"), wantRequested: []ownership.Account{onProject("others")}},
 		"while no machine names an instance":     {old: to("a"), new: to("b"), free: true, want: allowed("ReferenceAllowed")},
 		"that does not exist":                    {old: to("a"), new: to("c"), want: allowed("ReferenceAllowed")},
-		"by the same name":                       {old: to("a"), new: referring(object{"apiGroup": "infrastructure.cluster.x-k8s.io", "name": "a"}), want: allowed("ReferenceUnchanged")},
-		"without a name":                         {old: to("a"), new: referring(nil), want: allowed("ReferenceUnchanged")},
-		"without a reference":                    {old: to("a"), new: object{"metadata": metadata(nil)}, want: allowed("ReferenceUnchanged")},
+		"that no object can be": {
+			old: to("a"), new: to(strings.Repeat("x", 254)), err: errors.New("it must not be read"), want: allowed("ReferenceAllowed"),
+		},
+		"by the same name":    {old: to("a"), new: referring(object{"apiGroup": "infrastructure.cluster.x-k8s.io", "name": "a"}), want: allowed("ReferenceUnchanged")},
+		"without a name":      {old: to("a"), new: referring(nil), want: allowed("ReferenceUnchanged")},
+		"without a reference": {old: to("a"), new: object{"metadata": metadata(nil)}, want: allowed("ReferenceUnchanged")},
 		"with another label": {
 			old: to("a"), new: to("b"), err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers, Message: differs},
 			want: denied("ClusterReferenceDiffers", of+differs),
