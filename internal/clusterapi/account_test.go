@@ -241,6 +241,19 @@ func TestNamesThatNoObjectCanHaveAreMissing(t *testing.T) {
 	}
 }
 
+// Only a part of a long text is kept of each object that is seen. It must not be another valid value.
+func TestAccountWithBlanksInALongText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := func(value string) string { return value + strings.Repeat(" ", 2000) + "x" }
+		server := newServer(t, false, cluster(with("spec.userEmail", long("bob@example.com")), with("spec.region", long("next"))))
+		defer server.start(t.Context(), t)()
+		seen, err := server.objects.Account(t.Context(), metalCluster)
+		if err != nil || seen.User == "bob@example.com" || seen.Region == "next" {
+			t.Errorf("account %+v, %v, and that is neither the user nor the region", seen, err)
+		}
+	})
+}
+
 // Account uses the last seen cluster. AccountNow reads the current one.
 func TestAccountAndAccountNowAfterAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

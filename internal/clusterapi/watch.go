@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/internal/message"
 )
 
 const (
@@ -216,13 +218,13 @@ func asObject(object any) *unstructured.Unstructured {
 // instances, objects and regions are shorter.
 const maxKept = 1 << 10
 
-// short returns at most maxKept bytes of a text. It first trims the blanks around a text that is too long.
+// short returns at most maxKept bytes of a text. It first trims the blanks around a text that is too long. A text that is cut ends with an ellipsis:
+// after blanks in it, the rest must not seem to be the whole.
 func short(text string) string {
 	if len(text) <= maxKept {
 		return text
 	}
-	text = strings.TrimSpace(text)
-	return strings.Clone(text[:min(len(text), maxKept)])
+	return strings.Clone(message.Clip(strings.TrimSpace(text), maxKept))
 }
 
 // small returns the part of a field's value that is kept: a text, or the texts of a reference.
