@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"sync"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -27,23 +28,33 @@ const (
 // checkLimiter limits how many Workspaces are checked per second. First checks take precedence over repeated ones, and each logical cluster
 // has a share of the repeated ones: a tenant that keeps many Workspaces stuck delays only its own.
 type checkLimiter struct {
-	all     *rate.Limiter
-	parents *lru.Cache // of *rate.Limiter
+	all *rate.Limiter
+	// parents limit how soon Workspaces of a logical cluster are checked again, begun how many of these checks begin.
+	parents, begun *lru.Cache // of *rate.Limiter
 	// checked are the requests that were checked before, and whether they counted as stuck then. They are also remembered while the Workspace
 	// is not Initializing: a tenant can change the label with the phase until kcp restores it, and each first check reserves a token.
 	checked *lru.Cache // of bool
 }
 
 func newCheckLimiter(all *rate.Limiter) *checkLimiter {
-	return &checkLimiter{all: all, parents: lru.New(maxParents), checked: lru.New(maxChecked)}
+	return &checkLimiter{all: all, parents: lru.New(maxParents), begun: lru.New(maxParents), checked: lru.New(maxChecked)}
 }
 
 // first returns how long to wait until a Workspace may be checked first. It reserves a token.
 func (l *checkLimiter) first() time.Duration { return l.all.Reserve().Delay() }
 
-// again returns how long to wait until the next call, or zero if a Workspace may be checked again now. It reserves no token.
-func (l *checkLimiter) again() time.Duration {
-	if l.all.Allow() {
+// again returns how long to wait until the next call, or zero if a Workspace of a logical cluster may be checked again now. It reserves no
+// token. A tenant that changes its Workspace can make the repair begin again with it at any time, so that share does not delay it.
+func (l *checkLimiter) again(parent logicalcluster.Name) time.Duration {
+	if delay := l.afterwards(parent); delay > 0 || l.all.Allow() {
+		return delay
+	}
+	return wait.Jitter(againDelay, backoffJitter)
+}
+
+// afterwards is again for a Workspace that is Ready: those that are listed have waited for their tokens.
+func (l *checkLimiter) afterwards(parent logicalcluster.Name) time.Duration {
+	if of(l.begun, l, parent).Allow() {
 		return 0
 	}
 	return wait.Jitter(againDelay, backoffJitter)
@@ -51,11 +62,50 @@ func (l *checkLimiter) again() time.Duration {
 
 // share returns the minimum time until a Workspace of a logical cluster is checked again.
 func (l *checkLimiter) share(parent logicalcluster.Name) time.Duration {
-	limiter, _ := l.parents.Get(parent)
-	of, ok := limiter.(*rate.Limiter)
-	if !ok {
-		of = rate.NewLimiter(l.all.Limit()*parentShare, parentBurst)
-		l.parents.Add(parent, of) // of two concurrent ones, one is lost with its token
+	return of(l.parents, l, parent).Reserve().Delay()
+}
+
+// of returns the limiter of a logical cluster.
+func of(limiters *lru.Cache, l *checkLimiter, parent logicalcluster.Name) *rate.Limiter {
+	if known, found := limiters.Get(parent); found {
+		if limiter, ok := known.(*rate.Limiter); ok {
+			return limiter
+		}
 	}
-	return of.Reserve().Delay()
+	limiter := rate.NewLimiter(l.all.Limit()*parentShare, parentBurst)
+	limiters.Add(parent, limiter) // of two concurrent ones, one is lost with its token
+	return limiter
+}
+
+// workerShares shares the workers of the repair between logical clusters. A tenant can delay each check of its Workspaces, with webhooks for
+// LogicalClusters or SubjectAccessReviews in its workspaces.
+type workerShares struct {
+	mu   sync.Mutex
+	busy map[logicalcluster.Name]int
+	all  int
+}
+
+// take takes a worker for a Workspace of a logical cluster. A logical cluster may have as many as it leaves free, and one in any case.
+func (s *workerShares) take(parent logicalcluster.Name) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[parent] > 0 && s.busy[parent] >= workers-s.all {
+		return false
+	}
+	if s.busy == nil {
+		s.busy = map[logicalcluster.Name]int{}
+	}
+	s.busy[parent]++
+	s.all++
+	return true
+}
+
+// free frees a worker.
+func (s *workerShares) free(parent logicalcluster.Name) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.busy[parent]--; s.busy[parent] == 0 {
+		delete(s.busy, parent)
+	}
 }

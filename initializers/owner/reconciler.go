@@ -46,6 +46,7 @@ type repairReconciler struct {
 	untilStuck func(request) time.Duration
 	// limiter limits how many Workspaces are checked per second. backoff is when one that is still stuck is checked again.
 	limiter *checkLimiter
+	workers workerShares
 	backoff workqueue.TypedRateLimiter[request]
 	// continued delays the runs of steps that are not finished.
 	continued workqueue.TypedRateLimiter[request]
@@ -71,6 +72,10 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 	if delay := r.admit(req); delay > 0 {
 		return reconcile.Result{RequeueAfter: delay, Priority: ptr.To(0)}, nil
 	}
+	if !r.workers.take(req.Parent) {
+		return reconcile.Result{RequeueAfter: wait.Jitter(againDelay, backoffJitter), Priority: ptr.To(0)}, nil
+	}
+	defer r.workers.free(req.Parent)
 	if !req.Ready {
 		if early := r.untilStuck(req); early > 0 {
 			return r.checkEarly(ctx, req, early)
@@ -102,12 +107,19 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 // admit returns how long to wait before a Workspace may be checked. One that was checked before gives way to others, unless it has become
 // stuck since.
 func (r *repairReconciler) admit(req request) time.Duration {
-	if _, admitted := r.admitted.Load(req); admitted || req.Ready {
+	if _, admitted := r.admitted.Load(req); admitted {
 		return 0
+	}
+	if req.Ready {
+		delay := r.limiter.afterwards(req.Parent)
+		if delay == 0 {
+			r.admitted.Store(req, nil)
+		}
+		return delay
 	}
 	stuck := r.untilStuck(req) <= 0
 	if before, checked := r.limiter.checked.Get(req); checked && before == stuck {
-		if delay := r.limiter.again(); delay > 0 {
+		if delay := r.limiter.again(req.Parent); delay > 0 {
 			return delay
 		}
 		r.admitted.Store(req, nil)
