@@ -91,7 +91,7 @@ func (c *Controller) runInitializer(ctx context.Context) {
 	})
 	run(ctx, "owner-initializer", controller.TypedOptions[request]{
 		Reconciler: &initializerReconciler{
-			steps: c.repair.Steps, pending: waiting.has, reporter: c.reporter, continued: newContinued(),
+			steps: c.repair.Steps, pending: waiting.has, reporter: c.reporter, continued: newContinued(), slowed: newBackoff(),
 			client: func(req request) (client.Client, error) {
 				return c.repair.Shards.clientAt(req.Shard, req.Cluster.Path())
 			},

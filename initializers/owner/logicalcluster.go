@@ -23,6 +23,9 @@ import (
 // replica that finds it continues from there.
 const rewrittenAtAnnotation = "warrantgate.dev/rewritten-at"
 
+// writeTimeout limits one write of a LogicalCluster. Webhooks that a tenant registers in its workspace can delay it.
+const writeTimeout = 10 * time.Second
+
 // logicalClusterGVK is the kind that LogicalClusters are read and written as. They are also read as unstructured objects, because an update
 // with kcp's types would remove fields that a newer kcp adds.
 var logicalClusterGVK = corev1alpha1.SchemeGroupVersion.WithKind("LogicalCluster")
@@ -147,6 +150,8 @@ func (lc *logicalCluster) update(ctx context.Context, c client.Client) (changed 
 	if err != nil {
 		return "", err
 	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	if err := c.Update(ctx, lc.object); err != nil {
 		return "", err
 	}

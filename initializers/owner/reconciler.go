@@ -225,15 +225,28 @@ type initializerReconciler struct {
 	client func(request) (client.Client, error)
 	// continued delays the runs of steps that are not finished.
 	continued workqueue.TypedRateLimiter[request]
-	reporter  reporter
+	// slowed delays the runs after a write that took writeTimeout. A tenant that delays the writes in its workspaces would otherwise occupy the
+	// workers.
+	slowed   workqueue.TypedRateLimiter[request]
+	reporter reporter
 }
 
 // Reconcile runs the steps, and then removes the initializer.
 func (r *initializerReconciler) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
 	if !r.pending(req) {
 		r.continued.Forget(req)
+		r.slowed.Forget(req)
 		return reconcile.Result{}, nil
 	}
+	result, err := r.initialize(ctx, req)
+	if errors.Is(err, context.DeadlineExceeded) {
+		logf.FromContext(ctx).Info("a write of a LogicalCluster was delayed, as by a webhook in its workspace", "error", err.Error())
+		return continueAfter(max(slowRun, r.slowed.When(req))), nil
+	}
+	return result, err
+}
+
+func (r *initializerReconciler) initialize(ctx context.Context, req request) (reconcile.Result, error) {
 	c, err := r.client(req)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -281,6 +294,8 @@ func removeInitializer(ctx context.Context, c client.Client, lc *corev1alpha1.Lo
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	return client.IgnoreNotFound(c.Status().Patch(ctx, lc, client.RawPatch(types.JSONPatchType, patch)))
 }
 

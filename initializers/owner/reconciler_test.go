@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"warrantgate.dev/internal/events"
@@ -297,7 +298,7 @@ func TestRepairOfAContestedWorkspaceDoesNotDelayOthers(t *testing.T) {
 		"initializer": &initializerReconciler{
 			steps: steps, pending: func(request) bool { return pending },
 			client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
-			continued: newContinued(), reporter: reporter{recorder: &recorded{}},
+			continued: newContinued(), slowed: newBackoff(), reporter: reporter{recorder: &recorded{}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -426,7 +427,7 @@ func TestInitializerReconcile(t *testing.T) {
 				steps:     &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun},
 				pending:   func(request) bool { return !tc.notPending },
 				client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
-				continued: newContinued(), reporter: reporter{recorder: &got, isOf: func(_ context.Context, cluster logicalcluster.Name, of *corev1alpha1.LogicalClusterOwner) (bool, error) {
+				continued: newContinued(), slowed: newBackoff(), reporter: reporter{recorder: &got, isOf: func(_ context.Context, cluster logicalcluster.Name, of *corev1alpha1.LogicalClusterOwner) (bool, error) {
 					return !tc.ofAnother && cluster == theCluster && of.Cluster == theHome, nil
 				}},
 			}
@@ -461,6 +462,7 @@ func TestInitializerChecksAgainWhatIsGone(t *testing.T) {
 	r := &initializerReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
 		client: func(req request) (client.Client, error) { return inVirtualWorkspace(req.Cluster.Path()) },
+		slowed: newBackoff(),
 	}
 	if result, err := r.Reconcile(t.Context(), theRequest); err != nil || requeueOf(result) != later {
 		t.Errorf("Reconcile() = %+v, %v, want later", result, err)
@@ -505,7 +507,7 @@ func TestRemoveInitializerFails(t *testing.T) {
 	r := &initializerReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
 		client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
-		continued: newContinued(), reporter: reporter{recorder: &recorded{}},
+		continued: newContinued(), slowed: newBackoff(), reporter: reporter{recorder: &recorded{}},
 	}
 	for range fastRuns {
 		if result, err := r.Reconcile(t.Context(), theRequest); err != nil || result.RequeueAfter != conflictDelay {
@@ -514,5 +516,49 @@ func TestRemoveInitializerFails(t *testing.T) {
 	}
 	if _, err := r.Reconcile(t.Context(), theRequest); !errors.Is(err, invalid) {
 		t.Errorf("Reconcile() error = %v, want %v", err, invalid)
+	}
+}
+
+// A tenant can delay the writes of the initializer, with webhooks for LogicalClusters in a workspace that is not Ready.
+func TestSlowWritesDoNotOccupyTheInitializer(t *testing.T) {
+	waiting := cluster{
+		owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: []corev1alpha1.LogicalClusterInitializer{initializer},
+	}
+	clients := fakeKCP(t, waiting, failOn[*corev1alpha1.LogicalCluster]("patch status", context.DeadlineExceeded))
+	r := &initializerReconciler{
+		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
+		client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
+		continued: newContinued(), slowed: newBackoff(), reporter: reporter{recorder: &recorded{}},
+	}
+	var delay time.Duration
+	for range 10 {
+		result, err := r.Reconcile(t.Context(), theRequest)
+		if delay = result.RequeueAfter; err != nil || delay < slowRun || *result.Priority != 0 {
+			t.Fatalf("Reconcile() = %+v, %v, want to continue after %v or more, after others", result, err, slowRun)
+		}
+	}
+	if delay < longestBackoff {
+		t.Errorf("after ten slow writes, the next one is after %v, want %v", delay, longestBackoff)
+	}
+}
+
+// A request to kcp may take longer than a worker may be occupied.
+func TestWritesAreLimited(t *testing.T) {
+	clients := fakeKCP(t, cluster{owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings}, nil)
+	c, _ := clients(logicalcluster.NewPath(theCluster))
+	at := &state{result: Result{Cluster: theCluster}}
+	if _, err := (&Steps{LogicalClusters: clients}).read(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
+	c = interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+		Update: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.UpdateOption) error {
+			if end, ends := ctx.Deadline(); !ends || time.Until(end) > writeTimeout {
+				t.Errorf("a write may last until %v", end)
+			}
+			return nil
+		},
+	})
+	if _, err := at.result.lc.update(t.Context(), c); err != nil {
+		t.Error(err)
 	}
 }
