@@ -560,6 +560,34 @@ func TestAnnotationsThatAreNoPathsAreIgnored(t *testing.T) {
 	}
 }
 
+// The administrator of a workspace can write these annotations of its LogicalCluster.
+func TestForgedAnnotationsOfALogicalCluster(t *testing.T) {
+	k := newKCP()
+	for key, value := range map[string]string{"kcp.io/path": "root:apis", "warrantgate.dev/created-by": "root-boss", "warrantgate.dev/rewritten-by": "policy"} {
+		child(k).Annotations[key] = value
+	}
+	ws, err := k.checker(t).Load(t.Context(), logicalcluster.NewPath("root:org:child"))
+	if err != nil || ws.Path != "root:org:child" || ws.CreatedBy != "" || ws.RewrittenBy != "" {
+		t.Errorf("Load() = %+v, %v", ws, err)
+	}
+}
+
+// Otherwise, an administrator would be asked to permit a service account of a workspace that the administrator trusts, and would permit another.
+func TestForgedPathOfAHome(t *testing.T) {
+	k := newKCP()
+	k.permissions = nil
+	k.clusters["root:org"][0].GetAnnotations()["kcp.io/path"] = "root:apis"
+	child(k).Annotations["experimental.tenancy.kcp.io/owner"] = identity.ServiceAccountAt(homeCluster, "default", "bot").String()
+	ws, err := k.checker(t).Load(t.Context(), childCluster.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := k.checker(t).Check(t.Context(), ws)
+	if want := "service account default/bot of " + homeCluster.String(); report.Owner.Description != want {
+		t.Errorf("the owner is described as %q, want %q", report.Owner.Description, want)
+	}
+}
+
 func TestWorkspaceOfWhichOnlyTheLogicalClusterMayBeRead(t *testing.T) {
 	k := newKCP()
 	k.closed = []string{"root:org"}

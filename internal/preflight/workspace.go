@@ -85,6 +85,9 @@ func (c Checker) Load(ctx context.Context, path logicalcluster.Path) (Workspace,
 	switch {
 	case err == nil && found:
 		ws.fromLogicalCluster(cluster)
+		if !parent.Empty() { // the administrator of the workspace can write another one
+			ws.Path = path.String()
+		}
 		return ws, nil
 	case err == nil:
 		err = errors.New("it has no LogicalCluster")
@@ -134,8 +137,6 @@ func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 	ws.Deleted = ws.Deleted || from.DeletionTimestamp != nil
 	ws.Type = cmp.Or(kcp.PathIn(from, tenancyv1alpha1.LogicalClusterTypeAnnotationKey), ws.Type)
 	ws.Owner = kcp.RecordedOwner(from)
-	ws.CreatedBy = cmp.Or(ws.CreatedBy, from.Annotations[kcp.CreatedByAnnotation])
-	ws.RewrittenBy = cmp.Or(ws.RewrittenBy, rewrittenBy(from.Annotations))
 	ws.RequiredGroups = from.Annotations[kcp.RequiredGroupsAnnotation]
 	ws.Initializers, ws.Waiting = from.Spec.Initializers, from.Status.Initializers
 	ws.Conditions = nil
@@ -146,7 +147,7 @@ func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 	}
 }
 
-// rewrittenBy returns RewrittenBy, from annotations that only the system may write.
+// rewrittenBy returns RewrittenBy, from annotations of a Workspace, which only the system may write.
 func rewrittenBy(annotations map[string]string) string {
 	if annotations[kcp.CreatedByAnnotation] == "" {
 		return ""
@@ -154,11 +155,21 @@ func rewrittenBy(annotations map[string]string) string {
 	return cmp.Or(annotations[kcp.RewrittenByAnnotation], RewrittenByWarrantgate)
 }
 
-// pathOf returns the path of a logical cluster, or "" if it cannot be read.
+// pathOf returns the path of a logical cluster, or "" if it cannot be read. The administrator of a workspace can write any path into its
+// LogicalCluster, also that of another workspace whose service accounts are to get the permissions in a finding. So the path counts only if it
+// leads to the logical cluster.
 func (c Checker) pathOf(ctx context.Context, cluster logicalcluster.Name) string {
-	object := &corev1alpha1.LogicalCluster{}
+	object, there := &corev1alpha1.LogicalCluster{}, &corev1alpha1.LogicalCluster{}
 	if found, err := c.get(ctx, cluster.Path(), corev1alpha1.LogicalClusterName, object); err != nil || !found {
 		return ""
 	}
-	return kcp.PathIn(object, core.LogicalClusterPathAnnotationKey)
+	path := kcp.PathIn(object, core.LogicalClusterPathAnnotationKey)
+	if path == "" {
+		return ""
+	}
+	found, err := c.get(ctx, logicalcluster.NewPath(path), corev1alpha1.LogicalClusterName, there)
+	if err != nil || !found || logicalcluster.From(there) != cluster {
+		return ""
+	}
+	return path
 }
