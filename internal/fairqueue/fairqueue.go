@@ -3,7 +3,7 @@
 // A free slot goes to the share with the fewest slots in use, and among these to the share that was served longest ago. A share is
 // a logical cluster of kcp, or a namespace on Kubernetes. A user who controls a logical cluster or a namespace can act there under
 // any number of user names, so more users do not get more slots. Within a share, the queue divides the slots among the users in the
-// same way.
+// same way. Limits can leave slots for other shares.
 //
 // The fair queues of k8s.io/apiserver were considered. They separate flows only with a probability (shuffle sharding) and on one
 // level, and they depend on the etcd client.
@@ -59,6 +59,9 @@ var (
 type Limits struct {
 	// Slots is the maximum number of callers that hold a slot at the same time.
 	Slots int
+	// SlotsPerShare is the maximum for one share. If it is less than Slots, another share gets a slot at once, even if the callers of the
+	// first hold theirs for long. Default: Slots.
+	SlotsPerShare int
 	// WaitingPerShare and Waiting are the maximum numbers of waiting callers, per share and in total.
 	WaitingPerShare, Waiting int
 }
@@ -86,6 +89,7 @@ type waiter struct{ got chan error }
 
 // New returns a queue.
 func New(limits Limits) *Queue {
+	limits.SlotsPerShare = cmp.Or(limits.SlotsPerShare, limits.Slots)
 	return &Queue{limits: limits, root: &node{children: map[Tenant]*node{}}}
 }
 
@@ -95,7 +99,7 @@ func (q *Queue) Acquire(ctx context.Context, tenant Tenant) (release func(), err
 	q.mu.Lock()
 	p := q.join(tenant)
 	switch {
-	case q.root.running < q.limits.Slots:
+	case q.root.running < q.limits.Slots && p.share.running < q.limits.SlotsPerShare:
 		q.start(p)
 		w.got <- nil
 	default:
@@ -243,7 +247,7 @@ func (n *node) best(order func(a, b *node) int) (best Tenant, child *node) {
 	return best, child
 }
 
-// release returns a slot and gives it to the next waiter.
+// release returns a slot and gives it to the next waiter whose share may have one more.
 func (q *Queue) release(p path) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -253,6 +257,9 @@ func (q *Queue) release(p path) {
 		return
 	}
 	_, share := q.root.next()
+	if share.running >= q.limits.SlotsPerShare { // so has each share with waiters
+		return
+	}
 	tenant, user := share.next()
 	next := path{tenant: tenant, root: q.root, share: share, user: user}
 	w := user.waiters[0]

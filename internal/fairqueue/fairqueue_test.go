@@ -190,6 +190,50 @@ func TestSlotGoesToTheShareWithFewestSlots(t *testing.T) {
 	})
 }
 
+func TestAShareLeavesSlotsForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fairqueue.Limits{Slots: 4, SlotsPerShare: 3, WaitingPerShare: 100, Waiting: 1000})
+		w.send(a, "a", 3)
+		w.send(fairqueue.Tenant{Namespace: "a", User: "provider"}, "p", 1) // another user does not get the slot that is left
+		w.send(b, "b", 2)                                                  // the second waits, although the share has one slot only
+		if got := w.order(); got != "aaab" || w.Waiting() != 2 {
+			t.Errorf("served %s, and %d wait; want aaab, and 2", got, w.Waiting())
+		}
+		w.finish(1) // of a: b has fewer slots
+		w.finish(1) // of a: only p waits
+		if got := w.order(); got != "aaabbp" || w.Waiting() != 0 {
+			t.Errorf("served %s, and %d wait; want aaabbp, and 0", got, w.Waiting())
+		}
+		w.send(c, "c", 1)
+		w.send(a, "a", 4)
+		w.end()
+		if got := w.order(); got != "aaabbpcaaaa" {
+			t.Errorf("served %s, want aaabbpcaaaa", got)
+		}
+		if len(w.failed) > 0 {
+			t.Errorf("not served: %v", w.failed)
+		}
+	})
+}
+
+// A slot that a share releases is not given to another share that has all it may have, and is not lost.
+func TestASlotIsFreeWhileItsWaitersHaveAllTheyMayHave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fairqueue.Limits{Slots: 2, SlotsPerShare: 1, WaitingPerShare: 100, Waiting: 1000})
+		w.send(b, "b", 1)
+		w.send(a, "a", 3)
+		w.finish(1) // of b
+		if got := w.order(); got != "ba" || w.Waiting() != 2 {
+			t.Errorf("served %s, and %d wait; want ba, and 2", got, w.Waiting())
+		}
+		w.send(b, "b", 1)
+		w.end()
+		if got := w.order(); got != "babaa" {
+			t.Errorf("served %s, want babaa", got)
+		}
+	})
+}
+
 func TestQueueOfATenantIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, fairqueue.Limits{Slots: 2, WaitingPerShare: 3, Waiting: 6})
@@ -273,7 +317,7 @@ func TestCanceledCallerIsNotServed(t *testing.T) {
 // TestMany runs many concurrent calls that end or are canceled, for the race detector, and checks that no slot is lost.
 func TestMany(t *testing.T) {
 	const slots = 3
-	q := fairqueue.New(fairqueue.Limits{Slots: slots, WaitingPerShare: 4, Waiting: 8})
+	q := fairqueue.New(fairqueue.Limits{Slots: slots, SlotsPerShare: slots - 1, WaitingPerShare: 4, Waiting: 8})
 	var callers sync.WaitGroup
 	var mu sync.Mutex
 	running, most, served := 0, 0, 0
@@ -304,8 +348,8 @@ func TestMany(t *testing.T) {
 	if q.Waiting() != 0 || most > slots || served == 0 {
 		t.Errorf("%d wait at the end, %d held a slot at once, %d were served", q.Waiting(), most, served)
 	}
-	for range slots { // all slots are free
-		if _, err := q.Acquire(t.Context(), a); err != nil {
+	for i := range slots { // all slots are free
+		if _, err := q.Acquire(t.Context(), fairqueue.Tenant{Namespace: fmt.Sprint(i)}); err != nil {
 			t.Error(err)
 		}
 	}
