@@ -13,8 +13,8 @@ const MaxBytes = maxBytes
 // MaxMessage is the longest message.
 const MaxMessage = maxMessage
 
-// MaxLinters is the limit of requests that are linted at the same time.
-const MaxLinters = maxLinters
+// MaxLintersPerTenant is the limit of requests of a tenant that are linted at the same time.
+const MaxLintersPerTenant = maxLintersPerTenant
 
 // MaxWaitingPerTenant is the limit of waiting requests of a tenant.
 const MaxWaitingPerTenant = maxWaitingPerTenant

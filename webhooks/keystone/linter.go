@@ -21,11 +21,11 @@ const (
 	maxPolicies = 32
 	// maxTime is how long the policies of a request may be linted. A policy of a normal size takes milliseconds.
 	maxTime = 900 * time.Millisecond
-	// maxLinters is how many requests are linted at the same time, so that policies that were made to take long leave the
-	// processor to the other gates.
-	maxLinters = 2
+	// maxLinters and maxLintersPerTenant are how many requests are linted at the same time, of all and of one tenant, so that policies that were
+	// made to take long leave the processor to the other gates, and a linter to the policies of other tenants.
+	maxLinters, maxLintersPerTenant = 2, 1
 	// maxWait is how long a request waits for a linter. A linter that becomes free is given to the tenant that uses the least, and
-	// maxWait is longer than maxTime, so one tenant cannot keep another from being served. Both together are less than the timeout
+	// maxWait is longer than maxTime, so a few tenants cannot keep another from being served. Both together are less than the timeout
 	// of the webhook.
 	maxWait = 1200 * time.Millisecond
 	// maxWaitingPerTenant and maxWaiting are how many requests of a tenant and of all wait at the same time.
@@ -73,7 +73,9 @@ func newLinter(options oslopolicy.LintOptions, base *Base) *linter {
 			options.Base = base
 			return oslopolicy.LintKeystone(ctx, sources, options)
 		},
-		base: base, time: maxTime, queue: fairqueue.New(fairqueue.Limits{Slots: maxLinters, WaitingPerShare: maxWaitingPerTenant, Waiting: maxWaiting}),
+		base: base, time: maxTime, queue: fairqueue.New(fairqueue.Limits{
+			Slots: maxLinters, SlotsPerShare: maxLintersPerTenant, WaitingPerShare: maxWaitingPerTenant, Waiting: maxWaiting,
+		}),
 	}
 }
 
