@@ -85,8 +85,9 @@ func NewGate(clouds map[string]Cloud, concurrency map[string]int32) (*Gate, erro
 	g := &Gate{clouds: make(map[string]*limitedCloud, len(clouds)), owned: owned, denied: denied}
 	for name, cloud := range clouds {
 		slots := max(int(concurrency[name]), 1)
+		// A tenant can have an account with so many instances that each lookup takes until lookupTimeout, so it gets three quarters of the slots.
 		g.clouds[name] = &limitedCloud{Cloud: cloud, name: name, queue: fairqueue.New(fairqueue.Limits{
-			Slots: slots, WaitingPerShare: slots * tenantWaitingPerSlot, Waiting: slots * waitingPerSlot,
+			Slots: slots, SlotsPerShare: max(slots*3/4, 1), WaitingPerShare: slots * tenantWaitingPerSlot, Waiting: slots * waitingPerSlot,
 		})}
 	}
 	return g, nil

@@ -345,7 +345,7 @@ func TestLateAnswerIsCached(t *testing.T) {
 			<-time.After(4 * time.Second)
 			return ownership.Answer{Verdict: ownership.Owned}, nil
 		}}
-		gate := newGate(t, 2, cloud)
+		gate := newGate(t, 4, cloud)
 		for name, decide := range map[string]func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error){
 			"a request": gate.Decide, "a dry run": gate.Preview,
 		} {
@@ -370,7 +370,7 @@ func TestLateAnswerIsCached(t *testing.T) {
 
 func TestConcurrentLookupsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const most, callers = 3, 3 * 9 // as many as the queue accepts
+		const most, callers = 4, 60 // fewer than the queue accepts
 		var asking, tooMany atomic.Int32
 		cloud := &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) {
 			if asking.Add(1) > most {
@@ -384,7 +384,8 @@ func TestConcurrentLookupsAreLimited(t *testing.T) {
 		var waiting sync.WaitGroup
 		for i := range callers {
 			waiting.Go(func() {
-				if _, err := gate.Decide(t.Context(), tenant, numbered(i)); err != nil {
+				of := []fairqueue.Tenant{tenant, victim}[i%2]
+				if _, err := gate.Decide(t.Context(), of, numbered(i)); err != nil {
 					t.Error(err)
 				}
 			})
