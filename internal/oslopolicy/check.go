@@ -75,6 +75,19 @@ func templateOf(c check) (template, bool) {
 	return template{}, false
 }
 
+// textOf returns the text of a check with a template.
+func textOf(c check) string {
+	switch c := c.(type) {
+	case roleCheck:
+		return "role:" + c.match.text
+	case remoteCheck:
+		return c.url.text
+	case genericCheck:
+		return c.kind + ":" + c.match.text
+	}
+	return ""
+}
+
 // walk calls visit for a check and all checks below it. negated is true below an odd number of "not".
 func walk(c check, visit func(c check, negated bool)) {
 	var descend func(c check, negated bool)

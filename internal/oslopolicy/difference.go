@@ -2,8 +2,10 @@ package oslopolicy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 )
 
@@ -82,6 +84,8 @@ const (
 	maxTokens = 1000
 	// foreign is the prefix of values that are equal to no other value.
 	foreign = "another"
+	// tooLarge is the reason for an incomplete search that a rule exceeds the limits of an evaluation.
+	tooLarge = "the rules are too large"
 	// homeDomain is the domain of a user with a token for another domain, or for a project of another domain.
 	homeDomain = "home-domain"
 )
@@ -105,6 +109,13 @@ type search struct {
 	same bool
 	// incomplete is the reason why the search may miss a difference, "" if there is none.
 	incomplete string
+	// cut means that the search does not try all requests that the second policy may allow and the first one denies.
+	cut bool
+	// doubtful are the atoms whose value can be another one than that in the requests that are tried, because the token or the target is
+	// not known completely, or because another host gives the answer. turned are those of them that have the other value.
+	doubtful, turned uint64
+	// assumed are the values of the doubtful checks, nil if they are evaluated as far as that is possible.
+	assumed map[string]assumption
 	// truncated means that a formula does not contain all of its rule, so that equal formulas do not mean equal rules.
 	truncated bool
 	// ended reports whether the caller has stopped waiting for the result. It can be nil.
@@ -124,10 +135,40 @@ func newSearch(operation *shippedRule, before, after *Policy) *search {
 		}
 	}
 	slices.Sort(s.attributes)
-	if s.same = !s.truncated && s.first.equal(&s.second); s.same {
-		s.incomplete = ""
+	s.doubtNames()
+	if s.truncated {
+		s.same = haveSameRules(before, after, operation.name)
+	} else {
+		s.same = s.first.equal(&s.second)
+	}
+	if s.same {
+		s.incomplete, s.cut = "", false
 	}
 	return s
+}
+
+// doubtNames makes the check of a name doubtful if the ID of the same object is compared with the same attribute, or with a constant too: the
+// tried tokens have names that are equal to the IDs.
+func (s *search) doubtNames() {
+	for n, c := range s.asked {
+		name, ok := c.(genericCheck)
+		if !ok || name.class != kindPath || !hasWord(nameCredentials, name.kind) {
+			continue
+		}
+		if slices.ContainsFunc(s.asked, func(c check) bool {
+			id, ok := c.(genericCheck)
+			return ok && hasWord(idsOf[name.kind], id.kind) && (id.match.text == name.match.text || id.match.parts == nil && name.match.parts == nil)
+		}) {
+			s.doubtful |= 1 << uint(n)
+		}
+	}
+}
+
+// haveSameRules reports whether a rule, and those that it refers to, have the same text in two policies.
+func haveSameRules(one, other *Policy, name string) bool {
+	return !slices.ContainsFunc(append(reached(one, name), name), func(name string) bool {
+		return !reflect.DeepEqual(one.rules[name], other.rules[name])
+	}) && reflect.DeepEqual(one.rules[defaultRule], other.rules[defaultRule])
 }
 
 // request is a token without roles, with the values of the atoms that do not check roles.
@@ -142,6 +183,79 @@ type request struct {
 
 // find returns a minimal request in a direction for which accept returns true, or nil. It prefers requests with few roles.
 func (s *search) find(which direction, accept func(Caller, map[string]any) bool) *Witness {
+	tries := 0
+	return s.findWithin(&tries, which, accept)
+}
+
+// findMore returns a request that only the second policy allows, or else one that it may allow, and the checks on whose unknown values that
+// depends. It prefers requests with few of these.
+func (s *search) findMore(accept func(Caller, map[string]any) bool) (*Witness, []string) {
+	if w := s.find(more, accept); w != nil || s.cut || s.doubtful == 0 || s.isEnded() {
+		return w, nil
+	}
+	defer func() { s.turned, s.assumed = 0, nil }()
+	var doubtful []uint64
+	for n := range s.asked {
+		if bit := uint64(1) << uint(n); s.doubtful&bit != 0 {
+			doubtful = append(doubtful, bit)
+		}
+	}
+	tries := 0
+	for size := range len(doubtful) + 1 {
+		for set := range subsets(len(doubtful), size) {
+			s.turned = 0
+			for _, i := range set {
+				s.turned |= doubtful[i]
+			}
+			s.assumed = s.assumptions()
+			if w := s.findWithin(&tries, more, accept); w != nil {
+				return w, s.unknown()
+			}
+			if s.isEnded() || tries > maxTries {
+				return nil, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// assumptions returns the values of the doubtful checks.
+func (s *search) assumptions() map[string]assumption {
+	values := map[string]assumption{}
+	for n, c := range s.asked {
+		if s.doubtful&(1<<uint(n)) == 0 {
+			continue
+		}
+		turned := s.turned&(1<<uint(n)) != 0
+		opaque, ok := c.(malformed)
+		switch {
+		case ok && turned:
+			values[opaque.word] = assumedTrue
+		case ok:
+			values[opaque.word] = assumedFalse
+		case turned:
+			values[textOf(c)] = assumedOther
+		}
+	}
+	return values
+}
+
+// unknown returns the checks on whose values the result of a search depends: those that are turned, or else all that are assumed to be false.
+func (s *search) unknown() []string {
+	var turned []string
+	for text, value := range s.assumed {
+		if value != assumedFalse {
+			turned = append(turned, text)
+		}
+	}
+	slices.Sort(turned)
+	if len(turned) > 0 {
+		return turned
+	}
+	return slices.Sorted(maps.Keys(s.assumed))
+}
+
+func (s *search) findWithin(tries *int, which direction, accept func(Caller, map[string]any) bool) *Witness {
 	if s.same {
 		return nil
 	}
@@ -149,18 +263,18 @@ func (s *search) find(which direction, accept func(Caller, map[string]any) bool)
 		s.requests = s.newRequests()
 	}
 	roles := s.roles()
-	tries := 0
 	for size := range s.mostRoles(which, len(roles)) + 1 {
 		for _, r := range s.requests {
 			for held := range subsets(len(roles), size) {
-				w := s.try(which, r, roles, held, &tries, accept)
+				w := s.try(which, r, roles, held, tries, accept)
 				if w != nil {
 					return w
 				}
 				if s.isEnded() {
 					return nil
 				}
-				if tries > maxTries {
+				if *tries > maxTries {
+					s.cut = s.cut || which == more
 					s.incomplete = fmt.Sprintf("there are more than %d requests to try", maxTries)
 					return nil
 				}
@@ -248,8 +362,9 @@ func (s *search) needed(f *formula, value bool) int {
 // bit returns the atom of a role.
 func (s *search) bit(role string) uint64 { return 1 << uint(s.atoms["role:"+lower(role)]) }
 
-// differ reports whether the rules differ in a direction if these atoms are true.
+// differ reports whether the rules differ in a direction if these atoms are true, or those whose value is turned are not.
 func (s *search) differ(which direction, atoms uint64) bool {
+	atoms ^= s.turned
 	return s.first.holds(atoms) != bool(which) && s.second.holds(atoms) == bool(which)
 }
 
@@ -292,7 +407,10 @@ func (s *search) confirms(which direction, caller Caller, target map[string]any)
 
 // passes evaluates a policy. An error is a denial.
 func (s *search) passes(policy *Policy, target, credentials map[string]any) bool {
-	passed, err := policy.Enforce(s.operation.name, target, credentials)
+	passed, err := policy.assume(s.operation.name, target, credentials, s.assumed)
+	if errors.Is(err, errTooLarge) {
+		s.incomplete, s.cut = tooLarge, true
+	}
 	return passed && err == nil
 }
 
@@ -313,14 +431,26 @@ var missing any = struct{}{}
 // Credentials for which the search tries every value that makes a difference: texts, and flags.
 const (
 	textCredentials = "user_id token.user.id user_domain_id token.user.domain.id domain_id token.domain.id project_id token.project.id " +
-		"project_domain_id token.project.domain.id system_scope system"
+		"project_domain_id token.project.domain.id system_scope system " + nameCredentials
+	nameCredentials = "token.user.name token.user.domain.name token.domain.name token.project.name token.project.domain.name"
 	// No token has is_admin: Keystone evaluates no rule for the token of keystone.conf that had it.
 	flagCredentials = "is_admin_project token.system.all is_admin"
 )
 
-// isSearched reports whether the tried tokens are all that make a difference to a check of the credentials.
+// idsOf are the credentials with the ID of the object that a credential names.
+var idsOf = map[string]string{
+	"token.user.name": "user_id token.user.id", "token.user.domain.name": "user_domain_id token.user.domain.id",
+	"token.domain.name": "domain_id token.domain.id", "token.project.name": "project_id token.project.id",
+	"token.project.domain.name": "project_domain_id token.project.domain.id",
+}
+
+// isSearched reports whether the tried tokens are all that make a difference to a check of the credentials. The token of the credentials has
+// more fields than credentialNames, for example the catalog.
 func isSearched(c genericCheck) bool {
-	return !known(c) || hasWord(textCredentials, c.kind) || hasWord(flagCredentials, c.kind) && c.match.parts == nil
+	if hasWord(textCredentials, c.kind) || hasWord(flagCredentials, c.kind) && c.match.parts == nil {
+		return true
+	}
+	return !known(c) && c.path[0] != "token"
 }
 
 // known reports whether Keystone's credentials have the path of a check.

@@ -227,7 +227,8 @@ func TestCompareOfLargeRules(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ helpers, before, after, want string }{
 		"a difference after many references":   {double, "rule:x30 or role:a", "rule:x30 or role:b", "the rules are too large"},
-		"equal rules with many references":     {double, "rule:x30 or role:a", "rule:x30 or role:a", "the rules are too large"},
+		"equal rules with many references":     {double, "rule:x30 or role:a", "rule:x30 or role:a", ""},
+		"equal helpers in another order":       {double, "rule:x30 or role:a", "role:a or rule:x30", "the rules are too large"},
 		"a difference after many checks":       {"", many(64, "role:a"), many(64, "role:b"), "the rules have more than 64 checks"},
 		"equal rules with just as many checks": {"", many(63, "role:a"), many(63, "role:a"), ""},
 	} {

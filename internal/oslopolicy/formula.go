@@ -80,8 +80,8 @@ type compiler struct {
 func (c *compiler) check(of check) formula {
 	c.nodes++
 	if c.nodes > maxChecks || len(c.open) > maxDepth {
-		c.truncated = true
-		return c.giveUp("the rules are too large")
+		c.truncated, c.cut = true, true
+		return c.giveUp(tooLarge)
 	}
 	switch of := of.(type) {
 	case constant:
@@ -95,14 +95,17 @@ func (c *compiler) check(of check) formula {
 	case ruleCheck:
 		return c.reference(of.name)
 	case roleCheck:
+		if slices.ContainsFunc(of.match.attributes(), c.isNever) {
+			return formula{}
+		}
 		if of.match.parts != nil {
-			return c.giveUp(fmt.Sprintf("role:%s depends on the target", of.match.text))
+			return c.opaque(of, textOf(of)+" depends on the target")
 		}
 		return c.atom(of, "role:"+lower(of.match.text))
 	case genericCheck:
 		return c.generic(of)
 	case remoteCheck:
-		return c.giveUp(fmt.Sprintf("%q sends a request to another host", of.url.text))
+		return c.opaque(of, fmt.Sprintf("%q sends a request to another host", of.url.text))
 	case raising:
 		return c.giveUp(fmt.Sprintf("%q raises an exception", of.word))
 	}
@@ -136,22 +139,37 @@ func (c *compiler) generic(of genericCheck) formula {
 	if of.class == kindRaises || of.match.mistake() != "" {
 		return c.giveUp(fmt.Sprintf("%s:%s raises an exception", of.kind, of.match.text))
 	}
-	names := of.match.attributes()
+	names, text := of.match.attributes(), textOf(of)
 	switch {
-	case slices.ContainsFunc(names, func(name string) bool { return c.operation.fills(name) == never }):
+	case slices.ContainsFunc(names, c.isNever):
 		return formula{}
 	case len(names) == 0 && of.match.parts != nil: // it has only %%
-		return c.giveUp(fmt.Sprintf("%s:%s compares more than an attribute", of.kind, of.match.text))
+		return c.opaque(of, text+" compares more than an attribute")
 	case len(names) == 0 && of.class == kindLiteral:
 		return formula{always: of.literal == of.match.text}
 	case len(names) > 0 && of.match.text != "%("+names[0]+")s":
-		return c.giveUp(fmt.Sprintf("%s:%s compares more than an attribute", of.kind, of.match.text))
-	case of.class == kindPath && !known(of) && raises(of):
-		return c.giveUp(fmt.Sprintf("%s:%s raises an exception", of.kind, of.match.text))
+		return c.opaque(of, text+" compares more than an attribute")
 	case of.class == kindPath && !isSearched(of):
-		return c.giveUp(fmt.Sprintf("%s:%s depends on more of the token than user, scope and roles", of.kind, of.match.text))
+		return c.opaque(of, text+" depends on more of the token than user, scope and roles")
+	case of.class == kindPath && !known(of) && raises(of):
+		return c.giveUp(text + " raises an exception")
 	}
-	return c.atom(of, of.kind+":"+of.match.text)
+	return c.atom(of, text)
+}
+
+// isNever reports whether Keystone never sets an attribute for the operation.
+func (c *compiler) isNever(name string) bool { return c.operation.fills(name) == never }
+
+// opaque returns an atom for a check that cannot be evaluated. It is false in the requests that are tried, but may be true.
+func (c *compiler) opaque(of check, why string) formula {
+	if c.incomplete == "" {
+		c.incomplete = why
+	}
+	f := c.atom(malformed{word: textOf(of)}, textOf(of))
+	if f.kind == formulaAtom {
+		c.doubtful |= 1 << f.atom
+	}
+	return f
 }
 
 func (c *compiler) atom(of check, key string) formula {
@@ -159,7 +177,7 @@ func (c *compiler) atom(of check, key string) formula {
 	if !ok {
 		n = len(c.asked)
 		if n == maxAtoms {
-			c.truncated = true
+			c.truncated, c.cut = true, true
 			c.incomplete = fmt.Sprintf("the rules have more than %d checks", maxAtoms)
 			return formula{}
 		}
@@ -168,8 +186,8 @@ func (c *compiler) atom(of check, key string) formula {
 	return formula{kind: formulaAtom, atom: uint(n)}
 }
 
-// giveUp makes the search incomplete, and returns an atom that is always false, for a check that cannot be searched. Two rules are equal only
-// if both have this atom, and neither is truncated.
+// giveUp makes the search incomplete, and returns an atom that is always false, for a check that raises an exception or is too large. Two
+// rules are equal only if both have this atom, and neither is truncated.
 func (c *compiler) giveUp(why string) formula {
 	if c.incomplete == "" {
 		c.incomplete = why

@@ -17,6 +17,9 @@ const (
 	defaultRule = "default"
 )
 
+// errTooLarge means that an evaluation exceeds maxChecks or maxDepth. oslo.policy has other limits.
+var errTooLarge = fmt.Errorf("the rule takes more than %d checks or is nested more than %d deep", maxChecks, maxDepth)
+
 // Policy is a set of rules.
 type Policy struct {
 	// table contains the rules that Keystone ships.
@@ -54,18 +57,35 @@ func (p *Policy) lookup(name string) (check, bool) {
 // target.user.domain_id. Both contain JSON values. An error means that Keystone raises an exception, or that the result depends on another
 // host or exceeds a limit. The caller must treat it as a denial.
 func (p *Policy) Enforce(rule string, target, credentials map[string]any) (bool, error) {
+	return p.assume(rule, target, credentials, nil)
+}
+
+// assume is Enforce, with values for checks that cannot be evaluated.
+func (p *Policy) assume(rule string, target, credentials map[string]any, assumed map[string]assumption) (bool, error) {
 	c, ok := p.lookup(rule)
 	if !ok {
 		return false, nil
 	}
-	e := evaluation{policy: p, target: target, credentials: credentials, known: map[string]bool{}}
+	e := evaluation{policy: p, target: target, credentials: credentials, assumed: assumed, known: map[string]bool{}}
 	return e.check(c, 0)
 }
+
+// assumption is the value of a check that cannot be evaluated.
+type assumption int
+
+const (
+	assumedFalse assumption = iota
+	assumedTrue
+	// assumedOther: the value that the check does not have.
+	assumedOther
+)
 
 // evaluation is the state of one call of Enforce.
 type evaluation struct {
 	policy              *Policy
 	target, credentials map[string]any
+	// assumed are the values of checks, by their texts.
+	assumed map[string]assumption
 	// checks is the number of evaluated checks.
 	checks int
 	// open are the rules that are being evaluated, known the results of evaluated rules.
@@ -76,7 +96,12 @@ type evaluation struct {
 func (e *evaluation) check(c check, depth int) (bool, error) {
 	e.checks++
 	if e.checks > maxChecks || depth > maxDepth {
-		return false, fmt.Errorf("the rule takes more than %d checks or is nested more than %d deep", maxChecks, maxDepth)
+		return false, errTooLarge
+	}
+	if len(e.assumed) > 0 {
+		if value, ok := e.assumed[textOf(c)]; ok && value != assumedOther {
+			return value == assumedTrue, nil
+		}
 	}
 	switch c := c.(type) {
 	case constant:
@@ -193,7 +218,11 @@ func (e *evaluation) generic(c genericCheck) (bool, error) {
 	case kindLiteral:
 		return c.literal == match, nil
 	case kindPath:
-		return find(e.credentials, c.path, match)
+		found, err := find(e.credentials, c.path, match)
+		if len(e.assumed) > 0 && e.assumed[textOf(c)] == assumedOther {
+			found = !found
+		}
+		return found, err
 	case kindRaises:
 	}
 	return false, fmt.Errorf("%q before the colon is neither a name nor a literal of Python", c.kind)

@@ -10,14 +10,14 @@ import (
 // newRequests makes requests with tokens of all scopes: for a domain, a project, the admin project and the system. Each part of a token is
 // tried with the constants that the rules compare it with, and with another value.
 func (s *search) newRequests() []request {
-	users := s.constants(defaultUser, "user_id", "token.user.id")
-	userDomains := s.constants("", "user_domain_id", "token.user.domain.id") // the domain of the scope, if empty
-	if s.asks("user_domain_id", "token.user.domain.id") {
+	users := s.constants(defaultUser, "user_id", "token.user.id", "token.user.name")
+	userDomains := s.constants("", "user_domain_id", "token.user.domain.id", "token.user.domain.name") // the domain of the scope, if empty
+	if s.asks("user_domain_id", "token.user.domain.id", "token.user.domain.name") {
 		userDomains = append(userDomains, homeDomain)
 	}
-	domains := s.constants(ownDomain, "domain_id", "token.domain.id")
-	projects := s.constants("own-project", "project_id", "token.project.id")
-	projectDomains := s.constants(ownDomain, "project_domain_id", "token.project.domain.id")
+	domains := s.constants(ownDomain, "domain_id", "token.domain.id", "token.domain.name")
+	projects := s.constants("own-project", "project_id", "token.project.id", "token.project.name")
+	projectDomains := s.constants(ownDomain, "project_domain_id", "token.project.domain.id", "token.project.domain.name")
 	// The tokens with the fewest constants come first.
 	var callers [4][]Caller
 	add := func(constants int, c Caller) { callers[constants] = append(callers[constants], c) }
@@ -41,7 +41,7 @@ func (s *search) newRequests() []request {
 	}
 	all := slices.Concat(callers[:]...)
 	if len(all) > maxTokens {
-		s.incomplete = fmt.Sprintf("there are more than %d tokens to try", maxTokens)
+		s.incomplete, s.cut = fmt.Sprintf("there are more than %d tokens to try", maxTokens), true
 		all = all[:maxTokens]
 	}
 	requests := make([]request, 0, len(all))
