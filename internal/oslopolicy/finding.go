@@ -68,12 +68,14 @@ const (
 	CodeUnknownCredential = "unknown-credential"
 	// CodeQuotedMatch: the value after the colon includes its quotes.
 	CodeQuotedMatch = "quoted-match"
-	// CodeRemoteCheck: the rule sends a request to another host. Its result is unknown here.
+	// CodeRemoteCheck: the rule sends a request to another host. Its result is unknown here. It is an error if an operation depends on it and
+	// the rule of the base does not have the check.
 	CodeRemoteCheck = "remote-check"
-	// CodeNotCompared: the search for requests for which the rule grants more or less than the base is incomplete.
+	// CodeNotCompared: the search for requests for which the rule grants more or less than the base is incomplete. It is an error if the rule is
+	// too large to find out what it grants.
 	CodeNotCompared = "not-compared"
 	// CodeBroaderThanDefault: the rule allows a request that the base (without a base, Keystone's own rule) denies, and that is not a task
-	// of domain managers.
+	// of domain managers. A check that cannot be evaluated has any result.
 	CodeBroaderThanDefault = "broader-than-default"
 	// CodeNarrowerThanDefault: the rule denies a request that the base or Keystone's own rule allows. It is an error if an alternative of the
 	// rule is meant to allow it, a warning if the base has the rule, and otherwise a note.

@@ -26,8 +26,8 @@ type linter struct {
 	table *shippedTable
 	// policy is the policy with the files, before the policy without them, and own the rules that Keystone ships.
 	policy, before, own *Policy
-	// based are the names of the rules in the base.
-	based map[string]bool
+	// based are the names of the rules in the base, missed those that the base refers to and nobody has.
+	based, missed map[string]bool
 	// last contains the last rule of each name in the files.
 	last map[string]*rule
 	// users are the operations whose rule refers to a rule, directly or through others, by the name of the rule and in order.
@@ -54,7 +54,7 @@ type linter struct {
 func newLinter(files []*File, options LintOptions) *linter {
 	l := &linter{
 		options: options, counts: map[Severity]int{}, policy: options.Release.Policy(slices.Concat(options.Base, files)...),
-		table: options.Release.table(), based: map[string]bool{},
+		table: options.Release.table(), based: map[string]bool{}, missed: map[string]bool{},
 		last: map[string]*rule{}, users: map[string][]*shippedRule{}, explained: map[[2]string]bool{}, dead: map[string][]deadBranch{},
 		referred: map[string]bool{}, folded: map[string]outcome{}, ordinary: ordinaryTrials(), managers: managerTrials(options.ManagerRoles),
 	}
@@ -70,6 +70,13 @@ func newLinter(files []*File, options LintOptions) *linter {
 	l.before = l.own
 	if len(options.Base) > 0 {
 		l.before = options.Release.Policy(options.Base...)
+		for _, c := range l.before.rules {
+			walk(c, func(c check, _ bool) {
+				if reference, ok := c.(ruleCheck); ok && l.before.rules[reference.name] == nil {
+					l.missed[reference.name] = true
+				}
+			})
+		}
 	}
 	for _, file := range options.Base {
 		for i := range file.rules {
@@ -247,6 +254,13 @@ func (l *linter) has(r *rule, codes ...string) bool {
 	})
 }
 
+// hasOf reports whether a rule has a finding of a severity with one of the codes.
+func (l *linter) hasOf(severity Severity, r *rule, codes ...string) bool {
+	return slices.ContainsFunc(l.findings, func(f Finding) bool {
+		return f.Severity == severity && f.Rule == r.name && f.File == r.file && f.Line == r.line && slices.Contains(codes, f.Code)
+	})
+}
+
 func (l *linter) lintName(r *rule) {
 	switch {
 	case l.table.rules[r.name] != nil:
@@ -331,7 +345,7 @@ func (l *linter) lintCheck(r *rule, c check, negated bool) {
 	case ruleCheck:
 		l.lintReference(r, c, negated)
 	case remoteCheck:
-		l.add(r, SeverityNote, CodeRemoteCheck, fmt.Sprintf("%q sends a request to another host, and the answer is unknown here", c.url.text), "")
+		l.lintRemote(r, c)
 	case genericCheck:
 		l.lintGeneric(r, c)
 	}
@@ -354,6 +368,22 @@ func (l *linter) lintMalformed(r *rule, c malformed, negated bool) {
 		message += `; the "not" before it makes that true`
 	}
 	l.add(r, SeverityError, CodeMalformedCheck, message, didYouMean("role:"+c.word, "rule:"+c.word))
+}
+
+// lintRemote reports a check that sends the token and the target to another host. It is an error if an operation depends on it and the base
+// does not have it: the author of the rule chooses the host.
+func (l *linter) lintRemote(r *rule, c remoteCheck) {
+	severity := SeverityNote
+	if l.table.operation(r.name) != nil || len(l.users[r.name]) > 0 {
+		severity = SeverityError
+	}
+	walk(l.before.rules[r.name], func(was check, _ bool) {
+		if former, ok := was.(remoteCheck); ok && former.url.text == c.url.text {
+			severity = SeverityNote
+		}
+	})
+	l.add(r, severity, CodeRemoteCheck, fmt.Sprintf("%q sends the token and the target to another host, whose answer cannot be evaluated", c.url.text),
+		"compare attributes, or have the check added to the base")
 }
 
 func (l *linter) lintReference(r *rule, c ruleCheck, negated bool) {

@@ -48,19 +48,24 @@ func (l *linter) witness(o *shippedRule, than *Policy, caller Caller, target map
 	return newWitness(more, caller, needed)
 }
 
-// lintDifferences compares a rule with the base, and finds requests that are denied because of a dead alternative.
+// lintDifferences compares a rule with the base or with Keystone's own rule, and finds requests that are denied because of a dead alternative.
 func (l *linter) lintDifferences(r *rule) {
 	for _, o := range l.changed(r) {
 		if l.ended() {
 			return
 		}
+		s := l.newSearch(o, l.before)
+		l.lintMore(r, o, s)
 		if len(l.options.Base) > 0 {
-			l.lintBase(r, o)
+			l.lintLess(r, o, s)
 		}
 		if !l.has(r, CodeNarrowerThanDefault) {
 			l.lintDead(r, o)
 		}
-		l.noteDifferences(r, o)
+		l.noteDifferences(r, o, s)
+		if s.cut || len(l.options.Base) > 0 {
+			l.noteIncomplete(r, o, s)
+		}
 	}
 }
 
@@ -78,17 +83,16 @@ var misreadCodes = []string{
 
 // noteDifferences adds notes for differences without a finding. They are probably intended. Rules that grant less always have a note, unless
 // another finding explains it.
-func (l *linter) noteDifferences(r *rule, o *shippedRule) {
+func (l *linter) noteDifferences(r *rule, o *shippedRule, s *search) {
 	directions := []direction{less}
 	switch {
 	case l.options.Differences:
 		directions = []direction{more, less}
-	case l.isBased(r, o): // lintBase has searched
+	case l.isBased(r, o): // lintLess has searched
 		return
 	case l.counts[SeverityNote] >= maxFindings, l.has(r, CodeNarrowerThanDefault), l.has(r, misreadCodes...):
 		return
 	}
-	s := l.newSearch(o, l.before)
 	for _, which := range directions {
 		code, verbs := CodeNarrowerThanDefault, [2]string{"is denied", "lets pass"}
 		if which == more {
@@ -108,23 +112,76 @@ func (l *linter) noteDifferences(r *rule, o *shippedRule) {
 	l.noteIncomplete(r, o, s)
 }
 
-// noteIncomplete adds a note if a search is incomplete.
+// noteIncomplete adds a note if a search is incomplete. It adds an error if the rule is too large to find out what it grants: it may grant
+// everything.
 func (l *linter) noteIncomplete(r *rule, o *shippedRule, s *search) {
-	if s.incomplete == "" || l.has(r, CodeNotCompared) {
+	severity := SeverityNote
+	if s.cut {
+		severity = SeverityError
+	}
+	if s.incomplete == "" || l.hasOf(SeverityError, r, CodeNotCompared, CodeBroaderThanDefault) || l.hasOf(severity, r, CodeNotCompared) {
 		return
 	}
-	l.add(r, SeverityNote, CodeNotCompared, fmt.Sprintf("not every request for %s was compared with %s: %s", o.name, l.reference(), s.incomplete), "")
+	l.add(r, severity, CodeNotCompared, fmt.Sprintf("not every request for %s was compared with %s: %s", o.name, l.reference(), s.incomplete), "")
 }
 
-// lintBase finds requests for which the rule differs from the base.
-func (l *linter) lintBase(r *rule, o *shippedRule) {
-	s := l.newSearch(o, l.before)
-	if !l.has(r, CodeBroaderThanDefault) {
-		if w := s.find(more, func(caller Caller, target map[string]any) bool { return l.isTooMuch(o, caller, target) }); w != nil {
-			l.addWith(w, r, SeverityError, CodeBroaderThanDefault,
-				fmt.Sprintf("a token with %s passes %s, which the base denies", w.As, o.name), tieToDomain)
-		}
+// lintMore finds requests that the rule allows and that the base or Keystone's own rule denies. Without a base, roles that managers neither
+// have nor grant are not tried: an operator may have made them for the rule.
+func (l *linter) lintMore(r *rule, o *shippedRule, s *search) {
+	if l.hasOf(SeverityError, r, CodeBroaderThanDefault) {
+		return
 	}
+	warned, based := l.has(r, CodeBroaderThanDefault), len(l.options.Base) > 0
+	var inside *Witness
+	var unknown []string
+	w, texts := s.findMore(func(caller Caller, target map[string]any) bool {
+		switch {
+		case !based && !l.isTenant(caller), !l.isTooMuch(o, caller, target), !s.confirms(more, caller, o.complete(target)):
+			return false
+		case !isWithin(o, cmp.Or(caller.Domain, caller.ProjectDomain), target) && !isOwn(o, caller, target):
+			return true
+		case !warned && !based && inside == nil && !l.isManager(caller):
+			inside, unknown = newWitness(more, caller, target), s.unknown()
+		}
+		return !warned && based
+	})
+	switch {
+	case w != nil:
+		l.addMore(w, texts, r, o, SeverityError)
+	case inside != nil:
+		l.addMore(inside, unknown, r, o, SeverityWarning)
+	}
+}
+
+// addMore adds a finding for a request that is allowed, or that may be allowed because of checks whose values are unknown.
+func (l *linter) addMore(w *Witness, unknown []string, r *rule, o *shippedRule, severity Severity) {
+	if len(unknown) == 0 {
+		l.addWith(w, r, severity, CodeBroaderThanDefault, fmt.Sprintf("a token with %s passes %s, which %s denies", w.As, o.name, l.reference()), tieToDomain)
+		return
+	}
+	l.add(r, severity, CodeBroaderThanDefault, fmt.Sprintf("a token with %s may pass %s, which %s denies: %s", w.As, o.name, l.reference(), notEvaluated(unknown)),
+		compareInstead)
+}
+
+// compareInstead is the suggestion for a rule that may allow too much because of a check that cannot be evaluated.
+const compareInstead = "compare an attribute of the token with one of the target, or remove the check"
+
+// notEvaluated says that the results of checks are unknown.
+func notEvaluated(unknown []string) string {
+	return fmt.Sprintf("%q cannot be evaluated", unknown)
+}
+
+// isTenant reports whether a token has only roles of users and managers of a domain.
+func (l *linter) isTenant(caller Caller) bool {
+	return !slices.ContainsFunc(caller.Roles, func(role string) bool {
+		return !slices.ContainsFunc(slices.Concat(ordinaryRoles, l.options.ManagedRoles, l.options.ManagerRoles), func(known string) bool {
+			return lower(role) == lower(known)
+		})
+	})
+}
+
+// lintLess finds requests that the rule denies and that the base allows.
+func (l *linter) lintLess(r *rule, o *shippedRule, s *search) {
 	if !l.has(r, CodeNarrowerThanDefault) && l.isBased(r, o) {
 		if w := s.find(less, nil); w != nil {
 			severity, suggestion := SeverityWarning, "keep the alternatives of the base, if that is not meant"
@@ -134,18 +191,14 @@ func (l *linter) lintBase(r *rule, o *shippedRule) {
 			l.addWith(w, r, severity, CodeNarrowerThanDefault, fmt.Sprintf("a token with %s is denied %s, which the base lets pass", w.As, o.name), suggestion)
 		}
 	}
-	l.noteIncomplete(r, o, s)
 }
 
 // isTooMuch reports whether a request that the base denies should be denied. Managers may do more within their domain, and may read what is
 // of no other domain. An administrator of a domain may do everything in the domain that Keystone's own rule allows, because the base may have a
 // mistake.
 func (l *linter) isTooMuch(o *shippedRule, caller Caller, target map[string]any) bool {
-	holds := func(role string) bool {
-		return slices.ContainsFunc(caller.Roles, func(held string) bool { return lower(held) == lower(role) })
-	}
-	inside := isWithin(caller.Domain, target)
-	if slices.ContainsFunc(l.options.ManagerRoles, holds) && !holds("admin") {
+	inside := isWithin(o, caller.Domain, target)
+	if l.isManager(caller) {
 		return !inside && (!o.reads() || namesForeign(o, cmp.Or(caller.Domain, caller.ProjectDomain), target))
 	}
 	if !inside {
@@ -155,19 +208,65 @@ func (l *linter) isTooMuch(o *shippedRule, caller Caller, target map[string]any)
 	return err != nil || !passed
 }
 
-// isWithin reports whether all domains in the target are the domain of the token.
-func isWithin(domain string, target map[string]any) bool {
-	within := false
-	for name, value := range target {
-		if !strings.HasSuffix(name, "domain_id") && !strings.HasSuffix(name, "domain.id") || strings.HasSuffix(name, "role.domain_id") {
-			continue
-		}
-		if value != domain {
-			return false
-		}
-		within = true
+// isManager reports whether a token has the role of a manager, and is no administrator's.
+func (l *linter) isManager(caller Caller) bool {
+	holds := func(role string) bool {
+		return slices.ContainsFunc(caller.Roles, func(held string) bool { return lower(held) == lower(role) })
 	}
-	return within && domain != ""
+	return slices.ContainsFunc(l.options.ManagerRoles, holds) && !holds("admin")
+}
+
+// isWithin reports whether all domains in the target are the domain of the token. A grant is within the domain if the user or group is, and the
+// project or domain is. The requester chooses the body and the query freely, unless the operation creates the object.
+func isWithin(o *shippedRule, domain string, target map[string]any) bool {
+	objects, scopes := false, false
+	for name, value := range target {
+		switch {
+		case !strings.HasSuffix(name, "domain_id") && !strings.HasSuffix(name, "domain.id") && name != "target.domain.name",
+			strings.HasSuffix(name, "role.domain_id"), isOfRequest(name) && !o.isMade():
+			continue
+		case value != domain:
+			return false
+		case isOfScope(name):
+			scopes = true
+		default:
+			objects = true
+		}
+	}
+	if hasWord(o.target, "project") && hasWord(o.target, "user") {
+		return objects && scopes && domain != ""
+	}
+	return (objects || scopes) && domain != ""
+}
+
+// isOfRequest reports whether an attribute is part of the body or the query.
+func isOfRequest(name string) bool {
+	return strings.HasPrefix(name, "request_body.") || strings.HasPrefix(name, "filter_attr.")
+}
+
+// isOfScope reports whether an attribute is one of the project or domain of a grant.
+func isOfScope(name string) bool {
+	return strings.HasPrefix(name, "target.project.") || strings.HasPrefix(name, "target.domain.") || name == "domain_id"
+}
+
+// Attributes with the ID of the user who owns the object of a request, or of the project that is it.
+const (
+	ownersOfObjects   = "user_id target.user_id target.user.id target.credential.user_id target.trust.trustor_user_id target.token.user_id"
+	projectsOfObjects = "project_id target.project.id"
+)
+
+// isOwn reports whether the target is the user or the project of the token, or is owned by the user. An operation that changes the relation of two
+// objects is no change of one of them.
+func isOwn(o *shippedRule, caller Caller, target map[string]any) bool {
+	if !o.reads() && len(strings.Fields(o.target)) > 1 {
+		return false
+	}
+	for name, value := range target {
+		if hasWord(ownersOfObjects, name) && value == caller.User || hasWord(projectsOfObjects, name) && value == caller.Project && value != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // domainsOfObjects are the attributes with the domain of an object that a request reads or changes.
@@ -207,6 +306,7 @@ func (l *linter) lintDead(r *rule, o *shippedRule) {
 				fmt.Sprintf("write %q in the rule %q", "%("+dead.meant+")s", dead.owner))
 			return
 		}
+		s.cut = false // lintMore has looked for what the rule grants
 		l.noteIncomplete(r, o, s)
 	}
 }

@@ -32,11 +32,14 @@ func newTrials(label string, roles ...string) []trial {
 	}
 }
 
+// ordinaryRoles are roles of users who manage nothing.
+var ordinaryRoles = []string{"load-balancer_member", "member", "reader"}
+
 func ordinaryTrials() []trial {
 	return slices.Concat(
 		newTrials("no role"),
 		newTrials(`the role "reader"`, "reader"),
-		newTrials(`the roles "load-balancer_member", "member" and "reader"`, "load-balancer_member", "member", "reader"),
+		newTrials(`the roles "load-balancer_member", "member" and "reader"`, ordinaryRoles...),
 	)
 }
 
@@ -60,7 +63,7 @@ type setting struct {
 // settings returns the settings that make a difference to an operation. The caller chooses the body freely, unless it creates the object.
 func settings(operation *shippedRule) []setting {
 	request := ownDomain
-	if operation.verb() == "create" && operation.path == "" || operation.target == "" {
+	if operation.isMade() {
 		request = foreignDomain
 	}
 	all := []setting{
@@ -111,9 +114,9 @@ func (s setting) value(name string) any {
 	switch {
 	case name == "target.domain_id":
 		return ownDomain // Keystone fills in the domain of the token
-	case strings.HasPrefix(name, "request_body."), strings.HasPrefix(name, "filter_attr."):
+	case isOfRequest(name):
 		domain = s.request
-	case strings.HasPrefix(name, "target.project."), strings.HasPrefix(name, "target.domain."), name == "domain_id":
+	case isOfScope(name):
 		domain = s.scopes
 	}
 	last := name[strings.LastIndexByte(name, '.')+1:]
@@ -133,13 +136,13 @@ func (s setting) value(name string) any {
 // tieToDomain is the suggestion for a rule that allows too much.
 const tieToDomain = "require a role, and compare the domain of the token with those of the target"
 
-// changed returns the operations that a rule changes: its own, or, for a helper of Keystone or of the base, those that use the helper and are
-// not in the files themselves.
+// changed returns the operations that a rule changes: its own, or, for a helper that Keystone or the base has or refers to, those that use the
+// helper and are not in the files themselves.
 func (l *linter) changed(r *rule) []*shippedRule {
 	if own := l.table.operation(r.name); own != nil {
 		return []*shippedRule{own}
 	}
-	if l.table.rules[r.name] == nil && !l.based[r.name] {
+	if l.table.rules[r.name] == nil && !l.based[r.name] && !l.missed[r.name] {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(l.users[r.name]), func(o *shippedRule) bool { return l.last[o.name] != nil })
@@ -149,33 +152,39 @@ func (l *linter) changed(r *rule) []*shippedRule {
 // their domain.
 func (l *linter) lintReach(r *rule) {
 	for _, o := range l.changed(r) {
-		if l.ended() {
+		if l.ended() || l.lintReachOf(r, o) {
 			return
 		}
-		if l.outcome(l.policy.rules[o.name], o) == neverPasses {
-			continue
-		}
-		attributes := l.attributes(o)
-		for _, s := range settings(o) {
-			target := s.target(attributes)
-			trials := l.ordinary
-			if s.far && (!o.reads() || hasForeign(o)) {
+	}
+}
+
+// lintReachOf is lintReach for one operation. It returns true after an error: a warning must not hide one about another operation.
+func (l *linter) lintReachOf(r *rule, o *shippedRule) bool {
+	if l.outcome(l.policy.rules[o.name], o) == neverPasses {
+		return false
+	}
+	attributes := l.attributes(o)
+	for _, s := range settings(o) {
+		target := s.target(attributes)
+		trials, severity := l.ordinary, SeverityWarning
+		if s.far {
+			severity = SeverityError
+			if !o.reads() || hasForeign(o) {
 				trials = slices.Concat(trials, l.managers)
 			}
-			for _, t := range trials {
-				if !l.isBroader(o, l.before, target, t) {
-					continue
-				}
-				severity := SeverityWarning
-				if s.far {
-					severity = SeverityError
-				}
+		}
+		if severity == SeverityWarning && l.has(r, CodeBroaderThanDefault) {
+			continue
+		}
+		for _, t := range trials {
+			if l.isBroader(o, l.before, target, t) {
 				l.addWith(l.witness(o, l.before, t.caller, target), r, severity, CodeBroaderThanDefault,
 					fmt.Sprintf("a user with %s passes %s for an object %s, which %s denies", t.label, o.name, s.label, l.reference()), tieToDomain)
-				return
+				return severity == SeverityError
 			}
 		}
 	}
+	return false
 }
 
 // isBroader reports whether the policy allows a request that another policy denies. An error is a denial.
@@ -197,16 +206,28 @@ var grants = map[string]string{
 
 // lintEscalation checks whether managers or ordinary users can grant a role that is not a managed role, in their own domain.
 func (l *linter) lintEscalation(r *rule) {
-	attribute, ok := grants[r.name]
-	if !ok {
-		return
+	for _, o := range l.changed(r) {
+		if _, ok := grants[o.name]; !ok || l.ended() || l.has(r, CodeEscalation) {
+			continue
+		}
+		than := l.own
+		if o.name != r.name {
+			than = l.before
+		}
+		managed := l.options.ManagedRoles
+		if strings.Contains(o.name, "system") || strings.Contains(o.name, "implied") {
+			managed = nil // managers may grant no role on the system, and create no implied role
+		}
+		if !l.lintGrants(r, o, than, managed) {
+			l.lintGrantsOfAny(r, o, than, managed)
+		}
 	}
-	own := l.table.operation(r.name)
-	target := setting{objects: ownDomain, scopes: ownDomain, request: ownDomain}.target(l.attributes(own))
-	managed := l.options.ManagedRoles
-	if strings.Contains(r.name, "system") || strings.Contains(r.name, "implied") {
-		managed = nil // managers may grant no role on the system, and create no implied role
-	}
+}
+
+// lintGrants tries to grant usual roles. It reports whether there is a finding.
+func (l *linter) lintGrants(r *rule, o *shippedRule, than *Policy, managed []string) bool {
+	attribute := grants[o.name]
+	target := setting{objects: ownDomain, scopes: ownDomain, request: ownDomain}.target(l.attributes(o))
 	roles := slices.Concat([]string{"admin", "ADMIN"}, l.options.ManagerRoles, []string{"reader", "service", "some-other-role"}, l.options.ManagedRoles)
 	given := map[string]trial{}
 	for _, t := range slices.Concat(l.ordinary, l.managers) {
@@ -215,18 +236,43 @@ func (l *linter) lintEscalation(r *rule) {
 				continue
 			}
 			target[attribute] = role
-			if _, found := given[role]; !found && l.isBroader(own, l.own, target, t) {
+			if _, found := given[role]; !found && l.isBroader(o, than, target, t) {
 				given[role] = t
 			}
 		}
 	}
 	if len(given) == 0 {
-		return
+		return false
 	}
 	names := slices.Sorted(maps.Keys(given))
 	first := given[names[0]]
 	target[attribute] = names[0]
-	l.addWith(l.witness(own, l.own, first.caller, target), r, SeverityError, CodeEscalation,
-		fmt.Sprintf("a user with %s can grant the roles %q, which a manager must not grant", first.label, names),
-		fmt.Sprintf("allow only %q, by checks such as '%s':%%(%s)s", l.options.ManagedRoles, l.options.ManagedRoles[0], attribute))
+	l.addWith(l.witness(o, than, first.caller, target), r, SeverityError, CodeEscalation,
+		fmt.Sprintf("a user with %s can grant the roles %q, which a manager must not grant", first.label, names), l.grantOnly(o))
+	return true
+}
+
+// grantOnly is the suggestion for a rule that grants too many roles.
+func (l *linter) grantOnly(o *shippedRule) string {
+	return fmt.Sprintf("allow only %q, by checks such as '%s':%%(%s)s", l.options.ManagedRoles, l.options.ManagedRoles[0], grants[o.name])
+}
+
+// lintGrantsOfAny searches a token of a user or manager that can grant a role that is not a managed role.
+func (l *linter) lintGrantsOfAny(r *rule, o *shippedRule, than *Policy, managed []string) {
+	s := l.newSearch(o, than)
+	w, unknown := s.findMore(func(caller Caller, target map[string]any) bool {
+		role, ok := target[grants[o.name]].(string)
+		return l.isTenant(caller) && (!ok || !slices.Contains(managed, role))
+	})
+	const what = "a token with %s %s a role that a manager must not grant"
+	switch {
+	case w == nil:
+		if s.cut {
+			l.noteIncomplete(r, o, s)
+		}
+	case len(unknown) == 0:
+		l.addWith(w, r, SeverityError, CodeEscalation, fmt.Sprintf(what, w.As, "can grant"), l.grantOnly(o))
+	default:
+		l.add(r, SeverityError, CodeEscalation, fmt.Sprintf(what+": %s", w.As, "may grant", notEvaluated(unknown)), compareInstead)
+	}
 }

@@ -1,6 +1,7 @@
 package oslopolicy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,9 @@ func (s *shippedRule) verb() string {
 func (s *shippedRule) reads() bool {
 	return slices.Contains([]string{"get", "list", "check", "validate"}, s.verb())
 }
+
+// isMade reports whether the request itself describes the object, so that body or query are its attributes.
+func (s *shippedRule) isMade() bool { return s.verb() == "create" && s.path == "" || s.target == "" }
 
 // creates reports whether an operation creates objects of a kind, so that their attributes are those of the request.
 func (s *shippedRule) creates(kind string) bool { return s.name == prefix+"create_"+kind }
@@ -140,6 +144,20 @@ func (s *shippedRule) fills(attribute string) knowledge {
 		return filled
 	}
 	return doubtful
+}
+
+// complete adds attributes to a target that are equal to others: a variable of the URL with the ID of an object is also below target.
+func (s *shippedRule) complete(target map[string]any) map[string]any {
+	target = maps.Clone(target)
+	for _, name := range strings.Fields(s.path) {
+		same := "target." + strings.TrimSuffix(name, "_id") + ".id"
+		if value, ok := target[name]; ok && s.fills(same) == filled {
+			target[same] = value
+		} else if value, ok := target[same]; ok {
+			target[name] = value
+		}
+	}
+	return target
 }
 
 // known returns all attributes that Keystone sets for an operation, without those of request bodies.

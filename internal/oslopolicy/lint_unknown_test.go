@@ -1,0 +1,216 @@
+package oslopolicy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestShippedRulesAsOverride: Keystone's own rules, written into an override, do not grant more than themselves in any release, together or alone. Some
+// have attributes that Keystone does not set.
+func TestShippedRulesAsOverride(t *testing.T) {
+	for _, release := range Releases() {
+		t.Run(string(release), func(t *testing.T) {
+			var all strings.Builder
+			for _, r := range release.table().list {
+				line := fmt.Sprintf("%q: %q\n", r.name, r.rule)
+				all.WriteString(line)
+				check := []string{line}
+				if r.former != "" {
+					check = append(check, fmt.Sprintf("%q: %q\n", r.name, "("+r.rule+") or ("+r.former+")"), fmt.Sprintf("%q: %q\n", r.name, r.former))
+				}
+				for _, line := range check {
+					expectOnlyNotes(t, line, LintOptions{Release: release})
+				}
+			}
+			expectOnlyNotes(t, all.String(), LintOptions{Release: release})
+			expectOnlyNotes(t, all.String(), LintOptions{Release: release, Base: readFiles(t, "other: role:admin")})
+		})
+	}
+}
+
+// expectOnlyNotes lints a file.
+func expectOnlyNotes(t *testing.T, file string, options LintOptions) {
+	t.Helper()
+	findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(file)}}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	findings = slices.DeleteFunc(findings, func(f Finding) bool {
+		return f.Severity == SeverityNote || f.Code == CodeOverrideObsolete || f.Code == CodeUnknownAttribute
+	})
+	for _, f := range findings {
+		t.Errorf("%s %s %s: %s", f.Severity, f.Code, f.Rule, f.Details())
+	}
+}
+
+// severe returns the codes of the errors and warnings of a file, with their rules.
+func severe(t *testing.T, file string, options LintOptions) []string {
+	t.Helper()
+	findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(file)}}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, f := range findings {
+		if f.Severity != SeverityNote {
+			lines = append(lines, fmt.Sprintf("%s %s %s", f.Severity, f.Code, f.Rule))
+		}
+	}
+	return lines
+}
+
+// TestRulesThatMayGrantMore: a tenant writes rules that let it do what Keystone's own rule or the base denies, by checks that the linter cannot
+// evaluate, that match only the tenant, or that are hidden behind others.
+func TestRulesThatMayGrantMore(t *testing.T) {
+	const (
+		admin   = "rule:admin_required"
+		home    = "domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s"
+		broader = "error broader-than-default identity:create_user"
+		remote  = "error remote-check identity:create_user"
+		grants  = "error escalation identity:create_grant"
+	)
+	many := func(count int, check string) string {
+		var checks []string
+		for i := range count {
+			checks = append(checks, fmt.Sprintf(check, i))
+		}
+		return strings.Join(checks, " or ")
+	}
+	deep := "identity:create_user: rule:r0\n"
+	for i := range 150 {
+		deep += fmt.Sprintf("r%d: role:admin or rule:r%d\n", i, i+1)
+	}
+	deep += "r150: user_id:mallory\n"
+	for name, tc := range map[string]struct {
+		// rule is the rule for identity:create_user, file a whole file.
+		rule, file, base string
+		want             []string
+	}{
+		"a user by ID":                                {rule: admin + " or user_id:mallory", want: []string{broader}},
+		"a user by name":                              {rule: admin + " or token.user.name:mallory", want: []string{broader}},
+		"a user by the name of the domain":            {rule: admin + " or token.user.domain.name:evil", want: []string{broader}},
+		"a domain by name":                            {rule: admin + " or token.domain.name:evil", want: []string{broader}},
+		"a project by name":                           {rule: admin + " or token.project.name:evil", want: []string{broader}},
+		"a project by the name of its domain":         {rule: admin + " or token.project.domain.name:evil", want: []string{broader}},
+		"a user by name and ID":                       {rule: admin + " or (token.user.name:mallory and user_id:abc)", want: []string{broader}},
+		"a user by name, and not by ID":               {rule: admin + " or (token.user.name:mallory and not user_id:mallory)", want: []string{broader}},
+		"a project by ID":                             {rule: admin + " or project_id:mine", want: []string{broader}},
+		"a name that the tenant gives to the object":  {rule: admin + " or 'evil':%(target.user.name)s", want: []string{broader}},
+		"a value of an attribute":                     {rule: admin + " or user_id:%(target.user.description)s", want: []string{broader}},
+		"a role that the target names":                {rule: admin + " or role:%(target.user.name)s", want: []string{broader}},
+		"not a role that the target names":            {rule: admin + " or not role:%(target.user.name)s", want: []string{broader}},
+		"another host":                                {rule: admin + " or http://host/%(target.user.name)s", want: []string{remote, broader}},
+		"another host, encrypted":                     {rule: admin + " or https://host/%(target.user.name)s", want: []string{remote, broader}},
+		"not another host":                            {rule: admin + " or not http://host/", want: []string{remote, broader}},
+		"another host, whatever it says":              {rule: admin + " or not http://a/ or (http://a/ and http://b/)", want: []string{remote, remote, remote, broader}},
+		"another host, for members":                   {rule: admin + " or (role:member and http://host/)", want: []string{remote, broader}},
+		"another host, for managers":                  {rule: admin + " or (role:manager and http://host/)", want: []string{remote, broader}},
+		"another host, for administrators":            {rule: admin + " and http://host/", want: []string{remote}},
+		"text around an attribute":                    {rule: admin + " or user_domain_id:x%(target.user.domain_id)sy", want: []string{broader}},
+		"two attributes":                              {rule: admin + " or user_id:%(target.user.name)s%(target.user.description)s", want: []string{broader}},
+		"a number with a width":                       {rule: admin + " or '1':%(target.user.enabled)1d", want: []string{broader}},
+		"a percent sign":                              {rule: admin + " or project_id:50%%", want: []string{broader}},
+		"the catalog of the token":                    {rule: admin + " or token.catalog.type:identity", want: []string{broader, "warning unknown-credential identity:create_user"}},
+		"the text of the token":                       {rule: admin + " or token:%(target.user.description)s", want: []string{broader, "warning unknown-credential identity:create_user"}},
+		"the trust of the token":                      {rule: admin + " or token.OS-TRUST:x", want: []string{broader}},
+		"an application credential":                   {rule: admin + " or token.application_credential.name:x", want: []string{broader}},
+		"an expiry":                                   {rule: admin + " or token.user.password_expires_at:None", want: []string{broader}},
+		"a service":                                   {rule: admin + " or service_roles:x", want: []string{broader}},
+		"a flag":                                      {rule: admin + " or is_admin_project:%(target.user.enabled)s", want: []string{broader}},
+		"in a helper":                                 {file: "identity:create_user: rule:a\na: rule:b or rule:admin_required\nb: role:%(target.user.name)s", want: []string{broader}},
+		"in a helper of Keystone":                     {file: "admin_required: role:admin or role:%(target.user.name)s", want: []string{"error broader-than-default admin_required", "error escalation admin_required"}},
+		"in a helper that only the base lacks":        {base: "identity:create_user: rule:admin_required or rule:local", file: "local: token.user.name:mallory", want: []string{"error broader-than-default local"}},
+		"another host, in a helper":                   {file: "identity:create_user: rule:admin_required and rule:a\na: http://host/", want: []string{"error remote-check a"}},
+		"another host of the base, where it is wrong": {base: "a: http://host/", file: "identity:create_user: rule:admin_required or rule:a", want: []string{broader}},
+		"another host than that of the base":          {base: "identity:create_user: role:admin and http://host/", file: "identity:create_user: role:admin and http://evil/", want: []string{remote, broader}},
+		"more than the base, by another host":         {base: "a: role:admin", file: "a: role:admin\nidentity:create_user: rule:a or token.user.name:x", want: []string{broader}},
+		"behind members of the own domain": {
+			file: "identity:create_group: role:member and domain_id:%(target.group.domain_id)s or user_id:mallory",
+			want: []string{"error broader-than-default identity:create_group", "warning broader-than-default identity:create_group"},
+		},
+		"behind the domain of the body": {
+			file: "identity:update_user: rule:admin_required or (user_id:mallory and domain_id:%(request_body.user.domain_id)s)",
+			want: []string{"error broader-than-default identity:update_user"},
+		},
+		"behind the own user, as a new member of a group": {
+			file: "identity:add_user_to_group: rule:admin_required or user_id:%(target.user.id)s", want: []string{"error broader-than-default identity:add_user_to_group"},
+		},
+		"behind the own user, as the trustee": {
+			file: "identity:create_trust: user_id:%(target.trust.trustee_user_id)s", want: []string{"error broader-than-default identity:create_trust"},
+		},
+		"a grant by one manager":                {file: "identity:create_grant: rule:admin_required or (role:manager and user_id:mallory and " + home + ")", want: []string{grants}},
+		"a grant by another host":               {file: "identity:create_grant: rule:admin_required or (role:manager and http://host/ and " + home + ")", want: []string{"error remote-check identity:create_grant", grants}},
+		"a grant of a role with text around it": {file: "identity:create_grant: rule:admin_required or (role:manager and 'x':%(target.role.name)1s and " + home + ")", want: []string{grants}},
+		"a grant of a role that is not managed": {file: "identity:create_grant: rule:admin_required or (role:manager and 'cloud':%(target.role.name)s and " + home + ")", want: []string{grants}},
+		"a grant in another domain by one manager": {
+			file: "identity:create_grant: rule:admin_required or (role:manager and user_id:mallory and 'member':%(target.role.name)s and domain_id:%(target.user.domain_id)s)",
+			want: []string{"error broader-than-default identity:create_grant"},
+		},
+		"a grant in a helper of the base": {
+			base: "identity:create_grant: rule:admin_required or (role:manager and rule:grantable and " + home + ")\ngrantable: \"'member':%(target.role.name)s\"",
+			file: "grantable: '@'", want: []string{"error escalation grantable"},
+		},
+		"behind many alternatives":   {rule: many(2000, "role:r%d") + " or user_id:mallory", want: []string{"error not-compared identity:create_user"}},
+		"behind many different ones": {rule: many(70, "role:r%d") + " or user_id:mallory", want: []string{"error not-compared identity:create_user"}},
+		"behind many tokens": {
+			rule: "(" + many(11, "user_id:u%d") + ") and (" + many(11, "project_id:p%d") + ") and (" + many(11, "project_domain_id:d%d") + ") and role:admin",
+			want: []string{"error not-compared identity:create_user"},
+		},
+		"behind many references": {file: deep, want: []string{"error not-compared identity:create_user"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var options LintOptions
+			if tc.base != "" {
+				options.Base = readFiles(t, tc.base)
+			}
+			if tc.file == "" {
+				tc.file = fmt.Sprintf("%q: %q\n", "identity:create_user", tc.rule)
+			}
+			if diff := cmp.Diff(tc.want, severe(t, tc.file, options)); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRulesThatMayGrantNoMore: checks that cannot be evaluated are no findings where they cannot grant more.
+func TestRulesThatMayGrantNoMore(t *testing.T) {
+	const home = "domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s"
+	for name, tc := range map[string]struct {
+		file, base string
+		want       []string
+	}{
+		"an administrator with a name":             {file: "identity:create_user: rule:admin_required and token.user.name:root"},
+		"an administrator and a composed text":     {file: "identity:create_user: rule:admin_required and token.project.name:x%(target.user.domain_id)s"},
+		"a role of the operator":                   {file: "identity:create_user: rule:admin_required or (role:auditor and token.methods:password)"},
+		"not a role that the target names":         {file: "identity:create_user: rule:admin_required and not role:%(target.user.name)s"},
+		"a manager of a domain by name":            {file: "identity:get_domain: rule:admin_required or (role:manager and token.domain.name:%(target.domain.name)s)"},
+		"a manager of users":                       {file: "identity:create_user: rule:admin_required or (role:manager and domain_id:%(target.user.domain_id)s)"},
+		"a manager of users, with a password":      {file: "identity:create_user: rule:admin_required or (role:manager and domain_id:%(target.user.domain_id)s and token.methods:password)"},
+		"a manager who grants, with a password":    {file: "identity:create_grant: rule:admin_required or (role:manager and 'member':%(target.role.name)s and token.methods:password and " + home + ")"},
+		"the own user":                             {file: "identity:update_user: rule:admin_required or user_id:%(target.user.id)s", want: []string{"warning broader-than-default identity:update_user"}},
+		"the own user, by the variable":            {file: "identity:get_user: rule:admin_or_owner"},
+		"the own project":                          {file: "identity:update_project: rule:admin_required or (role:member and project_id:%(target.project.id)s)", want: []string{"warning broader-than-default identity:update_project"}},
+		"the same check of another host":           {base: "identity:create_user: role:admin or http://host/", file: "identity:create_user: role:admin or http://host/"},
+		"the same check in another order":          {base: "identity:create_user: role:admin or http://host/", file: "identity:create_user: http://host/ or role:admin"},
+		"the same check for fewer users":           {base: "identity:create_user: role:admin or http://host/", file: "identity:create_user: role:admin"},
+		"the same role that the target names":      {base: "identity:create_user: role:admin or role:%(target.user.name)s", file: "identity:create_user: role:%(target.user.name)s or role:admin"},
+		"another host of a rule without use":       {file: "mine: http://host/"},
+		"the same rule that is too large":          {base: "identity:create_user: " + "role:admin" + strings.Repeat(" or !", maxChecks), file: "identity:create_user: " + "role:admin" + strings.Repeat(" or !", maxChecks)},
+		"a helper that names the host of the base": {base: "a: http://host/\nidentity:create_user: rule:a", file: "identity:create_user: rule:a and role:admin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var options LintOptions
+			if tc.base != "" {
+				options.Base = readFiles(t, tc.base)
+			}
+			if diff := cmp.Diff(tc.want, severe(t, tc.file, options)); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
