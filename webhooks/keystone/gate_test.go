@@ -1,6 +1,7 @@
 package keystone_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -285,6 +286,36 @@ func TestUnusualRequests(t *testing.T) {
 			tc.modify(&r.AdmissionRequest)
 			if diff := cmp.Diff(tc.want, newGate(t, config()).Review(t.Context(), r), withoutDetails); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPoliciesThatMayGrantMore: the gate denies rules that grant more than Keystone's own, or may do so because of a check that it cannot evaluate.
+func TestPoliciesThatMayGrantMore(t *testing.T) {
+	const rule = "identity:create_user: \"rule:admin_required or %s\"\n"
+	for name, tc := range map[string]struct {
+		check string
+		want  []string
+	}{
+		"a user by name":               {"token.user.name:mallory", []string{"broader-than-default"}},
+		"a role that the target names": {"role:%(target.user.name)s", []string{"broader-than-default"}},
+		"another host":                 {"https://host/%(target.user.name)s", []string{"remote-check", "broader-than-default"}},
+		"text around an attribute":     {"user_id:x%(target.user.domain_id)sy", []string{"broader-than-default"}},
+		"too many alternatives":        {strings.Repeat("! or ", 2000) + "user_id:mallory", []string{"not-compared"}},
+		"an administrator by name":     {"(role:admin and token.user.name:root)", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := newGate(t, config()).Review(t.Context(), request(t, nil, secret("policy.yaml", fmt.Sprintf(rule, tc.check))))
+			var got []string
+			for _, c := range answer.Causes {
+				got = append(got, string(c.Type))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("causes (-want +got):\n%s", diff)
+			}
+			if want := tc.want == nil; (answer.Decision == webhooks.Allowed) != want {
+				t.Errorf("answer = %+v, want it to be allowed: %t", answer, want)
 			}
 		})
 	}
