@@ -30,7 +30,7 @@ var _ = Describe("the editor of a namespace who names random instances", Serial,
 		}
 		server := w.server(users[victim.name], "worker-1")
 
-		const slow = 500 * time.Millisecond // 16 concurrent lookups take this long, or twice if they are denied
+		const slow = 500 * time.Millisecond // 12 concurrent lookups of a tenant take this long, or twice if they are denied
 		w.cloud.SetLatency(slow, cloudsigmatest.GetServer, cloudsigmatest.ListServers)
 		DeferCleanup(func() { w.cloud.SetLatency(0) })
 		flooding, stop := context.WithCancel(ctx)
