@@ -118,6 +118,8 @@ type search struct {
 	assumed map[string]assumption
 	// truncated means that a formula does not contain all of its rule, so that equal formulas do not mean equal rules.
 	truncated bool
+	// tokens caches credentials. It can be nil.
+	tokens map[scopedToken]map[string]any
 	// ended reports whether the caller has stopped waiting for the result. It can be nil.
 	ended func() bool
 }
@@ -438,7 +440,7 @@ const (
 )
 
 // idsOf are the credentials with the ID of the object that a credential names.
-var idsOf = map[string]string{
+var idsOf = map[string]string{ //nolint:gosec // the names of attributes, no credentials
 	"token.user.name": "user_id token.user.id", "token.user.domain.name": "user_domain_id token.user.domain.id",
 	"token.domain.name": "domain_id token.domain.id", "token.project.name": "project_id token.project.id",
 	"token.project.domain.name": "project_domain_id token.project.domain.id",

@@ -44,7 +44,9 @@ type linter struct {
 	circles map[string]bool
 	// ordinary and managers are the callers for which rules are evaluated.
 	ordinary, managers []trial
-	findings           []Finding
+	// tokens caches credentials for searches.
+	tokens   map[scopedToken]map[string]any
+	findings []Finding
 	// counts are the numbers of findings that the linter has added, by severity.
 	counts map[Severity]int
 	// ended reports whether the caller has stopped waiting for the findings. Searches end then.
@@ -54,7 +56,7 @@ type linter struct {
 func newLinter(files []*File, options LintOptions) *linter {
 	l := &linter{
 		options: options, counts: map[Severity]int{}, policy: options.Release.Policy(slices.Concat(options.Base, files)...),
-		table: options.Release.table(), based: map[string]bool{}, missed: map[string]bool{},
+		table: options.Release.table(), based: map[string]bool{}, missed: map[string]bool{}, tokens: map[scopedToken]map[string]any{},
 		last: map[string]*rule{}, users: map[string][]*shippedRule{}, explained: map[[2]string]bool{}, dead: map[string][]deadBranch{},
 		referred: map[string]bool{}, folded: map[string]outcome{}, ordinary: ordinaryTrials(), managers: managerTrials(options.ManagerRoles),
 	}

@@ -72,7 +72,7 @@ func (l *linter) lintDifferences(r *rule) {
 // newSearch prepares a search that ends with the context of the linter.
 func (l *linter) newSearch(o *shippedRule, before *Policy) *search {
 	s := newSearch(o, before, l.policy)
-	s.ended = l.ended
+	s.ended, s.tokens = l.ended, l.tokens
 	return s
 }
 

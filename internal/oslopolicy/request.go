@@ -49,9 +49,27 @@ func (s *search) newRequests() []request {
 		if s.isEnded() {
 			break
 		}
-		requests = append(requests, s.request(caller, caller.Credentials()))
+		requests = append(requests, s.request(caller, s.credentials(caller)))
 	}
 	return requests
+}
+
+// credentials returns the credentials of a token without roles, which many searches of a linter try.
+func (s *search) credentials(c Caller) map[string]any {
+	if s.tokens == nil {
+		return c.Credentials()
+	}
+	key := scopedToken{c.User, c.UserDomain, c.Domain, c.Project, c.ProjectDomain, c.System, c.AdminProject}
+	if s.tokens[key] == nil {
+		s.tokens[key] = c.Credentials()
+	}
+	return s.tokens[key]
+}
+
+// scopedToken contains the properties of a Caller without roles.
+type scopedToken struct {
+	user, userDomain, domain, project, projectDomain string
+	system, adminProject                             bool
 }
 
 // asks reports whether the rules check one of these credentials.
