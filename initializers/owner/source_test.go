@@ -3,6 +3,7 @@ package owner
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -210,18 +211,25 @@ func TestSync(t *testing.T) {
 			t.Errorf("watched (-want +got):\n%s", diff)
 		}
 	}
-	urls = sets.New("https://127.0.0.1:1/a", "https://127.0.0.1:1/b")
-	sync(false, "https://127.0.0.1:1/a", "https://127.0.0.1:1/b")
-	a := source.informers["https://127.0.0.1:1/a"]
-	for a.failure.Load() == nil { // nothing listens there
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // it accepts no connections, so that requests wait
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	urlA, urlB := "https://"+listener.Addr().String()+"/a", "https://"+listener.Addr().String()+"/b"
+	urls = sets.New(urlA, urlB)
+	sync(false, urlA, urlB)
+	a := source.informers[urlA]
+	_ = listener.Close()
+	for a.failure.Load() == nil { // nothing listens there any more
 		<-time.After(time.Millisecond)
 	}
-	sync(true, "https://127.0.0.1:1/a", "https://127.0.0.1:1/b")
-	urls = sets.New("https://127.0.0.1:1/a")
-	sync(true, "https://127.0.0.1:1/a")
-	if source.informers["https://127.0.0.1:1/a"] != a {
+	sync(true, urlA, urlB)
+	urls = sets.New(urlA)
+	sync(true, urlA)
+	if source.informers[urlA] != a {
 		t.Error("a shard that is still there is watched anew")
 	}
 	noShards = errors.New("root does not answer")
-	sync(true, "https://127.0.0.1:1/a")
+	sync(true, urlA)
 }
