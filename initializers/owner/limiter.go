@@ -44,7 +44,7 @@ func newCheckLimiter(all *rate.Limiter) *checkLimiter {
 func (l *checkLimiter) first() time.Duration { return l.all.Reserve().Delay() }
 
 // again returns how long to wait until the next call, or zero if a Workspace of a logical cluster may be checked again now. It reserves no
-// token. A tenant that changes its Workspace can make the repair begin again with it at any time, so that share does not delay it.
+// token. It limits also the checks that share does not delay: a tenant that changes its Workspace can make the repair begin again with it.
 func (l *checkLimiter) again(parent logicalcluster.Name) time.Duration {
 	if delay := l.afterwards(parent); delay > 0 || l.all.Allow() {
 		return delay
@@ -54,7 +54,7 @@ func (l *checkLimiter) again(parent logicalcluster.Name) time.Duration {
 
 // afterwards is again for a Workspace that is Ready: those that are listed have waited for their tokens.
 func (l *checkLimiter) afterwards(parent logicalcluster.Name) time.Duration {
-	if of(l.begun, l, parent).Allow() {
+	if l.of(l.begun, parent).Allow() {
 		return 0
 	}
 	return wait.Jitter(againDelay, backoffJitter)
@@ -62,11 +62,11 @@ func (l *checkLimiter) afterwards(parent logicalcluster.Name) time.Duration {
 
 // share returns the minimum time until a Workspace of a logical cluster is checked again.
 func (l *checkLimiter) share(parent logicalcluster.Name) time.Duration {
-	return of(l.parents, l, parent).Reserve().Delay()
+	return l.of(l.parents, parent).Reserve().Delay()
 }
 
-// of returns the limiter of a logical cluster.
-func of(limiters *lru.Cache, l *checkLimiter, parent logicalcluster.Name) *rate.Limiter {
+// of returns the limiter of a logical cluster among limiters.
+func (l *checkLimiter) of(limiters *lru.Cache, parent logicalcluster.Name) *rate.Limiter {
 	if known, found := limiters.Get(parent); found {
 		if limiter, ok := known.(*rate.Limiter); ok {
 			return limiter

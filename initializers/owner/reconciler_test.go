@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -545,12 +546,11 @@ func TestSlowWritesDoNotOccupyTheInitializer(t *testing.T) {
 // A request to kcp may take longer than a worker may be occupied.
 func TestWritesAreLimited(t *testing.T) {
 	clients := fakeKCP(t, cluster{owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings}, nil)
-	c, _ := clients(logicalcluster.NewPath(theCluster))
 	at := &state{result: Result{Cluster: theCluster}}
 	if _, err := (&Steps{LogicalClusters: clients}).read(t.Context(), at); err != nil {
 		t.Fatal(err)
 	}
-	c = interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+	c := interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
 		Update: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.UpdateOption) error {
 			if end, ends := ctx.Deadline(); !ends || time.Until(end) > writeTimeout {
 				t.Errorf("a write may last until %v", end)
