@@ -163,13 +163,16 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 			return
 		}
 		h := newHome(ctx, kcp)
-		before := h.many(ctx, "before", manyServed, ignored, never)
 		serve, err := os.FindProcess(gate.PID())
 		Expect(err).NotTo(HaveOccurred())
-		Expect(serve.Signal(syscall.SIGSTOP)).To(Succeed())
 		DeferCleanup(func() error { return serve.Signal(syscall.SIGCONT) })
-		children := h.many(ctx, "child", manyServed, ignored, never)
-		Expect(serve.Signal(syscall.SIGCONT)).To(Succeed())
+		var before, children []child
+		for round := range manyServed / abreast { // by turns, so that other load on the machine has the same effect on both
+			before = append(before, h.many(ctx, fmt.Sprintf("before-%d", round), abreast, ignored, never)...)
+			Expect(serve.Signal(syscall.SIGSTOP)).To(Succeed())
+			children = append(children, h.many(ctx, fmt.Sprintf("child-%d", round), abreast, ignored, never)...)
+			Expect(serve.Signal(syscall.SIGCONT)).To(Succeed())
+		}
 		h.expectOwned(ctx, children)
 		for _, c := range children {
 			Expect(c.ws.Annotations).To(HaveKeyWithValue("warrantgate.dev/rewritten-by", "policy"))
