@@ -255,6 +255,35 @@ func TestADryRunOfAFirstClaim(t *testing.T) {
 	})
 }
 
+// A dry run that is admitted stores no instance, so the claim before it stays remembered, and the audit reports its UUID.
+func TestADryRunDoesNotForgetAFirstClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var shown atomic.Bool
+		cloud := &fakeCloud{answer: func(context.Context, int) (ownership.Answer, error) {
+			if shown.Load() {
+				return ownership.Answer{Verdict: ownership.Owned}, nil
+			}
+			return ownership.Answer{Verdict: ownership.Foreign, Response: "403 permission"}, nil
+		}}
+		claims := settle.New(settlePeriod)
+		handler := newWorld().settling(t, cloud, enforce, claims)
+		claim := func(modify ...func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionResponse {
+			return send(t, handler, review(t, newMachine(), newMachine(instanceID(ownID)), modify...))
+		}
+		if got := claim(ofStatus); got.AuditAnnotations["reason"] != "NotYetOwned" {
+			t.Fatalf("at first: %v", got)
+		}
+		shown.Store(true)
+		if got := claim(ofStatus, dryRun); !got.Allowed {
+			t.Fatalf("the dry run: %v", got.Result)
+		}
+		<-time.After(settlePeriod)
+		if got := claims.Denied(); len(got) != 1 || got[0].ID != ownID {
+			t.Errorf("the audit reports %v", got)
+		}
+	})
+}
+
 // An outage is not a denial: it does not start the period.
 func TestAnOutageDuringAFirstClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
