@@ -2,6 +2,7 @@ package oslopolicy
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -116,6 +117,10 @@ const credentialNames = "user_id user_domain_id system_scope system domain_id pr
 	"token.project.id token.project.name token.project.domain.id token.project.domain.name token.roles.id token.roles.name " +
 	"token.system.all token.application_credential.id token.application_credential.name token.application_credential.restricted"
 
+// openCredentials are the prefixes of further paths that rules can check. What follows is not listed: Keystone copies fields there that an
+// operator has added to endpoints, or that an identity provider has sent.
+const openCredentials = "token.OS- token.catalog. token.service_providers. token.user.OS-FEDERATION. token.application_credential.access_rules."
+
 // credentialHints maps credentials of other services, and wrong names, to credentials of Keystone.
 var credentialHints = map[string]string{
 	"user": "user_id", "tenant": "project_id", "tenant_id": "project_id", "project": "project_id", "domain": "domain_id",
@@ -126,7 +131,8 @@ var credentialHints = map[string]string{
 
 // knowsCredential reports whether Keystone's credentials have a path. If not, meant is a suggestion.
 func knowsCredential(path string) (known bool, meant string) {
-	if hasWord(credentialNames, path) || strings.HasPrefix(path, "token.OS-") {
+	begins := func(prefix string) bool { return strings.HasPrefix(path, prefix) }
+	if hasWord(credentialNames, path) || slices.ContainsFunc(strings.Fields(openCredentials), begins) {
 		return true, ""
 	}
 	if hint, ok := credentialHints[path]; ok {
