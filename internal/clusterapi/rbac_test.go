@@ -42,6 +42,11 @@ func TestRoles(t *testing.T) {
 	openStack := func(c *v1beta1.GateConfiguration) {
 		c.OpenStack.AuthURLs = []string{"https://keystone.example.com/v3"}
 	}
+	furtherCredentials := func(c *v1beta1.GateConfiguration) {
+		openStack(c)
+		c.Cluster.Delegation.Mode = v1beta1.Enforce
+		c.Cluster.Delegation.Kinds = []v1beta1.CredentialKind{{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms"}}
+	}
 	for name, tc := range map[string]struct {
 		modify func(c *v1beta1.GateConfiguration)
 		want   []rbacv1.PolicyRule
@@ -85,6 +90,17 @@ func TestRoles(t *testing.T) {
 		},
 		"delegation only": {
 			modify: off(func(c *v1beta1.GateConfiguration) { openStack(c); c.Cluster.Delegation.Mode = v1beta1.Enforce }),
+			want:   []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"), references},
+		},
+		"delegation with configured kinds": {
+			modify: off(func(c *v1beta1.GateConfiguration) { furtherCredentials(c); c.Machine.Mode = v1beta1.Enforce }),
+			want: []rbacv1.PolicyRule{
+				writeEvents, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"), references,
+				read("cloudsigmamachines"), read("openstackmachines"), owners, rule("example.com", "farms", "get"),
+			},
+		},
+		"delegation with configured kinds, without machines": {
+			modify: off(furtherCredentials),
 			want:   []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"), references},
 		},
 		"delegation without an OpenStack": {

@@ -720,6 +720,22 @@
   - watch
 {{- end }}
 {{- end }}
+{{- if $needs.clusters }}
+{{- if $needs.machines }}
+{{- if dig "openStack" "authURLs" list $config }}
+{{- if $needs.references }}
+{{- range $kind := dig "cluster" "delegation" "kinds" list $config }}
+- apiGroups:
+  - {{ quote $kind.group }}
+  resources:
+  - {{ quote $kind.resource }}
+  verbs:
+  - get
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "warrantgate.leaseRules" -}}

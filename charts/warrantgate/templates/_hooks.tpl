@@ -77,5 +77,5 @@ matchExpressions:
 {{- end -}}
 {{- $delegation := and $on.delegation (dig "openStack" "authURLs" list $config) -}}
 {{- toJson (dict "machines" $machines "clusters" (not (not (or $machines $on.impersonation $delegation $on.managers)))
-  "reviews" $on.impersonation "audit" $on.audit "basePolicies" ($base | sortAlpha | uniq)) -}}
+  "references" (not (not (and $delegation $on.machine))) "reviews" $on.impersonation "audit" $on.audit "basePolicies" ($base | sortAlpha | uniq)) -}}
 {{- end -}}

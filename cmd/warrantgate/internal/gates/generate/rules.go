@@ -30,6 +30,8 @@ var ruleSettings = []setting{
 	{`{{- range rest $needs.basePolicies }}`, func(c *v1beta1.GateConfiguration) { c.KeystonePolicy.Base = c.KeystonePolicy.Base[:1] }},
 	{`{{- if dig "openStack" "authURLs" list $config }}`, func(c *v1beta1.GateConfiguration) { c.OpenStack.AuthURLs = nil }},
 	{`{{- range $kind := dig "machine" "kinds" list $config }}`, func(c *v1beta1.GateConfiguration) { c.Machine.Kinds = nil }},
+	{`{{- if $needs.references }}`, func(c *v1beta1.GateConfiguration) { c.Cluster.Delegation.Mode = v1beta1.Off }},
+	{`{{- range $kind := dig "cluster" "delegation" "kinds" list $config }}`, func(c *v1beta1.GateConfiguration) { c.Cluster.Delegation.Kinds = nil }},
 }
 
 // rules returns the rules of the role of a kind.
