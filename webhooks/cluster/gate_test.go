@@ -516,6 +516,22 @@ func TestUsersOfKdcClusters(t *testing.T) {
 			want:          webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
 		},
+		"another in the older annotation, which counts after the newer one is removed": {
+			old: object{newer: "alice@shalb.com", older: "tsap@shalb.com"}, new: object{older: "tsap@shalb.com"}, want: denial(older),
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+		"another in the older annotation, which counts after the newer one is blank": {
+			old: object{newer: "alice@shalb.com", older: "tsap@shalb.com"}, new: object{newer: " ", older: "tsap@shalb.com"}, want: denial(older),
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+		"the same in the older annotation, after the newer one is removed": {
+			old: object{newer: "TSAP@shalb.com", older: "tsap@shalb.com"}, new: object{older: "tsap@shalb.com"},
+			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+		},
+		"the older one is removed": {
+			old: object{newer: "tsap@shalb.com", older: "alice@shalb.com"}, new: object{newer: "tsap@shalb.com"},
+			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+		},
 		"both are cleared": {
 			old: object{newer: "tsap@shalb.com", older: "tsap@shalb.com"}, new: object{older: " "},
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},

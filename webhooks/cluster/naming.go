@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -67,7 +68,7 @@ func kindsOf(config v1beta1.ClusterImpersonation) []kind {
 			resource: clusterapi.CloudSigmaClusters, name: "CloudSigmaCluster", provider: v1beta1.ProviderCloudSigma,
 			condition: celCluster, names: namedByCluster,
 		},
-		annotated(kdcClusters, "KdcCluster", ownerAnnotations),
+		{resource: kdcClusters, name: "KdcCluster", condition: celOwner, names: namedByOwner},
 		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELSet("data", userEmailKey) }, names: namedBySecret},
 	}
 	for _, k := range config.Kinds {
@@ -77,11 +78,6 @@ func kindsOf(config v1beta1.ClusterImpersonation) []kind {
 		})
 	}
 	return kinds
-}
-
-// annotated returns a kind of objects that name users by annotations.
-func annotated(resource schema.GroupVersionResource, name string, keys []string) kind {
-	return kind{resource: resource, name: name, condition: func() string { return celAnnotations(keys) }, names: namedByAnnotations(keys)}
 }
 
 // delegationKindsOf returns the kinds of objects that refer to credentials or hold them. A machine may refer to its own.
@@ -216,15 +212,32 @@ func canonical(ref clusterapi.UserRef) clusterapi.UserRef {
 	return ref
 }
 
+// namedByOwner also returns the user of the older annotation of a KdcCluster if it counts because the request removes the newer one.
+func namedByOwner(o object, request admission.Request) ([]naming, error) {
+	names, err := namedByAnnotations(ownerAnnotations)(o, request)
+	at, email := annotatedOwner(o.Annotations)
+	_, before := annotatedOwner(oldAnnotations(o, request))
+	if another(email, before) && !slices.ContainsFunc(names, func(n naming) bool { return n.field == at }) {
+		names = append(names, naming{field: at, email: email})
+	}
+	return names, err
+}
+
+// oldAnnotations returns the annotations before the request. An object that cannot be decoded counts as one that named no user.
+func oldAnnotations(o object, request admission.Request) map[string]string {
+	old, err := metadataIn(request.OldObject.Raw)
+	if err != nil || !o.exists {
+		return nil
+	}
+	return old.Annotations
+}
+
 func namedByAnnotations(keys []string) func(o object, request admission.Request) ([]naming, error) {
 	return func(o object, request admission.Request) ([]naming, error) {
-		old, err := metadataIn(request.OldObject.Raw)
-		if err != nil || !o.exists {
-			old = metav1.PartialObjectMetadata{} // as if it had named no user
-		}
+		old := oldAnnotations(o, request)
 		var names []naming
 		for _, key := range keys {
-			if email := strings.TrimSpace(o.Annotations[key]); another(email, strings.TrimSpace(old.Annotations[key])) {
+			if email := strings.TrimSpace(o.Annotations[key]); another(email, strings.TrimSpace(old[key])) {
 				names = append(names, naming{field: field.NewPath("metadata", "annotations").Key(key).String(), email: email})
 			}
 		}

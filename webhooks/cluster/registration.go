@@ -107,6 +107,13 @@ func celNaming(k v1beta1.UserKind) string {
 	return strings.Join(expressions, " || ")
 }
 
+// celOwner is true if a KdcCluster names another user, also if the newer annotation is removed and the older one counts then.
+func celOwner() string {
+	newer, older := ownerAnnotations[0], ownerAnnotations[1]
+	return fmt.Sprintf("%s || %s != '' && %s", celAnnotations(ownerAnnotations),
+		webhooks.CELField("object", "metadata", "annotations", older), webhooks.CELChanged("metadata", "annotations", newer))
+}
+
 func celAnnotations(keys []string) string {
 	expressions := make([]string, 0, len(keys))
 	for _, key := range keys {
