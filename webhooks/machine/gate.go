@@ -263,8 +263,10 @@ func read(kind clusterapi.Kind, request admission.Request) (machine, old cluster
 		return machine, old, nil
 	}
 	if old, err = kind.Decode(request.OldObject.Raw); err != nil {
-		// A stored object that cannot be decoded must not block its correction.
-		return machine, clusterapi.Machine{Kind: kind}, nil //nolint:nilerr // evaluated as if it had named no instance
+		// A stored object that cannot be decoded must not block its correction, so it is evaluated as if it had named no instance. Its
+		// version counts: other writes wait until the object has another one.
+		metadata, _ := clusterapi.DecodeMetadata(request.OldObject.Raw) // the API server stores no object without
+		return machine, clusterapi.Machine{Kind: kind, ObjectMeta: metav1.ObjectMeta{ResourceVersion: metadata.ResourceVersion}}, nil //nolint:nilerr // see above
 	}
 	return machine, old, nil
 }

@@ -117,11 +117,15 @@ func TestAClaimOfAForeignInstanceBlocksNoOthers(t *testing.T) {
 // TestOnlyAdmittedClaimsBlockOthers changes the cluster after a claim, which may not be stored yet.
 func TestOnlyAdmittedClaimsBlockOthers(t *testing.T) {
 	for name, tc := range map[string]struct {
+		old      []func(object) // changes the old object
 		id       string
 		unknown  v1beta1.UnknownPolicy
 		want     string // the decision
 		wantHeld bool
 	}{
+		"allowed, in an object that could not be decoded before": {
+			old: []func(object){instanceID(5)}, id: ownID, unknown: v1beta1.Deny, want: "allowed", wantHeld: true,
+		},
 		"allowed":                 {id: ownID, unknown: v1beta1.Deny, want: "allowed", wantHeld: true},
 		"admitted with a warning": {id: unansweredID, unknown: v1beta1.Admit, want: "warned", wantHeld: true},
 		"denied":                  {id: foreignID, unknown: v1beta1.Deny, want: "denied"},
@@ -131,7 +135,7 @@ func TestOnlyAdmittedClaimsBlockOthers(t *testing.T) {
 			registry, w := &inflight.Registry{}, newWorld(func(w *world) { w.err = errors.New("the cloud is away") })
 			unstored := func(context.Context, inflight.Object) (string, error) { return "7", nil }
 			handler := webhooks.Handler(w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: tc.unknown}).Sharing(registry, unstored, ""), v1beta1.Enforce, w)
-			if got := send(t, handler, review(t, newMachine(), newMachine(instanceID(tc.id)))).AuditAnnotations["decision"]; got != tc.want {
+			if got := send(t, handler, review(t, newMachine(tc.old...), newMachine(instanceID(tc.id)))).AuditAnnotations["decision"]; got != tc.want {
 				t.Errorf("the claim is %s, want %s", got, tc.want)
 			}
 			entry, err := registry.Begin(t.Context(), inflight.Write{
