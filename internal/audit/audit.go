@@ -81,30 +81,9 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	}
 	tenancies := book.sorted()
 	result := Result{Accounts: len(tenancies), Findings: book.invalid}
-	instances := make(map[*tenancy][]ownership.Instance, len(tenancies))
-	var failed error
-	for _, t := range tenancies {
-		invalid, sent := a.delegation(ctx, t)
-		result.Findings = append(result.Findings, invalid...)
-		found, requests, err := a.instances(ctx, t.account)
-		result.Requests += sent + requests
-		var identity *ownership.IdentityError
-		var region *ownership.RegionError
-		switch {
-		case ctx.Err() != nil:
-			return result, ctx.Err()
-		case err == nil:
-			instances[t] = found
-		case errors.As(err, &identity): // the author of the credentials has to correct them, so the run is complete
-			if len(invalid) == 0 {
-				result.Findings = append(result.Findings, unusable(t, identity.Reason, identity.Message)...)
-			}
-		case errors.As(err, &region): // the author of the cluster has to correct the region
-			result.Findings = append(result.Findings, unusable(t, reasonRegion, region.Error())...)
-		default:
-			result.Findings = append(result.Findings, unknown(t.account, t.whole(), "", err))
-			failed = errors.Join(failed, fmt.Errorf("instances of %s in %s: %w", t.account.Owner(), t.account.Place(), err))
-		}
+	instances, failed := a.list(ctx, tenancies, &result)
+	if ctx.Err() != nil {
+		return result, ctx.Err()
 	}
 	// Read the machines after the instances: by now, machines name the instances that were created in the meantime.
 	if err := a.refresh(ctx); err != nil {
@@ -133,6 +112,46 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	}
 	slices.SortFunc(result.Findings, byObject)
 	return result, failed
+}
+
+// list lists the instances of the accounts. The error is for accounts that could not be checked; each of them also has a finding.
+func (a *Audit) list(ctx context.Context, tenancies []*tenancy, result *Result) (instances map[*tenancy][]ownership.Instance, failed error) {
+	instances = make(map[*tenancy][]ownership.Instance, len(tenancies))
+	requests, reported := shares{}, map[share]bool{}
+	for _, t := range tenancies {
+		of, object := requests.least(t)
+		if requests.exhausted(of, a.Limiter[of.cloud]) {
+			if result.Accounts--; !reported[of] {
+				reported[of] = true
+				result.Findings = append(result.Findings, object.finding(Finding{Reason: reasonNotAudited, Message: notAudited}))
+				failed = errors.Join(failed, fmt.Errorf("too many accounts of %s", of))
+			}
+			continue
+		}
+		invalid, sent := a.delegation(ctx, t)
+		result.Findings = append(result.Findings, invalid...)
+		found, more, err := a.instances(ctx, t.account)
+		requests[of] += sent + more
+		result.Requests += sent + more
+		var identity *ownership.IdentityError
+		var region *ownership.RegionError
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err == nil:
+			instances[t] = found
+		case errors.As(err, &identity): // the author of the credentials has to correct them, so the run is complete
+			if len(invalid) == 0 {
+				result.Findings = append(result.Findings, unusable(t, identity.Reason, identity.Message)...)
+			}
+		case errors.As(err, &region): // the author of the cluster has to correct the region
+			result.Findings = append(result.Findings, unusable(t, reasonRegion, region.Error())...)
+		default:
+			result.Findings = append(result.Findings, unknown(t.account, t.whole(), "", err))
+			failed = errors.Join(failed, fmt.Errorf("instances of %s in %s: %w", t.account.Owner(), t.account.Place(), err))
+		}
+	}
+	return instances, failed
 }
 
 // seenAgain returns a function that remembers an instance that its machine does not name, and reports whether the previous run

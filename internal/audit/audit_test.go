@@ -738,6 +738,55 @@ func TestTheRateHoldsOverAllRequests(t *testing.T) {
 	})
 }
 
+// A tenant can create any number of clusters with accounts of their own. They delay the findings about others for five minutes only, and the
+// tenant has one finding instead of theirs.
+func TestManyAccountsOfOneTenantDelayNoOthersForLong(t *testing.T) {
+	const requests, most = 3, 500 // of an account; accounts in five minutes, at 5 requests a second
+	for name, tenant := range map[string]string{"a namespace": "mallory/", "a workspace of kcp": "mallory|any/"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				objects := fakeObjects{
+					machines: []clusterapi.Machine{machine("worker", idOther)},
+					// Another tenant's cluster uses one of the accounts, and the account is checked for that tenant.
+					accounts: map[string]any{"team/pool": tsap, "zoe/pool": ownership.Account{Cloud: "cloudsigma", User: "mallory-999@example.com", Region: "next"}},
+				}
+				for i := range 1000 {
+					objects.accounts[fmt.Sprintf("%sc%d", tenant, i)] = ownership.Account{
+						Cloud: "cloudsigma", User: fmt.Sprintf("mallory-%d@example.com", i), Region: "next",
+					}
+				}
+				cloud := &fakeCloud{}
+				a := newAudit(objects, cloud)
+				a.Limiter["cloudsigma"] = rate.NewLimiter(5, 1)
+				start := time.Now()
+				result, err := a.Run(t.Context())
+				if took := time.Since(start); took > 6*time.Minute {
+					t.Errorf("the run took %s", took)
+				}
+				if err == nil || !strings.Contains(err.Error(), `"mallory"`) {
+					t.Errorf("the run is complete: %v", err)
+				}
+				var got []string
+				for _, f := range result.Findings {
+					got = append(got, f.Reason+" "+within(f.LogicalCluster, f.Object.Namespace))
+				}
+				want := []string{"AccountsNotAudited " + strings.TrimSuffix(tenant, "/"), "InstanceNotOwned team"}
+				if slices.Sort(got); !slices.Equal(got, want) {
+					t.Errorf("findings %q, want %q", got, want)
+				}
+				if got := (audit.Result{Accounts: result.Accounts, Requests: result.Requests}); got.Accounts != most+2 || got.Requests != (most+2)*requests+1 {
+					t.Errorf("checked %d accounts with %d requests", got.Accounts, got.Requests)
+				}
+				for _, user := range []string{"mallory-999@example.com", tsap.User} {
+					if !slices.Contains(cloud.requested, user) {
+						t.Errorf("%s was not checked", user)
+					}
+				}
+			})
+		})
+	}
+}
+
 // never does not get the Lease.
 type never struct{}
 

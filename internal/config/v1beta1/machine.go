@@ -164,7 +164,8 @@ type Audit struct {
 	Mode Mode `json:"mode,omitzero"`
 	// Interval is the time between two runs, such as 10m, with a jitter of 10 %. Default: 10m.
 	Interval metav1.Duration `json:"interval,omitzero"`
-	// RequestsPerSecond limits the requests to each cloud. Default: 5.
+	// RequestsPerSecond limits the requests to each cloud. A run sends requests for five minutes at most for the clusters of one
+	// namespace, on kcp of one workspace. Default: 5.
 	RequestsPerSecond int32 `json:"requestsPerSecond,omitzero"`
 	// Providers are the providers on kcp whose machines are checked, in all workspaces that bind their APIExports. Default: none.
 	Providers []AuditProvider `json:"providers,omitzero"`
