@@ -55,19 +55,32 @@ func (s *Shards) workspaceURLs(ctx context.Context) (sets.Set[string], error) {
 
 // initializerURLs returns the URLs at which LogicalClusters are found that wait for the initializer, one for each shard.
 func (s *Shards) initializerURLs(ctx context.Context) (sets.Set[string], error) {
+	var wt tenancyv1alpha1.WorkspaceType
+	if err := s.readWarranted(ctx, &wt); err != nil {
+		return nil, err
+	}
+	return initializerURLsOf(&wt), nil
+}
+
+// readWarranted reads the WorkspaceType warranted.
+func (s *Shards) readWarranted(ctx context.Context, into *tenancyv1alpha1.WorkspaceType) error {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	var wt tenancyv1alpha1.WorkspaceType
-	if err := s.root.Get(ctx, client.ObjectKey{Name: warranted}, &wt); err != nil {
-		return nil, fmt.Errorf("read WorkspaceType %s in root: %w", warranted, err)
+	if err := s.root.Get(ctx, client.ObjectKey{Name: warranted}, into); err != nil {
+		return fmt.Errorf("read WorkspaceType %s in root: %w", warranted, err)
 	}
+	return nil
+}
+
+// initializerURLsOf returns the URLs of the virtual workspaces with the LogicalClusters that wait for the initializer of a type.
+func initializerURLsOf(wt *tenancyv1alpha1.WorkspaceType) sets.Set[string] {
 	urls := sets.New[string]()
 	for _, endpoint := range wt.Status.VirtualWorkspaces {
 		if strings.Contains(endpoint.URL, "/initializingworkspaces/") {
 			urls.Insert(endpoint.URL)
 		}
 	}
-	return urls, nil
+	return urls
 }
 
 // list yields the Workspaces in a phase that were created before a time, one shard after the other. A shard that does not answer
@@ -213,6 +226,11 @@ func (s *Shards) clientAt(url string, cluster logicalcluster.Path) (client.WithW
 
 func inPhase(phase corev1alpha1.LogicalClusterPhaseType) labels.Selector {
 	return labels.Set{tenancyv1alpha1.WorkspacePhaseLabel: string(phase)}.AsSelector()
+}
+
+// explainInitializing names the permission that reading the LogicalClusters that wait for the initializer needs.
+func explainInitializing(url string, err error) error {
+	return fmt.Errorf("read the LogicalClusters at %s (this needs the permission initialize on the WorkspaceType %s in root): %w", url, warranted, err)
 }
 
 // explainList names the permission that listing Workspaces needs.

@@ -140,11 +140,9 @@ func waitingLogicalClusters(shards *Shards, failed func(context.Context, error))
 			cluster := logicalcluster.From(object)
 			return request{Shard: shard, Parent: cluster, Name: object.GetName(), UID: object.GetUID(), Cluster: cluster}
 		},
-		check: func(client.Object) time.Time { return time.Time{} },
-		due:   func(client.Object) time.Time { return time.Time{} },
-		explain: func(url string, err error) error {
-			return fmt.Errorf("watch the logical clusters at %s (this needs the permission initialize on the WorkspaceType %s in root): %w", url, warranted, err)
-		},
+		check:   func(client.Object) time.Time { return time.Time{} },
+		due:     func(client.Object) time.Time { return time.Time{} },
+		explain: explainInitializing,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -46,6 +47,8 @@ type fakeKCP struct {
 	dryRuns int
 	// remembered is the number of dry runs in which it still evaluates a deleted policy.
 	remembered int
+	// waiting are the LogicalClusters that wait for the initializer, by URL path. A virtual workspace that is not in it denies access.
+	waiting map[string]corev1alpha1.LogicalClusterList
 	// changed is when an object was last created or changed.
 	changed map[string]time.Time
 }
@@ -86,6 +89,16 @@ func startFakeKCP(t *testing.T) (api *fakeKCP, kubeconfig string) {
 func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if strings.HasPrefix(r.URL.Path, "/services/initializingworkspaces/") {
+		if list, served := f.waiting[r.URL.Path]; served {
+			f.answer(w, http.StatusOK, list)
+			return
+		}
+		status := clitest.Forbidden("access denied")
+		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		f.answer(w, http.StatusForbidden, status)
+		return
+	}
 	within, found := strings.CutPrefix(r.URL.Path, "/clusters/")
 	_, path, rooted := strings.Cut(within, "/")
 	if !found || !rooted {

@@ -1,0 +1,124 @@
+package install
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	"github.com/kcp-dev/sdk/apis/core"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+)
+
+// shardPath is the path of the virtual workspace of the initializer on one of two shards.
+func shardPath(shard string) string {
+	return "/services/initializingworkspaces/root:warranted/" + shard
+}
+
+// waitingAt returns the LogicalClusters that wait on a shard, given by their names and the paths that they claim.
+func waitingAt(namesAndPaths ...string) corev1alpha1.LogicalClusterList {
+	list := corev1alpha1.LogicalClusterList{
+		TypeMeta: metav1.TypeMeta{Kind: "LogicalClusterList", APIVersion: corev1alpha1.SchemeGroupVersion.String()},
+	}
+	for i := 0; i < len(namesAndPaths); i += 2 {
+		list.Items = append(list.Items, corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{
+			Name: corev1alpha1.LogicalClusterName,
+			Annotations: map[string]string{
+				logicalcluster.AnnotationKey: namesAndPaths[i], core.LogicalClusterPathAnnotationKey: namesAndPaths[i+1],
+			},
+		}})
+	}
+	return list
+}
+
+// Without the WorkspaceType warranted, workspaces that wait for its initializer would never become Ready.
+func TestUninstallWhileWorkspacesWait(t *testing.T) {
+	const (
+		keep = "nothing was removed, because workspaces wait for the initializer of the WorkspaceType warranted, %d in all, and would stay in " +
+			"Initializing without it:\n%s\nKeep `warrantgate serve` running until they are Ready (`warrantgate explain workspace PATH` says " +
+			"what one lacks), or delete them. Then run this command again. With --ignore-waiting it uninstalls now; to finish these " +
+			"workspaces later, run `warrantgate install kcp` and `warrantgate serve` again"
+		resource = "/clusters/*/apis/core.kcp.io/v1alpha1/logicalclusters"
+	)
+	none := waitingAt()
+	many := waitingAt("a", "root:a", "b", "root:b", "c", "root:c", "d", "root:d", "e", "root:e", "f", "root:f", "g", "root:g")
+	for name, tc := range map[string]struct {
+		// waiting are the LogicalClusters on each shard. A shard without an entry denies access.
+		waiting map[string]corev1alpha1.LogicalClusterList
+		foreign bool
+		args    []string
+		want    string
+	}{
+		"none waits": {waiting: map[string]corev1alpha1.LogicalClusterList{"a": none, "b": none}},
+		"one on each shard": {
+			waiting: map[string]corev1alpha1.LogicalClusterList{"a": waitingAt("c1", "root:orgs:one"), "b": waitingAt("c2", "root:orgs:two")},
+			want:    fmt.Sprintf(keep, 2, "  root:orgs:one (logical cluster c1)\n  root:orgs:two (logical cluster c2)"),
+		},
+		"one whose path is not one": {
+			waiting: map[string]corev1alpha1.LogicalClusterList{"a": none, "b": waitingAt("c1", "root; rm -rf .")},
+			want:    fmt.Sprintf(keep, 1, "  logical cluster c1"),
+		},
+		"more than are listed": {
+			waiting: map[string]corev1alpha1.LogicalClusterList{"a": many, "b": none},
+			want: fmt.Sprintf(keep, 7, "  root:a (logical cluster a)\n  root:b (logical cluster b)\n  root:c (logical cluster c)\n"+
+				"  root:d (logical cluster d)\n  root:e (logical cluster e)\n  and 2 more"),
+		},
+		"a shard does not answer": {
+			waiting: map[string]corev1alpha1.LogicalClusterList{"a": none},
+			want: "nothing was removed, because it could not be determined which workspaces wait for the initializer of the WorkspaceType " +
+				"warranted: read the LogicalClusters at SERVER" + shardPath("b") + " (this needs the permission initialize on the WorkspaceType " +
+				"warranted in root): access denied; run this command again, or with --ignore-waiting",
+		},
+		"they are ignored": {
+			waiting: map[string]corev1alpha1.LogicalClusterList{"a": many, "b": none}, args: []string{"--ignore-waiting"},
+		},
+		"the type is not warrantgate's, and is not removed": {foreign: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, kubeconfig := startFakeKCP(t)
+			config, err := cli.LoadKubeconfig(kubeconfig, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := strings.TrimSuffix(config.Host, "/clusters/root:home")
+			labels := map[string]any{"app.kubernetes.io/managed-by": "warrantgate"}
+			if tc.foreign {
+				labels = map[string]any{}
+			}
+			var endpoints []any
+			api.waiting = map[string]corev1alpha1.LogicalClusterList{}
+			for _, shard := range []string{"a", "b"} {
+				endpoints = append(endpoints, map[string]any{"url": server + shardPath(shard)})
+				if list, served := tc.waiting[shard]; served {
+					api.waiting[shardPath(shard)+resource] = list
+				}
+			}
+			api.held[warrantedType] = &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "WorkspaceType",
+				"metadata": map[string]any{"name": "warranted", "labels": labels},
+				"status":   map[string]any{"virtualWorkspaces": endpoints},
+			}}
+			out, _, err := run(t, append([]string{"uninstall", "kcp", "--kubeconfig", kubeconfig}, tc.args...)...)
+			got := ""
+			if err != nil {
+				got = strings.ReplaceAll(err.Error(), server, "SERVER")
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("error (-want +got):\n%s", diff)
+			}
+			if (out == "") != (tc.want != "") {
+				t.Errorf("output: %s", out)
+			}
+			if tc.want != "" || tc.foreign {
+				api.holds(t, warrantedType)
+			} else {
+				api.holds(t)
+			}
+		})
+	}
+}
