@@ -5,6 +5,7 @@ package message
 import (
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // MaxValue is the size of the longest value, in bytes, that a message contains in full.
@@ -28,18 +29,24 @@ func Clip(text string, most int) string {
 	return cut(text, most-len(mark))
 }
 
-// Printable returns a text for a terminal, as one line: it escapes all characters that are not printable, as in Go. Other users could
-// otherwise control the terminal, or add lines that look like those of the program.
+// Printable returns a text for a terminal, as one line: it escapes all characters that are not printable or not visible, as in Go. Other users
+// could otherwise control the terminal, change the order of characters, or add lines that look like those of the program.
 func Printable(text string) string {
 	var b strings.Builder
 	for _, r := range text {
-		if strconv.IsPrint(r) {
+		if isPrintable(r) {
 			b.WriteRune(r)
 		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 		}
 	}
 	return b.String()
+}
+
+// isPrintable reports whether a terminal shows a character, and does nothing else. It excludes control and format characters (categories Cc and
+// Cf), and letters and marks without a glyph, which Unicode lets programs ignore (property Default_Ignorable_Code_Point).
+func isPrintable(r rune) bool {
+	return strconv.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 func cut(text string, length int) string {

@@ -44,7 +44,9 @@ func TestPrintable(t *testing.T) {
 		"an escape sequence":    {"a\x1b[2Jb", `a\x1b[2Jb`},
 		"a longer control code": {"a\u009b2Jb", `a\u009b2Jb`},
 		"lines and columns":     {"a\r\n\tb\u2028c", `a\r\n\tb\u2028c`},
-		"another direction":     {"a\u202eb", `a\u202eb`},
+		"another direction":     {"a\u202eb\u2066c\u061cd", `a\u202eb\u2066c\u061cd`},
+		"invisible":             {"a\u200bb\u00adc\ufeffd\u2060e\U000e0041f", `a\u200bb\u00adc\ufeffd\u2060e\U000e0041f`},
+		"letters without glyph": {"a\u3164b\u115fc\ufe0fd", `a\u3164b\u115fc\ufe0fd`},
 		"not UTF-8":             {"a\xffb", "a\ufffdb"},
 	} {
 		t.Run(name, func(t *testing.T) {

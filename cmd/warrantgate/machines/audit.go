@@ -180,7 +180,7 @@ func identityOf(account ownership.Account) string {
 
 func printAudited(out io.Writer, format string, findings []audit.Finding) error {
 	if format == "json" {
-		encoder := json.NewEncoder(out)
+		encoder := json.NewEncoder(message.JSON(out))
 		for _, f := range findings {
 			if err := encoder.Encode(found{
 				f.Object.Kind, f.Object.Namespace, f.Object.Name, f.Reason, f.Instance, f.Account.User,

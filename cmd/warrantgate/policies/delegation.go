@@ -232,12 +232,12 @@ func checkCredentials(
 		fmt.Fprintf(text, "%s: NOT KNOWN\n", name)
 	}
 	if answer.Decision == webhooks.Allowed || answer.Decision == webhooks.Warned {
-		fmt.Fprintf(text, "  %s\n", keystone.token.Carries())
+		fmt.Fprintf(text, "  %s\n", oneTableCell(keystone.token.Carries()))
 	}
 	if answer.Decision != webhooks.Allowed {
 		// The gate names the Secret, which does not exist yet.
 		message := strings.ReplaceAll(answer.Message, credentials.String(), name)
-		fmt.Fprintf(text, "  %s: %s\n", answer.Reason, strings.Join(strings.Fields(message), " "))
+		fmt.Fprintf(text, "  %s: %s\n", answer.Reason, oneTableCell(message))
 	}
 	_, err := io.WriteString(out, text.String())
 	return answer.Decision, err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/oslopolicy"
 )
 
@@ -132,7 +133,7 @@ func (o lintOptions) run(ctx context.Context, files []string, out io.Writer) err
 }
 
 func encodeJSON(out io.Writer, document any) error {
-	encoder := json.NewEncoder(out)
+	encoder := json.NewEncoder(message.JSON(out))
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(document)
@@ -151,5 +152,7 @@ func printPolicyFindings(out io.Writer, findings []oslopolicy.Finding) error {
 	return table.Flush()
 }
 
-// oneTableCell keeps text from a file from adding lines or columns to the table.
-func oneTableCell(text string) string { return strings.Join(strings.Fields(text), " ") }
+// oneTableCell keeps text from a file from adding lines or columns to the table, and from controlling the terminal.
+func oneTableCell(text string) string {
+	return message.Printable(strings.Join(strings.Fields(text), " "))
+}

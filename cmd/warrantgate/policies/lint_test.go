@@ -282,3 +282,16 @@ func TestLintFailsIfTheOutputIsClosed(t *testing.T) {
 		t.Errorf("ends with %d %v, want %d and the error", code, message, cli.ExitUnknown)
 	}
 }
+
+// The text of a policy must neither add cells to the table nor control the terminal.
+func TestOneTableCell(t *testing.T) {
+	for text, want := range map[string]string{
+		"role:admin  or\n\trole:a": "role:admin or role:a",
+		"a\x1b[2Jb":                `a\x1b[2Jb`,
+		"a\u202eb\u200bc":          `a\u202eb\u200bc`,
+	} {
+		if got := oneTableCell(text); got != want {
+			t.Errorf("oneTableCell(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

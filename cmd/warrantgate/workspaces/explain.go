@@ -10,10 +10,10 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/preflight"
 )
 
@@ -127,12 +127,12 @@ func (o explainOptions) report(ctx context.Context, path string) (preflight.Repo
 var printers = map[string]func(io.Writer, preflight.Report) error{
 	"text": printExplanation,
 	"json": func(out io.Writer, report preflight.Report) error {
-		encoder := json.NewEncoder(out)
+		encoder := json.NewEncoder(message.JSON(out))
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(report)
 	},
 	"yaml": func(out io.Writer, report preflight.Report) error {
-		document, err := yaml.Marshal(report)
+		document, err := message.YAML(report)
 		if err == nil {
 			_, err = out.Write(document)
 		}

@@ -110,10 +110,9 @@ rules: null
 
 // A tenant writes conditions and annotations of a LogicalCluster, and an identity provider of its own names its users.
 func TestExplanationEscapesTextsOfTenants(t *testing.T) {
-	const hostile = "x\x1b[2J\r\n---\napiVersion: v1\ty"
+	const hostile = "x\x1b[2J\r\n---\napiVersion: v1\ty\u202ez\u009b2J\u200b"
 	owner := []identity.Owner{{Username: hostile, Groups: []string{hostile}}}
-	var out bytes.Buffer
-	if err := printExplanation(&out, preflight.Report{
+	report := preflight.Report{
 		Workspace: preflight.Workspace{Path: hostile, Cluster: hostile, Phase: hostile, Type: hostile, CreatedBy: hostile, Mount: hostile},
 		Owner: &preflight.Owner{
 			Description: hostile, Places: []preflight.Place{{Workspace: hostile, Home: true, As: owner}, {Cluster: hostile, Home: true, As: owner}},
@@ -123,11 +122,16 @@ func TestExplanationEscapesTextsOfTenants(t *testing.T) {
 		Findings: []preflight.Finding{{Message: hostile, Next: hostile, Grant: &preflight.Grant{Objects: []client.Object{
 			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: hostile}},
 		}}}},
-	}); err != nil {
-		t.Fatal(err)
 	}
-	if text := out.String(); strings.ContainsAny(text, "\x1b\r\t") || strings.Count(text, "\n---\n") != 1 || strings.Contains(text, "\napiVersion") {
-		t.Errorf("output = %q, want all texts escaped", text)
+	for format, separators := range map[string]int{"text": 1, "json": 0, "yaml": 0} {
+		var out bytes.Buffer
+		if err := printers[format](&out, report); err != nil {
+			t.Errorf("%s: %v", format, err)
+		}
+		if text := out.String(); strings.ContainsAny(text, "\x1b\r\t\u202e\u009b\u200b") || strings.Count(text, "\n---\n") != separators ||
+			strings.Contains(text, "\napiVersion") {
+			t.Errorf("%s output = %q, want all texts escaped", format, text)
+		}
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"sigs.k8s.io/yaml"
-
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/message"
@@ -162,7 +160,7 @@ func printFinding(text *bytes.Buffer, finding preflight.Finding) error {
 		return nil
 	}
 	for _, object := range finding.Grant.Objects {
-		document, err := yaml.Marshal(object)
+		document, err := message.YAML(object)
 		if err != nil {
 			return err
 		}

@@ -146,7 +146,7 @@ func (o repairOptions) printer(out io.Writer) (printLine func(owner.Repaired), f
 	}
 	switch o.output {
 	case "json":
-		encoder := json.NewEncoder(out)
+		encoder := json.NewEncoder(message.JSON(out))
 		var failed error
 		return func(r owner.Repaired) { failed = errors.Join(failed, encoder.Encode(line(r))) }, func() error { return failed }, nil
 	case "table":
