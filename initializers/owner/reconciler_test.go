@@ -63,6 +63,8 @@ func TestRepairReconcile(t *testing.T) {
 		`ClusterRoleBinding "workspace-admin" in ` + theCluster + ` names "alice"`
 	lacksBindEvent := "Warning BindPermissionMissing " + theHome + `/child service account default/bot of ` + theHome + ` lacks "bind" on the APIExport "widgets" in ` +
 		theHome + "; it needs in " + theHome
+	ofAnotherType := theRequest
+	ofAnotherType.Type = theHome + ":harmless"
 	for name, tc := range map[string]struct {
 		cluster    cluster
 		request    request
@@ -135,6 +137,12 @@ func TestRepairReconcile(t *testing.T) {
 			want:       later,
 			wantEvents: recorded{lacksBindEvent, "Warning OwnerNotRewritten " + theHome + "/child The owner was left as it is, because the repair only warns"},
 			wantAfter:  after{Owner: bareName, BindingsLabel: true},
+		},
+		"the default API bindings of a type that is not the Workspace's are not reported": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true, binds: true}, request: ofAnotherType,
+			want: later, wantEvents: recorded{"Warning TypeDiffers " + theHome + `/child the annotation internal.tenancy.kcp.io/type of the LogicalCluster is "` +
+				theHome + `:binding", but the type of the Workspace is "` + theHome + `:harmless"`, deniedEvent},
+			wantAfter: after{Owner: "alice", BindingsLabel: true},
 		},
 		"before it counts as stuck, its owner is left alone": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, untilStuck: time.Minute,

@@ -79,7 +79,7 @@ func (r reporter) causes(ctx context.Context, req request, result Result) (repor
 		log.Error(err, "find other causes why a workspace is not Ready")
 		return preflight.Report{}, false
 	}
-	report = r.checker.Check(ctx, ws)
+	report = r.checker.Check(ctx, ws.WithType(req.Type))
 	for _, finding := range report.Findings {
 		switch {
 		case finding.Advisory, finding.Reason == preflight.NotReady:

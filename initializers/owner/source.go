@@ -45,6 +45,8 @@ type request struct {
 	UID    types.UID
 	// Cluster is the logical cluster to correct. It is empty as long as a Workspace has none.
 	Cluster logicalcluster.Name
+	// Type is the WorkspaceType of a Workspace, as PATH:NAME. The administrator of the workspace cannot change it, unlike that in the LogicalCluster.
+	Type string
 	// Ready is whether the Workspace became Ready. Then it is not watched.
 	Ready bool
 }
@@ -112,7 +114,7 @@ func initializingWorkspaces(shards *Shards, after time.Duration, failed func(con
 		trim: func(object client.Object) client.Object {
 			trimmed := &tenancyv1alpha1.Workspace{ObjectMeta: trimMeta(object)}
 			if ws, ok := object.(*tenancyv1alpha1.Workspace); ok {
-				trimmed.Spec.Cluster = clusterOf(ws).String()
+				trimmed.Spec.Cluster, trimmed.Spec.Type = clusterOf(ws).String(), ws.Spec.Type
 			}
 			return trimmed
 		},
@@ -147,9 +149,11 @@ func waitingLogicalClusters(shards *Shards, failed func(context.Context, error))
 }
 
 func requestForWorkspace(shard string, ws *tenancyv1alpha1.Workspace) request {
-	return request{
-		Shard: shard, Parent: logicalcluster.From(ws), Name: ws.Name, UID: ws.UID, Cluster: clusterOf(ws),
+	req := request{Shard: shard, Parent: logicalcluster.From(ws), Name: ws.Name, UID: ws.UID, Cluster: clusterOf(ws)}
+	if ws.Spec.Type != nil {
+		req.Type = ws.Spec.Type.String()
 	}
+	return req
 }
 
 // clusterOf returns the logical cluster of a Workspace, "" as long as it has none. One with a mount never has one: kcp allows its author to

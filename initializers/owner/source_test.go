@@ -111,16 +111,21 @@ func TestHandlerAddsRequests(t *testing.T) {
 
 func TestTrim(t *testing.T) {
 	ws := workspaceOf(theCluster, time.Hour)
+	ws.Spec.Type = &tenancyv1alpha1.WorkspaceTypeReference{Path: "root", Name: "team"}
 	want := &tenancyv1alpha1.Workspace{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "child", UID: "1", CreationTimestamp: ws.CreationTimestamp, Annotations: map[string]string{"kcp.io/cluster": theHome},
 		},
-		Spec: tenancyv1alpha1.WorkspaceSpec{Cluster: theCluster},
-	}
-	if diff := cmp.Diff(client.Object(want), initializingWorkspaces(&Shards{}, 0, nil).trim(ws)); diff != "" {
-		t.Errorf("trim() (-want +got):\n%s", diff)
+		Spec: tenancyv1alpha1.WorkspaceSpec{Cluster: theCluster, Type: ws.Spec.Type},
 	}
 	source := initializingWorkspaces(&Shards{}, 0, nil)
+	if diff := cmp.Diff(client.Object(want), source.trim(ws)); diff != "" {
+		t.Errorf("trim() (-want +got):\n%s", diff)
+	}
+	wantRequest := request{Shard: "https://shard", Parent: theHome, Name: "child", UID: "1", Cluster: theCluster, Type: "root:team"}
+	if diff := cmp.Diff(wantRequest, source.requestFor("https://shard", source.trim(ws))); diff != "" {
+		t.Errorf("requestFor() (-want +got):\n%s", diff)
+	}
 	if got := source.requestFor("", source.trim(mountNaming(theCluster))).Cluster; got != "" {
 		t.Errorf("logical cluster of a Workspace with a mount = %q, want none", got)
 	}

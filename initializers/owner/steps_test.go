@@ -107,7 +107,7 @@ func fakeKCP(t *testing.T, c cluster, fail func(verb string, object client.Objec
 	}
 	neighbor := c.workspace() // with the same owner
 	neighbor.Name, neighbor.UID, neighbor.Spec.Cluster = "neighbor", "2", "another"
-	clients := map[string]client.Client{theHome: with(c.workspace(), neighbor, binding(), widgets()), theCluster: with()}
+	clients := map[string]client.Client{theHome: with(c.workspace(), neighbor, binding(), harmless(), widgets()), theCluster: with()}
 	if !c.gone {
 		clients[theCluster] = with(c.logicalCluster(t), c.workspaceAdmin())
 	}
@@ -172,6 +172,11 @@ func binding() *tenancyv1alpha1.WorkspaceType {
 		ObjectMeta: metav1.ObjectMeta{Name: "binding", Annotations: map[string]string{logicalcluster.AnnotationKey: theHome}},
 		Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Export: "widgets"}}},
 	}
+}
+
+// harmless is a WorkspaceType without default API bindings.
+func harmless() *tenancyv1alpha1.WorkspaceType {
+	return &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: "harmless", Annotations: map[string]string{logicalcluster.AnnotationKey: theHome}}}
 }
 
 func widgets() *apisv1alpha2.APIExport {

@@ -572,6 +572,48 @@ func TestForgedAnnotationsOfALogicalCluster(t *testing.T) {
 	}
 }
 
+// Before kcp protects the annotation, the administrator of a workspace can write a type that this user may not read into the LogicalCluster. Reports
+// and Events must not contain the default API bindings of that type.
+func TestForgedTypeOfALogicalCluster(t *testing.T) {
+	const want = `the annotation internal.tenancy.kcp.io/type of the LogicalCluster is "root:apis:secret", but the type of the Workspace is "root:org:team": ` +
+		"kcp creates the default API bindings of the former"
+	for name, load := range map[string]func(preflight.Checker) (preflight.Workspace, error){
+		"by the path, with the Workspace": func(c preflight.Checker) (preflight.Workspace, error) {
+			return c.Load(t.Context(), logicalcluster.NewPath("root:org:child"))
+		},
+		"by the logical cluster, with the type of the Workspace": func(c preflight.Checker) (preflight.Workspace, error) {
+			ws, err := c.Load(t.Context(), childCluster.Path())
+			return ws.WithType("root:org:team"), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKCP()
+			secret := at(&tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: "secret"}}, apisCluster, "root:apis")
+			secret.Spec.DefaultAPIBindings = []tenancyv1alpha1.APIExportReference{{Path: "root:apis", Export: "hidden"}}
+			k.clusters["root:apis"] = append(k.clusters["root:apis"], secret)
+			for _, object := range k.clusters["root:org"] {
+				if ws, ok := object.(*tenancyv1alpha1.Workspace); ok && ws.Name == "child" {
+					ws.Spec.Type = &tenancyv1alpha1.WorkspaceTypeReference{Path: "root:org", Name: "team"}
+				}
+			}
+			child(k).Annotations["internal.tenancy.kcp.io/type"] = "root:apis:secret"
+			ws, err := load(k.checker(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			report := k.checker(t).Check(t.Context(), ws)
+			if report.Workspace.Type != "root:org:team" || strings.Contains(fmt.Sprint(report.Bindings, report.Findings), "hidden") {
+				t.Errorf("Check() = %+v", report)
+			}
+			if i := slices.IndexFunc(report.Findings, func(f preflight.Finding) bool { return f.Reason == preflight.TypeDiffers }); i < 0 {
+				t.Errorf("findings = %+v, want %s", report.Findings, preflight.TypeDiffers)
+			} else if diff := cmp.Diff(want, report.Findings[i].Message); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // Otherwise, an administrator would be asked to permit a service account of a workspace that the administrator trusts, and would permit another.
 func TestForgedPathOfAHome(t *testing.T) {
 	k := newKCP()

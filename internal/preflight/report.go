@@ -25,6 +25,8 @@ const (
 	OwnerDenied Reason = "OwnerDenied"
 	// TypeMissing: the WorkspaceType, or one that it extends, does not exist.
 	TypeMissing Reason = "TypeMissing"
+	// TypeDiffers: the type on the LogicalCluster is not the one of the Workspace.
+	TypeDiffers Reason = "TypeDiffers"
 	// UsePermissionMissing: the owner may not create workspaces of this type. kcp checks this only when a workspace is created.
 	UsePermissionMissing Reason = "UsePermissionMissing"
 	// CreatePermissionMissing: the creator may not create Workspaces in the parent.

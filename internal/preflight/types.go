@@ -14,10 +14,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/message"
 )
 
 // resolveTypes finds the workspace's type and all types that it extends, as kcp does.
 func (c *check) resolveTypes(ctx context.Context) {
+	if c.ws.clusterType != "" && c.ws.Type != "" && c.ws.clusterType != c.ws.Type {
+		c.add(Finding{
+			Reason: TypeDiffers, Advisory: c.ready(),
+			Message: fmt.Sprintf("the annotation %s of the LogicalCluster is %q, but the type of the Workspace is %q: kcp creates the default API bindings "+
+				"of the former", tenancyv1alpha1.LogicalClusterTypeAnnotationKey, message.Value(c.ws.clusterType), c.ws.Type),
+			Next: "set the annotation to the type of the Workspace, or delete the workspace",
+		})
+	}
 	path, name := logicalcluster.NewPath(c.ws.Type).Split()
 	if path.Empty() {
 		return // root and the logical clusters that kcp creates for itself have no type

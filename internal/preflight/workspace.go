@@ -30,7 +30,8 @@ type Workspace struct {
 	// Mount is the kind and name of the object that is mounted there instead of a logical cluster, such as "KubeCluster
 	// default/west". A mount has no owner.
 	Mount string `json:"mount,omitempty"`
-	// Type is the path and name of its WorkspaceType.
+	// Type is the path and name of its WorkspaceType, as in the Workspace, where it cannot be changed. If only the LogicalCluster was read, it is
+	// the type there.
 	Type string `json:"type,omitempty"`
 	// CreatedBy is the creator that warrantgate recorded, otherwise the user name of the recorded owner.
 	CreatedBy string `json:"createdBy,omitempty"`
@@ -39,6 +40,8 @@ type Workspace struct {
 	RewrittenBy string `json:"rewrittenBy,omitempty"`
 	// Owner is the recorded owner as JSON.
 	Owner string `json:"-"`
+	// clusterType is the type on the LogicalCluster, of which kcp creates the default API bindings. It is "" if the LogicalCluster was not read.
+	clusterType string
 	// workspaceOwner is the owner on the Workspace, "" if only the LogicalCluster was read.
 	workspaceOwner string
 	// RequiredGroups are the groups that a user needs for access.
@@ -105,6 +108,13 @@ func (c Checker) Load(ctx context.Context, path logicalcluster.Path) (Workspace,
 	}
 }
 
+// WithType returns the workspace with the type of its Workspace, if that is known. The administrator of a workspace can write another type into
+// the LogicalCluster, and Check would report the default API bindings of a type that this user may not read.
+func (ws Workspace) WithType(workspaceType string) Workspace {
+	ws.Type = cmp.Or(workspaceType, ws.Type)
+	return ws
+}
+
 func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
 	ws.Cluster = logicalcluster.Name(cmp.Or(from.Spec.Cluster, from.Annotations[kcp.ClusterAnnotation]))
 	ws.Phase = from.Status.Phase
@@ -135,7 +145,8 @@ func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 	ws.Cluster = logicalcluster.From(from)
 	ws.Phase = from.Status.Phase
 	ws.Deleted = ws.Deleted || from.DeletionTimestamp != nil
-	ws.Type = cmp.Or(kcp.PathIn(from, tenancyv1alpha1.LogicalClusterTypeAnnotationKey), ws.Type)
+	ws.clusterType = from.Annotations[tenancyv1alpha1.LogicalClusterTypeAnnotationKey]
+	ws.Type = cmp.Or(ws.Type, kcp.PathIn(from, tenancyv1alpha1.LogicalClusterTypeAnnotationKey))
 	ws.Owner = kcp.RecordedOwner(from)
 	ws.RequiredGroups = from.Annotations[kcp.RequiredGroupsAnnotation]
 	ws.Initializers, ws.Waiting = from.Spec.Initializers, from.Status.Initializers
