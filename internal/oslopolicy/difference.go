@@ -149,8 +149,8 @@ func newSearch(operation *shippedRule, before, after *Policy) *search {
 	return s
 }
 
-// doubtNames makes the check of a name doubtful if the ID of the same object is compared with the same attribute, or with a constant too: the
-// tried tokens have names that are equal to the IDs.
+// doubtNames makes the check of a name doubtful if another credential is compared with the same attribute, or the ID of the same object with a
+// constant too: the tried tokens have names that are equal to the IDs, and users choose the names of their objects.
 func (s *search) doubtNames() {
 	for n, c := range s.asked {
 		name, ok := c.(genericCheck)
@@ -158,8 +158,14 @@ func (s *search) doubtNames() {
 			continue
 		}
 		if slices.ContainsFunc(s.asked, func(c check) bool {
-			id, ok := c.(genericCheck)
-			return ok && hasWord(idsOf[name.kind], id.kind) && (id.match.text == name.match.text || id.match.parts == nil && name.match.parts == nil)
+			other, ok := c.(genericCheck)
+			if !ok || other.class != kindPath || other.kind == name.kind {
+				return false
+			}
+			if name.match.parts == nil {
+				return hasWord(idsOf[name.kind], other.kind) && other.match.parts == nil
+			}
+			return other.match.text == name.match.text
 		}) {
 			s.doubtful |= 1 << uint(n)
 		}
@@ -192,7 +198,7 @@ func (s *search) find(which direction, accept func(Caller, map[string]any) bool)
 // findMore returns a request that only the second policy allows, or else one that it may allow, and the checks on whose unknown values that
 // depends. It prefers requests with few of these.
 func (s *search) findMore(accept func(Caller, map[string]any) bool) (*Witness, []string) {
-	if w := s.find(more, accept); w != nil || s.cut || s.doubtful == 0 || s.isEnded() {
+	if w := s.find(more, accept); w != nil || s.same || s.cut || s.doubtful == 0 || s.isEnded() {
 		return w, nil
 	}
 	defer func() { s.turned, s.assumed = 0, nil }()
@@ -370,14 +376,14 @@ func (s *search) differ(which direction, atoms uint64) bool {
 	return s.first.holds(atoms) != bool(which) && s.second.holds(atoms) == bool(which)
 }
 
-// minimal removes roles and attributes that make no difference.
+// minimal removes roles and attributes that make no difference. A check whose value is turned needs its attributes.
 func (s *search) minimal(which direction, r request, roles []string, held, chosen []int, atoms uint64) (Caller, map[string]any) {
 	caller, target := r.caller, map[string]any{}
 	for i, choice := range chosen {
 		if r.values[i][choice] == missing {
 			continue
 		}
-		if without := atoms &^ r.holds[i][choice]; s.differ(which, without) {
+		if without := atoms &^ r.holds[i][choice]; s.differ(which, without) && !s.turns(s.attributes[i]) {
 			atoms = without
 			continue
 		}
@@ -391,6 +397,16 @@ func (s *search) minimal(which direction, r request, roles []string, held, chose
 		caller.Roles = append(caller.Roles, roles[i])
 	}
 	return caller, target
+}
+
+// turns reports whether the value of a check of an attribute is turned.
+func (s *search) turns(attribute string) bool {
+	for n, c := range s.asked {
+		if generic, ok := c.(genericCheck); ok && s.turned&(1<<uint(n)) != 0 && slices.Contains(generic.match.attributes(), attribute) {
+			return true
+		}
+	}
+	return false
 }
 
 func newWitness(which direction, caller Caller, target map[string]any) *Witness {

@@ -126,7 +126,7 @@ func (l *linter) noteIncomplete(r *rule, o *shippedRule, s *search) {
 }
 
 // lintMore finds requests that the rule allows and that the base or Keystone's own rule denies. Without a base, roles that managers neither
-// have nor grant are not tried: an operator may have made them for the rule.
+// have nor grant are not tried: an operator may have made them for the rule. Nor are roles on the system, which only administrators grant.
 func (l *linter) lintMore(r *rule, o *shippedRule, s *search) {
 	if l.hasOf(SeverityError, r, CodeBroaderThanDefault) {
 		return
@@ -136,7 +136,7 @@ func (l *linter) lintMore(r *rule, o *shippedRule, s *search) {
 	var unknown []string
 	w, texts := s.findMore(func(caller Caller, target map[string]any) bool {
 		switch {
-		case !based && !l.isTenant(caller), !l.isTooMuch(o, caller, target), !s.confirms(more, caller, o.complete(target)):
+		case !based && (caller.System || !l.isTenant(caller)), !l.isTooMuch(o, caller, target), !s.confirms(more, caller, o.complete(target)):
 			return false
 		case !isWithin(o, cmp.Or(caller.Domain, caller.ProjectDomain), target) && !isOwn(o, caller, target):
 			return true
@@ -217,26 +217,50 @@ func (l *linter) isManager(caller Caller) bool {
 }
 
 // isWithin reports whether all domains in the target are the domain of the token. A grant is within the domain if the user or group is, and the
-// project or domain is. The requester chooses the body and the query freely, unless the operation creates the object.
+// project or domain is. A member is added within the domain if the user is, and the group is. The requester chooses the body and the query
+// freely, unless the operation creates the object.
 func isWithin(o *shippedRule, domain string, target map[string]any) bool {
-	objects, scopes := false, false
+	users, groups, scopes, others := false, false, false, false
 	for name, value := range target {
 		switch {
-		case !strings.HasSuffix(name, "domain_id") && !strings.HasSuffix(name, "domain.id") && name != "target.domain.name",
-			strings.HasSuffix(name, "role.domain_id"), isOfRequest(name) && !o.isMade():
+		case !isDomain(o, name):
 			continue
 		case value != domain:
 			return false
 		case isOfScope(name):
 			scopes = true
+		case strings.HasPrefix(name, "target.group."):
+			groups = true
+		case strings.HasPrefix(name, "target.user."):
+			users = true
 		default:
-			objects = true
+			others = true
 		}
 	}
-	if hasWord(o.target, "project") && hasWord(o.target, "user") {
-		return objects && scopes && domain != ""
+	switch {
+	case domain == "":
+		return false
+	case hasWord(o.target, "project") && hasWord(o.target, "user"):
+		return (users || groups || others) && scopes
+	case hasWord(o.target, "group") && hasWord(o.target, "user"):
+		return users && groups
 	}
-	return (objects || scopes) && domain != ""
+	return users || groups || scopes || others
+}
+
+// isDomain reports whether an attribute is the domain of an object of a request. The requester can add fields with any names to an object
+// that the operation creates.
+func isDomain(o *shippedRule, name string) bool {
+	created, creates := strings.CutPrefix(o.name, prefix+"create_")
+	switch {
+	case isOfRequest(name) && !o.isMade(), strings.HasSuffix(name, "role.domain_id"):
+		return false
+	case isOfRequest(name):
+		return name == "request_body."+created+".domain_id" || name == "filter_attr.domain_id" && !creates
+	case creates && strings.HasPrefix(name, "target."+created+"."):
+		return name == "target."+created+".domain_id"
+	}
+	return name == "domain_id" || name == "target.domain.name" || strings.HasSuffix(name, ".domain_id") || strings.HasSuffix(name, ".domain.id")
 }
 
 // isOfRequest reports whether an attribute is part of the body or the query.

@@ -159,6 +159,43 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 			base: "identity:create_grant: rule:admin_required or (role:manager and rule:grantable and " + home + ")\ngrantable: \"'member':%(target.role.name)s\"",
 			file: "grantable: '@'", want: []string{"error escalation grantable"},
 		},
+		"a user by ID, in an attribute": {
+			rule: admin + " or (user_id:%(target.user.description)s and 'mallory':%(target.user.description)s)", want: []string{broader},
+		},
+		"a user by name, in an attribute": {
+			rule: admin + " or (token.user.name:%(target.user.description)s and 'mallory':%(target.user.description)s)", want: []string{broader},
+		},
+		"a domain by ID, in an attribute": {
+			rule: admin + " or (domain_id:%(target.user.description)s and 'evil':%(target.user.description)s)", want: []string{broader},
+		},
+		"a user and a project of one name": {
+			rule: admin + " or (token.user.name:%(target.user.description)s and token.project.name:%(target.user.description)s)", want: []string{broader},
+		},
+		"a user with the ID of a project as its name": {
+			rule: admin + " or (token.user.name:%(target.user.description)s and project_id:%(target.user.description)s)", want: []string{broader},
+		},
+		"a user by name, and not by ID, in an attribute": {
+			file: "identity:update_user: rule:admin_required or (token.user.name:%(target.user.name)s and not user_id:%(target.user.name)s)",
+			want: []string{"error broader-than-default identity:update_user"},
+		},
+		"a grant by one manager, in an attribute": {
+			file: "identity:create_grant: rule:admin_required or (role:manager and user_id:%(target.user.name)s and 'mallory':%(target.user.name)s and " + home + ")",
+			want: []string{grants},
+		},
+		"the own user, in a group of another domain": {
+			file: "identity:add_user_to_group: rule:admin_required or (role:manager and domain_id:%(target.user.domain_id)s)",
+			want: []string{"error broader-than-default identity:add_user_to_group"},
+		},
+		"a user of another domain, in the own group": {
+			file: "identity:remove_user_from_group: rule:admin_required or (role:manager and domain_id:%(target.group.domain_id)s)",
+			want: []string{"error broader-than-default identity:remove_user_from_group"},
+		},
+		"behind a field of the body":           {rule: admin + " or (role:manager and domain_id:%(request_body.foo_domain_id)s)", want: []string{broader}},
+		"behind a field of another object":     {rule: admin + " or (role:manager and domain_id:%(request_body.x.domain_id)s)", want: []string{broader}},
+		"behind a field of the created object": {rule: admin + " or (role:manager and domain_id:%(request_body.user.x_domain_id)s)", want: []string{broader}},
+		"behind a field that users lack": {
+			rule: admin + " or (role:manager and domain_id:%(target.user.x.domain_id)s)", want: []string{broader, "warning unknown-attribute identity:create_user"},
+		},
 		"behind many alternatives":   {rule: many(2000, "role:r%d") + " or user_id:mallory", want: []string{"error not-compared identity:create_user"}},
 		"behind many different ones": {rule: many(70, "role:r%d") + " or user_id:mallory", want: []string{"error not-compared identity:create_user"}},
 		"behind many tokens": {
@@ -185,16 +222,30 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 // TestRulesThatMayGrantNoMore: checks that cannot be evaluated are no findings where they cannot grant more.
 func TestRulesThatMayGrantNoMore(t *testing.T) {
 	const home = "domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s"
+	// Trying all sets of them would take hours.
+	applicationCredentials := "role:admin"
+	for i := range 40 {
+		applicationCredentials += fmt.Sprintf(" or token.application_credential.name:app%d", i)
+	}
 	for name, tc := range map[string]struct {
 		file, base string
 		want       []string
 	}{
-		"an administrator with a name":             {file: "identity:create_user: rule:admin_required and token.user.name:root"},
-		"an administrator and a composed text":     {file: "identity:create_user: rule:admin_required and token.project.name:x%(target.user.domain_id)s"},
-		"a role of the operator":                   {file: "identity:create_user: rule:admin_required or (role:auditor and token.methods:password)"},
-		"not a role that the target names":         {file: "identity:create_user: rule:admin_required and not role:%(target.user.name)s"},
-		"a manager of a domain by name":            {file: "identity:get_domain: rule:admin_required or (role:manager and token.domain.name:%(target.domain.name)s)"},
-		"a manager of users":                       {file: "identity:create_user: rule:admin_required or (role:manager and domain_id:%(target.user.domain_id)s)"},
+		"an administrator with a name":         {file: "identity:create_user: rule:admin_required and token.user.name:root"},
+		"an administrator and a composed text": {file: "identity:create_user: rule:admin_required and token.project.name:x%(target.user.domain_id)s"},
+		"a role of the operator":               {file: "identity:create_user: rule:admin_required or (role:auditor and token.methods:password)"},
+		"not a role that the target names":     {file: "identity:create_user: rule:admin_required and not role:%(target.user.name)s"},
+		"a manager of a domain by name":        {file: "identity:get_domain: rule:admin_required or (role:manager and token.domain.name:%(target.domain.name)s)"},
+		"a manager of users":                   {file: "identity:create_user: rule:admin_required or (role:manager and domain_id:%(target.user.domain_id)s)"},
+		"a manager of users, by the body":      {file: "identity:create_user: rule:admin_required or (role:manager and domain_id:%(request_body.user.domain_id)s)"},
+		"a manager of members": {
+			file: "identity:add_user_to_group: rule:admin_required or (role:manager and domain_id:%(target.group.domain_id)s and domain_id:%(target.user.domain_id)s)",
+		},
+		"a member of the system":  {file: "identity:list_users: rule:admin_required or (role:member and system_scope:all)"},
+		"a manager of the system": {file: "identity:delete_user: rule:admin_required or (role:manager and system_scope:all)"},
+		"the same checks that cannot be evaluated": {
+			base: "identity:create_user: " + applicationCredentials, file: "identity:create_user: " + applicationCredentials,
+		},
 		"a manager of users, with a password":      {file: "identity:create_user: rule:admin_required or (role:manager and domain_id:%(target.user.domain_id)s and token.methods:password)"},
 		"a manager who grants, with a password":    {file: "identity:create_grant: rule:admin_required or (role:manager and 'member':%(target.role.name)s and token.methods:password and " + home + ")"},
 		"the own user":                             {file: "identity:update_user: rule:admin_required or user_id:%(target.user.id)s", want: []string{"warning broader-than-default identity:update_user"}},
@@ -217,5 +268,19 @@ func TestRulesThatMayGrantNoMore(t *testing.T) {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The linter keeps the credentials of a limited number of tokens, whatever constants the rules of a file have.
+func TestCachedTokensAreLimited(t *testing.T) {
+	s := search{tokens: map[scopedToken]map[string]any{}}
+	for i := range 2 * maxTokens {
+		caller := Caller{User: fmt.Sprint(i), UserDomain: ownDomain}
+		if diff := cmp.Diff(caller.Credentials(), s.credentials(caller)); diff != "" {
+			t.Fatalf("credentials (-want +got):\n%s", diff)
+		}
+	}
+	if len(s.tokens) != maxTokens {
+		t.Errorf("%d tokens are cached, want %d", len(s.tokens), maxTokens)
 	}
 }

@@ -60,10 +60,14 @@ func (s *search) credentials(c Caller) map[string]any {
 		return c.Credentials()
 	}
 	key := scopedToken{c.User, c.UserDomain, c.Domain, c.Project, c.ProjectDomain, c.System, c.AdminProject}
-	if s.tokens[key] == nil {
-		s.tokens[key] = c.Credentials()
+	credentials := s.tokens[key]
+	if credentials == nil {
+		credentials = c.Credentials()
+		if len(s.tokens) < maxTokens { // a token takes about 3 KiB
+			s.tokens[key] = credentials
+		}
 	}
-	return s.tokens[key]
+	return credentials
 }
 
 // scopedToken contains the properties of a Caller without roles.
@@ -80,13 +84,28 @@ func (s *search) asks(kinds ...string) bool {
 	})
 }
 
-// constants are the texts that the rules compare credentials with, after the value of all other tokens.
+// constants are the texts that the rules compare credentials with, after the value of all other tokens. If an attribute is compared with
+// credentials and with a text, the credentials can be equal to the text too.
 func (s *search) constants(other string, kinds ...string) []string {
 	texts := []string{other}
+	add := func(text string) {
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
 	for _, c := range s.asked {
 		generic, ok := c.(genericCheck)
-		if ok && generic.class == kindPath && generic.match.parts == nil && slices.Contains(kinds, generic.kind) && !slices.Contains(texts, generic.match.text) {
-			texts = append(texts, generic.match.text)
+		if !ok || generic.class != kindPath || !slices.Contains(kinds, generic.kind) {
+			continue
+		}
+		if generic.match.parts == nil {
+			add(generic.match.text)
+			continue
+		}
+		for _, c := range s.asked {
+			if literal, ok := c.(genericCheck); ok && literal.class == kindLiteral && literal.match.text == generic.match.text {
+				add(literal.literal)
+			}
 		}
 	}
 	return texts
