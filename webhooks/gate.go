@@ -102,8 +102,13 @@ func (h *handler) log(ctx context.Context, request admission.Request, decision D
 		line = append(line, answer.Details()...)
 	}
 	for i, value := range line { // requesters choose names, and a name can be as long as an object before it is validated
-		if text, isText := value.(string); isText {
-			line[i] = message.Clip(text, maxDetailBytes)
+		switch value := value.(type) {
+		case string:
+			line[i] = message.Clip(value, maxDetailBytes)
+		case []string:
+			if all := strings.Join(value, ", "); len(all) > maxDetailBytes {
+				line[i] = message.Clip(all, maxDetailBytes)
+			}
 		}
 	}
 	log.Info("verdict", line...)

@@ -374,9 +374,9 @@ func TestEachDenialIsOneLogLine(t *testing.T) {
 // A mutating webhook is called before the API server validates an object, so that the name of a new object can be as long as a request. An
 // error can repeat any field.
 func TestLongValuesAreNotLogged(t *testing.T) {
-	const size, most = 1 << 20, 64 << 10
+	const size, most = 1 << 20, 80 << 10
 	long := strings.Repeat("x", size)
-	gate := gateWith(t, webhooks.Answer{Reason: "R", Message: "no"}.WithDetails("error", long, "cluster", long))
+	gate := gateWith(t, webhooks.Answer{Reason: "R", Message: "no"}.WithDetails("error", long, "cluster", long, "changed", []string{long, long}))
 	server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}))
 	send(t, server, "", review(withUID("log-4"), func(r *admissionv1.AdmissionReview) { r.Request.Name = long }))
 	if got := logged.take("log-4"); len(got) != 1 || len(got[0]) > most {

@@ -558,15 +558,32 @@ func TestWritesAreLimited(t *testing.T) {
 	if _, err := (&Steps{LogicalClusters: clients}).read(t.Context(), at); err != nil {
 		t.Fatal(err)
 	}
+	writes := 0
+	check := func(ctx context.Context) {
+		writes++
+		if end, ends := ctx.Deadline(); !ends || time.Until(end) > writeTimeout {
+			t.Errorf("write %d may last until %v", writes, end)
+		}
+	}
 	c := interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
 		Update: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.UpdateOption) error {
-			if end, ends := ctx.Deadline(); !ends || time.Until(end) > writeTimeout {
-				t.Errorf("a write may last until %v", end)
-			}
+			check(ctx)
+			return nil
+		},
+		SubResourcePatch: func(ctx context.Context, _ client.Client, _ string, _ client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+			check(ctx)
 			return nil
 		},
 	})
 	if _, err := at.result.lc.update(t.Context(), c); err != nil {
 		t.Error(err)
+	}
+	if err := removeInitializer(t.Context(), c, &corev1alpha1.LogicalCluster{
+		Status: corev1alpha1.LogicalClusterStatus{Initializers: []corev1alpha1.LogicalClusterInitializer{initializer}},
+	}); err != nil {
+		t.Error(err)
+	}
+	if writes != 2 {
+		t.Errorf("%d writes, want 2", writes)
 	}
 }

@@ -147,12 +147,12 @@ func (r *Recorder) Record(event Event) {
 		count(outcomeOff)
 		return
 	}
+	event.Object = short(event.Object)
 	if event.By != "" && r.perUser.Filter(asCausedBy(event)) {
 		count(outcomeSuppressed)
 		return
 	}
 	event.By, event.Message = "", message.Clip(event.Message, maxMessageBytes) // names in it can be long
-	event.Object = short(event.Object)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// A share may use at most as many places as it leaves free, so that other shares always find a place.

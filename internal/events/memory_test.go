@@ -24,7 +24,10 @@ func TestLongReferencesAreNotKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			keepsLittle(t, func(i int) events.Event {
-				return workspaceEvent(func(e *events.Event) { set(&e.Object, fmt.Sprintf("%d-", i)+strings.Repeat("x", size)) })
+				return workspaceEvent(func(e *events.Event) {
+					e.By = "mallory"
+					set(&e.Object, fmt.Sprintf("%d-", i)+strings.Repeat("x", size))
+				})
 			})
 		})
 	}

@@ -174,9 +174,7 @@ func notEvaluated(unknown []string) string {
 // isTenant reports whether a token has only roles of users and managers of a domain.
 func (l *linter) isTenant(caller Caller) bool {
 	return !slices.ContainsFunc(caller.Roles, func(role string) bool {
-		return !slices.ContainsFunc(slices.Concat(ordinaryRoles, l.options.ManagedRoles, l.options.ManagerRoles), func(known string) bool {
-			return lower(role) == lower(known)
-		})
+		return !hasRole(ordinaryRoles, role) && !hasRole(l.options.ManagedRoles, role) && !hasRole(l.options.ManagerRoles, role)
 	})
 }
 
@@ -210,10 +208,12 @@ func (l *linter) isTooMuch(o *shippedRule, caller Caller, target map[string]any)
 
 // isManager reports whether a token has the role of a manager, and is no administrator's.
 func (l *linter) isManager(caller Caller) bool {
-	holds := func(role string) bool {
-		return slices.ContainsFunc(caller.Roles, func(held string) bool { return lower(held) == lower(role) })
-	}
-	return slices.ContainsFunc(l.options.ManagerRoles, holds) && !holds("admin")
+	return !hasRole(caller.Roles, "admin") && slices.ContainsFunc(l.options.ManagerRoles, func(role string) bool { return hasRole(caller.Roles, role) })
+}
+
+// hasRole reports whether a role is one of several, whose names are equal in any case.
+func hasRole(roles []string, role string) bool {
+	return slices.ContainsFunc(roles, func(other string) bool { return lower(other) == lower(role) })
 }
 
 // isWithin reports whether all domains in the target are the domain of the token. A grant is within the domain if the user or group is, and the

@@ -204,7 +204,7 @@ type CloudSigma struct {
 	// cloudsigma-api for TokenExchange.
 	Audience string `json:"audience,omitzero"`
 	// Concurrency limits the concurrent requests to the cloud. A namespace, or a logical cluster on kcp, gets at most three quarters of
-	// them. Default: 16.
+	// them, and at least one. Default: 16.
 	Concurrency int32 `json:"concurrency,omitzero"`
 }
 
