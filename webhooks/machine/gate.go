@@ -264,9 +264,10 @@ func read(kind clusterapi.Kind, request admission.Request) (machine, old cluster
 	}
 	if old, err = kind.Decode(request.OldObject.Raw); err != nil {
 		// A stored object that cannot be decoded must not block its correction, so it is evaluated as if it had named no instance. Its
-		// version counts: other writes wait until the object has another one.
-		metadata, _ := clusterapi.DecodeMetadata(request.OldObject.Raw) // the API server stores no object without
-		return machine, clusterapi.Machine{Kind: kind, ObjectMeta: metav1.ObjectMeta{ResourceVersion: metadata.ResourceVersion}}, nil //nolint:nilerr // see above
+		// version counts: other writes wait until the object has another one. The API server stores no object without metadata.
+		metadata, _ := clusterapi.DecodeMetadata(request.OldObject.Raw)
+		old = clusterapi.Machine{Kind: kind, ObjectMeta: metav1.ObjectMeta{ResourceVersion: metadata.ResourceVersion}}
+		return machine, old, nil //nolint:nilerr // see above
 	}
 	return machine, old, nil
 }
