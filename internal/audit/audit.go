@@ -147,7 +147,7 @@ func (a *Audit) list(ctx context.Context, tenancies []*tenancy, result *Result) 
 		case errors.As(err, &region): // the author of the cluster has to correct the region
 			result.Findings = append(result.Findings, unusable(t, reasonRegion, region.Error())...)
 		default:
-			result.Findings = append(result.Findings, unknown(t.account, t.whole(), "", err))
+			result.Findings = append(result.Findings, unknown(t.whole(), "", err))
 			failed = errors.Join(failed, fmt.Errorf("instances of %s in %s: %w", t.account.Owner(), t.account.Place(), err))
 		}
 	}
@@ -182,6 +182,7 @@ func byObject(a, b Finding) int {
 // lookup is the account that a cluster uses, or the reason why it is unknown. The zero value is a cluster that does not exist.
 type lookup struct {
 	tenancy *tenancy
+	account ownership.Account
 	invalid *clusterapi.AccountError
 }
 
@@ -189,7 +190,7 @@ type lookup struct {
 func (a *Audit) register(ctx context.Context) (*register, error) {
 	book := &register{ask: a.Objects.AccountNow, byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{}}
 	for cluster, object := range a.Objects.Clusters() {
-		if err := book.add(ctx, cluster, place{cluster.LogicalCluster, object}); err != nil {
+		if err := book.add(ctx, cluster, place{in: cluster.LogicalCluster, object: object}); err != nil {
 			return nil, err
 		}
 	}
@@ -228,6 +229,7 @@ func (r *register) add(ctx context.Context, cluster clusterapi.Cluster, object p
 		}
 	}
 	found := r.byCluster[cluster]
+	object.account = found.account
 	switch {
 	case found.invalid != nil:
 		r.invalid = append(r.invalid, object.finding(Finding{Reason: string(found.invalid.Reason), Message: notKnown(found.invalid)}))
@@ -251,12 +253,13 @@ func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, obje
 	case err != nil:
 		return err
 	}
-	t := r.byAccount[account]
+	t := r.byAccount[account.Plain()]
 	if t == nil {
-		t = &tenancy{account: account, about: []place{object}}
-		r.byAccount[account] = t
+		object.account = account
+		t = &tenancy{account: account.Plain(), about: []place{object}}
+		r.byAccount[t.account] = t
 	}
-	r.byCluster[cluster] = lookup{tenancy: t}
+	r.byCluster[cluster] = lookup{tenancy: t, account: account}
 	return nil
 }
 
@@ -270,7 +273,7 @@ func (r *register) assign(machines []clusterapi.Machine, all named) []Finding {
 			continue // it was created during this run, and the next one checks it
 		}
 		if lookup.tenancy != nil {
-			lookup.tenancy.machines = append(lookup.tenancy.machines, *machine)
+			lookup.tenancy.machines = append(lookup.tenancy.machines, acting{*machine, lookup.account})
 		}
 		if machine.InstanceID != "" || machine.ProviderID != "" {
 			findings = append(findings, alone(*machine, lookup, all)...)
@@ -367,7 +370,7 @@ func (a *Audit) instances(ctx context.Context, account ownership.Account) ([]own
 }
 
 // unknown returns the finding for an account, or an instance of it, that could not be checked.
-func unknown(account ownership.Account, object place, instance string, err error) Finding {
+func unknown(object place, instance string, err error) Finding {
 	why := ownership.CauseCloud.Explain()
 	var cause *ownership.UnknownError
 	if errors.As(err, &cause) {
@@ -378,7 +381,7 @@ func unknown(account ownership.Account, object place, instance string, err error
 		what = "it could not be determined whether its instance belongs to %s in %s: %s"
 	}
 	return object.finding(Finding{
-		Reason: ownership.ReasonUnknown, Instance: instance, Account: account,
-		Message: fmt.Sprintf(what, account.Owner(), account.Place(), why),
+		Reason: ownership.ReasonUnknown, Instance: instance, Account: object.account,
+		Message: fmt.Sprintf(what, object.account.Owner(), object.account.Place(), why),
 	})
 }

@@ -635,6 +635,60 @@ func TestPassListsEachAccountOnce(t *testing.T) {
 	}
 }
 
+// Readers of Events in a namespace may not be allowed to read the Secret of another namespace with the user of a cluster. Clusters of one user
+// share one list, however they name the user.
+func TestFindingsDoNotNameTheUserInASecretOfAnotherNamespace(t *testing.T) {
+	hidden := tsap
+	hidden.UserSecret = types.NamespacedName{Namespace: "users", Name: "theirs"}
+	spare := ownership.Instance{ID: idSpare, Name: "gone", MachineUID: "uid-gone"}
+	cloud := &fakeCloud{instances: map[string][]ownership.Instance{tsap.User: {
+		{ID: idOwn, Name: "worker", MachineUID: "uid-worker"}, {ID: idOther, Name: "node", MachineUID: "uid-node"}, spare,
+	}}}
+	const foreignA, foreignB = "aaaaaaaa-9502-4311-919e-cd49f3416753", "bbbbbbbb-9502-4311-919e-cd49f3416753"
+	objects := fakeObjects{
+		accounts: map[string]any{"team/pool": hidden, "zoe/pool": tsap},
+		machines: []clusterapi.Machine{
+			machine("worker", idOwn), machine("wrong", foreignA), machine("new", ""),
+			machine("node", idOther, inNamespace("zoe")), machine("wrong-as-well", foreignB, inNamespace("zoe")),
+		},
+	}
+	cloud.instances[tsap.User] = append(cloud.instances[tsap.User],
+		ownership.Instance{ID: "cccccccc-9502-4311-919e-cd49f3416753", Name: "worker"}, ownership.Instance{ID: "dddddddd-9502-4311-919e-cd49f3416753", Name: "new"})
+	a := newAudit(objects, cloud)
+	for run := range 2 { // a server of a machine that names none is a finding of the second run
+		result, err := a.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cloud.requested) != run+1 {
+			t.Errorf("lists of %q", cloud.requested)
+		}
+		var got []string
+		for _, f := range result.Findings {
+			got = append(got, f.Reason+" "+f.Object.Namespace)
+			if f.Account.User != tsap.User {
+				t.Errorf("the log of %s names user %q", f.Reason, f.Account.User)
+			}
+			shown, secret := strings.Contains(f.Message, tsap.User), strings.Contains(f.Message, `Secret "theirs" of namespace "users"`)
+			if elsewhere := f.Object.Namespace == "zoe"; shown != elsewhere || secret == elsewhere {
+				t.Errorf("in namespace %s: %s", f.Object.Namespace, f.Message)
+			}
+		}
+		want := []string{"InstanceOrphaned team", "InstanceDuplicate team", "InstanceNotOwned team", "InstanceNotOwned zoe"}
+		if run == 1 {
+			want = []string{"InstanceOrphaned team", "InstanceNotNamed team", "InstanceDuplicate team", "InstanceNotOwned team", "InstanceNotOwned zoe"}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("findings of run %d (-want +got):\n%s", run, diff)
+		}
+	}
+	cloud.errs = map[string]error{tsap.User: &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: errors.New("late")}}
+	result, _ := a.Run(t.Context()) // the error is for the operator
+	if len(result.Findings) != 1 || strings.Contains(result.Findings[0].Message, tsap.User) {
+		t.Errorf("findings without an answer: %+v", result.Findings)
+	}
+}
+
 // recorded contains the recorded Events.
 type recorded struct {
 	mu     sync.Mutex

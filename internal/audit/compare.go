@@ -63,10 +63,24 @@ type Finding struct {
 type place struct {
 	in     logicalcluster.Name
 	object corev1.ObjectReference
+	// account is the account of the object. Messages about the object describe the owner of the account by it.
+	account ownership.Account
 }
 
 func placeOf(machine clusterapi.Machine) place {
-	return place{machine.LogicalCluster, machine.Reference()}
+	return place{in: machine.LogicalCluster, object: machine.Reference()}
+}
+
+// acting is a machine with the account of its cluster.
+type acting struct {
+	clusterapi.Machine
+	account ownership.Account
+}
+
+func (a acting) place() place {
+	place := placeOf(a.Machine)
+	place.account = a.account
+	return place
 }
 
 // finding returns a finding about the object.
@@ -77,10 +91,11 @@ func (p place) finding(f Finding) Finding {
 
 // tenancy is an account with the objects that use it.
 type tenancy struct {
+	// account is plain, so that it is the same for all objects.
 	account ownership.Account
 	// about are the objects that specify the account: clusters, and machines with their own identity.
 	about    []place
-	machines []clusterapi.Machine
+	machines []acting
 }
 
 // in reports whether an object of the logical cluster uses the account.
@@ -88,10 +103,10 @@ func (t tenancy) in(cluster logicalcluster.Name) bool {
 	return slices.ContainsFunc(t.about, func(p place) bool { return p.in == cluster })
 }
 
-// whole returns the object for findings about the whole account. It is empty if several logical clusters use the account.
+// whole returns the object for findings about the whole account. It has only the account if several logical clusters use the account.
 func (t tenancy) whole() place {
 	if slices.ContainsFunc(t.about, func(p place) bool { return p.in != t.about[0].in }) {
-		return place{}
+		return place{account: t.account}
 	}
 	return t.about[0]
 }
@@ -122,15 +137,15 @@ func compare(t tenancy, instances []ownership.Instance, all named, ask asker, ag
 	var findings []Finding
 	explained := map[string]bool{} // instances that need no further finding
 	for _, machine := range t.machines {
-		made := made(machine, byName, byUID)
+		made := made(machine.Machine, byName, byUID)
 		for _, id := range machine.IDs() {
 			if owned[id] {
 				continue
 			}
-			if answer, err := ask(machine, id); err != nil {
-				findings = append(findings, unknown(t.account, placeOf(machine), id, err))
+			if answer, err := ask(machine.Machine, id); err != nil {
+				findings = append(findings, unknown(machine.place(), id, err))
 			} else if answer.Verdict != ownership.Owned {
-				findings = append(findings, notOwned(t.account, machine, id, answer.Verdict, made))
+				findings = append(findings, notOwned(machine, id, answer.Verdict, made))
 			}
 		}
 		// If the machine names no instance of the user, an instance that was created for it is no duplicate: the finding of notOwned
@@ -140,7 +155,7 @@ func compare(t tenancy, instances []ownership.Instance, all named, ask asker, ag
 				explained[instance.ID] = true
 				if machine.InstanceID == "" && machine.ProviderID == "" && !all.isNamed(instance.ID, t) &&
 					again(notNamed{account: t.account, instance: instance.ID, machine: machine.UID}) {
-					findings = append(findings, unrecorded(t.account, machine, instance))
+					findings = append(findings, unrecorded(machine, instance))
 				}
 			}
 			continue
@@ -150,7 +165,7 @@ func compare(t tenancy, instances []ownership.Instance, all named, ask asker, ag
 				continue
 			}
 			explained[instance.ID] = true
-			findings = append(findings, duplicate(t.account, machine, instance))
+			findings = append(findings, duplicate(machine, instance))
 		}
 	}
 	return append(findings, orphans(t, instances, all, explained)...)
@@ -166,11 +181,12 @@ func made(machine clusterapi.Machine, byName, byUID map[string][]ownership.Insta
 	return slices.Compact(made)
 }
 
-func notOwned(account ownership.Account, machine clusterapi.Machine, id string, verdict ownership.Verdict, made []ownership.Instance) Finding {
+func notOwned(machine acting, id string, verdict ownership.Verdict, made []ownership.Instance) Finding {
 	reason, what := ownership.ReasonNotFound, "there is no instance %s of %s in %s, %s"
 	if verdict == ownership.Foreign {
 		reason, what = ownership.ReasonNotOwned, "instance %s exists, but is not one of %s in %s, %s"
 	}
+	account := machine.account
 	message := fmt.Sprintf(what, id, account.Owner(), account.Place(), account.Acting(machine.ClusterName()))
 	if len(made) > 0 {
 		names := make([]string, 0, len(made))
@@ -179,25 +195,25 @@ func notOwned(account ownership.Account, machine clusterapi.Machine, id string, 
 		}
 		message += "; the user's own instance for this machine is " + strings.Join(names, " or ")
 	}
-	return placeOf(machine).finding(Finding{
+	return machine.place().finding(Finding{
 		Reason: reason, Instance: id, Account: account,
 		Message: message + "; clear the field, so that the provider adopts an instance of the user or creates one",
 	})
 }
 
-func duplicate(account ownership.Account, machine clusterapi.Machine, instance ownership.Instance) Finding {
-	return placeOf(machine).finding(Finding{
-		Reason: ReasonDuplicate, Instance: instance.ID, Account: account,
+func duplicate(machine acting, instance ownership.Instance) Finding {
+	return machine.place().finding(Finding{
+		Reason: ReasonDuplicate, Instance: instance.ID, Account: machine.account,
 		Message: fmt.Sprintf("instance %s (%q) of %s in %s was created for this machine, which names %s; delete the one that is not needed",
-			instance.ID, instance.Name, account.Owner(), account.Place(), strings.Join(machine.IDs(), " and ")),
+			instance.ID, instance.Name, machine.account.Owner(), machine.account.Place(), strings.Join(machine.IDs(), " and ")),
 	})
 }
 
-func unrecorded(account ownership.Account, machine clusterapi.Machine, instance ownership.Instance) Finding {
-	return placeOf(machine).finding(Finding{
-		Reason: ReasonNotNamed, Instance: instance.ID, Account: account,
+func unrecorded(machine acting, instance ownership.Instance) Finding {
+	return machine.place().finding(Finding{
+		Reason: ReasonNotNamed, Instance: instance.ID, Account: machine.account,
 		Message: fmt.Sprintf("instance %s (%q) of %s in %s was created for this machine, which names none; if the provider does not adopt it, delete it",
-			instance.ID, instance.Name, account.Owner(), account.Place()),
+			instance.ID, instance.Name, machine.account.Owner(), machine.account.Place()),
 	})
 }
 
@@ -250,6 +266,7 @@ func (c *claims) unnamed(denied []settle.Claim, objects Objects) []Finding {
 // or its cluster now acts as another user. Instances that were not created for a machine are ignored.
 func orphans(t tenancy, instances []ownership.Instance, all named, explained map[string]bool) []Finding {
 	var findings []Finding
+	about := t.whole()
 	for _, instance := range instances {
 		if explained[instance.ID] || all.isNamed(instance.ID, t) {
 			continue
@@ -260,10 +277,10 @@ func orphans(t tenancy, instances []ownership.Instance, all named, explained map
 		} else if account == nil || *account == t.account {
 			continue
 		}
-		findings = append(findings, t.whole().finding(Finding{
+		findings = append(findings, about.finding(Finding{
 			Reason: ReasonOrphaned, Instance: instance.ID, Account: t.account,
 			Message: fmt.Sprintf("instance %s (%q) of %s in %s was created for a machine %s; delete it if nothing else uses it",
-				instance.ID, instance.Name, t.account.Owner(), t.account.Place(), why),
+				instance.ID, instance.Name, about.account.Owner(), about.account.Place(), why),
 		}))
 	}
 	return findings

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -65,7 +66,16 @@ func TestAccount(t *testing.T) {
 		},
 		"a user in a Secret of another namespace": {
 			cluster: cluster(userRef("name", "bob", "namespace", "team-b")), secret: secret("team-b", "bob", "bob@example.com"),
-			want: account("bob@example.com"),
+			want: ownership.Account{
+				Cloud: "cloudsigma", User: "bob@example.com", UserSecret: types.NamespacedName{Namespace: "team-b", Name: "bob"}, Region: "next",
+			},
+		},
+		"a user in a Secret of another namespace, and another in the cluster": {
+			cluster: cluster(with("spec.userEmail", "tsap@example.com"), userRef("name", "bob", "namespace", "team-b")),
+			secret:  secret("team-b", "bob", "bob@example.com"), want: account("tsap@example.com"),
+		},
+		"a user in a Secret of the same namespace, by its name": {
+			cluster: cluster(userRef("name", "bob", "namespace", namespace)), secret: bobs, want: account("bob@example.com"),
 		},
 		"a user in the cluster and another in the Secret": {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com"), userRef("name", "bob")), secret: bobs, want: account("tsap@example.com"),

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
@@ -106,6 +107,9 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 	}
 	if account.Region = strings.TrimSpace(region); account.Region == "" {
 		return ownership.Account{}, accountErrorf(RegionMissing, "CloudSigmaCluster %q names no region: spec.region is empty", cluster.GetName())
+	}
+	if ref.Email == "" && ref.SecretName != "" && ref.SecretNamespace != cluster.GetNamespace() {
+		account.UserSecret = types.NamespacedName{Namespace: ref.SecretNamespace, Name: ref.SecretName}
 	}
 	if account.User, err = r.User(ctx, ref); err == nil || r.noUser(err) {
 		return account, nil

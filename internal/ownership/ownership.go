@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Account is a user of a cloud, in a region. A machine may name the instances of its account only. It is comparable.
@@ -18,6 +20,9 @@ type Account struct {
 	// User is the user that the machine's provider acts as: an email at CloudSigma. It is empty if Identity is set, and if all clusters
 	// share one account.
 	User string
+	// UserSecret is the Secret of another namespace that contains User, if there is one. Messages name the Secret instead of the user, because
+	// their readers may not be allowed to read it.
+	UserSecret types.NamespacedName
 	// Identity refers to the credentials of the machine's provider, if each cluster has its own credentials, as with OpenStack.
 	Identity Identity
 	// Region is the region of the instance. If empty, it is the region of the credentials.
@@ -35,6 +40,12 @@ type Identity struct {
 // String describes the credentials in messages to users of their namespace.
 func (i Identity) String() string { return fmt.Sprintf("cloud %q of Secret %q", i.Entry, i.Secret) }
 
+// Plain returns the account as that of a cluster that names its user itself. It is equal for equal users.
+func (a Account) Plain() Account {
+	a.UserSecret = types.NamespacedName{}
+	return a
+}
+
 // Owner describes the owner of the instances in messages.
 func (a Account) Owner() string {
 	switch {
@@ -42,6 +53,8 @@ func (a Account) Owner() string {
 		return fmt.Sprintf("the project of %s", a.Identity)
 	case a.User == "":
 		return "the one account that all clusters share"
+	case a.UserSecret != types.NamespacedName{}:
+		return fmt.Sprintf("the user that Secret %q of namespace %q names", a.UserSecret.Name, a.UserSecret.Namespace)
 	}
 	return fmt.Sprintf("user %q", a.User)
 }

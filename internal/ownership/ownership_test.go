@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/ownership"
 )
@@ -65,6 +66,16 @@ func TestAccountInMessages(t *testing.T) {
 		"a user in a region": {
 			account: ownership.Account{Cloud: "cloudsigma", User: "tsap@example.com", Region: "zrh"},
 			want:    words{`user "tsap@example.com"`, `which cluster "c" acts as`, `region "zrh"`},
+		},
+		"a user that a Secret of another namespace names": {
+			account: ownership.Account{
+				Cloud: "cloudsigma", User: "tsap@example.com", UserSecret: types.NamespacedName{Namespace: "team-b", Name: "s"}, Region: "zrh",
+			},
+			want: words{`the user that Secret "s" of namespace "team-b" names`, `which cluster "c" acts as`, `region "zrh"`},
+		},
+		"a shared account, with a Secret that names no user": {
+			account: ownership.Account{Cloud: "cloudsigma", UserSecret: types.NamespacedName{Namespace: "team-b", Name: "s"}, Region: "next"},
+			want:    words{"the one account that all clusters share", `which cluster "c" acts as`, `region "next"`},
 		},
 		"credentials of the cluster": {
 			account: ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-a", Secret: "s", Entry: "e"}},

@@ -134,7 +134,7 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 	whom := openly
 	if m.naming.ref.SecretName != "" && m.naming.ref.Email == "" {
 		whom = func(account ownership.Account) (open, public string) {
-			if open, public = account.Owner(), m.naming.bySecret(); !g.knows(ctx, requester, m.naming) {
+			if open, public = account.Plain().Owner(), m.naming.bySecret(); !g.knows(ctx, requester, m.naming) {
 				open = public
 			}
 			return open, public

@@ -101,7 +101,7 @@ func verdict(c change, id string, account ownership.Account, answer ownership.An
 		what, reason = "this instance of %s exists, but is not one", ownership.ReasonNotOwned
 	}
 	who := "of " + account.Owner()
-	if answer.UserID != "" {
+	if answer.UserID != "" && account == account.Plain() {
 		who += " (" + answer.UserID + ")"
 	}
 	lasting := fmt.Sprintf(what+" %s, %s", account.Place(), who, account.Acting(c.machine.ClusterName()))

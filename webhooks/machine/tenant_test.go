@@ -2,8 +2,10 @@ package machine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,14 +14,61 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/settle"
+	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/machine"
 )
 
 // from gives a request a namespace.
 func from(namespace string) func(*admissionv1.AdmissionRequest) {
 	return func(r *admissionv1.AdmissionRequest) { r.Namespace = namespace }
+}
+
+// The author of a machine may not be allowed to read a Secret of another namespace with the user of the cluster. The response and the Event
+// name the Secret, and not what is in it.
+func TestAMessageDoesNotNameTheUserInASecretOfAnotherNamespace(t *testing.T) {
+	unknown := func(w *world) {
+		w.answers, w.err = nil, &ownership.UnknownError{Cause: ownership.CauseCloud, Err: errors.New("503")}
+	}
+	for name, tc := range map[string]struct {
+		id     string
+		modify []func(*world)
+		gate   func(*machine.Gate) *machine.Gate
+		policy v1beta1.UnknownPolicy
+	}{
+		"another user's instance":   {id: foreignID},
+		"no instance":               {id: absentID},
+		"no answer":                 {id: ownID, modify: worldOf(unknown)},
+		"no answer, with a warning": {id: ownID, modify: worldOf(unknown), policy: v1beta1.Admit},
+		"a first claim": {id: foreignID, gate: func(g *machine.Gate) *machine.Gate {
+			return g.Settling(settle.New(settlePeriod), "")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(append(tc.modify, func(w *world) {
+				w.now.UserSecret = types.NamespacedName{Namespace: "team-b", Name: "their-user"}
+				w.seen = w.now
+			})...)
+			gate := w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: tc.policy})
+			if tc.gate != nil {
+				gate = tc.gate(gate)
+			}
+			response := send(t, webhooks.Handler(gate, v1beta1.Enforce, w), review(t, newMachine(), newMachine(instanceID(tc.id)), ofStatus))
+			texts := string(encode(t, []any{response, w.events()}))
+			for _, secret := range []string{account.User, userID} {
+				if strings.Contains(texts, secret) {
+					t.Errorf("%s is shown: %s", secret, texts)
+				}
+			}
+			if !strings.Contains(texts, `the user that Secret \"their-user\" of namespace \"team-b\" names`) {
+				t.Errorf("the Secret is not named: %s", texts)
+			}
+		})
+	}
 }
 
 // A tenant that sends too many requests is denied even if requests without a decision are admitted: otherwise it could bypass the gate.
