@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -192,6 +193,29 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 				t.Errorf("lists of instances (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestOnlyAReaderOfASecretGetsItsUser: the response names the user in a Secret of another namespace to a requester who may read it. The
+// Event names the Secret.
+func TestOnlyAReaderOfASecretGetsItsUser(t *testing.T) {
+	theirs := accountOf("tsap@shalb.com")
+	theirs.UserSecret = types.NamespacedName{Namespace: "team-b", Name: "user"}
+	users := &fakeUsers{emails: map[string]string{"team-b/user": "tsap@shalb.com"}, account: theirs}
+	machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": {holder("m1", aliceID)}}}
+	reviewer := reviewerThatAllows(impersonate("tsap@shalb.com"), getIn("team-b"))
+	got := newGate(enforced, reviewer, users, cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, "")).Review(t.Context(),
+		request(t, "cloudsigmaclusters", clusterWith(object{"region": "next"}), clusterWith(object{"userRef": userRef("user", "team-b"), "region": "next"})))
+	if got.Reason != "MachinesHoldInstances" || !strings.Contains(got.Message, `user "tsap@shalb.com"`) {
+		t.Errorf("the response: %s %s", got.Reason, got.Message)
+	}
+	for _, event := range got.Events {
+		if !strings.Contains(event.Message, `Secret "user" of namespace "team-b"`) || strings.Contains(event.Message, "tsap@shalb.com") {
+			t.Errorf("the Event: %s", event.Message)
+		}
+	}
+	if len(got.Events) != 1 {
+		t.Errorf("%d Events", len(got.Events))
 	}
 }
 
