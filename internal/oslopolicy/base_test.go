@@ -29,7 +29,7 @@ func TestLintOverABase(t *testing.T) {
 	)
 	const (
 		tied        = ", which the base denies" + andTie
-		keep        = ", which the base lets pass; keep the alternatives of the base, if that is not meant"
+		keep        = ", which the base allows; keep the alternatives of the base, if that is not meant"
 		domainAdmin = "a token with role=admin,domain=own-domain "
 		cloudAdmin  = "a token with role=admin,project=own-project,project-domain=own-domain,admin-project=true "
 	)
@@ -61,7 +61,7 @@ func TestLintOverABase(t *testing.T) {
 			base: []string{dead}, files: []string{"identity:create_user: rule:cloud or rule:admin_of_user\ncloud: role:admin and is_admin_project:True and project_id:p"},
 			want: []string{
 				"0:1 error broader-than-default identity:create_user: a token with role=admin,project=p,project-domain=own-domain,admin-project=true passes identity:create_user" + tied,
-				"0:1 error narrower-than-default identity:create_user: " + domainAdmin + "is denied identity:create_user, which Keystone's own rule lets pass: " +
+				"0:1 error narrower-than-default identity:create_user: " + domainAdmin + "is denied identity:create_user, which Keystone's own rule allows: " +
 					`%(user.domain_id)s never matches; write "%(target.user.domain_id)s" in the rule "admin_of_user"`,
 				`0:1 warning dead-branch identity:create_user: one of its alternatives can never match: the rule "admin_of_user" looks at ` +
 					`%(user.domain_id)s, which Keystone does not fill in for this operation; write "%(target.user.domain_id)s"`,
@@ -97,7 +97,7 @@ func TestLintOverABase(t *testing.T) {
 			files: []string{"identity:create_user: role:admin\nhelper: role:admin", "identity:get_user: rule:helper\nhelper: role:admin"},
 			want: []string{
 				"0:2 error duplicate-rule helper: b:2 has a rule of the same name, which silently replaces this one; keep one of the two",
-				"1:1 note narrower-than-default identity:get_user: a token with domain=own-domain is denied identity:get_user, which Keystone's own rule lets pass",
+				"1:1 note narrower-than-default identity:get_user: a token with domain=own-domain is denied identity:get_user, which Keystone's own rule allows",
 			},
 		},
 		"one of two files cannot be read": {
@@ -105,7 +105,7 @@ func TestLintOverABase(t *testing.T) {
 			want: []string{
 				"0:1 note unused-rule helper: no rule refers to it, and Keystone does not evaluate it",
 				`0:2 error raises identity:create_user: a rule that is only "and" raises an exception: every request ends with 400 or 500; write a check such as role:admin`,
-				"1:1 error file : it holds a list, not rules with their names; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails",
+				"1:1 error file : it is a list, not rules with their names; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails",
 			},
 		},
 	} {

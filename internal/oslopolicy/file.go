@@ -150,17 +150,17 @@ var surrogate = regexp.MustCompile(`\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
 // readJSON parses JSON. oslo.policy tries JSON before YAML.
 func (r *reader) readJSON() error {
 	if surrogate.Match(r.data) {
-		return r.fail(0, `it holds characters in two halves, such as \ud83d\ude00; write the characters themselves`)
+		return r.fail(0, `it contains surrogate pairs, such as \ud83d\ude00; write the characters themselves`)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(r.data))
 	first, err := decoder.Token()
 	if err != nil {
-		return r.fail(0, "it is no JSON: %w", err)
+		return r.fail(0, "it is not valid JSON: %w", err)
 	}
 	if first != json.Delim('{') {
 		value, err := r.jsonValue(decoder, first, 0)
 		if err == nil && !falsy(value) {
-			err = r.fail(1, "it holds %s, not rules with their names", describe(value))
+			err = r.fail(1, "it is %s, not rules with their names", describe(value))
 		}
 		return err
 	}
@@ -168,7 +168,7 @@ func (r *reader) readJSON() error {
 	for decoder.More() {
 		key, err := decoder.Token()
 		if err != nil {
-			return r.fail(0, "it is no JSON: %w", err)
+			return r.fail(0, "it is not valid JSON: %w", err)
 		}
 		line := lines.at(decoder.InputOffset())
 		value, err := r.jsonNext(decoder, 0)
@@ -198,7 +198,7 @@ func (l *lineCounter) at(offset int64) int {
 func (r *reader) jsonNext(decoder *json.Decoder, depth int) (any, error) {
 	next, err := decoder.Token()
 	if err != nil {
-		return nil, r.fail(0, "it is no JSON: %w", err)
+		return nil, r.fail(0, "it is not valid JSON: %w", err)
 	}
 	return r.jsonValue(decoder, next, depth)
 }
@@ -226,7 +226,7 @@ func (r *reader) jsonValue(decoder *json.Decoder, first json.Token, depth int) (
 			}
 		}
 		if _, err := decoder.Token(); err != nil { // the bracket that closes
-			return nil, r.fail(0, "it is no JSON: %w", err)
+			return nil, r.fail(0, "it is not valid JSON: %w", err)
 		}
 		if first == '{' {
 			return keys, nil

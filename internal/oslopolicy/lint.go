@@ -365,7 +365,7 @@ func (l *linter) lintCheck(r *rule, c check, negated bool) {
 }
 
 func (l *linter) lintMalformed(r *rule, c malformed, negated bool) {
-	message := fmt.Sprintf("%q is no check, because it has no colon, and counts as false", c.word)
+	message := fmt.Sprintf("%q is not a check, because it has no colon, and counts as false", c.word)
 	if negated {
 		message += `; the "not" before it makes that true`
 	}
@@ -394,7 +394,7 @@ func (l *linter) lintReference(r *rule, c ruleCheck, negated bool) {
 	}
 	message := fmt.Sprintf("there is no rule %q, which counts as false", c.name)
 	if _, ok := l.policy.rules[defaultRule]; ok {
-		message = fmt.Sprintf("there is no rule %q, and the rule %q stands in for it", c.name, defaultRule)
+		message = fmt.Sprintf("there is no rule %q, and the rule %q is used instead", c.name, defaultRule)
 	} else if negated {
 		message += `; the "not" before it makes that true`
 	}

@@ -94,7 +94,7 @@ func (l *linter) noteDifferences(r *rule, o *shippedRule, s *search) {
 		return
 	}
 	for _, which := range directions {
-		code, verbs := CodeNarrowerThanDefault, [2]string{"is denied", "lets pass"}
+		code, verbs := CodeNarrowerThanDefault, [2]string{"is denied", "allows"}
 		if which == more {
 			code, verbs = CodeBroaderThanDefault, [2]string{"passes", "denies"}
 		}
@@ -186,7 +186,7 @@ func (l *linter) lintLess(r *rule, o *shippedRule, s *search) {
 			if len(l.dead[o.name]) > 0 {
 				severity, suggestion = SeverityError, ""
 			}
-			l.addWith(w, r, severity, CodeNarrowerThanDefault, fmt.Sprintf("a token with %s is denied %s, which the base lets pass", w.As, o.name), suggestion)
+			l.addWith(w, r, severity, CodeNarrowerThanDefault, fmt.Sprintf("a token with %s is denied %s, which the base allows", w.As, o.name), suggestion)
 		}
 	}
 }
@@ -326,7 +326,7 @@ func (l *linter) lintDead(r *rule, o *shippedRule) {
 		})
 		if w != nil {
 			l.addWith(w, r, SeverityError, CodeNarrowerThanDefault,
-				fmt.Sprintf("a token with %s is denied %s, which Keystone's own rule lets pass: %%(%s)s never matches", w.As, o.name, dead.attribute),
+				fmt.Sprintf("a token with %s is denied %s, which Keystone's own rule allows: %%(%s)s never matches", w.As, o.name, dead.attribute),
 				fmt.Sprintf("write %q in the rule %q", "%("+dead.meant+")s", dead.owner))
 			return
 		}

@@ -176,7 +176,7 @@ func parseText(text string) (check, error) {
 	p := parser{tokens: tokens}
 	c, err := p.any(0)
 	if err == nil && len(p.tokens) > 0 {
-		err = fmt.Errorf("%q does not belong where it stands", p.tokens[0].text)
+		err = fmt.Errorf("%q is unexpected here", p.tokens[0].text)
 	}
 	switch {
 	case errors.Is(err, errTooDeep):
@@ -253,7 +253,7 @@ func (p *parser) one(depth int) (check, error) {
 		}
 		if !p.take(tokenClose) {
 			if len(p.tokens) > 0 {
-				return nil, fmt.Errorf("%q does not belong where it stands", p.tokens[0].text)
+				return nil, fmt.Errorf("%q is unexpected here", p.tokens[0].text)
 			}
 			return nil, errors.New("a parenthesis is not closed")
 		}

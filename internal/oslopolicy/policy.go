@@ -182,7 +182,7 @@ func (e *evaluation) role(pattern template) (bool, error) {
 	for _, held := range roles {
 		role, ok := held.(string)
 		if !ok {
-			return false, fmt.Errorf("the credentials hold the role %s, which is no name", pythonRepr(held))
+			return false, fmt.Errorf("the credentials hold the role %s, which is not a string", pythonRepr(held))
 		}
 		found = found || lower(role) == match
 	}

@@ -95,7 +95,7 @@ func (c *conversion) parse(rest string) string {
 	c.verb = verb
 	switch {
 	case !strings.ContainsRune("srdiu%", verb):
-		c.bad = fmt.Sprintf("%q is no way to write the attribute; s is", verb)
+		c.bad = fmt.Sprintf("%q is not a conversion of an attribute; use s", verb)
 	case c.width > maxWidth || c.precision > maxWidth:
 		c.bad = fmt.Sprintf("it asks for more than %d characters", maxWidth)
 	}

@@ -106,10 +106,10 @@ func (y *yamlReader) characters() error {
 		case r < 0xa0, r == 0xfffe, r == 0xffff:
 			why = fmt.Sprintf("the control character %U", r)
 		case r == utf8.RuneError && !strings.HasPrefix(y.text[i:], "\ufffd"):
-			why = "what is not UTF-8"
+			why = "bytes that are not UTF-8"
 		}
 		if why != "" {
-			return &yamlError{line: line, err: fmt.Errorf("it holds %s; take it out", why)}
+			return &yamlError{line: line, err: fmt.Errorf("it contains %s; remove it", why)}
 		}
 	}
 	return nil
@@ -189,7 +189,7 @@ func (y *yamlReader) endLine() error {
 	if err := y.noTab(); err != nil {
 		return err
 	}
-	return y.fail("%s does not belong where it stands; put the whole value in quotes, and a space before a comment", y.next())
+	return y.fail("%s is unexpected here; put the whole value in quotes, and a space before a comment", y.next())
 }
 
 // next returns the next character, for messages.
@@ -217,7 +217,7 @@ func (y *yamlReader) entry() (yamlEntry, error) {
 	case y.column() == 0 && (strings.HasPrefix(rest, "---") || strings.HasPrefix(rest, "...")):
 		return yamlEntry{}, y.fail("%s ends a document of YAML, and only one is read; take the line out", rest[:3])
 	case y.atDash():
-		return yamlEntry{}, y.fail("it holds a list, not rules with their names")
+		return yamlEntry{}, y.fail("it is a list, not rules with their names")
 	case y.column() > 0:
 		return yamlEntry{}, y.fail("the line is indented, but belongs to no rule above it; begin names of rules at the beginning of a line")
 	}

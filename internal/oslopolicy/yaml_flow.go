@@ -86,7 +86,7 @@ func (y *yamlReader) brackets(closing byte, element func() error) error {
 			return &yamlError{line: from, err: errors.New("a bracket is not closed")}
 		}
 		if y.peek() != ',' {
-			return y.fail("%s does not belong where it stands between brackets; put texts in quotes, and commas between them", y.next())
+			return y.fail("%s is unexpected between brackets; put texts in quotes, and commas between them", y.next())
 		}
 	}
 	y.at++

@@ -26,7 +26,7 @@ func (y *yamlReader) plainStart() error {
 	case r == '&' || r == '*':
 		return y.fail("anchors and aliases of YAML are not read here; write the rule out, or refer to it as rule:NAME")
 	}
-	return y.fail("%s has a meaning of its own in YAML where it stands; put the whole text in quotes", y.next())
+	return y.fail("%s has a special meaning in YAML here; put the whole text in quotes", y.next())
 }
 
 // plain parses a plain scalar with its continuation lines.
@@ -101,7 +101,7 @@ func resolve(line int, text string) (any, error) {
 	case unicode.IsDigit(first):
 		return nil, &yamlError{line: line, err: fmt.Errorf("%.100q may be a number or a date to YAML; put it in quotes", text)}
 	case first == '~' || slices.Contains(jsonOnly, text):
-		return nil, &yamlError{line: line, err: fmt.Errorf("%.100q may have a meaning of its own; put it in quotes", text)}
+		return nil, &yamlError{line: line, err: fmt.Errorf("%.100q may have a special meaning in YAML; put it in quotes", text)}
 	}
 	return text, nil
 }
@@ -185,7 +185,7 @@ func (y *yamlReader) escape(lines bool, from int) (string, error) {
 	number, err := strconv.ParseInt(code[1:], 16, 32)
 	character := rune(number)
 	if err != nil || character == 0 || !utf8.ValidRune(character) {
-		return "", y.fail("\\%s is no character", code)
+		return "", y.fail("\\%s is not a character", code)
 	}
 	y.at += len(code)
 	return string(character), nil

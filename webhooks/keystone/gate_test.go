@@ -335,7 +335,7 @@ func TestAGeneratedNameIsNotASelectedOne(t *testing.T) {
 	}
 }
 
-const saidOfSyntax = "a:1: '[' has a meaning of its own in YAML where it stands; put the whole text in quotes " +
+const saidOfSyntax = "a:1: '[' has a special meaning in YAML here; put the whole text in quotes " +
 	"(correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails)"
 
 func TestNewRejectsAMalformedSelector(t *testing.T) {

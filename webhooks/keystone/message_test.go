@@ -51,7 +51,7 @@ func TestMessagesListAsManyFindingsAsFit(t *testing.T) {
 		},
 		"errors of two keys": {
 			changed: configMap("a.json", "[", "b.yaml", "identity:get_user: role:a and"), wantCauses: 2,
-			want: ofConfigMap + `2 errors: a.json:1: '[' has a meaning of its own in YAML where it stands; put the whole text in quotes (correct it before Keystone reads it: ` +
+			want: ofConfigMap + `2 errors: a.json:1: '[' has a special meaning in YAML here; put the whole text in quotes (correct it before Keystone reads it: ` +
 				`if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails); b.yaml:1, rule "identity:get_user": oslo.policy cannot parse the rule ` +
 				`and silently denies: a check is missing at its end (join checks with and, or, not and parentheses that match)` + seeAll,
 		},

@@ -206,7 +206,7 @@ func parseTarget(pairs []string) (map[string]any, error) {
 		decoder.UseNumber()
 		var decoded any
 		if err := decoder.Decode(&decoded); err != nil {
-			return nil, fmt.Errorf("--target: %q is no JSON: %w", value, err)
+			return nil, fmt.Errorf("--target: %q is not valid JSON: %w", value, err)
 		}
 		target[name] = decoded
 	}

@@ -89,7 +89,7 @@ func TestCheckKeystonePolicy(t *testing.T) {
 		"no JSON": {
 			args:        []string{"--can", "identity:create_user", "--target", "target.user.enabled:=yes"},
 			wantCode:    cli.ExitUnknown,
-			wantMessage: `--target: "yes" is no JSON: invalid character 'y' looking for beginning of value`,
+			wantMessage: `--target: "yes" is not valid JSON: invalid character 'y' looking for beginning of value`,
 		},
 		"neither a request nor cases": {
 			wantCode:    cli.ExitUnknown,

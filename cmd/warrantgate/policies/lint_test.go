@@ -55,14 +55,14 @@ func TestLintKeystonePolicy(t *testing.T) {
 		"an error": {
 			policy: "# a comment\nidentity:create_user: role:admin rule:x\n",
 			wantOut: "PLACE          SEVERITY  CODE    RULE                  MESSAGE\n" +
-				"policy.yaml:2  error     syntax  identity:create_user  oslo.policy cannot parse the rule and silently denies: \"rule:x\" does not belong where it stands; join checks with and, or, not and parentheses that match\n",
+				"policy.yaml:2  error     syntax  identity:create_user  oslo.policy cannot parse the rule and silently denies: \"rule:x\" is unexpected here; join checks with and, or, not and parentheses that match\n",
 			wantCode: cli.ExitWrong,
 		},
 		"a warning": {
 			policy: "identity:create_user: tenant_id:x\n",
 			wantOut: "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
 				"policy.yaml:1  warning   unknown-credential     identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n" +
-				"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule lets pass; for example --as role=admin,domain=own-domain: DENY, before PASS\n",
+				"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n",
 			wantCode: cli.ExitWrong,
 		},
 		"a warning, with --fail-on=error": {
@@ -70,7 +70,7 @@ func TestLintKeystonePolicy(t *testing.T) {
 			args:   []string{"--fail-on=error"},
 			wantOut: "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
 				"policy.yaml:1  warning   unknown-credential     identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n" +
-				"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule lets pass; for example --as role=admin,domain=own-domain: DENY, before PASS\n",
+				"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n",
 		},
 		"a note": {
 			policy: "helper: role:admin\n",
@@ -87,9 +87,9 @@ func TestLintKeystonePolicy(t *testing.T) {
 			policy: "identity:create_user: rule:admin_required and system_scope:all\nidentity:list_domains: rule:admin_required or role:manager\n",
 			args:   []string{"--differences"},
 			wantOut: "PLACE          SEVERITY  CODE                   RULE                   MESSAGE\n" +
-				"policy.yaml:1  note      narrower-than-default  identity:create_user   a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule lets pass; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
+				"policy.yaml:1  note      narrower-than-default  identity:create_user   a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
 				"policy.yaml:2  note      broader-than-default   identity:list_domains  a token with role=manager,domain=own-domain passes identity:list_domains, which Keystone's own rule denies; for example --as role=manager,domain=own-domain: PASS, before DENY\n" +
-				"policy.yaml:2  note      narrower-than-default  identity:list_domains  a token with role=reader,system=all,user-domain=own-domain is denied identity:list_domains, which Keystone's own rule lets pass; for example --as role=reader,system=all,user-domain=own-domain: DENY, before PASS\n",
+				"policy.yaml:2  note      narrower-than-default  identity:list_domains  a token with role=reader,system=all,user-domain=own-domain is denied identity:list_domains, which Keystone's own rule allows; for example --as role=reader,system=all,user-domain=own-domain: DENY, before PASS\n",
 		},
 		"JSON": {
 			policy: "helper: role:admin\n",
@@ -134,7 +134,7 @@ func TestLintKeystonePolicy(t *testing.T) {
 			policy:   "- x\n",
 			wantCode: cli.ExitWrong,
 			wantOut: "PLACE          SEVERITY  CODE  RULE  MESSAGE\n" +
-				"policy.yaml:1  error     file        it holds a list, not rules with their names; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails\n",
+				"policy.yaml:1  error     file        it is a list, not rules with their names; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails\n",
 		},
 		"no such output": {
 			args:        []string{"-o", "xml"},

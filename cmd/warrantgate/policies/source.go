@@ -122,7 +122,7 @@ func readArchive(name string) ([]oslopolicy.Source, error) {
 	}
 	archive, err := zip.OpenReader(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no zip archive that can be read: %w", name, err)
+		return nil, fmt.Errorf("%s is not a readable zip archive: %w", name, err)
 	}
 	defer archive.Close()
 	if len(archive.File) > maxArchiveEntries {
@@ -155,7 +155,7 @@ func isArchivedPolicy(entry *zip.File) (bool, error) {
 	const encrypted = 1
 	switch {
 	case !fs.ValidPath(strings.TrimSuffix(entry.Name, "/")), strings.ContainsFunc(entry.Name, func(r rune) bool { return r == '\\' || !unicode.IsPrint(r) }):
-		return false, errors.New("is no path within the archive")
+		return false, errors.New("is not a path within the archive")
 	case entry.Mode().IsDir():
 		return false, nil
 	case !entry.Mode().IsRegular():
@@ -167,7 +167,7 @@ func isArchivedPolicy(entry *zip.File) (bool, error) {
 	case ".yaml", ".yml":
 		return true, nil
 	case ".j2", ".tmpl", ".tpl":
-		return false, errors.New("is a template, of which the charm makes a policy that is not known here")
+		return false, errors.New("is a template; the policy that the charm renders from it is unknown")
 	}
 	return false, nil
 }

@@ -103,14 +103,14 @@ func TestMaliciousArchives(t *testing.T) {
 		entries []entry
 		want    string
 	}{
-		"a path above":          {[]entry{{name: "../policy.yaml"}}, `overrides.zip: "../policy.yaml" is no path within the archive`},
-		"a path from the root":  {[]entry{{name: "/etc/policy.yaml"}}, `overrides.zip: "/etc/policy.yaml" is no path within the archive`},
-		"a path of Windows":     {[]entry{{name: `..\policy.yaml`}}, `overrides.zip: "..\\policy.yaml" is no path within the archive`},
-		"a name with a newline": {[]entry{{name: "a\n.yaml"}}, `overrides.zip: "a\n.yaml" is no path within the archive`},
+		"a path above":          {[]entry{{name: "../policy.yaml"}}, `overrides.zip: "../policy.yaml" is not a path within the archive`},
+		"a path from the root":  {[]entry{{name: "/etc/policy.yaml"}}, `overrides.zip: "/etc/policy.yaml" is not a path within the archive`},
+		"a path of Windows":     {[]entry{{name: `..\policy.yaml`}}, `overrides.zip: "..\\policy.yaml" is not a path within the archive`},
+		"a name with a newline": {[]entry{{name: "a\n.yaml"}}, `overrides.zip: "a\n.yaml" is not a path within the archive`},
 		"a link":                {[]entry{{name: "a.yaml", content: "/etc/passwd", mode: fs.ModeSymlink | 0o777}}, `overrides.zip: "a.yaml" is not a regular file`},
 		"a device":              {[]entry{{name: "a.yaml", mode: fs.ModeDevice | 0o777}}, `overrides.zip: "a.yaml" is not a regular file`},
 		"encrypted":             {[]entry{{name: "a.yaml", flags: 1}}, `overrides.zip: "a.yaml" is encrypted`},
-		"a template":            {[]entry{{name: "a.yaml"}, {name: "b.j2"}}, `overrides.zip: "b.j2" is a template, of which the charm makes a policy that is not known here`},
+		"a template":            {[]entry{{name: "a.yaml"}, {name: "b.j2"}}, `overrides.zip: "b.j2" is a template; the policy that the charm renders from it is unknown`},
 		"two of the same name":  {[]entry{{name: "a.yaml"}, {name: "x/a.yml"}}, `overrides.zip: "a.yaml" and "x/a.yml" become the same file of policy.d`},
 		"no policy":             {[]entry{{name: "a.txt"}}, "overrides.zip has 0 policy files, and must have 1 to 64"},
 		"too many entries":      {many, "overrides.zip has 1001 entries, more than 1000"},
@@ -146,7 +146,7 @@ func TestMaliciousArchives(t *testing.T) {
 	t.Run("no archive", func(t *testing.T) {
 		t.Chdir(t.TempDir())
 		inFile(t, "overrides.ZIP", "x")
-		if _, err := readSources("overrides.ZIP"); err == nil || err.Error() != "overrides.ZIP is no zip archive that can be read: zip: not a valid zip file" {
+		if _, err := readSources("overrides.ZIP"); err == nil || err.Error() != "overrides.ZIP is not a readable zip archive: zip: not a valid zip file" {
 			t.Errorf("error = %v", err)
 		}
 	})
@@ -161,13 +161,13 @@ func TestLintOverABase(t *testing.T) {
 		override = "identity:create_user: rule:cloud_admin or rule:admin_required\n"
 		both     = "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
 			"live.json:1    note      narrower-than-default  identity:delete_user  a token with role=admin,domain=own-domain is denied identity:delete_user, " +
-			"which Keystone's own rule lets pass; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
+			"which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
 			"policy.yaml:1  error     unknown-rule           identity:create_user  there is no rule \"cloud_admin\", which counts as false\n"
 	)
 	less := func(place string) string {
 		return fmt.Sprintf("%-*s  SEVERITY  CODE                   RULE                  MESSAGE\n"+
 			"%s:1  note      narrower-than-default  identity:delete_user  a token with role=admin,domain=own-domain is denied identity:delete_user, "+
-			"which Keystone's own rule lets pass; for example --as role=admin,domain=own-domain: DENY, before PASS\n", len(place)+2, "PLACE", place)
+			"which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n", len(place)+2, "PLACE", place)
 	}
 	for name, tc := range map[string]struct {
 		files    map[string]string

@@ -38,7 +38,7 @@ var _ = Describe("The gate on policies", func() {
 
 		By("adding the label")
 		err := shared.author.Patch(ctx, policy, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"holds":"keystone-policy"}}}`)))
-		Expect(err).To(MatchError(ContainSubstring(about("ConfigMap", namespace, "1 error: policy.yaml:1: '[' has a meaning of its own in YAML"))))
+		Expect(err).To(MatchError(ContainSubstring(about("ConfigMap", namespace, "1 error: policy.yaml:1: '[' has a special meaning in YAML"))))
 		Expect(verdicts(ctx)).To(BeNumerically(">", before))
 	}, SpecTimeout(timeout))
 
