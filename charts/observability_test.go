@@ -92,7 +92,7 @@ func runbooks(t *testing.T) []string {
 func TestTheDashboardShowsExistingMetrics(t *testing.T) {
 	dashboard := readFile(t, "warrantgate/files/dashboard.json")
 	if !json.Valid([]byte(dashboard)) {
-		t.Fatal("the dashboard is no JSON")
+		t.Fatal("the dashboard is not valid JSON")
 	}
 	readme := readFile(t, "../cmd/warrantgate/README.md")
 	names := regexp.MustCompile(`warrantgate_[a-z_]+`).FindAllString(dashboard, -1)

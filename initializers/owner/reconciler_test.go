@@ -59,7 +59,7 @@ func TestRepairReconcile(t *testing.T) {
 	now := time.Now()
 	rewrittenEvent := "Normal OwnerRewritten " + theHome + "/child Repaired"
 	retriggeredEvent := "Normal InitializationRetriggered " + theHome + "/child nothing that it needs is missing any more, so initialization was retriggered"
-	deniedEvent := "Warning OwnerDenied " + theHome + `/child user "alice" may not make API bindings in root:orgs:child; see whether the ` +
+	deniedEvent := "Warning OwnerDenied " + theHome + `/child user "alice" may not create APIBindings in root:orgs:child; see whether the ` +
 		`ClusterRoleBinding "workspace-admin" in ` + theCluster + ` names "alice"`
 	lacksBindEvent := "Warning BindPermissionMissing " + theHome + `/child service account default/bot of ` + theHome + ` lacks "bind" on the APIExport "widgets" in ` +
 		theHome + "; it needs in " + theHome

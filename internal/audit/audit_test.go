@@ -304,7 +304,7 @@ func TestPass(t *testing.T) {
 			},
 			instances: []ownership.Instance{own, {ID: idSpare, Name: "spare"}},
 			want: []string{
-				"InstanceIDInvalid CloudSigmaMachine/odd: it names no instance by what it holds in status.instanceID or spec.providerID; " +
+				"InstanceIDInvalid CloudSigmaMachine/odd: it does not name an instance in status.instanceID or spec.providerID; " +
 					"clear both fields, so that the provider adopts an instance of the user or creates one",
 				"InstanceIDMismatch CloudSigmaMachine/worker: its fields status.instanceID and spec.providerID name two instances, " + idOwn + " and " + idSpare,
 			},
@@ -489,7 +489,7 @@ func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 		},
 		"the machine names an ID without an instance": {
 			{machines: []clusterapi.Machine{machine("worker", "soon")}, instances: []ownership.Instance{own}, want: []string{
-				"InstanceIDInvalid worker: it names no instance by what it holds in status.instanceID or spec.providerID" +
+				"InstanceIDInvalid worker: it does not name an instance in status.instanceID or spec.providerID" +
 					"; clear both fields, so that the provider adopts an instance of the user or creates one",
 			}},
 		},

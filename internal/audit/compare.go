@@ -380,7 +380,7 @@ func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
 	}
 	ids := machine.IDs()
 	if len(ids) == 0 {
-		add(ownership.ReasonInvalid, "", "it names no instance by what it holds in "+machine.Kind.InstanceIDPath+" or "+machine.Kind.ProviderIDPath+
+		add(ownership.ReasonInvalid, "", "it does not name an instance in "+machine.Kind.InstanceIDPath+" or "+machine.Kind.ProviderIDPath+
 			"; clear both fields, so that the provider adopts an instance of the user or creates one")
 	}
 	if len(ids) > 1 {

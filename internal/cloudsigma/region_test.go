@@ -20,7 +20,7 @@ func TestInvalidRegionSendsNoRequest(t *testing.T) {
 		"not in the configuration": {
 			regions: []string{"zrh", "next"}, region: "fra", wantText: `region "fra" is none of those configured (next, zrh)`,
 		},
-		"empty":                 {region: "", wantText: `"" is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as "zrh"`},
+		"empty":                 {region: "", wantText: `"" is not a valid region: it must be a lower-case letter, followed by at most 31 lower-case letters, digits and dashes, such as "zrh"`},
 		"empty, with a list":    {regions: []string{"zrh"}, region: ""},
 		"another host":          {region: "evil.example/"},
 		"several DNS labels":    {region: "a.b"},
@@ -80,7 +80,7 @@ func TestInvalidOptions(t *testing.T) {
 		},
 		"an invalid region": {
 			options: cloudsigma.Options{Tokens: tokens, Regions: []string{"zrh", "a/b"}},
-			want:    `regions: "a/b" is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as "zrh"`,
+			want:    `regions: "a/b" is not a valid region: it must be a lower-case letter, followed by at most 31 lower-case letters, digits and dashes, such as "zrh"`,
 		},
 		"no TLS":                 {options: cloudsigma.Options{Tokens: tokens, API: "http://{region}.cloudsigma.com/api/2.0/"}, want: wantURL},
 		"no host":                {options: cloudsigma.Options{Tokens: tokens, API: "https:///api/2.0/"}, want: wantURL},

@@ -144,7 +144,7 @@ func TestAccount(t *testing.T) {
 		"a reference that is a string": {
 			cluster: cluster(with("spec.userRef", "bob")),
 			wantErr: &clusterapi.AccountError{Reason: "ClusterUnreadable",
-				Message: `CloudSigmaCluster "metal": spec.userRef.name cannot be read: the field above it is no object`},
+				Message: `CloudSigmaCluster "metal": spec.userRef.name cannot be read: the field above it is not an object`},
 		},
 		"two fields of the wrong type: always the same error": {
 			cluster: cluster(with("spec.userRef", map[string]any{"name": int64(1), "namespace": int64(2)})),

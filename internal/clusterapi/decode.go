@@ -98,7 +98,7 @@ func (f *field) clear() { f.value, f.err = "", nil }
 
 // misplace sets the error that the parent field is not an object.
 func (f *field) misplace() {
-	f.value, f.err = "", fmt.Errorf("%s cannot be read: the field above it is no object", f.path)
+	f.value, f.err = "", fmt.Errorf("%s cannot be read: the field above it is not an object", f.path)
 }
 
 func (f *field) set(value any) {

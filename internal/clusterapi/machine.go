@@ -127,7 +127,7 @@ func (m Machine) String() string {
 func stringAt(object *unstructured.Unstructured, path string) (string, error) {
 	value, found, err := unstructured.NestedFieldNoCopy(object.Object, strings.Split(path, ".")...)
 	if err != nil {
-		return "", fmt.Errorf("%s cannot be read: the field above it is no object", path)
+		return "", fmt.Errorf("%s cannot be read: the field above it is not an object", path)
 	}
 	if !found || value == nil {
 		return "", nil

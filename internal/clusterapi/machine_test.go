@@ -70,7 +70,7 @@ func TestRead(t *testing.T) {
 		},
 		"a string as status": {
 			modify:  []func(map[string]any){with("status", "ready")},
-			wantErr: "status.instanceID cannot be read: the field above it is no object",
+			wantErr: "status.instanceID cannot be read: the field above it is not an object",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

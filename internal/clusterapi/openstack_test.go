@@ -178,7 +178,7 @@ func TestIdentityOfAMachine(t *testing.T) {
 		"nothing":                               {kind: openStackMachines, modify: with("spec.flavor", "small")},
 		"a null":                                {kind: openStackMachines, modify: with("spec.identityRef", nil)},
 		"its own":                               {kind: openStackMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": "mine", "region": "east", "type": "Secret"}), want: clusterapi.IdentityRef{Type: "Secret", Name: "own", CloudName: "mine", Region: "east"}},
-		"a text":                                {kind: openStackMachines, modify: with("spec.identityRef", "own"), wantErr: "spec.identityRef.type cannot be read: the field above it is no object"},
+		"a text":                                {kind: openStackMachines, modify: with("spec.identityRef", "own"), wantErr: "spec.identityRef.type cannot be read: the field above it is not an object"},
 		"a number":                              {kind: openStackMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": 1.5}), wantErr: "spec.identityRef.cloudName is float64 where a string belongs"},
 		"a kind without identities":             {kind: cloudSigmaMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": "mine"})},
 		"a kind without identities, wrong type": {kind: cloudSigmaMachines, modify: with("spec.identityRef", "own")},

@@ -157,7 +157,7 @@ func (r *rewriting) serviceAccount() Owner {
 	homes := r.owner.homes()
 	switch {
 	case len(homes) == 0:
-		return r.unchanged(HomeUnknown, "service account %q comes without its home cluster (extra %q), so its workspace is unknown",
+		return r.unchanged(HomeUnknown, "service account %q does not name its home logical cluster (extra %q), so its workspace is unknown",
 			username, ClusterNameKey)
 	case len(homes) > 1:
 		return r.unchanged(HomeAmbiguous, "service account %q names several home clusters (%s)", username, strings.Join(homes, ", "))

@@ -444,7 +444,7 @@ func TestRewriteDoesNotChange(t *testing.T) {
 		"a service account without a home": {
 			raw:  serviceAccount(without(identity.ClusterNameKey)).String(),
 			want: identity.HomeUnknown,
-			wantMessage: `service account "system:serviceaccount:default:bot" comes without its home cluster ` +
+			wantMessage: `service account "system:serviceaccount:default:bot" does not name its home logical cluster ` +
 				`(extra "authentication.kcp.io/cluster-name"), so its workspace is unknown`,
 		},
 		"a service account with two homes": {

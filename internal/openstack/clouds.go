@@ -112,7 +112,7 @@ func readClouds(data map[string][]byte) (entries map[string]entry, problem strin
 	}
 	// Parsers treat repeated keys in different ways.
 	if _, err := yaml.YAMLToJSONStrict(content); err != nil {
-		return nil, fmt.Sprintf("%s is no YAML that can be used%s", cloudsKey, line(err))
+		return nil, fmt.Sprintf("%s is not valid YAML%s", cloudsKey, line(err))
 	}
 	var all clouds
 	if err := yaml.Unmarshal(content, &all); err != nil {
@@ -128,10 +128,10 @@ func expands(content []byte) (problem string) {
 	}
 	var document yamlv3.Node // without expansion of aliases
 	if err := yamlv3.Unmarshal(content, &document); err != nil {
-		return fmt.Sprintf("%s is no YAML that can be used%s", cloudsKey, line(err))
+		return fmt.Sprintf("%s is not valid YAML%s", cloudsKey, line(err))
 	}
 	if expandedSize(&document, map[*yamlv3.Node]int{}) > maxExpandedBytes {
-		return fmt.Sprintf("%s is no YAML that can be used: its aliases stand for more than %d bytes", cloudsKey, maxExpandedBytes)
+		return fmt.Sprintf("%s is not accepted: its aliases expand to more than %d bytes", cloudsKey, maxExpandedBytes)
 	}
 	return ""
 }

@@ -131,9 +131,9 @@ func TestASecretThatCannotBeUsed(t *testing.T) {
 	}{
 		"no clouds.yaml":    {data: map[string][]byte{"cloud.yaml": []byte(canary)}, want: `the Secret has no key "clouds.yaml"`},
 		"several MiB":       {data: yaml(strings.Repeat("canary: x\n", 400_000)), want: "clouds.yaml has 4000000 bytes, more than the 65536 that are read"},
-		"an alias bomb":     {data: yaml(bomb), want: "clouds.yaml is no YAML that can be used: its aliases stand for more than 262144 bytes"},
-		"no YAML":           {data: yaml("clouds:\n  a: [canary\n"), want: "clouds.yaml is no YAML that can be used: line 2"},
-		"a key twice":       {data: yaml("clouds:\n  openstack: {region_name: canary, region_name: b}"), want: "clouds.yaml is no YAML that can be used"},
+		"an alias bomb":     {data: yaml(bomb), want: "clouds.yaml is not accepted: its aliases expand to more than 262144 bytes"},
+		"no YAML":           {data: yaml("clouds:\n  a: [canary\n"), want: "clouds.yaml is not valid YAML: line 2"},
+		"a key twice":       {data: yaml("clouds:\n  openstack: {region_name: canary, region_name: b}"), want: "clouds.yaml is not valid YAML"},
 		"a text":            {data: yaml(canary), want: "clouds.yaml has a value of the wrong type"},
 		"nothing":           {data: yaml(""), want: "clouds.yaml has no clouds"},
 		"no clouds":         {data: yaml("cloud: {openstack: {}}"), want: "clouds.yaml has no clouds"},

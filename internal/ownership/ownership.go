@@ -206,7 +206,7 @@ type RegionError struct {
 // Error implements error.
 func (e *RegionError) Error() string {
 	if len(e.Allowed) == 0 {
-		return fmt.Sprintf("%.100q is no region: it has to be a letter and at most 31 letters, digits and dashes, in lower case, such as %q", e.Region, "zrh")
+		return fmt.Sprintf("%.100q is not a valid region: it must be a lower-case letter, followed by at most 31 lower-case letters, digits and dashes, such as %q", e.Region, "zrh")
 	}
 	return fmt.Sprintf("region %.100q is none of those configured (%s)", e.Region, strings.Join(e.Allowed, ", "))
 }

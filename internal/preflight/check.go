@@ -187,19 +187,19 @@ func (c *check) entry(ctx context.Context) {
 	}, false)
 	switch {
 	case err != nil:
-		c.add(Finding{Reason: Undetermined, Message: fmt.Sprintf("whether %s may make API bindings in %s could not be determined: %s",
+		c.add(Finding{Reason: Undetermined, Message: fmt.Sprintf("whether %s may create APIBindings in %s could not be determined: %s",
 			c.description, c.ws.Path, missingRight(err, "create", "subjectaccessreviews.authorization.k8s.io", c.ws.Cluster.Path()))})
 	case !allowed && c.ws.RequiredGroups != "":
 		c.add(Finding{
 			Reason: OwnerDenied,
-			Message: fmt.Sprintf("%s may not make API bindings in %s, which requires the groups %q",
+			Message: fmt.Sprintf("%s may not create APIBindings in %s, which requires the groups %q",
 				c.description, c.ws.Path, c.ws.RequiredGroups),
 			Next: "create the workspace again as a user in these groups",
 		})
 	case !allowed:
 		c.add(Finding{
 			Reason:  OwnerDenied,
-			Message: fmt.Sprintf("%s may not make API bindings in %s", c.description, c.ws.Path),
+			Message: fmt.Sprintf("%s may not create APIBindings in %s", c.description, c.ws.Path),
 			Next:    fmt.Sprintf("see whether the ClusterRoleBinding \"workspace-admin\" in %s names %q", c.ws.Cluster, c.actor.Username),
 		})
 	}
@@ -212,7 +212,7 @@ func (c *check) initializers() {
 		own := initializer == tenancyv1alpha1.WorkspaceAPIBindingsInitializer
 		of := "the provider of the WorkspaceType " + c.typeOf(initializer)
 		if own {
-			of = "kcp, which makes the default API bindings as the owner"
+			of = "kcp, which creates the default API bindings as the owner"
 		}
 		c.report.Initializers = append(c.report.Initializers, Initializer{Name: string(initializer), Waiting: waiting, Of: of})
 		switch {

@@ -301,7 +301,7 @@ func TestFindings(t *testing.T) {
 				child(k).Annotations["authorization.kcp.io/required-groups"] = "ops"
 			},
 			want: []preflight.Finding{{
-				Reason: preflight.OwnerDenied, Message: `user "alice" may not make API bindings in root:org:child, which requires the groups "ops"`,
+				Reason: preflight.OwnerDenied, Message: `user "alice" may not create APIBindings in root:org:child, which requires the groups "ops"`,
 				Next: "create the workspace again as a user in these groups",
 			}, eventsNeedGroups},
 			wantBinding: preflight.Yes, wantVerdict: preflight.No,

@@ -391,7 +391,7 @@ func TestRequestsThatCannotBeEvaluated(t *testing.T) {
 		},
 		"a text for a spec": {
 			modify: raw(`{"spec":"x"}`), reason: "Undecodable",
-			message: "decode the CloudSigmaMachine: spec.providerID cannot be read: the field above it is no object",
+			message: "decode the CloudSigmaMachine: spec.providerID cannot be read: the field above it is not an object",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

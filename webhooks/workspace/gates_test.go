@@ -186,7 +186,7 @@ func TestOwnerRewrite(t *testing.T) {
 		"a service account without a home": {
 			annotations: annotations(ownerKey, `{"username":"system:serviceaccount:default:bot"}`, clusterKey, newCluster),
 			wantReason:  "HomeUnknown",
-			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", `Service account "system:serviceaccount:default:bot" comes without its home ` +
+			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", `Service account "system:serviceaccount:default:bot" does not name its home logical ` +
 				`cluster (extra "authentication.kcp.io/cluster-name"), so its workspace is unknown (HomeUnknown). ` +
 				"Initialization will fail if kcp has to act as this owner"}},
 		},

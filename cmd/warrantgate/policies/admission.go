@@ -191,7 +191,7 @@ func (o *checkAdmissionOptions) send(
 
 // printCanary prints which canary was sent where, the result, and what to check.
 func printCanary(out io.Writer, server string, c canary.Canary, found canary.Result) error {
-	words := map[canary.Verdict]string{canary.Proven: "ok", canary.Missing: "NOT DENIED", canary.Unknown: "NOT KNOWN"}
+	words := map[canary.Verdict]string{canary.Proven: "ok", canary.Missing: "NOT DENIED", canary.Unknown: "UNKNOWN"}
 	where := ""
 	if namespace := c.Object.GetNamespace(); namespace != "" {
 		where = fmt.Sprintf(" in namespace %q", namespace)
@@ -202,7 +202,7 @@ func printCanary(out io.Writer, server string, c canary.Canary, found canary.Res
 		server, c.Object.GetObjectKind().GroupVersionKind().Kind, where, c.Reason)
 	fmt.Fprintf(text, "  %s\n", found.Message)
 	if len(found.Advice) > 0 {
-		fmt.Fprintf(text, "  Look at\n  - %s\n", strings.Join(found.Advice, "\n  - "))
+		fmt.Fprintf(text, "  Check\n  - %s\n", strings.Join(found.Advice, "\n  - "))
 	}
 	_, err := io.WriteString(out, text.String())
 	return err

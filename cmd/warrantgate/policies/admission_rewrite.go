@@ -50,7 +50,7 @@ func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer
 		text := "ok\n  the admission policy denies forged owners"
 		switch {
 		case err != nil:
-			text = fmt.Sprintf("NOT KNOWN\n  %v", err)
+			text = fmt.Sprintf("UNKNOWN\n  %v", err)
 		case !denied:
 			text = "NOT DENIED\n  an annotation that the admission policy protects was admitted"
 		}
@@ -87,12 +87,12 @@ func (o *checkAdmissionOptions) printEffect(out io.Writer, found canary.Effect, 
 	case found == canary.Acting:
 		text = "ok\n  the admission policy rewrites the owners of plain service accounts, also while no warrantgate answers"
 	case found == canary.EffectUnknown:
-		text = fmt.Sprintf("NOT KNOWN\n  whether the admission policy or the webhook rewrites the owners of plain service accounts: %v", why)
+		text = fmt.Sprintf("UNKNOWN\n  whether the admission policy or the webhook rewrites the owners of plain service accounts: %v", why)
 	case o.policiesOnly:
-		text = "NOT ACTING\n  no admission policy rewrites owners. Before v0.32 kcp has no such policies; it may have been started with " +
+		text = "NOT ACTIVE\n  no admission policy rewrites owners. Before v0.32 kcp has no such policies; it may have been started with " +
 			"--feature-gates=MutatingAdmissionPolicy=false; or the policy is not installed"
 	case leftAlone:
-		text = "NOT ACTING\n  nothing rewrites the owners of plain service accounts: no admission policy does, and the webhook leaves them to it. Run install again"
+		text = "NOT ACTIVE\n  nothing rewrites the owners of plain service accounts: no admission policy does, and the webhook leaves them to it. Run install again"
 	default:
 		text = "not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers. If there was a policy before, run install again"
 	}

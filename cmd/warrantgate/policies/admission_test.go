@@ -138,18 +138,18 @@ func TestCheckAdmission(t *testing.T) {
 			args: []string{"kubernetes", "--namespace=tenants"}, configuration: both, statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden(byPolicy)},
 			want: []string{
 				"policies.keystone.warrantgate.dev: ok\n", "cloudsigmamachines.machine.warrantgate.dev: NOT DENIED\n",
-				`a CloudSigmaMachine in namespace "tenants"`, "Look at\n  - whether the webhook configuration is installed",
+				`a CloudSigmaMachine in namespace "tenants"`, "Check\n  - whether the webhook configuration is installed",
 			},
 			wantCode: cli.ExitWrong,
 		},
 		"one result is unknown, and another gate denies": {
 			args: []string{"kubernetes"}, configuration: both,
 			statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden(byPolicy), "cloudsigmamachines": clitest.Forbidden("cloudsigmamachines is forbidden")},
-			want:     []string{"policies.keystone.warrantgate.dev: ok\n", "cloudsigmamachines.machine.warrantgate.dev: NOT KNOWN\n"},
+			want:     []string{"policies.keystone.warrantgate.dev: ok\n", "cloudsigmamachines.machine.warrantgate.dev: UNKNOWN\n"},
 		},
 		"no result is known": {
 			args: []string{"kubernetes"}, configuration: policies, statuses: map[string]metav1.Status{"configmaps": clitest.Forbidden("configmaps is forbidden")},
-			want: []string{"policies.keystone.warrantgate.dev: NOT KNOWN\n", "whether the user of the kubeconfig may create such an object"}, wantCode: cli.ExitUnknown,
+			want: []string{"policies.keystone.warrantgate.dev: UNKNOWN\n", "whether the user of the kubeconfig may create such an object"}, wantCode: cli.ExitUnknown,
 		},
 		"policies by their names": { // an object of another name is not evaluated
 			args:          []string{"kubernetes"},
@@ -182,7 +182,7 @@ func TestCheckAdmission(t *testing.T) {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
 			registered: workspace.RegistrationWithPolicy(webhooks.Server{}, v1beta1.Default().Workspace), wantCode: cli.ExitWrong,
 			want: []string{
-				"warrantgate-owner-rewrite: NOT ACTING\n  nothing rewrites the owners of plain service accounts: no admission policy does, and the webhook leaves them to it. Run install again\n",
+				"warrantgate-owner-rewrite: NOT ACTIVE\n  nothing rewrites the owners of plain service accounts: no admission policy does, and the webhook leaves them to it. Run install again\n",
 				"owner-integrity.warrantgate.dev: ok\n",
 			},
 		},
@@ -201,12 +201,12 @@ func TestCheckAdmission(t *testing.T) {
 		},
 		"kcp without policies": {
 			args: []string{"kcp", "--policies-only"}, configuration: header, wantCode: cli.ExitWrong,
-			want: []string{"warrantgate-owner-rewrite: NOT ACTING\n", "warrantgate-owner-integrity: NOT DENIED\n"},
+			want: []string{"warrantgate-owner-rewrite: NOT ACTIVE\n", "warrantgate-owner-integrity: NOT DENIED\n"},
 		},
 		"kcp without the permission to read policies": {
 			args: []string{"kcp", "--policies-only"}, configuration: header, wantCode: cli.ExitUnknown,
 			statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden("workspaces is forbidden")},
-			want:     []string{"warrantgate-owner-rewrite: NOT KNOWN\n", "warrantgate-owner-integrity: NOT KNOWN\n  workspaces is forbidden\n"},
+			want:     []string{"warrantgate-owner-rewrite: UNKNOWN\n", "warrantgate-owner-integrity: UNKNOWN\n  workspaces is forbidden\n"},
 		},
 		"no gate is on": {
 			args: []string{"kcp"}, configuration: header + "workspace: {ownerIntegrity: {mode: Off}}\n", wantCode: cli.ExitUnknown,

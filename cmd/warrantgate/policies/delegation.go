@@ -229,7 +229,7 @@ func checkCredentials(
 	case webhooks.Denied:
 		fmt.Fprintf(text, "%s: DENIED\n", name)
 	case webhooks.Undecided:
-		fmt.Fprintf(text, "%s: NOT KNOWN\n", name)
+		fmt.Fprintf(text, "%s: UNKNOWN\n", name)
 	}
 	if answer.Decision == webhooks.Allowed || answer.Decision == webhooks.Warned {
 		fmt.Fprintf(text, "  %s\n", oneTableCell(keystone.token.Carries()))

@@ -123,13 +123,13 @@ func TestCheckDelegation(t *testing.T) {
 				"too many: admin, with an administrator's permissions, which no cluster may have; use an identity of the tenant that has only " +
 				"load-balancer_member, member, reader, or an application credential that is made with these roles only; missing: load-balancer_member; " +
 				"an administrator grants it: openstack role add --user u1 --project p1 load-balancer_member\n" +
-				"cloud \"down\" of clouds.yaml: NOT KNOWN\n  DelegationUnknown: the roles of cloud \"down\" of clouds.yaml could not be determined: " +
+				"cloud \"down\" of clouds.yaml: UNKNOWN\n  DelegationUnknown: the roles of cloud \"down\" of clouds.yaml could not be determined: " +
 				"the identity provider is unavailable or its response is invalid; try again\n" + ok,
 			wantCode: cli.ExitWrong,
 		},
 		"a Keystone that fails": {
 			clouds: cloudsFor(authURL, "down", "tenant"+good), args: []string{"--clouds-yaml=clouds.yaml"},
-			wantOut: "cloud \"down\" of clouds.yaml: NOT KNOWN\n  DelegationUnknown: the roles of cloud \"down\" of clouds.yaml could not be determined: " +
+			wantOut: "cloud \"down\" of clouds.yaml: UNKNOWN\n  DelegationUnknown: the roles of cloud \"down\" of clouds.yaml could not be determined: " +
 				"the identity provider is unavailable or its response is invalid; try again\n" + ok,
 			wantCode: cli.ExitUnknown,
 		},

@@ -73,7 +73,7 @@ func (o checkEventsOptions) run(ctx context.Context, workspaces []string, out io
 		permitted, err := mayWriteEvents(ctx, config, logicalcluster.NewPath(workspace))
 		switch {
 		case err != nil:
-			text, unknown = "NOT KNOWN\n  "+err.Error(), true
+			text, unknown = "UNKNOWN\n  "+err.Error(), true
 		case !permitted && !inRoot:
 			text, denied = "NOT PERMITTED\n  neither here nor in root; grant it with `warrantgate install kcp --shard-kubeconfig`, once for each shard", true
 		case !permitted:

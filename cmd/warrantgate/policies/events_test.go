@@ -58,12 +58,12 @@ func TestCheckEvents(t *testing.T) {
 		},
 		"a workspace that does not exist, and one without permission": {
 			access: map[string]int{"root": 200, "root:grouped": 403, "root:gone": 404}, args: []string{"root:gone", "root:grouped"}, wantCode: 1,
-			want: "root:gone: NOT KNOWN\n  the permission in root:gone could not be checked: the server could not find the requested resource " +
+			want: "root:gone: UNKNOWN\n  the permission in root:gone could not be checked: the server could not find the requested resource " +
 				"(post selfsubjectaccessreviews.authorization.k8s.io)\n" + notIn + "the user of serve" + cause + command + "warrantgate-events\"\n",
 		},
 		"an invalid path": {
 			access: map[string]int{"root": 200}, args: []string{"../root"}, wantCode: 2,
-			want: "../root: NOT KNOWN\n  \"../root\" is not the path of a workspace\n",
+			want: "../root: UNKNOWN\n  \"../root\" is not the path of a workspace\n",
 		},
 		"a kcp that does not respond": {access: map[string]int{"root": 500}, args: []string{"root"}, wantCode: 2},
 		"no workspace":                {wantCode: 2},

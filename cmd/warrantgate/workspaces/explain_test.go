@@ -42,7 +42,7 @@ var stuckReport = preflight.Report{
 	Types: []preflight.Type{{Name: "root:universal", Use: preflight.No}},
 	Initializers: []preflight.Initializer{
 		{Name: "root:universal", Of: "the provider of the WorkspaceType root:universal"},
-		{Name: "system:apibindings", Waiting: true, Of: "kcp, which makes the default API bindings as the owner"},
+		{Name: "system:apibindings", Waiting: true, Of: "kcp, which creates the default API bindings as the owner"},
 	},
 	Bindings: []preflight.Binding{
 		{Export: "root:tenancy.kcp.io", Type: "root:universal", Answer: preflight.Yes, Why: "bound"},
@@ -71,13 +71,13 @@ Rewritten by:     the admission policy warrantgate-owner-rewrite
 Owner: service account default/bot of root:orgs, in scope in the workspace
   in the workspace kcp treats it as
     system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot, in system:authenticated
-  at home in 1dz6n4ubraua7pul kcp treats it as
+  in its home workspace 1dz6n4ubraua7pul kcp treats it as
     system:serviceaccount:default:bot, in system:serviceaccounts, system:authenticated
     nobody, in no group
 
 Initializers:
   root:universal      done     by the provider of the WorkspaceType root:universal
-  system:apibindings  waiting  by kcp, which makes the default API bindings as the owner
+  system:apibindings  waiting  by kcp, which creates the default API bindings as the owner
 
 Default API bindings:
   root:tenancy.kcp.io   yes  bound

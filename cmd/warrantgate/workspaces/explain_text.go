@@ -69,7 +69,7 @@ func printOwner(text *bytes.Buffer, owner *preflight.Owner) {
 	for _, place := range owner.Places {
 		where := "in the workspace"
 		if place.Home {
-			where = "at home in " + cmp.Or(place.Workspace, place.Cluster.String())
+			where = "in its home workspace " + cmp.Or(place.Workspace, place.Cluster.String())
 		}
 		fmt.Fprintf(text, "  %s kcp treats it as\n", message.Printable(where))
 		for _, as := range place.As {

@@ -57,7 +57,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(text.out).To(SatisfyAll(
 			ContainSubstring("Owner: service account default/bot of "+home.path+", foreign in the workspace"),
-			ContainSubstring("at home in "+home.path+" kcp treats it as\n    system:serviceaccount:default:bot, in system:serviceaccounts"),
+			ContainSubstring("in its home workspace "+home.path+" kcp treats it as\n    system:serviceaccount:default:bot, in system:serviceaccounts"),
 			MatchRegexp(`system:apibindings +waiting`),
 			ContainSubstring("warrantgate repair --under="+home.path+":child"),
 		))
@@ -207,7 +207,7 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(found.reasons()).To(ConsistOf("OwnerForeign"))
 		Expect(text.out).To(ContainSubstring(`Owner: user "alice", foreign in the workspace`))
-		Expect(text.out).To(ContainSubstring("at home in %s kcp treats it as\n    alice", home.path))
+		Expect(text.out).To(ContainSubstring("in its home workspace %s kcp treats it as\n    alice", home.path))
 	}, SpecTimeout(specTimeout))
 
 	It("reports that a workspace waits for a warrantgate that is down", func(ctx SpecContext) {

@@ -57,7 +57,7 @@ var _ = Describe("An operator with a scoped service account", func() {
 		who := "service account default/account-operator of " + home.path
 		Expect(text.out).To(And(
 			MatchRegexp(`Type: +%s:org\n`, platform.path), MatchRegexp(`Created by: +%s\n`, operator),
-			ContainSubstring("at home in %s kcp treats it as\n    %s, in system:serviceaccounts", home.path, operator),
+			ContainSubstring("in its home workspace %s kcp treats it as\n    %s, in system:serviceaccounts", home.path, operator),
 			ContainSubstring("Something is missing to create it:\n"),
 			ContainSubstring("UsePermissionMissing\n    %s lacks \"use\" on the type %s:org\n", who, platform.path),
 			ContainSubstring("BindPermissionMissing\n    %s lacks \"bind\" on the APIExport \"accounts.example.io\" in %s\n", who, platform.path),

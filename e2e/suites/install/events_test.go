@@ -79,7 +79,7 @@ var _ = Describe("warrantgate check events", func() {
 		Expect(code).To(Equal(1))
 		Expect(strings.Count(output, "neither here nor in root; grant it with `warrantgate install kcp --shard-kubeconfig`")).To(Equal(2))
 		output, err = w.Run(ctx, "check", "events", "../root", "--kubeconfig="+kcp.AdminKubeconfig())
-		Expect(output).To(ContainSubstring("../root: NOT KNOWN\n"))
+		Expect(output).To(ContainSubstring("../root: UNKNOWN\n"))
 		var exit *exec.ExitError
 		Expect(errors.As(err, &exit)).To(BeTrue())
 		Expect(exit.ExitCode()).To(Equal(2))

@@ -111,7 +111,7 @@ var _ = Describe("kubectl describe of a machine", func() {
 			Expect(s.client.Create(ctx, newObject(clusterKind, s.namespace, "nowhere", with("spec.region", "next.evil.example/#"),
 				with("spec.userEmail", s.user.Email)))).To(Succeed())
 			s.moveMachine(ctx, machine, inCluster("nowhere"))
-			return []string{`spec.region of CloudSigmaCluster "nowhere"`, `"next.evil.example/#" is no region`}, s.setInstanceID(ctx, machine, noServer)
+			return []string{`spec.region of CloudSigmaCluster "nowhere"`, `"next.evil.example/#" is not a valid region`}, s.setInstanceID(ctx, machine, noServer)
 		}), SpecTimeout(timeout)),
 	)
 })

@@ -75,7 +75,7 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 			file("clouds: {other: {}}", "clouds.yaml has no cloud of this name"), SpecTimeout(timeout)),
 		Entry("a malformed clouds.yaml", "IdentityMalformed",
 			file("clouds:\n  openstack:\n    auth: {password: "+keepSecret("quoted-by-careless-parsers")+"\n",
-				"clouds.yaml is no YAML that can be used: line "), SpecTimeout(timeout)),
+				"clouds.yaml is not valid YAML: line "), SpecTimeout(timeout)),
 		Entry("a Keystone that is not configured, without a request to it", "IdentityEndpointNotAllowed", spoil(func(ctx context.Context, s story) []string {
 			var received atomic.Int32
 			elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received.Add(1) }))

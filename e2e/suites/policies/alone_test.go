@@ -45,7 +45,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		Expect(output).To(ContainSubstring("kcp has these policies from v0.32 on; register the webhooks instead, with --url"))
 		output, code = run(ctx, kcp, "check", "admission", "kcp", "--policies-only")
 		Expect(code).To(Equal(1), output)
-		Expect(output).To(ContainSubstring("warrantgate-owner-rewrite: NOT ACTING"))
+		Expect(output).To(ContainSubstring("warrantgate-owner-rewrite: NOT ACTIVE"))
 		return false
 	}
 

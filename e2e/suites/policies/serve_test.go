@@ -231,7 +231,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		Eventually(ctx, func(g Gomega) {
 			output, code := run(ctx, kcp, "check", "admission", "kcp")
 			g.Expect(code).To(Equal(1), output)
-			g.Expect(output).To(ContainSubstring("warrantgate-owner-rewrite: NOT ACTING\n  nothing rewrites the owners of plain service accounts"))
+			g.Expect(output).To(ContainSubstring("warrantgate-owner-rewrite: NOT ACTIVE\n  nothing rewrites the owners of plain service accounts"))
 		}).Should(Succeed())
 		_, err := gate.InstallOnly(ctx)
 		Expect(err).NotTo(HaveOccurred())
