@@ -59,7 +59,7 @@ func TestRepairReconcile(t *testing.T) {
 	now := time.Now()
 	rewrittenEvent := "Normal OwnerRewritten " + theHome + "/child Repaired"
 	retriggeredEvent := "Normal InitializationRetriggered " + theHome + "/child nothing that it needs is missing any more, so initialization was retriggered"
-	deniedEvent := "Warning OwnerDenied " + theHome + `/child user "alice" may not create APIBindings in root:orgs:child; see whether the ` +
+	deniedEvent := "Warning OwnerDenied " + theHome + `/child user "alice" may not create APIBindings in root:orgs:child; check whether the ` +
 		`ClusterRoleBinding "workspace-admin" in ` + theCluster + ` names "alice"`
 	lacksBindEvent := "Warning BindPermissionMissing " + theHome + `/child service account default/bot of ` + theHome + ` lacks "bind" on the APIExport "widgets" in ` +
 		theHome + "; it needs in " + theHome
@@ -135,7 +135,7 @@ func TestRepairReconcile(t *testing.T) {
 		"mode Warn, too": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true, binds: true}, request: theRequest, dryRun: true,
 			want:       later,
-			wantEvents: recorded{lacksBindEvent, "Warning OwnerNotRewritten " + theHome + "/child The owner was left as it is, because the repair only warns"},
+			wantEvents: recorded{lacksBindEvent, "Warning OwnerNotRewritten " + theHome + "/child The owner was not changed, because the repair only warns"},
 			wantAfter:  after{Owner: bareName, BindingsLabel: true},
 		},
 		"the default API bindings of a type that is not the Workspace's are not reported": {
@@ -189,7 +189,7 @@ func TestRepairReconcile(t *testing.T) {
 		},
 		"mode Warn only reports": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, dryRun: true, want: later,
-			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner was left as it is, because the repair only warns"},
+			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner was not changed, because the repair only warns"},
 			wantAfter:  after{Owner: bareName, BindingsLabel: true},
 		},
 		"an error is reported, and left to the queue": {
@@ -368,7 +368,7 @@ func TestInitializerReconcile(t *testing.T) {
 	const initializing = corev1alpha1.LogicalClusterPhaseInitializing
 	ours := []corev1alpha1.LogicalClusterInitializer{"root:org:policies", initializer, "system:apibindings"}
 	removed := []corev1alpha1.LogicalClusterInitializer{"root:org:policies", "system:apibindings"}
-	blocked := " " + theHome + "/child The workspace is kept from becoming Ready"
+	blocked := " " + theHome + "/child The workspace stays in Initializing"
 	for name, tc := range map[string]struct {
 		cluster          cluster
 		notPending       bool
@@ -417,7 +417,7 @@ func TestInitializerReconcile(t *testing.T) {
 		},
 		"mode Warn lets it through": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,
-			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner was left as it is, because the initializer only warns"},
+			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner was not changed, because the initializer only warns"},
 		},
 		"mode Warn admits an owner that cannot be corrected": {
 			cluster: cluster{owner: ownerWithoutHome, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,

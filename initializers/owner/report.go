@@ -53,7 +53,7 @@ func (r reporter) repair(ctx context.Context, req request, result Result, err er
 		log.Info("the workspace was repaired")
 	case Foreign:
 		log.Info("the workspace was not repaired", "message", sentence)
-		record(corev1.EventTypeWarning, events.OwnerNotRewritten, "The owner was left as it is, because the repair only warns: "+sentence)
+		record(corev1.EventTypeWarning, events.OwnerNotRewritten, "The owner was not changed, because the repair only warns: "+sentence)
 	case Differs:
 		log.Info("the workspace was not repaired", "message", sentence)
 		record(corev1.EventTypeWarning, events.OwnerDiffers, sentence)
@@ -123,14 +123,14 @@ func (r reporter) initialization(ctx context.Context, lc *corev1alpha1.LogicalCl
 	initialized.WithLabelValues(string(result.Outcome)).Inc()
 	switch {
 	case err != nil && result.Outcome == Differs:
-		record(corev1.EventTypeWarning, events.OwnerDiffers, "The workspace is kept from becoming Ready: "+err.Error())
+		record(corev1.EventTypeWarning, events.OwnerDiffers, "The workspace stays in Initializing: "+err.Error())
 	case err != nil:
-		record(corev1.EventTypeWarning, events.OwnerNotRewritten, "The workspace is kept from becoming Ready: "+err.Error())
+		record(corev1.EventTypeWarning, events.OwnerNotRewritten, "The workspace stays in Initializing: "+err.Error())
 	case result.Outcome == Differs:
 		record(corev1.EventTypeWarning, events.OwnerDiffers, result.Report.Message)
 	case result.Outcome == Foreign:
 		record(corev1.EventTypeWarning, events.OwnerNotRewritten,
-			"The owner was left as it is, because the initializer only warns: "+result.Report.Message)
+			"The owner was not changed, because the initializer only warns: "+result.Report.Message)
 	}
 }
 

@@ -51,7 +51,7 @@ func (c *check) bindings(ctx context.Context) {
 			case c.ready() && err != nil:
 				binding.Why = "the API bindings could not be read"
 			case c.ready():
-				binding.Answer, binding.Why = No, "it is not bound any more"
+				binding.Answer, binding.Why = No, "it is no longer bound"
 			default:
 				c.missing(ctx, export, &binding)
 			}
@@ -159,7 +159,7 @@ func (c *check) bindMissing(reference tenancyv1alpha1.APIExportReference, cluste
 		return finding
 	}
 	finding.Next = fmt.Sprintf("apply the objects below in %s; kcp up to v0.30 then tries again by itself, and so does the repair of `warrantgate serve` within about a minute; "+
-		"without it, run `warrantgate repair --under=%s` or touch the type: %s", reference.Path, c.ws.Path, touch(c.ws.Type))
+		"without it, run `warrantgate repair --under=%s` or annotate the type: %s", reference.Path, c.ws.Path, touch(c.ws.Type))
 	if c.report.has(OwnerForeign) {
 		finding.Next = fmt.Sprintf("apply the objects below in %s, before the repair", reference.Path)
 	}

@@ -200,7 +200,7 @@ func (c *check) entry(ctx context.Context) {
 		c.add(Finding{
 			Reason:  OwnerDenied,
 			Message: fmt.Sprintf("%s may not create APIBindings in %s", c.description, c.ws.Path),
-			Next:    fmt.Sprintf("see whether the ClusterRoleBinding \"workspace-admin\" in %s names %q", c.ws.Cluster, c.actor.Username),
+			Next:    fmt.Sprintf("check whether the ClusterRoleBinding \"workspace-admin\" in %s names %q", c.ws.Cluster, c.actor.Username),
 		})
 	}
 }
@@ -225,9 +225,9 @@ func (c *check) initializers() {
 		}):
 			c.add(Finding{
 				Reason:  InitializerPending,
-				Message: fmt.Sprintf("initializer %s has not finished, though nothing that it needs is missing any more", initializer),
+				Message: fmt.Sprintf("initializer %s has not finished, although nothing that it needs is missing", initializer),
 				Next: fmt.Sprintf("the repair of `warrantgate serve` makes kcp try again within about a minute; without it, run "+
-					"`warrantgate repair --under=%s` or touch the type: %s", c.ws.Path, touch(c.ws.Type)),
+					"`warrantgate repair --under=%s` or annotate the type: %s", c.ws.Path, touch(c.ws.Type)),
 			})
 		}
 	}
@@ -240,7 +240,7 @@ func (c *check) pendingOfOthers(initializer corev1alpha1.LogicalClusterInitializ
 	finding := Finding{
 		Reason:  InitializerPending,
 		Message: fmt.Sprintf("initializer %s has not finished; that is for the provider of the WorkspaceType %s to do", initializer, c.typeOf(initializer)),
-		Next:    fmt.Sprintf("see whether its controller runs, and what its log says about logical cluster %s", c.ws.Cluster),
+		Next:    fmt.Sprintf("check whether its controller runs, and what its log says about logical cluster %s", c.ws.Cluster),
 	}
 	switch {
 	case wt == nil: // it could not be read

@@ -114,9 +114,9 @@ const touchTeam = "in root:org, `kubectl annotate workspacetype team --overwrite
 
 const (
 	retryNext = "the repair of `warrantgate serve` makes kcp try again within about a minute; without it, run " +
-		"`warrantgate repair --under=root:org:child` or touch the type: " + touchTeam
+		"`warrantgate repair --under=root:org:child` or annotate the type: " + touchTeam
 	grantNext = "apply the objects below in root:apis; kcp up to v0.30 then tries again by itself, and so does the repair of `warrantgate serve` " +
-		"within about a minute; without it, run `warrantgate repair --under=root:org:child` or touch the type: " + touchTeam
+		"within about a minute; without it, run `warrantgate repair --under=root:org:child` or annotate the type: " + touchTeam
 )
 
 func TestFindings(t *testing.T) {
@@ -138,7 +138,7 @@ func TestFindings(t *testing.T) {
 		Next: `add a clause with a group of warrantgate's user to the required groups of the parent, such as "…;warrantgate-events"; ` +
 			"`warrantgate check events`, with the kubeconfig of serve and the path of the parent, says whether it is there",
 	}
-	const controllerNext = "see whether its controller runs, and what its log says about logical cluster m82w61j76ws21znq"
+	const controllerNext = "check whether its controller runs, and what its log says about logical cluster m82w61j76ws21znq"
 	serviceAccountPermissions := []string{globalName + " use team root:org", globalName + " use base root:apis"}
 
 	for name, tc := range map[string]struct {
@@ -150,7 +150,7 @@ func TestFindings(t *testing.T) {
 		"nothing is missing, and kcp has not noticed": {
 			want: []preflight.Finding{{
 				Reason:  preflight.InitializerPending,
-				Message: "initializer system:apibindings has not finished, though nothing that it needs is missing any more",
+				Message: "initializer system:apibindings has not finished, although nothing that it needs is missing",
 				Next:    retryNext,
 			}},
 			wantBinding: preflight.Yes, wantVerdict: preflight.No,
@@ -247,7 +247,7 @@ func TestFindings(t *testing.T) {
 			given: func(k *fakeKCP) { k.unreachable = []string{"root:apis"} },
 			want: []preflight.Finding{{
 				Reason:  preflight.Undetermined,
-				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: your kubeconfig does not reach root:apis",
+				Message: "the requirements of the type root:apis:base, which root:org:team extends, could not be determined: your kubeconfig does not reach root:apis",
 			}},
 			wantVerdict: preflight.Unknown,
 		},
@@ -255,7 +255,7 @@ func TestFindings(t *testing.T) {
 			given: func(k *fakeKCP) { k.closed = []string{"root:apis"} },
 			want: []preflight.Finding{{
 				Reason: preflight.Undetermined,
-				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: " +
+				Message: "the requirements of the type root:apis:base, which root:org:team extends, could not be determined: " +
 					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down`,
 			}},
 			wantVerdict: preflight.Unknown,
@@ -264,7 +264,7 @@ func TestFindings(t *testing.T) {
 			given: func(k *fakeKCP) { k.closed, k.requester = []string{"root:apis"}, "bob" },
 			want: []preflight.Finding{{
 				Reason: preflight.Undetermined,
-				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: " +
+				Message: "the requirements of the type root:apis:base, which root:org:team extends, could not be determined: " +
 					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down; ` +
 					`kcp authenticates you as "bob"`,
 			}},
@@ -276,7 +276,7 @@ func TestFindings(t *testing.T) {
 			},
 			want: []preflight.Finding{{
 				Reason: preflight.Undetermined,
-				Message: "what the type root:apis:base, which root:org:team extends, asks for could not be determined: " +
+				Message: "the requirements of the type root:apis:base, which root:org:team extends, could not be determined: " +
 					`you lack "get" on workspacetypes.tenancy.kcp.io in root:apis, or access to that workspace, or the shard that has it is down; ` +
 					`kcp authenticates you as "system:serviceaccount:warrantgate:warrantgate"; a service account cannot use ` +
 					"workspacetypes.tenancy.kcp.io outside its home, whatever its permissions: for that workspace, use the kubeconfig of a user with a client certificate",
@@ -290,7 +290,7 @@ func TestFindings(t *testing.T) {
 				Message: `user "alice" lacks "use" on the type root:apis:base; kcp checks it when a workspace is created, and not afterwards`,
 			}, {
 				Reason:  preflight.InitializerPending,
-				Message: "initializer system:apibindings has not finished, though nothing that it needs is missing any more",
+				Message: "initializer system:apibindings has not finished, although nothing that it needs is missing",
 				Next:    retryNext,
 			}},
 			wantBinding: preflight.Yes, wantVerdict: preflight.No,

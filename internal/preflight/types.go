@@ -48,7 +48,7 @@ func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, refer
 	switch {
 	case err != nil:
 		c.add(Finding{
-			Reason: Undetermined, Advisory: c.ready(), Message: fmt.Sprintf("what %s asks for could not be determined: %s", whose,
+			Reason: Undetermined, Advisory: c.ready(), Message: fmt.Sprintf("the requirements of %s could not be determined: %s", whose,
 				missingRight(err, "get", "workspacetypes.tenancy.kcp.io", cmp.Or(logicalcluster.NewPath(reference.Path), from))),
 		})
 	case t == nil:

@@ -167,7 +167,7 @@ func TestOwnerRewrite(t *testing.T) {
 			wantReason:  "ServiceAccountRewritten",
 			wantOwner:   rewritten, // webhooks.Handler removes it
 			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten",
-				"The owner was left as it is, because the gate only warns. S" + rewriteMessage}},
+				"The owner was not changed, because the gate only warns. S" + rewriteMessage}},
 		},
 		"a user": {
 			annotations: annotations(ownerKey, rawUser, clusterKey, newCluster),

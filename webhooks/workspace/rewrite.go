@@ -94,7 +94,7 @@ func notices(report identity.Report) (changed, unchanged []webhooks.Notice) {
 		changed = []webhooks.Notice{rewritten(report)}
 		unchanged = []webhooks.Notice{{
 			Type: corev1.EventTypeWarning, Reason: events.OwnerNotRewritten,
-			Message: "The owner was left as it is, because the gate only warns. " + sentence(report.Message),
+			Message: "The owner was not changed, because the gate only warns. " + sentence(report.Message),
 		}}
 	case !report.Reason.Harmless():
 		changed = []webhooks.Notice{unusableOwner(report)}
