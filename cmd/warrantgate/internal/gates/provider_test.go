@@ -1,0 +1,71 @@
+package gates
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"warrantgate.dev/internal/config/v1beta1"
+)
+
+// Credentials of OpenStack are in Secrets of the consumer's workspace, which serve cannot read there.
+func TestExportable(t *testing.T) {
+	config := v1beta1.Default()
+	config.OpenStack.AuthURLs = []string{"https://keystone.example.com/v3"}
+	config.Machine.Kinds = config.MachineKinds()
+	kinds := len(config.Machine.Kinds)
+	isOpenStack := func(kind v1beta1.MachineKind) bool { return kind.Provider == v1beta1.ProviderOpenStack }
+	if !slices.ContainsFunc(config.Machine.Kinds, isOpenStack) {
+		t.Fatal("the configuration has no kind of OpenStack")
+	}
+	got := Exportable(config)
+	if got.OpenStack.Enabled() || slices.ContainsFunc(got.Machine.Kinds, isOpenStack) || len(got.Machine.Kinds) == 0 {
+		t.Errorf("Exportable() = %+v, %+v", got.OpenStack, got.Machine.Kinds)
+	}
+	if len(config.Machine.Kinds) != kinds || !config.OpenStack.Enabled() {
+		t.Error("Exportable() changed its argument")
+	}
+}
+
+// A path without the provider would be one of the gates on Kubernetes, which believe what an object claims about its logical cluster.
+func TestProviderHooks(t *testing.T) {
+	off := v1beta1.Default()
+	off.Machine.Mode, off.Cluster.Impersonation.Mode, off.Cluster.Delegation.Mode = v1beta1.Off, v1beta1.Off, v1beta1.Off
+	for name, tc := range map[string]struct {
+		config v1beta1.GateConfiguration
+		none   bool
+	}{
+		"by default":    {config: v1beta1.Default()},
+		"gates are off": {config: off, none: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hooks := ProviderHooks(tc.config, "2ckxs5l4w09g7c29")
+			if (len(hooks) == 0) != tc.none {
+				t.Errorf("%d webhooks", len(hooks))
+			}
+			for i := range hooks {
+				if !strings.HasPrefix(hooks[i].Path, "/kcp/2ckxs5l4w09g7c29/") || strings.Contains(hooks[i].Name, "openstack") {
+					t.Errorf("webhook %s with the path %s", hooks[i].Name, hooks[i].Path)
+				}
+			}
+		})
+	}
+}
+
+func TestKubernetesRegistrationOfOpenStack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		authURLs []string
+		want     bool
+	}{
+		"without Keystone": {},
+		"with Keystone":    {authURLs: []string{"https://keystone.example.com/v3"}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := v1beta1.Default()
+			config.OpenStack.AuthURLs = tc.authURLs
+			if got := registeredHooks(t, config)["openstackclusters.delegation.warrantgate.dev"]; got != tc.want {
+				t.Errorf("the webhook on credentials of OpenStackClusters is registered: %t of %v", got, registeredHooks(t, config))
+			}
+		})
+	}
+}
