@@ -1,0 +1,78 @@
+package workspaces
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"warrantgate.dev/cmd/warrantgate/internal/clitest"
+	"warrantgate.dev/initializers/owner"
+	"warrantgate.dev/internal/identity"
+)
+
+func TestRepairMistakes(t *testing.T) {
+	kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"home": "http://127.0.0.1:1"})
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"an unknown format":                {args: []string{"-o", "yaml"}, want: `--output: "yaml" is neither table nor json`},
+		"a rate of zero":                   {args: []string{"--rate=0"}, want: "--rate: 0 is less than 1"},
+		"a path as an argument":            {args: []string{"root:orgs"}, want: `unknown command "root:orgs"`},
+		"a configuration that is missing":  {args: []string{"--config=/nonexistent"}, want: "/nonexistent"},
+		"a kubeconfig that does not exist": {args: []string{"--kubeconfig=/nonexistent"}, want: `read kubeconfig "/nonexistent"`},
+		"a kubeconfig for writing that does not exist": {
+			args: []string{"--kubeconfig=" + kubeconfig, "--logical-cluster-kubeconfig=/nonexistent"}, want: `read kubeconfig "/nonexistent"`,
+		},
+		"a kcp that does not run": {
+			args: []string{"--kubeconfig=" + kubeconfig}, want: "find the shards (APIExportEndpointSlice tenancy.kcp.io in root)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := clitest.Run(t, []*cobra.Command{NewRepairCommand()}, append([]string{"repair"}, tc.args...)...)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// Paths and messages contain texts of tenants.
+func TestRepairOutput(t *testing.T) {
+	results := []owner.Repaired{
+		{Result: owner.Result{
+			Cluster: "m82w61j76ws21znq", Path: "root:orgs:team-a", Phase: "Initializing", Outcome: owner.Foreign,
+			Report: identity.Report{Reason: identity.ServiceAccountRewritten, Message: "the owner is \u202eforeign\x1b[2J\nnext"},
+		}},
+		{Result: owner.Result{Cluster: "2ckxs5l4w09g7c29", Path: "root:b", Phase: "Ready", Outcome: owner.Failed}, Err: errors.New("no quorum")},
+	}
+	for format, want := range map[string]string{
+		"table": "WORKSPACE          PHASE          OUTCOME   MESSAGE\n" +
+			`root:orgs:team-a   Initializing   foreign   the owner is \u202eforeign\x1b[2J\nnext` + "\n" +
+			"root:b             Ready          failed    no quorum\n",
+		"json": `{"path":"root:orgs:team-a","logicalCluster":"m82w61j76ws21znq","phase":"Initializing","outcome":"foreign",` +
+			`"reason":"` + string(identity.ServiceAccountRewritten) + `","message":"the owner is \u202eforeign\u001b[2J\nnext"}` + "\n" +
+			`{"path":"root:b","logicalCluster":"2ckxs5l4w09g7c29","phase":"Ready","outcome":"failed","message":"no quorum"}` + "\n",
+	} {
+		t.Run(format, func(t *testing.T) {
+			var out bytes.Buffer
+			printLine, flush, err := repairOptions{output: format}.printer(&out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, result := range results {
+				printLine(result)
+			}
+			if err := flush(); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, out.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
