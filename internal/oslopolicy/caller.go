@@ -119,7 +119,7 @@ const credentialNames = "user_id user_domain_id system_scope system domain_id pr
 
 // openCredentials are the prefixes of further paths that rules can check. What follows is not listed: Keystone copies fields there that an
 // operator has added to endpoints, or that an identity provider has sent.
-const openCredentials = "token.OS- token.catalog. token.service_providers. token.user.OS-FEDERATION. token.application_credential.access_rules."
+const openCredentials = "token.OS- token.catalog. token.service_providers. token.user.OS-FEDERATION. token.application_credential.access_rules." //nolint:gosec // the names of attributes, no credentials
 
 // credentialHints maps credentials of other services, and wrong names, to credentials of Keystone.
 var credentialHints = map[string]string{

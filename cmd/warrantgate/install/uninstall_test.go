@@ -20,16 +20,17 @@ func shardPath(shard string) string {
 	return "/services/initializingworkspaces/root:warranted/" + shard
 }
 
-// waitingAt returns the LogicalClusters that wait on a shard, given by their names and the paths that they claim.
-func waitingAt(namesAndPaths ...string) corev1alpha1.LogicalClusterList {
+// waitingAt returns the LogicalClusters that wait on a shard, given as "name=path" with the path that they claim.
+func waitingAt(clusters ...string) corev1alpha1.LogicalClusterList {
 	list := corev1alpha1.LogicalClusterList{
 		TypeMeta: metav1.TypeMeta{Kind: "LogicalClusterList", APIVersion: corev1alpha1.SchemeGroupVersion.String()},
 	}
-	for i := 0; i < len(namesAndPaths); i += 2 {
+	for _, cluster := range clusters {
+		name, path, _ := strings.Cut(cluster, "=")
 		list.Items = append(list.Items, corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{
 			Name: corev1alpha1.LogicalClusterName,
 			Annotations: map[string]string{
-				logicalcluster.AnnotationKey: namesAndPaths[i], core.LogicalClusterPathAnnotationKey: namesAndPaths[i+1],
+				logicalcluster.AnnotationKey: name, core.LogicalClusterPathAnnotationKey: path,
 			},
 		}})
 	}
@@ -46,7 +47,7 @@ func TestUninstallWhileWorkspacesWait(t *testing.T) {
 		resource = "/clusters/*/apis/core.kcp.io/v1alpha1/logicalclusters"
 	)
 	none := waitingAt()
-	many := waitingAt("a", "root:a", "b", "root:b", "c", "root:c", "d", "root:d", "e", "root:e", "f", "root:f", "g", "root:g")
+	many := waitingAt("a=root:a", "b=root:b", "c=root:c", "d=root:d", "e=root:e", "f=root:f", "g=root:g")
 	for name, tc := range map[string]struct {
 		// waiting are the LogicalClusters on each shard. A shard without an entry denies access.
 		waiting map[string]corev1alpha1.LogicalClusterList
@@ -56,11 +57,11 @@ func TestUninstallWhileWorkspacesWait(t *testing.T) {
 	}{
 		"none waits": {waiting: map[string]corev1alpha1.LogicalClusterList{"a": none, "b": none}},
 		"one on each shard": {
-			waiting: map[string]corev1alpha1.LogicalClusterList{"a": waitingAt("c1", "root:orgs:one"), "b": waitingAt("c2", "root:orgs:two")},
+			waiting: map[string]corev1alpha1.LogicalClusterList{"a": waitingAt("c1=root:orgs:one"), "b": waitingAt("c2=root:orgs:two")},
 			want:    fmt.Sprintf(keep, 2, "  root:orgs:one (logical cluster c1)\n  root:orgs:two (logical cluster c2)"),
 		},
 		"one whose path is not one": {
-			waiting: map[string]corev1alpha1.LogicalClusterList{"a": none, "b": waitingAt("c1", "root; rm -rf .")},
+			waiting: map[string]corev1alpha1.LogicalClusterList{"a": none, "b": waitingAt("c1=root; rm -rf .")},
 			want:    fmt.Sprintf(keep, 1, "  logical cluster c1"),
 		},
 		"more than are listed": {
