@@ -55,6 +55,14 @@ var _ = DescribeTable("the editor of a namespace who writes a rule for itself",
 	Entry("for every token with a catalog", SpecTimeout(startTimeout), `"identity:delete_user": "rule:admin_required or token.catalog.type:identity"`),
 	Entry("for a grant in its own domain", SpecTimeout(startTimeout), `"identity:create_grant": "rule:admin_required or (role:manager and user_id:mallory `+
 		`and domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s)"`),
+	Entry("for its user ID, in an attribute that it writes", SpecTimeout(startTimeout),
+		`"identity:delete_user": "rule:admin_required or (user_id:%(target.user.description)s and 'mallory':%(target.user.description)s)"`),
+	Entry("for its name, which it gives to its project too", SpecTimeout(startTimeout),
+		`"identity:delete_user": "rule:admin_required or (token.user.name:%(target.user.description)s and token.project.name:%(target.user.description)s)"`),
+	Entry("for groups of other domains", SpecTimeout(startTimeout),
+		`"identity:add_user_to_group": "rule:admin_required or (role:manager and domain_id:%(target.user.domain_id)s)"`),
+	Entry("for a field that it adds to the request", SpecTimeout(startTimeout),
+		`"identity:create_group": "rule:admin_required or (role:manager and domain_id:%(request_body.my_domain_id)s)"`),
 	Entry("after more alternatives than are compared", SpecTimeout(startTimeout), `"identity:delete_user": "`+strings.Repeat("! or ", 2000)+`user_id:mallory"`),
 )
 

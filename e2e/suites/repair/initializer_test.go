@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // A platform team extends its workspace types from the type warranted, so that no workspace of these types becomes Ready with a wrong
@@ -42,11 +43,17 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 		Expect(adminsOf(ctx, child)).To(ConsistOf("alice"))
 	}, SpecTimeout(specTimeout))
 
-	It("waits while no warrantgate runs, and becomes Ready afterwards", func(ctx SpecContext) {
+	It("waits while no warrantgate runs, prevents uninstall, and becomes Ready afterwards", func(ctx SpecContext) {
 		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", extending)
 		Expect(err).NotTo(HaveOccurred())
 		p.waitInitializing(ctx, "child")
 		Eventually(ctx, kcptest.Describe).WithArguments(ctx, p.admin(), "child").Should(ContainSubstring("root:warranted"))
+		uninstalled := suite.Warrantgate(ctx, "uninstall", "kcp", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
+		Expect(uninstalled.Status).To(Equal(1))
+		Expect(uninstalled.Stderr).To(And(
+			ContainSubstring("nothing was removed, because workspaces wait for the initializer of the WorkspaceType warranted"),
+			ContainSubstring(p.path+":child (logical cluster "),
+		))
 		serveSlowly(ctx)
 		child := waitReady(ctx, p.admin(), "child")
 		Expect(adminsOf(ctx, child)).To(ConsistOf(p.globalName()))
