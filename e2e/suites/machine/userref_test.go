@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,10 +25,14 @@ var _ = Describe("a cluster that takes its user from a Secret", func() {
 		s.expectOnlyOwn(ctx)
 	}, SpecTimeout(timeout))
 
-	It("may name servers of the user in a Secret of another namespace", func(ctx SpecContext) {
+	// The author of a machine may not be able to read that Secret.
+	It("may name servers of the user in a Secret of another namespace, and a denial names the Secret instead of the user", func(ctx SpecContext) {
 		s := beginWithSecret(ctx, inAnotherNamespace)
 		Expect(s.secret.Namespace).NotTo(Equal(s.namespace))
-		s.expectOnlyOwn(ctx)
+		s.expectOnly(ctx, And(
+			ContainSubstring(`the user that Secret "user" of namespace %q names`, s.secret.Namespace),
+			Not(ContainSubstring(s.user.Email)), Not(ContainSubstring(s.user.UUID)),
+		))
 	}, SpecTimeout(timeout))
 
 	It("may name servers of the user in its own spec, which has precedence", func(ctx SpecContext) {
@@ -163,11 +168,17 @@ func naming(data map[string][]byte) func(context.Context, withSecret) error {
 // expectOnlyOwn expects that machines of the cluster may name servers of the user, and no others.
 func (s story) expectOnlyOwn(ctx context.Context) {
 	GinkgoHelper()
+	s.expectOnly(ctx, ContainSubstring(s.user.Email))
+}
+
+// expectOnly is expectOnlyOwn with what the denial of another user's server contains.
+func (s story) expectOnly(ctx context.Context, contains types.GomegaMatcher) {
+	GinkgoHelper()
 	s.admits(ctx)
 	foreign := s.cloud.AddServer(region, s.cloud.AddUser("another-user@example.com"), "foreign").UUID
 	err := s.setInstanceID(ctx, s.createMachine(ctx, "foreign"), foreign)
 	expectNotOwned(err)
-	Expect(err).To(MatchError(ContainSubstring(s.user.Email)))
+	Expect(err).To(MatchError(contains))
 }
 
 // changeCluster changes the story's cluster as its administrator.
