@@ -145,18 +145,19 @@ func (c *change) check(ctx context.Context, o object, whom whom, lister ownershi
 		}
 		open, public := whom(dependent.Account)
 		d := held{dependent: dependent, elsewhere: dependent.Cluster.Namespace != o.Namespace, open: open, public: public}
-		if own[dependent.Account] == nil {
+		account := dependent.Account.Plain()
+		if own[account] == nil {
 			if len(own) == maxAccounts {
 				return ptr.To(denied("TooManyAccounts", fmt.Sprintf("machines act with more than %d accounts because of it; change fewer at a time", maxAccounts)))
 			}
-			instances, err := c.instances.InstancesBy(ctx, fairqueue.TenantOf(ctx), dependent.Account, lister)
+			instances, err := c.instances.InstancesBy(ctx, fairqueue.TenantOf(ctx), account, lister)
 			if err != nil {
 				return d.notListed(err)
 			}
-			own[dependent.Account] = idsOf(instances)
+			own[account] = idsOf(instances)
 		}
 		d.machines = slices.DeleteFunc(machines, func(m clusterapi.Machine) bool {
-			return !slices.ContainsFunc(m.IDs(), func(id string) bool { return !own[dependent.Account][id] })
+			return !slices.ContainsFunc(m.IDs(), func(id string) bool { return !own[account][id] })
 		})
 		if len(d.machines) > 0 {
 			return d.deny()
