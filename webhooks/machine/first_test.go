@@ -126,16 +126,21 @@ func TestAFirstClaimThatTheCloudDoesNotConfirmIsUndecidedAtFirst(t *testing.T) {
 	}
 }
 
+// showing returns a cloud that shows the server to its owner once shown is true.
+func showing(shown *atomic.Bool) *fakeCloud {
+	return &fakeCloud{answer: func(context.Context, int) (ownership.Answer, error) {
+		if shown.Load() {
+			return ownership.Answer{Verdict: ownership.Owned}, nil
+		}
+		return ownership.Answer{Verdict: ownership.Foreign, Response: "403 permission"}, nil
+	}}
+}
+
 // A server that the cloud shows after a while is admitted at the next attempt.
 func TestAFirstClaimIsAdmittedOnceTheCloudShowsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shown atomic.Bool
-		cloud := &fakeCloud{answer: func(context.Context, int) (ownership.Answer, error) {
-			if shown.Load() {
-				return ownership.Answer{Verdict: ownership.Owned}, nil
-			}
-			return ownership.Answer{Verdict: ownership.Foreign, Response: "403 permission"}, nil
-		}}
+		cloud := showing(&shown)
 		claims := settle.New(settlePeriod)
 		w := newWorld()
 		handler := w.settling(t, cloud, enforce, claims)
@@ -259,12 +264,7 @@ func TestADryRunOfAFirstClaim(t *testing.T) {
 func TestADryRunDoesNotForgetAFirstClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shown atomic.Bool
-		cloud := &fakeCloud{answer: func(context.Context, int) (ownership.Answer, error) {
-			if shown.Load() {
-				return ownership.Answer{Verdict: ownership.Owned}, nil
-			}
-			return ownership.Answer{Verdict: ownership.Foreign, Response: "403 permission"}, nil
-		}}
+		cloud := showing(&shown)
 		claims := settle.New(settlePeriod)
 		handler := newWorld().settling(t, cloud, enforce, claims)
 		claim := func(modify ...func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionResponse {
