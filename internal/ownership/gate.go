@@ -52,7 +52,7 @@ type instance struct {
 	id string
 }
 
-func (c Claim) instance() instance { return instance{Account: c.Account.Plain(), id: c.ID} }
+func (c Claim) instance() instance { return instance{Account: c.Plain(), id: c.ID} }
 
 // denial is an answer that denies a claim.
 type denial struct {
