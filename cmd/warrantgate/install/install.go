@@ -66,6 +66,9 @@ annotate repaired Workspaces, and no other. Without it the gates work, but Event
 On kcp v0.32 and later an admission policy rewrites the owners of plain service accounts, even while no serve is running.
 install does not use it if kcp does not evaluate it. See --rewrite, and "warrantgate check admission kcp".
 
+With repair.mode: Off, install removes the WorkspaceType "warranted", but changes nothing while workspaces wait for its
+initializer: without serve they would stay in Initializing. The error lists them. --ignore-waiting installs nevertheless.
+
 Run it again after an upgrade or a change of the configuration. Start serve first: while the webhooks are installed and
 serve does not answer, new workspaces whose owners only the webhook can rewrite cannot be scheduled.`,
 		Example: `  warrantgate install kcp --kubeconfig=admin.kubeconfig --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
@@ -77,6 +80,7 @@ serve does not answer, new workspaces whose owners only the webhook can rewrite 
 	}
 	o.kcpTarget.addFlags(cmd.Flags())
 	o.addOptionalFlags(cmd)
+	o.addWaitingFlag(cmd.Flags(), "with repair.mode: Off, install")
 	const policiesOnly = "policies-only"
 	cmd.Flags().BoolVar(&o.policiesOnly, policiesOnly, false,
 		"write only the admission policies, which kcp v0.32 and later evaluate with no warrantgate running; needs no --url")
@@ -104,8 +108,13 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	roles := events.KCPRoles(o.user)
-	if config.Repair.Mode != v1beta1.Off {
+	switch {
+	case config.Repair.Mode != v1beta1.Off:
 		roles = append(roles, owner.ShardRoles(o.user)...)
+	case !o.dryRun:
+		if err := o.checkWaiting(ctx); err != nil { // without the repair, the WorkspaceType warranted is removed
+			return err
+		}
 	}
 	if !o.dryRun {
 		if err := o.giveRights(ctx, out, roles); err != nil { // first: serve may be waiting for them

@@ -17,6 +17,8 @@ type kcpTarget struct {
 	context          string
 	shardKubeconfigs []string
 	shardContext     string
+	// ignoreWaiting is whether to remove the WorkspaceType warranted although workspaces wait for its initializer.
+	ignoreWaiting bool
 }
 
 func (t *kcpTarget) addFlags(flags *pflag.FlagSet) {

@@ -2,9 +2,7 @@ package install
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +23,6 @@ func NewUninstallCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var target kcpTarget
-	var ignoreWaiting bool
 	uninstallKCP := &cobra.Command{
 		Use:   "kcp",
 		Short: "Uninstall the gates on Workspaces from kcp",
@@ -38,50 +35,16 @@ Initializing. The error lists them. Keep serve running until they are Ready, or 
 		Example: `  warrantgate uninstall kcp --kubeconfig=admin.kubeconfig --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !ignoreWaiting {
-				if err := target.checkWaiting(cmd.Context()); err != nil {
-					return err
-				}
+			if err := target.checkWaiting(cmd.Context()); err != nil {
+				return err
 			}
 			return target.uninstall(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	target.addFlags(uninstallKCP.Flags())
-	uninstallKCP.Flags().BoolVar(&ignoreWaiting, "ignore-waiting", false,
-		"uninstall although workspaces wait for the initializer of the WorkspaceType warranted; they stay in Initializing")
+	target.addWaitingFlag(uninstallKCP.Flags(), "uninstall")
 	cmd.AddCommand(uninstallKCP, newUninstallKubernetesCommand(), newUninstallProviderCommand())
 	return cmd
-}
-
-// maxListed limits how many waiting workspaces an error names.
-const maxListed = 5
-
-// checkWaiting returns an error if workspaces wait for the initializer, or if that could not be determined.
-func (t kcpTarget) checkWaiting(ctx context.Context) error {
-	config, err := t.rootConfig()
-	if err != nil {
-		return err
-	}
-	shards, err := owner.NewShards(config)
-	if err != nil {
-		return err
-	}
-	waiting, err := shards.Waiting(ctx)
-	if err != nil {
-		return fmt.Errorf("nothing was removed, because it could not be determined which workspaces wait for the initializer of the WorkspaceType "+
-			"warranted: %w; run this command again, or with --ignore-waiting", err)
-	}
-	if len(waiting) == 0 {
-		return nil
-	}
-	list := strings.Join(waiting[:min(len(waiting), maxListed)], "\n  ")
-	if more := len(waiting) - maxListed; more > 0 {
-		list += fmt.Sprintf("\n  and %d more", more)
-	}
-	return fmt.Errorf("nothing was removed, because workspaces wait for the initializer of the WorkspaceType warranted, %d in all, and would stay in "+
-		"Initializing without it:\n  %s\nKeep `warrantgate serve` running until they are Ready (`warrantgate explain workspace PATH` says what one "+
-		"lacks), or delete them. Then run this command again. With --ignore-waiting it uninstalls now; to finish these workspaces later, "+
-		"run `warrantgate install kcp` and `warrantgate serve` again", len(waiting), list)
 }
 
 func (t kcpTarget) uninstall(ctx context.Context, out io.Writer) error {

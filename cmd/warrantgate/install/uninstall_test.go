@@ -2,6 +2,8 @@ package install
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
 
 // shardPath is the path of the virtual workspace of the initializer on one of two shards.
@@ -37,14 +40,31 @@ func waitingAt(clusters ...string) corev1alpha1.LogicalClusterList {
 	return list
 }
 
+// holdWarranted makes kcp hold the WorkspaceType warranted, for whose initializer LogicalClusters on two shards wait. A shard without an entry
+// denies access.
+func (f *fakeKCP) holdWarranted(server string, labels map[string]any, waiting map[string]corev1alpha1.LogicalClusterList) {
+	var endpoints []any
+	f.waiting = map[string]corev1alpha1.LogicalClusterList{}
+	for _, shard := range []string{"a", "b"} {
+		endpoints = append(endpoints, map[string]any{"url": server + shardPath(shard)})
+		if list, served := waiting[shard]; served {
+			f.waiting[shardPath(shard)+"/clusters/*/apis/core.kcp.io/v1alpha1/logicalclusters"] = list
+		}
+	}
+	f.held[warrantedType] = &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "WorkspaceType",
+		"metadata": map[string]any{"name": "warranted", "labels": labels},
+		"status":   map[string]any{"virtualWorkspaces": endpoints},
+	}}
+}
+
 // Without the WorkspaceType warranted, workspaces that wait for its initializer would never become Ready.
 func TestUninstallWhileWorkspacesWait(t *testing.T) {
 	const (
-		keep = "nothing was removed, because workspaces wait for the initializer of the WorkspaceType warranted, %d in all, and would stay in " +
-			"Initializing without it:\n%s\nKeep `warrantgate serve` running until they are Ready (`warrantgate explain workspace PATH` says " +
-			"what one lacks), or delete them. Then run this command again. With --ignore-waiting it uninstalls now; to finish these " +
-			"workspaces later, run `warrantgate install kcp` and `warrantgate serve` again"
-		resource = "/clusters/*/apis/core.kcp.io/v1alpha1/logicalclusters"
+		keep = "nothing was changed, because workspaces wait for the initializer of the WorkspaceType warranted, %d in all, and would stay in " +
+			"Initializing without it:\n%s\nKeep `warrantgate serve` running, with the repair on, until they are Ready (`warrantgate explain " +
+			"workspace PATH` says what one lacks), or delete them. Then run this command again. With --ignore-waiting it does not wait for " +
+			"them; to finish these workspaces later, run `warrantgate install kcp` and `warrantgate serve` again, with the repair on"
 	)
 	none := waitingAt()
 	many := waitingAt("a=root:a", "b=root:b", "c=root:c", "d=root:d", "e=root:e", "f=root:f", "g=root:g")
@@ -71,7 +91,7 @@ func TestUninstallWhileWorkspacesWait(t *testing.T) {
 		},
 		"a shard does not answer": {
 			waiting: map[string]corev1alpha1.LogicalClusterList{"a": none},
-			want: "nothing was removed, because it could not be determined which workspaces wait for the initializer of the WorkspaceType " +
+			want: "nothing was changed, because it could not be determined which workspaces wait for the initializer of the WorkspaceType " +
 				"warranted: read the LogicalClusters at SERVER" + shardPath("b") + " (this needs the permission initialize on the WorkspaceType " +
 				"warranted in root): access denied; run this command again, or with --ignore-waiting",
 		},
@@ -91,19 +111,7 @@ func TestUninstallWhileWorkspacesWait(t *testing.T) {
 			if tc.foreign {
 				labels = map[string]any{}
 			}
-			var endpoints []any
-			api.waiting = map[string]corev1alpha1.LogicalClusterList{}
-			for _, shard := range []string{"a", "b"} {
-				endpoints = append(endpoints, map[string]any{"url": server + shardPath(shard)})
-				if list, served := tc.waiting[shard]; served {
-					api.waiting[shardPath(shard)+resource] = list
-				}
-			}
-			api.held[warrantedType] = &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "WorkspaceType",
-				"metadata": map[string]any{"name": "warranted", "labels": labels},
-				"status":   map[string]any{"virtualWorkspaces": endpoints},
-			}}
+			api.holdWarranted(server, labels, tc.waiting)
 			out, _, err := run(t, append([]string{"uninstall", "kcp", "--kubeconfig", kubeconfig}, tc.args...)...)
 			got := ""
 			if err != nil {
@@ -119,6 +127,49 @@ func TestUninstallWhileWorkspacesWait(t *testing.T) {
 				api.holds(t, warrantedType)
 			} else {
 				api.holds(t)
+			}
+		})
+	}
+}
+
+// Without the repair, install removes the WorkspaceType warranted as uninstall does.
+func TestInstallWithoutTheRepairWhileWorkspacesWait(t *testing.T) {
+	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
+	configFile := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(configFile, []byte(offConfiguration), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		waiting corev1alpha1.LogicalClusterList
+		args    []string
+		// want is in the error.
+		want string
+		// kept is whether kcp holds only the WorkspaceType afterwards.
+		kept bool
+	}{
+		"none waits":            {waiting: waitingAt()},
+		"one waits":             {waiting: waitingAt("c1=root:orgs:one"), want: "without it:\n  root:orgs:one (logical cluster c1)\nKeep", kept: true},
+		"one waits, on dry run": {waiting: waitingAt("c1=root:orgs:one"), args: []string{"--dry-run"}, kept: true},
+		"it is ignored":         {waiting: waitingAt("c1=root:orgs:one"), args: []string{"--ignore-waiting"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, kubeconfig := startFakeKCP(t)
+			config, err := cli.LoadKubeconfig(kubeconfig, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			api.holdWarranted(strings.TrimSuffix(config.Host, "/clusters/root:home"), map[string]any{"app.kubernetes.io/managed-by": "warrantgate"},
+				map[string]corev1alpha1.LogicalClusterList{"a": waitingAt(), "b": tc.waiting})
+			_, _, err = run(t, append([]string{
+				"install", "kcp", "--kubeconfig", kubeconfig, "--url", "https://warrantgate.example.com:9443", "--ca-file", caFile, "--config", configFile,
+			}, tc.args...)...)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+			if tc.kept {
+				api.holds(t, warrantedType)
+			} else {
+				api.holds(t, mutating, validating)
 			}
 		})
 	}

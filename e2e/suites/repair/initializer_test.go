@@ -43,17 +43,22 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 		Expect(adminsOf(ctx, child)).To(ConsistOf("alice"))
 	}, SpecTimeout(specTimeout))
 
-	It("waits while no warrantgate runs, prevents uninstall, and becomes Ready afterwards", func(ctx SpecContext) {
+	It("waits while no warrantgate runs, prevents the removal of the type, and becomes Ready afterwards", func(ctx SpecContext) {
 		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", extending)
 		Expect(err).NotTo(HaveOccurred())
 		p.waitInitializing(ctx, "child")
 		Eventually(ctx, kcptest.Describe).WithArguments(ctx, p.admin(), "child").Should(ContainSubstring("root:warranted"))
+		explained := And(
+			ContainSubstring("nothing was changed, because workspaces wait for the initializer of the WorkspaceType warranted"),
+			ContainSubstring(p.path+":child (logical cluster "),
+		)
 		uninstalled := suite.Warrantgate(ctx, "uninstall", "kcp", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
 		Expect(uninstalled.Status).To(Equal(1))
-		Expect(uninstalled.Stderr).To(And(
-			ContainSubstring("nothing was removed, because workspaces wait for the initializer of the WorkspaceType warranted"),
-			ContainSubstring(p.path+":child (logical cluster "),
-		))
+		Expect(uninstalled.Stderr).To(explained)
+		withoutRepair, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Configuration: withoutGates + "repair: {mode: \"Off\"}\n"})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = withoutRepair.InstallOnly(ctx)
+		Expect(err).To(MatchError(explained))
 		serveSlowly(ctx)
 		child := waitReady(ctx, p.admin(), "child")
 		Expect(adminsOf(ctx, child)).To(ConsistOf(p.globalName()))
