@@ -377,7 +377,7 @@ func TestInstallAndUninstall(t *testing.T) {
 			wantHeld:   []string{mutating, validating, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
 		},
 		{
-			name: "uninstall takes out what is there", args: append(uninstallArgs, shard...),
+			name: "uninstall removes the installed objects", args: append(uninstallArgs, shard...),
 			want: "root: ClusterRoleBinding \"warrantgate-audit\" not found\n" +
 				"root: ClusterRole \"warrantgate-audit\" not found\n" +
 				"root: ClusterRoleBinding \"warrantgate-repair\" not found\n" +
