@@ -363,11 +363,11 @@ func TestUserDependents(t *testing.T) {
 func TestClustersThatNameAnEmailBlockNoSecret(t *testing.T) {
 	const tooMany = 101
 	for name, tc := range map[string]struct {
-		modify  func(map[string]any)
-		wantErr bool
+		modify func(map[string]any)
+		want   error
 	}{
 		"with an email":    {modify: with("spec.userEmail", "mallory@example.com")},
-		"without an email": {modify: func(map[string]any) {}, wantErr: true},
+		"without an email": {modify: func(map[string]any) {}, want: clusterapi.ErrTooManyDependents},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -378,8 +378,8 @@ func TestClustersThatNameAnEmailBlockNoSecret(t *testing.T) {
 				}
 				server := newServer(t, false, clusters...)
 				defer server.start(t.Context(), t)()
-				if _, err := server.objects.UserDependents(t.Context(), secret(namespace, "bob", ""), "next@example.com", nil); (err != nil) != tc.wantErr {
-					t.Errorf("UserDependents() = %v, want an error: %t", err, tc.wantErr)
+				if _, err := server.objects.UserDependents(t.Context(), secret(namespace, "bob", ""), "next@example.com", nil); !errors.Is(err, tc.want) {
+					t.Errorf("UserDependents() = %v, want %v", err, tc.want)
 				}
 			})
 		})

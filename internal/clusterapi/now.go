@@ -32,8 +32,8 @@ const (
 	// waitingPerShare and waitingForPages limit the number of requests that wait for a page, per share of tenants and in total. Each waits
 	// until its webhook times out.
 	waitingPerShare, waitingForPages = 200, 2000
-	// maxDependents limits the number of clusters in other namespaces that take their user from one Secret.
-	maxDependents = 100
+	// MaxDependents limits the number of clusters in other namespaces that take their user from one Secret.
+	MaxDependents = 100
 )
 
 // pages has room for pagesAtOnce pages. All readers share it, because they share the memory of the process. It is divided among tenants: a
@@ -195,9 +195,12 @@ func (r *reader) pages(
 	}
 }
 
+// ErrTooManyDependents means that more than MaxDependents clusters of other namespaces take their user from a Secret.
+var ErrTooManyDependents = errors.New("more clusters of other namespaces take their user from the Secret than are checked")
+
 // UserDependents returns the CloudSigmaClusters that take their user from the Secret, with the account for this user. It lists the
 // current clusters in the namespace of the Secret. In other namespaces it uses the last seen clusters and those in also, and reads
-// the current state of each.
+// the current state of each. The error may be ErrTooManyDependents.
 func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, user string, also []inflight.Object) ([]Dependent, error) {
 	kind, watched := clusterKinds[v1beta1.ProviderCloudSigma], o.clusters[v1beta1.ProviderCloudSigma]
 	if watched == nil {
@@ -228,8 +231,8 @@ func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, use
 		if object.Resource != kind.resource || object.Namespace == secret.Namespace || elsewhere[object] {
 			continue
 		}
-		if elsewhere[object] = true; len(elsewhere) > maxDependents {
-			return nil, fmt.Errorf("more than %d clusters of other namespaces refer to the Secret", maxDependents)
+		if elsewhere[object] = true; len(elsewhere) > MaxDependents {
+			return nil, ErrTooManyDependents
 		}
 		now, err := o.dynamic.Resource(kind.resource).Namespace(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
 		switch {

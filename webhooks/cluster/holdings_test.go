@@ -235,9 +235,11 @@ func TestASecretKeepsTheUserOfInstances(t *testing.T) {
 	const public = `the user that Secret "user" of namespace "team-a" names`
 	for name, tc := range map[string]struct {
 		dependent clusterapi.Dependent
+		err       error // of the list of clusters
 		cloudErr  error
 		want      string // the expected message, with whom in place of the user
 		reason    string
+		decision  webhooks.Decision
 	}{
 		"of the same namespace": {dependent: userDependent("team-a", "prod"), reason: "MachinesHoldInstances",
 			want: `machines of cluster "prod" name instances that do not belong to WHOM in region "next": CloudSigmaMachine "m1" (` + aliceID +
@@ -249,19 +251,28 @@ func TestASecretKeepsTheUserOfInstances(t *testing.T) {
 			dependent: userDependent("team-b", "theirs"), reason: "RegionNotAllowed", cloudErr: &ownership.RegionError{Region: "secret"},
 			want: `machines of a cluster of another namespace name instances, and its region is not allowed`,
 		},
+		"of more than are checked": {
+			err: clusterapi.ErrTooManyDependents, reason: "TooManyClusters",
+			want: `more than 100 clusters of other namespaces take their user from it, and at most 100 are checked; create another Secret for the ` +
+				`new user, and let your clusters refer to that`,
+		},
+		"of clusters that cannot be read": {
+			err: errors.New("boom"), decision: webhooks.Undecided, reason: "ClustersUnknown",
+			want: `the clusters that take their user from this Secret could not be read; try again`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{
 				"team-a/prod": {holder("m1", aliceID)}, "team-b/theirs": {holder("hidden", aliceID)},
 			}}
-			users := &fakeUsers{dependents: map[string][]clusterapi.Dependent{"team-a/user": {tc.dependent}}}
+			users := &fakeUsers{err: tc.err, dependents: map[string][]clusterapi.Dependent{"team-a/user": {tc.dependent}}}
 			gate := newGate(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), users,
 				cluster.NewHoldings(machines, &fakeInstances{err: tc.cloudErr}, &inflight.Registry{}, ""))
 			r := request(t, "secrets", secretWith(nil), secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}))
 			r.Name = "user"
 			got := gate.Review(t.Context(), r)
 			want := webhookstest.Answer{
-				Reason: tc.reason, Field: "data.userEmail", Message: ofSecret + strings.Replace(tc.want, "WHOM", `user "tsap@shalb.com"`, 1),
+				Decision: tc.decision, Reason: tc.reason, Field: "data.userEmail", Message: ofSecret + strings.Replace(tc.want, "WHOM", `user "tsap@shalb.com"`, 1),
 				Events: eventOn("v1", "Secret", "user", tc.reason, "Denied: "+ofSecret+strings.Replace(tc.want, "WHOM", public, 1)),
 			}
 			got.Details = nil
