@@ -23,6 +23,7 @@ type Kubeconfig struct {
 		Target    struct {
 			FrontProxyRef *corev1.LocalObjectReference `json:"frontProxyRef,omitempty"`
 			RootShardRef  *corev1.LocalObjectReference `json:"rootShardRef,omitempty"`
+			ShardRef      *corev1.LocalObjectReference `json:"shardRef,omitempty"`
 		} `json:"target"`
 	} `json:"spec"`
 }
@@ -33,13 +34,18 @@ func DecodeKubeconfig(object *unstructured.Unstructured) (Kubeconfig, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &k, true); err != nil {
 		return k, err
 	}
-	spec := k.Spec
+	spec, targets := k.Spec, 0
+	for _, ref := range []*corev1.LocalObjectReference{spec.Target.FrontProxyRef, spec.Target.RootShardRef, spec.Target.ShardRef} {
+		if ref != nil {
+			targets++
+		}
+	}
 	switch {
 	case k.APIVersion != "operator.kcp.io/v1alpha1" || k.Kind != "Kubeconfig":
 		return k, fmt.Errorf("%s %s is no Kubeconfig of operator.kcp.io/v1alpha1", k.APIVersion, k.Kind)
 	case spec.Username == "" || spec.Validity.Duration == 0 || spec.SecretRef.Name == "":
 		return k, fmt.Errorf("%s %s lacks username, validity or secretRef", k.Kind, k.Name)
-	case (spec.Target.FrontProxyRef == nil) == (spec.Target.RootShardRef == nil):
+	case targets != 1:
 		return k, fmt.Errorf("%s %s has not exactly one target", k.Kind, k.Name)
 	}
 	return k, nil

@@ -30,10 +30,6 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 		w.deploy(ctx, "install")
 		serving = w.serve(ctx)
 		Expect(kcptest.Grant(ctx, w.kcp.Admin("root"), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
-		_, err := kcptest.CreateWorkspace(ctx, w.kcp.Admin("root"), "provider")
-		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root"), "provider")
-		Expect(err).NotTo(HaveOccurred())
 		bot = w.bot(ctx)
 	}, NodeTimeout(startTimeout))
 
@@ -157,11 +153,15 @@ func registered() *admissionregistrationv1.ValidatingWebhookConfiguration {
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: release}}
 }
 
-// bot is a service account of root:provider that may create workspaces there.
-func (w *world) bot(ctx context.Context) *rest.Config {
+// bot creates the workspace root:provider, and returns a service account of it that may create workspaces there.
+func (w *world) bot(ctx context.Context, options ...kcptest.WorkspaceOption) *rest.Config {
 	GinkgoHelper()
+	_, err := kcptest.CreateWorkspace(ctx, w.kcp.Admin("root"), "provider", options...)
+	Expect(err).NotTo(HaveOccurred())
+	_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root"), "provider")
+	Expect(err).NotTo(HaveOccurred())
 	admin := w.kcp.Admin("root:provider")
-	config, err := kcptest.ServiceAccount(ctx, admin, "default", "bot")
+	config, err := kcptest.ServiceAccountOfAllShards(ctx, admin, "default", "bot")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(kcptest.Grant(ctx, admin, kcptest.ServiceAccountSubject("default", "bot"), kcptest.CreatorRules()...)).To(Succeed())
 	return config

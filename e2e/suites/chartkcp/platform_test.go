@@ -21,8 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -35,33 +33,20 @@ import (
 // webhookPath is the Secret of webhookPath.existingSecret in the examples for GitOps.
 const webhookPath = "warrantgate-webhook-path"
 
-// Platform teams install the chart with its examples: the Secrets come from kcp-operator, from cert-manager for kcp's Helm chart, or from a
-// script, and Argo CD, Flux or Helm installs the chart. The specs do the same with the objects of the example, which the API server
-// accepts.
+// Platform teams install the chart with its examples: the Secrets come from cert-manager for kcp's Helm chart, or from a script, and Argo CD,
+// Flux or Helm installs the chart. The specs do the same with the objects of the example, which the API server accepts.
 var _ = Describe("The examples for platform teams", Ordered, func() {
-	var (
-		w   *world
-		bot *rest.Config
-		// here are the values with the addresses of the processes on this machine.
-		here map[string]any
-	)
+	var w *world
+	var bot *rest.Config
 
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx)
-		Expect(json.Unmarshal([]byte(w.values), &here)).To(Succeed())
-		Expect(w.api.ApplyCRDs(ctx, downloadedCRDs()...)).To(Succeed())
-		for _, name := range []string{"kcp", "argocd"} {
-			Expect(w.host.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
-		}
-		w.issueServingCertificate(ctx)
-		_, err := kcptest.CreateWorkspace(ctx, w.kcp.Admin("root"), "provider")
-		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root"), "provider")
-		Expect(err).NotTo(HaveOccurred())
+		w.preparePlatform(ctx)
 		bot = w.bot(ctx)
 	}, NodeTimeout(startTimeout))
 
 	It("register the gates of the cluster with Argo CD, and remove them first", func(ctx SpecContext) {
+		here := w.here()
 		values, err := json.Marshal(map[string]any{
 			"config": here["config"], "kubernetes": here["kubernetes"], "service": here["service"], "drainSeconds": here["drainSeconds"],
 			"certificates": map[string]any{"certManager": map[string]any{"enabled": true}},
@@ -86,41 +71,6 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 		Expect(serving.Stop()).To(Succeed())
 	}, SpecTimeout(specTimeout))
 
-	// local are the values of an example, with the addresses on this machine.
-	local := func(values map[string]any) string {
-		GinkgoHelper()
-		for _, name := range []string{"service", "drainSeconds"} {
-			values[name] = here[name]
-		}
-		kcp, is := values["kcp"].(map[string]any)
-		Expect(is).To(BeTrue())
-		kcp["url"], _, _ = unstructured.NestedString(here, "kcp", "url")
-		text, err := json.Marshal(values)
-		Expect(err).NotTo(HaveOccurred())
-		return string(text)
-	}
-
-	It("work with kcp-operator and Argo CD", func(ctx SpecContext) {
-		w.put(ctx, webhookPath, map[string][]byte{"tokens": []byte(charttest.Token)})
-		DeferCleanup(func(ctx SpecContext) { w.remove(ctx, webhookPath) }, NodeTimeout(specTimeout))
-		for _, object := range exampleObjects("kcp-operator/kubeconfigs.yaml") {
-			w.actAsOperator(ctx, object)
-		}
-		application := exampleObjects("gitops/argocd.yaml")[0]
-		Expect(strict(w.host).Create(ctx, application)).To(Succeed())
-		values, found, err := unstructured.NestedMap(application.Object, "spec", "source", "helm", "valuesObject")
-		Expect(found, err).To(BeTrue())
-		argo := newArgoCD(ctx, w.host, local(values))
-
-		var serving *process.Process
-		argo.sync(ctx, func() { serving = w.serve(ctx) })
-		w.expectGates(ctx, bot, "by-argo-cd")
-
-		argo.remove(ctx)
-		w.expectNoGates(ctx)
-		Expect(serving.Stop()).To(Succeed())
-	}, SpecTimeout(specTimeout))
-
 	It("work with kcp's Helm chart and Flux", func(ctx SpecContext) {
 		w.put(ctx, webhookPath, map[string][]byte{"tokens": []byte(charttest.Token)})
 		DeferCleanup(func(ctx SpecContext) { w.remove(ctx, webhookPath) }, NodeTimeout(specTimeout))
@@ -133,7 +83,7 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 		}
 		values, found, err := unstructured.NestedMap(objects[1].Object, "spec", "values")
 		Expect(found, err).To(BeTrue())
-		w.values = local(values) // helm-controller runs Helm
+		w.values = w.local(values) // helm-controller runs Helm
 		w.deploy(ctx, "install")
 		serving := w.serve(ctx)
 		w.expectGates(ctx, bot, "by-flux")
@@ -153,7 +103,7 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 
 		values := map[string]any{}
 		Expect(yaml.UnmarshalStrict(readExample("kcp.yaml"), &values)).To(Succeed())
-		w.values = local(values)
+		w.values = w.local(values)
 		w.deploy(ctx, "install")
 		serving := w.serve(ctx)
 		w.expectGates(ctx, bot, "by-helm")
@@ -163,6 +113,36 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 		Expect(serving.Stop()).To(Succeed())
 	}, SpecTimeout(specTimeout))
 })
+
+// preparePlatform creates what the examples expect in the cluster: CRDs, namespaces and the serving certificate.
+func (w *world) preparePlatform(ctx context.Context) {
+	GinkgoHelper()
+	Expect(w.api.ApplyCRDs(ctx, downloadedCRDs()...)).To(Succeed())
+	for _, name := range []string{"kcp", "argocd"} {
+		Expect(w.host.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+	}
+	w.issueServingCertificate(ctx)
+}
+
+// here are the values with the addresses of the processes on this machine.
+func (w *world) here() (values map[string]any) {
+	GinkgoHelper()
+	Expect(json.Unmarshal([]byte(w.values), &values)).To(Succeed())
+	return values
+}
+
+// local are the values of an example, with the addresses on this machine.
+func (w *world) local(values map[string]any) string {
+	GinkgoHelper()
+	here := w.here()
+	for _, name := range []string{"service", "drainSeconds"} {
+		values[name] = here[name]
+	}
+	below(values, "kcp")["url"] = below(here, "kcp")["url"]
+	text, err := json.Marshal(values)
+	Expect(err).NotTo(HaveOccurred())
+	return string(text)
+}
 
 // example is the path of an example.
 func example(name string) string {
@@ -250,25 +230,6 @@ func (w *world) injectCA(ctx context.Context) {
 	Expect(w.host.Update(ctx, configuration)).To(Succeed())
 }
 
-// actAsOperator writes the Secret of a Kubeconfig, as kcp-operator does (internal/resources/kubeconfig).
-func (w *world) actAsOperator(ctx context.Context, object *unstructured.Unstructured) {
-	GinkgoHelper()
-	kubeconfig, err := charttest.DecodeKubeconfig(object)
-	Expect(err).NotTo(HaveOccurred())
-	user := kubeconfig.Spec.Username
-	config := w.kcp.User("root", user, append(kubeconfig.Spec.Groups, "kubeconfig:"+kubeconfig.Name)...)
-	file := clientcmdapi.NewConfig()
-	file.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
-	for name, server := range map[string]string{"base": w.kcp.URL(), "default": w.kcp.URL() + "/clusters/root"} {
-		file.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: config.CAData}
-		file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
-	}
-	file.CurrentContext = "default"
-	content, err := clientcmd.Write(*file)
-	Expect(err).NotTo(HaveOccurred())
-	w.put(ctx, kubeconfig.Spec.SecretRef.Name, map[string][]byte{"kubeconfig": content})
-}
-
 // actAsCertManager creates a Secret of the example with the address of this kcp, or adds the keys that its Certificate requires, as
 // cert-manager does.
 func (w *world) actAsCertManager(ctx context.Context, object *unstructured.Unstructured) {
@@ -300,7 +261,7 @@ func (w *world) actAsCertManager(ctx context.Context, object *unstructured.Unstr
 
 // expectGates expects that the gates are registered, that warrantgate may repair, and that it may write Events. Without the permission, it
 // checks again every five seconds, and drops the Events of that time.
-func (w *world) expectGates(ctx context.Context, bot *rest.Config, name string) {
+func (w *world) expectGates(ctx context.Context, bot *rest.Config, name string, options ...kcptest.WorkspaceOption) {
 	GinkgoHelper()
 	Eventually(objects).WithArguments(ctx, w.kcp.ShardAdmin("root")).WithContext(ctx).Should(ContainElement(HavePrefix("Lease/")), "no replica holds the Lease of the repair")
 	var workspace string
@@ -308,7 +269,7 @@ func (w *world) expectGates(ctx context.Context, bot *rest.Config, name string) 
 	Eventually(func(g Gomega) {
 		if time.Since(created) > 5*time.Second {
 			workspace, created = name+"-"+rand.String(5), time.Now()
-			_, err := kcptest.CreateWorkspace(ctx, bot, workspace)
+			_, err := kcptest.CreateWorkspace(ctx, bot, workspace, options...)
 			g.Expect(err).NotTo(HaveOccurred())
 			_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root:provider"), workspace)
 			g.Expect(err).NotTo(HaveOccurred())
