@@ -4,6 +4,7 @@ package release_test
 
 import (
 	"context"
+	"debug/elf"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -63,6 +64,10 @@ var _ = Describe("The content that is pulled from the registry", Ordered, func()
 		}
 		dir := pull(ctx, image)
 		Expect(files(dir)).To(ConsistOf("warrantgate", "etc/ssl/certs/ca-certificates.crt"))
+		program, err := elf.Open(filepath.Join(dir, "warrantgate"))
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(program.Close)
+		Expect(program.ImportedLibraries()).To(BeEmpty(), "the image has none")
 		Expect(os.ReadFile(filepath.Join(dir, "etc", "ssl", "certs", "ca-certificates.crt"))).To(ContainSubstring("BEGIN CERTIFICATE"))
 	}, SpecTimeout(timeout))
 
