@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
@@ -228,13 +229,23 @@ func inPhase(phase corev1alpha1.LogicalClusterPhaseType) labels.Selector {
 	return labels.Set{tenancyv1alpha1.WorkspacePhaseLabel: string(phase)}.AsSelector()
 }
 
-// explainInitializing names the permission that reading the LogicalClusters that wait for the initializer needs.
+// explainInitializing names what reading the LogicalClusters that wait for the initializer needs.
 func explainInitializing(url string, err error) error {
-	return fmt.Errorf("read the LogicalClusters at %s (this needs the permission initialize on the WorkspaceType %s in root): %w", url, warranted, err)
+	return fmt.Errorf("read the LogicalClusters at %s (this needs %s): %w", url,
+		needed(err, "the permission initialize on the WorkspaceType "+warranted+" in root"), err)
 }
 
-// explainList names the permission that listing Workspaces needs.
+// explainList names what listing Workspaces needs.
 func explainList(url string, err error) error {
-	return fmt.Errorf("see the workspaces at %s (this needs the permissions list and watch on apiexports/content of %s in root): %w",
-		url, kcp.WorkspacesExport, err)
+	return fmt.Errorf("see the workspaces at %s (this needs %s): %w", url,
+		needed(err, "the permissions list and watch on apiexports/content of "+kcp.WorkspacesExport+" in root"), err)
+}
+
+// needed returns the permissions, unless the shard did not authenticate the user: the URL of a virtual workspace has the address of the
+// shard, and the shard can have another client CA than the front-proxy.
+func needed(err error, permissions string) string {
+	if apierrors.IsUnauthorized(err) {
+		return "credentials that the shard accepts, not only the front-proxy"
+	}
+	return permissions
 }

@@ -2,15 +2,18 @@ package owner
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -68,6 +71,32 @@ func TestIsOf(t *testing.T) {
 			}
 			if got, err := shards.isOf(t.Context(), tc.cluster, &owner); got != tc.want {
 				t.Errorf("isOf() = %t, %v, want %t", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestExplainRequestsToShards(t *testing.T) {
+	const url = "https://shard"
+	denied := apierrors.NewForbidden(tenancyv1alpha1.Resource("workspaces"), "", errors.New("access denied"))
+	unknown := apierrors.NewUnauthorized("Unauthorized")
+	for name, tc := range map[string]struct {
+		explain func(string, error) error
+		err     error
+		want    string
+	}{
+		"Workspaces without the permission": {explainList, denied,
+			"see the workspaces at https://shard (this needs the permissions list and watch on apiexports/content of tenancy.kcp.io in root): "},
+		"Workspaces with a certificate for the front-proxy only": {explainList, unknown,
+			"see the workspaces at https://shard (this needs credentials that the shard accepts, not only the front-proxy): "},
+		"LogicalClusters without the permission": {explainInitializing, denied,
+			"read the LogicalClusters at https://shard (this needs the permission initialize on the WorkspaceType warranted in root): "},
+		"LogicalClusters with a certificate for the front-proxy only": {explainInitializing, unknown,
+			"read the LogicalClusters at https://shard (this needs credentials that the shard accepts, not only the front-proxy): "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want+tc.err.Error(), tc.explain(url, tc.err).Error()); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
 			}
 		})
 	}
