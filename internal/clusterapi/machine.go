@@ -67,6 +67,17 @@ func (k Kind) metadataOf(object *unstructured.Unstructured) Machine {
 	}}
 }
 
+// small returns the machine without what only one of many machines may hold in memory, because a tenant can write a MiB of it: other labels,
+// owner references, the identity, and IDs that are no UUIDs.
+func (m Machine) small() Machine {
+	m.InstanceID, m.ProviderID, m.OwnerReferences, m.Identity = short(m.InstanceID), short(m.ProviderID), nil, IdentityRef{}
+	cluster, found := m.Labels[ClusterNameLabel]
+	if m.Labels = nil; found {
+		m.Labels = map[string]string{ClusterNameLabel: cluster}
+	}
+	return m
+}
+
 // is reports whether both are the same object.
 func (m Machine) is(other Machine) bool {
 	return m.Kind.Resource() == other.Kind.Resource() && m.Namespace == other.Namespace && m.Name == other.Name

@@ -46,3 +46,28 @@ func TestEssentialsOfLargeObjectsAreSmall(t *testing.T) {
 		})
 	}
 }
+
+// Lists of machines are held in memory, too.
+func TestListedMachinesAreSmall(t *testing.T) {
+	const limit = 16 << 10
+	labels := map[string]any{"cluster.x-k8s.io/cluster-name": "metal"}
+	for i := range 5_000 {
+		labels[fmt.Sprintf("%0100d", i)] = strings.Repeat("x", 63)
+	}
+	server := newServer(t, false, machine(cloudSigmaMachines, "a", with("metadata.labels", labels), with("status.instanceID", ownID),
+		with("spec.providerID", strings.Repeat("x", 1<<20)), with("metadata.ownerReferences", []any{owning("one"), owning(strings.Repeat("x", 1<<20))})))
+	for name, list := range map[string]func() ([]clusterapi.Machine, error){
+		"machines of an owner":  func() ([]clusterapi.Machine, error) { return server.objects.Owned(t.Context(), namespace, "one") },
+		"machines of a cluster": func() ([]clusterapi.Machine, error) { return server.objects.Holders(t.Context(), metalCluster) },
+	} {
+		found, err := list()
+		if err != nil || len(found) != 1 || found[0].ClusterName() != "metal" || len(found[0].IDs()) != 1 {
+			t.Errorf("%s: found %d, %v, want one with a cluster and an ID", name, len(found), err)
+			continue
+		}
+		text, err := json.Marshal([]any{found[0].ObjectMeta, found[0].InstanceID, found[0].ProviderID, found[0].Identity})
+		if err != nil || len(text) > limit {
+			t.Errorf("%s: %d bytes are kept, more than %d, %v", name, len(text), limit, err)
+		}
+	}
+}

@@ -133,7 +133,7 @@ func (r *reader) holders(ctx context.Context, kinds []Kind, cluster Cluster) ([]
 		err := r.each(ctx, kind.Resource(), cluster.Namespace, options, func(object *unstructured.Unstructured) {
 			// A machine that cannot be read names no instance.
 			if machine, err := kind.Read(object); err == nil && machine.Identity == cluster.Identity && len(machine.IDs()) > 0 {
-				found = append(found, machine)
+				found = append(found, machine.small())
 			}
 		})
 		if err != nil {

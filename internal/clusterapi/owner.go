@@ -185,8 +185,7 @@ func (r *reader) owned(ctx context.Context, kinds []Kind, namespace, owner strin
 			if read, err := kind.Read(object); err == nil {
 				machine = read
 			}
-			machine.OwnerReferences = nil // a tenant can write many
-			owned = append(owned, machine)
+			owned = append(owned, machine.small())
 		})
 		if apierrors.IsNotFound(err) {
 			err = r.notInstalled(ctx, kind.Resource())
