@@ -105,13 +105,15 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 	if err != nil {
 		return ownership.Account{}, accountErrorf(ClusterUnreadable, "CloudSigmaCluster %q: %v", cluster.GetName(), err)
 	}
-	if account.Region = strings.TrimSpace(region); account.Region == "" {
+	// The accounts of many clusters are held in memory together.
+	if account.Region = short(strings.TrimSpace(region)); account.Region == "" {
 		return ownership.Account{}, accountErrorf(RegionMissing, "CloudSigmaCluster %q names no region: spec.region is empty", cluster.GetName())
 	}
 	if ref.Email == "" && ref.SecretName != "" && ref.SecretNamespace != cluster.GetNamespace() {
 		account.UserSecret = types.NamespacedName{Namespace: ref.SecretNamespace, Name: ref.SecretName}
 	}
-	if account.User, err = r.User(ctx, ref); err == nil || r.noUser(err) {
+	user, err := r.User(ctx, ref)
+	if account.User = short(user); err == nil || r.noUser(err) {
 		return account, nil
 	}
 	if invalid, ok := errors.AsType[*AccountError](err); ok {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -70,4 +71,23 @@ func TestListedMachinesAreSmall(t *testing.T) {
 			t.Errorf("%s: %d bytes are kept, more than %d, %v", name, len(text), limit, err)
 		}
 	}
+}
+
+// So are the accounts of clusters: the audit holds those of all tenants, and a write of a Secret those of the clusters that refer to it.
+func TestAccountsOfLargeClustersAreSmall(t *testing.T) {
+	const limit = 8 << 10
+	long := strings.Repeat("x", 1<<20)
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, false, cluster(with("spec.region", long), with("spec.userEmail", long)),
+			cluster(with("metadata.name", "by-secret"), with("spec.region", long), with("spec.userRef", map[string]any{"name": "bob"})))
+		defer server.start(t.Context(), t)()
+		account, err := server.objects.AccountNow(t.Context(), metalCluster)
+		if text := fmt.Sprint(account); err != nil || len(text) > limit {
+			t.Errorf("account of %d bytes, more than %d, %v", len(text), limit, err)
+		}
+		dependents, err := server.objects.UserDependents(t.Context(), secret(namespace, "bob", ""), "next@example.com", nil)
+		if text := fmt.Sprint(dependents); err != nil || len(dependents) != 1 || len(text) > limit {
+			t.Errorf("%d dependents of %d bytes, want one of less than %d, %v", len(dependents), len(text), limit, err)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -212,6 +213,7 @@ func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, use
 	var found []Dependent
 	take := func(cluster *unstructured.Unstructured) {
 		region, err := stringAt(cluster, "spec.region")
+		region = short(strings.TrimSpace(region)) // as in cloudSigmaAccount
 		if of, _ := userSecretOf(cluster); err != nil || region == "" || !slices.Contains(of, secret.Namespace+"/"+secret.Name) {
 			return // a cluster without a region has no instances
 		}
