@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clienttesting "k8s.io/client-go/testing"
 
 	"warrantgate.dev/internal/clusterapi"
 )
@@ -90,4 +91,25 @@ func TestAccountsOfLargeClustersAreSmall(t *testing.T) {
 			t.Errorf("%d dependents of %d bytes, want one of less than %d, %v", len(dependents), len(text), limit, err)
 		}
 	})
+}
+
+// Large objects are read in small pages. Without a limit, one request can exceed the memory of the process.
+func TestListsAreReadInPages(t *testing.T) {
+	cluster := clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"}
+	server := newServer(t, false, openStackCluster("metal", labeled("metal"), with("spec.tags", []any{strings.Repeat("x", 1<<20)})))
+	if _, err := server.objects.AccountNow(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	lists := 0
+	for _, action := range server.machines.Actions() {
+		if list, ok := action.(clienttesting.ListActionImpl); ok {
+			lists++
+			if limit := list.ListOptions.Limit; limit < 1 || limit > 10 {
+				t.Errorf("%s are listed with the limit %d", list.GetResource().Resource, limit)
+			}
+		}
+	}
+	if lists == 0 {
+		t.Error("nothing was listed")
+	}
 }

@@ -111,20 +111,25 @@ func (r *reader) referenced(ctx context.Context, kind clusterKind, cluster Clust
 	return object, nil
 }
 
-// labeled returns the cluster objects with the label of a Cluster.
+// labeled returns the cluster objects with the label of a Cluster, with the fields in use only: a tenant can write many large ones.
 func (r *reader) labeled(ctx context.Context, kind clusterKind, cluster Cluster) ([]unstructured.Unstructured, error) {
 	if len(validation.IsValidLabelValue(cluster.Name)) > 0 {
 		return nil, nil // invalid as a label value
 	}
-	list, err := r.dynamic.Resource(kind.resource).Namespace(cluster.Namespace).
-		List(ctx, metav1.ListOptions{LabelSelector: ClusterNameLabel + "=" + cluster.Name})
+	var found []unstructured.Unstructured
+	options := metav1.ListOptions{LabelSelector: ClusterNameLabel + "=" + cluster.Name}
+	err := r.list(ctx, kind.resource, cluster.Namespace, options, func(object *unstructured.Unstructured) {
+		if kept, err := kind.essentialsOf(object); err == nil {
+			found = append(found, *asObject(kept))
+		}
+	})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, r.notInstalled(ctx, kind.resource)
 	case err != nil:
 		return nil, fmt.Errorf("list %s of cluster %q: %w", kind.resource.Resource, cluster.Name, err)
 	}
-	return list.Items, nil
+	return found, nil
 }
 
 // references contains the names of the cluster objects that the Clusters of a namespace refer to, by the name of the Cluster.
@@ -141,7 +146,7 @@ func (r *reader) references(ctx context.Context, namespace string) (references, 
 	err = r.each(ctx, resource, namespace, metav1.ListOptions{}, func(object *unstructured.Unstructured) {
 		name, err := InfrastructureName(object)
 		unreadable = errors.Join(unreadable, err)
-		found[object.GetName()] = name
+		found[object.GetName()] = short(name) // no object has a name that is too long
 	})
 	return found, errors.Join(err, unreadable)
 }
