@@ -28,8 +28,7 @@ import (
 )
 
 const (
-	// exportPageSize limits how many whole objects are held at once, and exportPageTimeout how long a shard may take to return them.
-	exportPageSize    = 250
+	// exportPageTimeout limits how long a shard may take to return a page of pageSize objects.
 	exportPageTimeout = 30 * time.Second
 	// ownersTimeout limits the requests to one workspace for the Machines that own its machines. Their kind is the tenant's: a
 	// conversion webhook of the tenant can delay each request.
@@ -179,7 +178,7 @@ func (e *Exports) find(ctx context.Context, export Export) ([]string, map[schema
 func list(
 	ctx context.Context, resource dynamic.ResourceInterface, add func(in logicalcluster.Name, object *unstructured.Unstructured) error,
 ) error {
-	options := metav1.ListOptions{Limit: exportPageSize}
+	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := listPage(ctx, resource, options)
 		if err != nil {

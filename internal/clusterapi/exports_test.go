@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,8 @@ type fakeKCP struct {
 	// in is the logical cluster of the machine on the second shard.
 	in       string
 	requests []string
+	// limits are those of the lists of objects.
+	limits []string
 }
 
 const (
@@ -43,6 +46,9 @@ func (k *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k.requests = append(k.requests, r.URL.Path)
 	w.Header().Set("Content-Type", "application/json")
 	shard, resource, isShard := strings.Cut(r.URL.Path, "/services/apiexport/2x9yq4a1h0lkz3wd/capcs/clusters/*/apis/infrastructure.cluster.x-k8s.io/v1beta1/")
+	if isShard {
+		k.limits = append(k.limits, r.URL.Query().Get("limit"))
+	}
 	switch {
 	case r.URL.Path == "/clusters/root:provider/apis/apis.kcp.io/v1alpha2/apiexports/capcs":
 		var resources []string
@@ -153,6 +159,22 @@ func TestExports(t *testing.T) {
 			t.Errorf("%s: %d machines, want those from before", name, got)
 		}
 		k.down, k.in, k.resources = before.down, before.in, before.resources
+	}
+}
+
+// A tenant can make each object larger than a MiB. The pod of the chart has 256 MiB.
+func TestExportsAreReadInSmallPages(t *testing.T) {
+	k := &fakeKCP{resources: []string{"cloudsigmamachines", "cloudsigmaclusters"}, in: "bbb"}
+	if err := newExports(t, k).Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range k.limits {
+		if objects, err := strconv.Atoi(limit); err != nil || objects < 1 || objects > 10 {
+			t.Errorf("a page of %q objects", limit)
+		}
+	}
+	if len(k.limits) == 0 {
+		t.Error("nothing was listed")
 	}
 }
 
