@@ -30,15 +30,27 @@ func (k Kind) Essentials(object any) (any, error) { return k.essentials(object) 
 // EssentialsOfCluster exports the function that removes unused fields of a CloudSigmaCluster.
 var EssentialsOfCluster = clusterKinds[v1beta1.ProviderCloudSigma].essentialsOf
 
-// ReadPages takes the room for all pages. The functions give back one page each.
+// ReadPages takes the room for all pages: one for another tenant, and the rest for that of ctx. The functions give back one page each.
 func ReadPages(ctx context.Context, t *testing.T) (finish []func()) {
 	t.Helper()
-	for range pagesAtOnce {
-		release, err := pages.Acquire(ctx, fairqueue.TenantOf(ctx))
+	for i := range pagesAtOnce {
+		tenant := fairqueue.TenantOf(ctx)
+		if i == 0 {
+			tenant = fairqueue.Tenant{Namespace: "another"}
+		}
+		release, err := pages.Acquire(ctx, tenant)
 		if err != nil {
 			t.Fatal(err)
 		}
 		finish = append(finish, release)
 	}
 	return finish
+}
+
+// HoldPage takes the room for a page until ctx ends.
+func HoldPage(ctx context.Context) {
+	if release, err := pages.Acquire(ctx, fairqueue.TenantOf(ctx)); err == nil {
+		<-ctx.Done()
+		release()
+	}
 }

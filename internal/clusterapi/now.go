@@ -38,8 +38,11 @@ const (
 )
 
 // pages has room for pagesAtOnce pages. All readers share it, because they share the memory of the process. It is divided among tenants: a
-// tenant with many large objects delays another tenant until its turns that have begun end, and a list of small objects only once.
-var pages = fairqueue.New(fairqueue.Limits{Slots: pagesAtOnce, WaitingPerShare: waitingPerShare, Waiting: waitingForPages})
+// tenant with many large objects delays another tenant until its turns that have begun end, and a list of small objects only once. One share
+// leaves a page for the others: in a workspace of kcp, a kind may be a CRD of the tenant, whose conversion webhook can delay each page.
+var pages = fairqueue.New(fairqueue.Limits{
+	Slots: pagesAtOnce, SlotsPerShare: pagesAtOnce - 1, WaitingPerShare: waitingPerShare, Waiting: waitingForPages,
+})
 
 // SecretSubject is the Subject of the keys of Secrets.
 const SecretSubject = "Secret"

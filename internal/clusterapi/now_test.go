@@ -95,6 +95,36 @@ func TestPagesAreDividedAmongTenants(t *testing.T) {
 	})
 }
 
+// In a workspace of kcp, a kind may be a CRD of the tenant, whose conversion webhook delays each page. Its lists must not delay those of others.
+func TestListsOfAKindThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, false)
+		server.machines.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(openStackMachines.Resource().GroupVersion().WithKind("List"))
+			return true, list, nil
+		})
+		// The lock of the fake client is held while a reactor runs, so the pages that are not answered are taken directly.
+		var held sync.WaitGroup
+		ctx, end := context.WithTimeout(fairqueue.WithTenant(t.Context(), fairqueue.Tenant{LogicalCluster: "attacker"}), time.Minute)
+		defer end()
+		for range 5 {
+			held.Go(func() { clusterapi.HoldPage(ctx) })
+		}
+		synctest.Wait()
+		started := time.Now()
+		victim := fairqueue.WithTenant(t.Context(), fairqueue.Tenant{LogicalCluster: "victim"})
+		if _, err := server.objects.Holders(victim, clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"}); err != nil {
+			t.Error(err)
+		}
+		if waited := time.Since(started); waited > time.Second {
+			t.Errorf("a list of another tenant waits for %s", waited)
+		}
+		end()
+		held.Wait()
+	})
+}
+
 // TestTurns checks that a list of small objects waits only once for the lists of others, and that large objects do not keep the room.
 func TestTurns(t *testing.T) {
 	const pages = 3
