@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/message"
 )
 
 // bindings checks each default API binding of all types, each APIExport once.
@@ -60,45 +62,67 @@ func (c *check) bindings(ctx context.Context) {
 	}
 }
 
-// made returns the existing API bindings by their APIExports.
-func (c *check) made(ctx context.Context) (map[tenancyv1alpha1.APIExportReference]*apisv1alpha2.APIBinding, error) {
+// bindingsPage and maxWhyBytes limit what is held of the API bindings: a tenant can create many of more than a MiB in its workspace.
+const (
+	bindingsPage = 10
+	maxWhyBytes  = 1024
+)
+
+// madeBinding is an existing API binding.
+type madeBinding struct {
+	name  string
+	bound bool
+	// why is the reason why it is not bound.
+	why string
+}
+
+// made returns the existing API bindings by their APIExports. Each page counts as a request.
+func (c *check) made(ctx context.Context) (map[tenancyv1alpha1.APIExportReference]*madeBinding, error) {
 	if c.ws.NotCreated {
 		return nil, nil //nolint:nilnil // a workspace that does not exist has none
 	}
-	within, err := c.Client(c.ws.Cluster.Path())
-	if err != nil {
-		return nil, err
-	}
-	list := &apisv1alpha2.APIBindingList{}
-	if err := within.List(ctx, list); err != nil {
-		return nil, err
-	}
-	made := map[tenancyv1alpha1.APIExportReference]*apisv1alpha2.APIBinding{}
-	for i := range list.Items {
-		if to := list.Items[i].Spec.Reference.Export; to != nil {
-			made[tenancyv1alpha1.APIExportReference{Path: to.Path, Export: to.Name}] = &list.Items[i]
+	made := map[tenancyv1alpha1.APIExportReference]*madeBinding{}
+	for page := (client.ListOptions{Limit: bindingsPage}); ; {
+		within, err := c.Client(c.ws.Cluster.Path())
+		if err != nil {
+			return nil, err
+		}
+		list := &apisv1alpha2.APIBindingList{}
+		if err := within.List(ctx, list, &page); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			if to := list.Items[i].Spec.Reference.Export; to != nil {
+				made[tenancyv1alpha1.APIExportReference{Path: to.Path, Export: to.Name}] = newMadeBinding(&list.Items[i])
+			}
+		}
+		if page.Continue = list.Continue; page.Continue == "" {
+			return made, nil
 		}
 	}
-	return made, nil
 }
 
-// existing checks an API binding that exists.
-func (c *check) existing(made *apisv1alpha2.APIBinding, binding *Binding) {
-	if made.Status.Phase == apisv1alpha2.APIBindingPhaseBound {
-		binding.Answer, binding.Why = Yes, "bound"
-		return
-	}
-	why := "no reason is given"
-	for i := range made.Status.Conditions {
-		if condition := &made.Status.Conditions[i]; condition.Status != "True" && condition.Message != "" {
-			why = condition.Message
+func newMadeBinding(from *apisv1alpha2.APIBinding) *madeBinding {
+	made := &madeBinding{name: from.Name, bound: from.Status.Phase == apisv1alpha2.APIBindingPhaseBound, why: "no reason is given"}
+	for i := range from.Status.Conditions {
+		if condition := &from.Status.Conditions[i]; condition.Status != "True" && condition.Message != "" {
+			made.why = strings.Clone(message.Clip(condition.Message, maxWhyBytes))
 			break
 		}
 	}
-	binding.Answer, binding.Why = No, fmt.Sprintf("APIBinding %s is not bound: %s", made.Name, why)
+	return made
+}
+
+// existing checks an API binding that exists.
+func (c *check) existing(made *madeBinding, binding *Binding) {
+	if made.bound {
+		binding.Answer, binding.Why = Yes, "bound"
+		return
+	}
+	binding.Answer, binding.Why = No, fmt.Sprintf("APIBinding %s is not bound: %s", made.name, made.why)
 	c.add(Finding{
-		Reason: BindingIncomplete, Message: fmt.Sprintf("APIBinding %s to %s is not bound: %s", made.Name, binding.Export, why),
-		Next: fmt.Sprintf("see `kubectl describe apibinding %s` in %s", made.Name, c.ws.Cluster),
+		Reason: BindingIncomplete, Message: fmt.Sprintf("APIBinding %s to %s is not bound: %s", made.name, binding.Export, made.why),
+		Next: fmt.Sprintf("see `kubectl describe apibinding %s` in %s", made.name, c.ws.Cluster),
 	})
 }
 

@@ -1,6 +1,7 @@
 package preflight_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/preflight"
@@ -480,6 +482,61 @@ func TestTypesNeedALimitedNumberOfRequests(t *testing.T) {
 	}
 	if last := report.Findings[len(report.Findings)-1]; last.Reason != preflight.Undetermined {
 		t.Errorf("last finding = %+v, want %s", last, preflight.Undetermined)
+	}
+}
+
+// A tenant can create any number of API bindings in its workspace, of more than a MiB each.
+func TestAPIBindingsAreReadInPages(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pages int
+		want  preflight.Answer
+	}{
+		"some pages": {pages: 5, want: preflight.Yes},
+		"too many":   {pages: 1000, want: preflight.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKCP()
+			checker := k.checker(t)
+			ws, err := checker.Load(t.Context(), childCluster.Path())
+			if err != nil {
+				t.Fatal(err)
+			}
+			clients, read := checker.Client, 0
+			checker.MaxRequests = 50
+			checker.Client = func(at logicalcluster.Path) (client.Client, error) {
+				c, err := clients(at)
+				within, ok := c.(client.WithWatch)
+				if err != nil || !ok {
+					return c, err
+				}
+				return interceptor.NewClient(within, interceptor.Funcs{List: func(
+					ctx context.Context, c client.WithWatch, into client.ObjectList, options ...client.ListOption,
+				) error {
+					list, ok := into.(*apisv1alpha2.APIBindingList)
+					if !ok {
+						return c.List(ctx, into, options...)
+					}
+					given := (&client.ListOptions{}).ApplyOptions(options)
+					if given.Limit < 1 || given.Limit > 10 || given.Continue != strings.Repeat("x", read) {
+						t.Errorf("page %d is read with %+v", read, given)
+					}
+					if read++; read < tc.pages {
+						list.Continue = strings.Repeat("x", read)
+						return nil
+					}
+					list.Items = []apisv1alpha2.APIBinding{*binding(apisv1alpha2.APIBindingPhaseBound)}
+					return nil
+				}}), nil
+			}
+			report := checker.Check(t.Context(), ws)
+			answer := preflight.Unknown
+			if len(report.Bindings) > 0 {
+				answer = report.Bindings[0].Answer
+			}
+			if answer != tc.want || read > checker.MaxRequests {
+				t.Errorf("%d pages are read, bindings %+v, want %s", read, report.Bindings, tc.want)
+			}
+		})
 	}
 }
 
