@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// pageSize limits how many Workspaces are held at once, and pageTimeout how long a shard may take to return them.
-	pageSize    = 250
+	// pageSize limits how many Workspaces are held at once, because a tenant can make each of them larger than a MiB. pageTimeout limits how
+	// long a shard may take to return them.
+	pageSize    = 10
 	pageTimeout = 30 * time.Second
 )
 

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -99,5 +100,46 @@ func TestExplainRequestsToShards(t *testing.T) {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A tenant can make each Workspace larger than a MiB. The pod of the chart has 256 MiB.
+func TestWorkspacesAreListedInSmallPages(t *testing.T) {
+	var limits []string
+	server := httptest.NewServer(nil)
+	defer server.Close()
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any
+		if strings.HasSuffix(r.URL.Path, "/apiexportendpointslices/tenancy.kcp.io") {
+			slice := &apisv1alpha1.APIExportEndpointSlice{}
+			slice.SetGroupVersionKind(apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"))
+			slice.Status.APIExportEndpoints = []apisv1alpha1.APIExportEndpoint{{URL: server.URL + "/a"}}
+			answer = slice
+		} else {
+			limits = append(limits, r.URL.Query().Get("limit"))
+			list := &tenancyv1alpha1.WorkspaceList{Items: []tenancyv1alpha1.Workspace{{ObjectMeta: metav1.ObjectMeta{Name: "child"}}}}
+			list.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("WorkspaceList"))
+			if r.URL.Query().Get("continue") == "" {
+				list.Continue = "more"
+			}
+			answer = list
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	})
+	shards, err := NewShards(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, err := range shards.list(t.Context(), corev1alpha1.LogicalClusterPhaseReady, time.Now()) {
+		if found++; err != nil {
+			t.Error(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"10", "10"}, limits); diff != "" || found != 2 {
+		t.Errorf("%d Workspaces, want 2; limits (-want +got):\n%s", found, diff)
 	}
 }
