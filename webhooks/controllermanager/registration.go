@@ -70,7 +70,9 @@ func newHook(name, path string, mode v1beta1.Mode) webhooks.Hook {
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 			Rule: admissionregistrationv1.Rule{
 				APIGroups: []string{appsv1.GroupName}, APIVersions: []string{appsv1.SchemeGroupVersion.Version},
-				Resources: []string{"deployments", "daemonsets", "statefulsets"}, // status and scale do not change the pod template
+				// No subresource changes the pod template. A write of the status can change the labels of a DaemonSet or a StatefulSet, but not
+				// those of a Deployment (PrepareForUpdate of their status strategies in the API server).
+				Resources: []string{"deployments", "daemonsets", "daemonsets/status", "statefulsets", "statefulsets/status"},
 				Scope:     ptr.To(admissionregistrationv1.NamespacedScope),
 			},
 		}},

@@ -66,8 +66,9 @@ func TestWebhooksArePinned(t *testing.T) {
 				Rules: []admissionregistrationv1.RuleWithOperations{{
 					Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
 					Rule: admissionregistrationv1.Rule{
-						APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments", "daemonsets", "statefulsets"},
-						Scope: ptr.To(admissionregistrationv1.NamespacedScope),
+						APIGroups: []string{"apps"}, APIVersions: []string{"v1"},
+						Resources: []string{"deployments", "daemonsets", "daemonsets/status", "statefulsets", "statefulsets/status"},
+						Scope:     ptr.To(admissionregistrationv1.NamespacedScope),
 					},
 				}},
 				MatchPolicy: "Equivalent", FailurePolicy: wantPolicy, SideEffects: "NoneOnDryRun", Timeout: 3,
@@ -204,6 +205,30 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 				t.Errorf("called (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A write of the status can remove the labels of a DaemonSet or a StatefulSet, and the gates would not be called for its next change.
+func TestLabelsThatTheStatusChanges(t *testing.T) {
+	without := deployment(func(d *appsv1.Deployment) { d.Labels = nil })
+	running := deployment(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 })
+	for resource, want := range map[string]bool{"deployments": false, "daemonsets": true, "statefulsets": true} { // a Deployment keeps its labels
+		request := func(after *appsv1.Deployment) *admission.VersionedAttributes {
+			attributes := attributes(after, deployment(), admission.Update, "")
+			attributes.Attributes = admission.NewAttributesRecord(after, deployment(), attributes.VersionedKind, "tenant-a", "ccm",
+				appsv1.SchemeGroupVersion.WithResource(resource), "status", admission.Update, nil, false, &user.DefaultInfo{Name: "alice"})
+			return attributes
+		}
+		for gate, called := range called(t, request(without)) {
+			if called != want {
+				t.Errorf("%s: %s is called: %t, want %t", resource, gate, called, want)
+			}
+		}
+		for gate, called := range called(t, request(running)) {
+			if called {
+				t.Errorf("%s: %s is called for another status", resource, gate)
+			}
+		}
 	}
 }
 

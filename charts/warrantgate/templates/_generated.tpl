@@ -32,7 +32,9 @@
     resources:
     - deployments
     - daemonsets
+    - daemonsets/status
     - statefulsets
+    - statefulsets/status
     scope: Namespaced
   sideEffects: NoneOnDryRun
   timeoutSeconds: 3
@@ -69,7 +71,9 @@
     resources:
     - deployments
     - daemonsets
+    - daemonsets/status
     - statefulsets
+    - statefulsets/status
     scope: Namespaced
   sideEffects: NoneOnDryRun
   timeoutSeconds: 3
@@ -108,7 +112,9 @@
     resources:
     - deployments
     - daemonsets
+    - daemonsets/status
     - statefulsets
+    - statefulsets/status
     scope: Namespaced
   sideEffects: NoneOnDryRun
   timeoutSeconds: 3
@@ -144,7 +150,9 @@
     resources:
     - deployments
     - daemonsets
+    - daemonsets/status
     - statefulsets
+    - statefulsets/status
     scope: Namespaced
   sideEffects: NoneOnDryRun
   timeoutSeconds: 3
