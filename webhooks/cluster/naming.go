@@ -54,6 +54,8 @@ type kind struct {
 	condition func() string
 	// identityRefPath is the path of the field that refers to credentials, "" if the kind has none.
 	identityRefPath string
+	// configured is true for kinds of the configuration.
+	configured bool
 	// provider is the provider of a kind of clusters, "" for other kinds.
 	provider v1beta1.Provider
 	// names returns the users that a request sets, none if it leaves them unchanged or clears them. The error is for the requester; it is
@@ -74,7 +76,7 @@ func kindsOf(config v1beta1.ClusterImpersonation) []kind {
 	for _, k := range config.Kinds {
 		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
 		kinds = append(kinds, kind{
-			resource: resource, name: k.Kind, condition: func() string { return celNaming(k) }, names: namedBy(k),
+			resource: resource, name: k.Kind, configured: true, condition: func() string { return celNaming(k) }, names: namedBy(k),
 		})
 	}
 	return kinds
@@ -93,7 +95,9 @@ func delegationKindsOf(config v1beta1.ClusterDelegation) []kind {
 	}
 	for _, k := range config.Kinds {
 		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
-		kinds = append(kinds, referring(resource, k.Kind, k.IdentityRefPath))
+		referring := referring(resource, k.Kind, k.IdentityRefPath)
+		referring.configured = true
+		kinds = append(kinds, referring)
 	}
 	return kinds
 }

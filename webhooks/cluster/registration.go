@@ -75,9 +75,19 @@ func (k kind) hook(gate, path string, mode v1beta1.Mode, condition string, exemp
 	return webhooks.Hook{
 		Name: k.resource.Resource + "." + gate + ".warrantgate.dev", Path: path, FailurePolicy: webhooks.FailurePolicy(mode),
 		// The fields are known in this version only. The API server converts objects of other versions.
-		Rules:      webhooks.WriteRules(k.resource.Group, k.resource.Version, k.resource.Resource),
+		Rules:      webhooks.WriteRules(k.resource.Group, k.resource.Version, k.written()...),
 		Conditions: conditions,
 	}
+}
+
+// written returns the resources that a write of the object's fields or annotations may name. Of a configured kind, that may be the status: its
+// path may be there, and the API server stores annotations of many built-in kinds with their status.
+func (k kind) written() []string {
+	resources := []string{k.resource.Resource}
+	if k.configured {
+		resources = append(resources, k.resource.Resource+"/status")
+	}
+	return resources
 }
 
 // celCluster is true if the user, the Secret that names it, or the region changes, and also where one is removed: a cluster without

@@ -225,6 +225,24 @@ func TestMatchConditionsOfConfiguredKinds(t *testing.T) {
 	}
 }
 
+// A path of a configured kind may be in its status, and the API server stores annotations of many built-in kinds with their status.
+func TestTheStatusOfConfiguredKindsIsChecked(t *testing.T) {
+	config := enforced
+	config.Impersonation.Kinds = []v1beta1.UserKind{{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", EmailPath: "status.email"}}
+	config.Delegation.Kinds = []v1beta1.CredentialKind{{
+		Group: "example.com", Version: "v1", Kind: "Barn", Resource: "barns", IdentityRefPath: "status.identityRef",
+	}}
+	all := registered(t, append(cluster.Hooks(config), cluster.DelegationHooks(config)...))
+	for name, want := range map[string][]string{
+		"farms.cluster.warrantgate.dev":    {"farms", "farms/status"},
+		"barns.delegation.warrantgate.dev": {"barns", "barns/status"},
+	} {
+		if diff := cmp.Diff(want, all[name].Rules[0].Resources); diff != "" {
+			t.Errorf("%s: resources (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // TestMatchConditionsMissNoDenial compares the match condition of clusters with the gate for many values of the fields: the condition
 // must select every request that the gate denies.
 func TestMatchConditionsMissNoDenial(t *testing.T) {

@@ -376,6 +376,7 @@
     - UPDATE
     resources:
     - {{ quote $kind.resource }}
+    - {{ quote (printf "%s/status" $kind.resource) }}
     scope: '*'
   sideEffects: NoneOnDryRun
   timeoutSeconds: 3
@@ -494,6 +495,7 @@
     - UPDATE
     resources:
     - {{ quote $kind.resource }}
+    - {{ quote (printf "%s/status" $kind.resource) }}
     scope: '*'
   sideEffects: NoneOnDryRun
   timeoutSeconds: 3
