@@ -45,7 +45,8 @@ type request struct {
 	UID    types.UID
 	// Cluster is the logical cluster to correct. It is empty as long as a Workspace has none.
 	Cluster logicalcluster.Name
-	// Type is the WorkspaceType of a Workspace, as PATH:NAME. The administrator of the workspace cannot change it, unlike that in the LogicalCluster.
+	// Type is the WorkspaceType of a Workspace with a logical cluster, as PATH:NAME. The administrator of the workspace cannot change it, unlike
+	// that in the LogicalCluster. kcp does not check that of a Workspace with a mount, which can be a MiB long.
 	Type string
 	// Ready is whether the Workspace became Ready. Then it is not watched.
 	Ready bool
@@ -113,7 +114,7 @@ func initializingWorkspaces(shards *Shards, after time.Duration, failed func(con
 		selector: inPhase(corev1alpha1.LogicalClusterPhaseInitializing),
 		trim: func(object client.Object) client.Object {
 			trimmed := &tenancyv1alpha1.Workspace{ObjectMeta: trimMeta(object)}
-			if ws, ok := object.(*tenancyv1alpha1.Workspace); ok {
+			if ws, ok := object.(*tenancyv1alpha1.Workspace); ok && clusterOf(ws) != "" {
 				trimmed.Spec.Cluster, trimmed.Spec.Type = clusterOf(ws).String(), ws.Spec.Type
 			}
 			return trimmed
@@ -150,7 +151,7 @@ func waitingLogicalClusters(shards *Shards, failed func(context.Context, error))
 
 func requestForWorkspace(shard string, ws *tenancyv1alpha1.Workspace) request {
 	req := request{Shard: shard, Parent: logicalcluster.From(ws), Name: ws.Name, UID: ws.UID, Cluster: clusterOf(ws)}
-	if ws.Spec.Type != nil {
+	if ws.Spec.Type != nil && req.Cluster != "" {
 		req.Type = ws.Spec.Type.String()
 	}
 	return req

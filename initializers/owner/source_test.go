@@ -3,7 +3,9 @@ package owner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,6 +130,12 @@ func TestTrim(t *testing.T) {
 	}
 	if got := source.requestFor("", source.trim(mountNaming(theCluster))).Cluster; got != "" {
 		t.Errorf("logical cluster of a Workspace with a mount = %q, want none", got)
+	}
+	// kcp does not check the type of a Workspace with a mount, so it can be as long as the object.
+	mount := mountNaming(theCluster)
+	mount.Spec.Type = &tenancyv1alpha1.WorkspaceTypeReference{Path: "root" + strings.Repeat(":a", 1<<19), Name: "team"}
+	if text := fmt.Sprint(source.requestFor("", source.trim(mount)), source.trim(mount)); len(text) > 8<<10 {
+		t.Errorf("%d bytes are kept of a Workspace with a mount", len(text))
 	}
 	lc := &corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{
 		Name: "cluster", UID: "2", Annotations: map[string]string{"kcp.io/cluster": theCluster, "large": "value"},
