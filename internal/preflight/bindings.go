@@ -31,7 +31,10 @@ func (c *check) bindings(ctx context.Context) {
 		})
 	}
 	seen := map[tenancyv1alpha1.APIExportReference]bool{}
-	for _, t := range c.types {
+	for i, t := range c.types {
+		if c.UsableTypesOnly && c.report.Types[i].Use == No {
+			continue
+		}
 		for _, export := range t.Spec.DefaultAPIBindings {
 			// Without a path, kcp uses the name of the type's logical cluster. Messages use the path of the type, because users do not know
 			// that name.

@@ -485,6 +485,26 @@ func TestTypesNeedALimitedNumberOfRequests(t *testing.T) {
 	}
 }
 
+// Whoever may write the type of a workspace can make it extend the type of another tenant, which kcp checked when the workspace was created. A
+// report for readers of Events says nothing about it.
+func TestTypesOfOthersAreNotReported(t *testing.T) {
+	k := newKCP()
+	k.permissions = without(without(k.permissions, "alice use base root:apis"), "alice bind widgets root:apis")
+	for _, usableOnly := range []bool{false, true} {
+		checker := k.checker(t)
+		checker.UsableTypesOnly = usableOnly
+		ws, err := checker.Load(t.Context(), childCluster.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := checker.Check(t.Context(), ws)
+		reported := slices.ContainsFunc(report.Findings, func(f preflight.Finding) bool { return strings.Contains(f.Message, "widgets") })
+		if reported == usableOnly || len(report.Bindings) > 0 == usableOnly {
+			t.Errorf("usable types only: %t, findings %+v", usableOnly, report.Findings)
+		}
+	}
+}
+
 // A tenant can create any number of API bindings in its workspace, of more than a MiB each.
 func TestAPIBindingsAreReadInPages(t *testing.T) {
 	for name, tc := range map[string]struct {
