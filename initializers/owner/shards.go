@@ -218,6 +218,7 @@ func listPage(ctx context.Context, c client.Client, page *client.ListOptions) (t
 // clientAt returns a client for a logical cluster, or all of a shard, through the virtual workspace at url.
 func (s *Shards) clientAt(url string, cluster logicalcluster.Path) (client.WithWatch, error) {
 	config := rest.CopyConfig(s.config)
+	config.QPS = -1 // at five small pages a second, a list of many Workspaces would take minutes
 	config.Host = strings.TrimSuffix(url, "/") + cluster.RequestPath()
 	c, err := kcp.NewClient(config)
 	if err != nil {
