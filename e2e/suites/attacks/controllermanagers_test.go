@@ -141,6 +141,17 @@ var _ = Describe("the editor of a namespace with a controller manager", func() {
 				By("as another user")
 				Expect(patch(func(object client.Object) { asVictim(podsOf(object)) }, options...)).To(denialFor("UserEmailMismatch", "victim@example.com"))
 			}
+			By("with a write of the status, which the API server stores with the labels of all but a Deployment")
+			bare, ok := held.DeepCopyObject().(client.Object)
+			Expect(ok).To(BeTrue())
+			unlabeled(bare)
+			err := attacker.client.Status().Patch(ctx, bare, client.MergeFrom(held))
+			if kind == "Deployment" {
+				Expect(err).NotTo(HaveOccurred())
+				Expect(bare.GetLabels()).To(Equal(managerLabels()))
+			} else {
+				Expect(err).To(denialFor("ControllerManagerDeselected", "without them its next change would not be checked"))
+			}
 			By("with a deletion timestamp")
 			Expect(patch(func(object client.Object) {
 				object.SetDeletionTimestamp(&metav1.Time{Time: object.GetCreationTimestamp().Time})
