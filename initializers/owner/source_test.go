@@ -48,9 +48,9 @@ func workspaceOf(cluster string, age time.Duration) *tenancyv1alpha1.Workspace {
 	}
 }
 
-// mountNaming is a Workspace with a mount, whose author has written a logical cluster into it.
-func mountNaming(cluster string) *tenancyv1alpha1.Workspace {
-	ws := workspaceOf(cluster, time.Hour)
+// mount is a Workspace with a mount, whose author has written the logical cluster of another Workspace into it.
+func mount() *tenancyv1alpha1.Workspace {
+	ws := workspaceOf(theCluster, time.Hour)
 	ws.Name, ws.Spec.Mount = "mount", &tenancyv1alpha1.Mount{}
 	return ws
 }
@@ -97,7 +97,7 @@ func TestHandlerAddsRequests(t *testing.T) {
 			}, []string{child + theCluster + " now"},
 		},
 		"a Workspace with a mount that names the logical cluster of another": {
-			func(h cache.ResourceEventHandler) { h.OnAdd(mountNaming(theCluster), true) }, []string{theHome + "/mount of  now"},
+			func(h cache.ResourceEventHandler) { h.OnAdd(mount(), true) }, []string{theHome + "/mount of  now"},
 		},
 		"an event without an object": {func(h cache.ResourceEventHandler) { h.OnAdd("x", false); h.OnDelete("x"); h.OnUpdate("x", "y") }, nil},
 	} {
@@ -128,13 +128,13 @@ func TestTrim(t *testing.T) {
 	if diff := cmp.Diff(wantRequest, source.requestFor("https://shard", source.trim(ws))); diff != "" {
 		t.Errorf("requestFor() (-want +got):\n%s", diff)
 	}
-	if got := source.requestFor("", source.trim(mountNaming(theCluster))).Cluster; got != "" {
+	if got := source.requestFor("", source.trim(mount())).Cluster; got != "" {
 		t.Errorf("logical cluster of a Workspace with a mount = %q, want none", got)
 	}
 	// kcp does not check the type of a Workspace with a mount, so it can be as long as the object.
-	mount := mountNaming(theCluster)
-	mount.Spec.Type = &tenancyv1alpha1.WorkspaceTypeReference{Path: "root" + strings.Repeat(":a", 1<<19), Name: "team"}
-	if text := fmt.Sprint(source.requestFor("", source.trim(mount)), source.trim(mount)); len(text) > 8<<10 {
+	long := mount()
+	long.Spec.Type = &tenancyv1alpha1.WorkspaceTypeReference{Path: "root" + strings.Repeat(":a", 1<<19), Name: "team"}
+	if text := fmt.Sprint(source.requestFor("", source.trim(long)), source.trim(long)); len(text) > 8<<10 {
 		t.Errorf("%d bytes are kept of a Workspace with a mount", len(text))
 	}
 	lc := &corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{
@@ -179,7 +179,7 @@ func TestCountDue(t *testing.T) {
 	other.Name = "other"
 	recent := workspaceOf(theCluster, 0)
 	recent.Name = "recent"
-	source := heldBy(t, map[string][]client.Object{"https://a": {workspaceOf(theCluster, time.Hour), recent}, "https://b": {other, mountNaming(theCluster)}})
+	source := heldBy(t, map[string][]client.Object{"https://a": {workspaceOf(theCluster, time.Hour), recent}, "https://b": {other, mount()}})
 	if got := source.countDue(); got != 2 {
 		t.Errorf("countDue() = %d, want 2", got)
 	}
