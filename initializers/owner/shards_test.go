@@ -10,13 +10,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/kcp"
 )
@@ -103,11 +106,13 @@ func TestExplainRequestsToShards(t *testing.T) {
 	}
 }
 
-// A tenant can make each Workspace larger than a MiB. The pod of the chart has 256 MiB.
-func TestWorkspacesAreListedInSmallPages(t *testing.T) {
-	var limits []string
+// pagedKCP returns a kcp with one shard, which has a Workspace with a large label on each of two pages, and the queries of the requests for
+// them.
+func pagedKCP(t *testing.T) (shards *Shards, queries func() []string) {
+	t.Helper()
+	var got []string
 	server := httptest.NewServer(nil)
-	defer server.Close()
+	t.Cleanup(server.Close)
 	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var answer any
 		if strings.HasSuffix(r.URL.Path, "/apiexportendpointslices/tenancy.kcp.io") {
@@ -116,10 +121,12 @@ func TestWorkspacesAreListedInSmallPages(t *testing.T) {
 			slice.Status.APIExportEndpoints = []apisv1alpha1.APIExportEndpoint{{URL: server.URL + "/a"}}
 			answer = slice
 		} else {
-			limits = append(limits, r.URL.Query().Get("limit"))
-			list := &tenancyv1alpha1.WorkspaceList{Items: []tenancyv1alpha1.Workspace{{ObjectMeta: metav1.ObjectMeta{Name: "child"}}}}
+			got = append(got, r.URL.RawQuery)
+			list := &tenancyv1alpha1.WorkspaceList{Items: []tenancyv1alpha1.Workspace{{
+				ObjectMeta: metav1.ObjectMeta{Name: "child", Labels: map[string]string{"large": "value"}},
+			}}}
 			list.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("WorkspaceList"))
-			if r.URL.Query().Get("continue") == "" {
+			if list.ResourceVersion = "7"; r.URL.Query().Get("continue") == "" {
 				list.Continue = "more"
 			}
 			answer = list
@@ -133,13 +140,48 @@ func TestWorkspacesAreListedInSmallPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return shards, func() []string { return got }
+}
+
+// A tenant can make each Workspace larger than a MiB. The pod of the chart has 256 MiB.
+func TestWorkspacesAreListedInSmallPages(t *testing.T) {
+	shards, queries := pagedKCP(t)
 	found := 0
 	for _, err := range shards.list(t.Context(), corev1alpha1.LogicalClusterPhaseReady, time.Now()) {
 		if found++; err != nil {
 			t.Error(err)
 		}
 	}
-	if diff := cmp.Diff([]string{"10", "10"}, limits); diff != "" || found != 2 {
-		t.Errorf("%d Workspaces, want 2; limits (-want +got):\n%s", found, diff)
+	const selector = "labelSelector=tenancy.kcp.io%2Fphase%3DReady&limit=10"
+	if diff := cmp.Diff([]string{selector, "continue=more&" + selector}, queries()); diff != "" || found != 2 {
+		t.Errorf("%d Workspaces, want 2; queries (-want +got):\n%s", found, diff)
+	}
+}
+
+func TestInformersListInSmallPages(t *testing.T) {
+	shards, queries := pagedKCP(t)
+	urls, err := shards.workspaceURLs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := shards.clientAt(sets.List(urls)[0], logicalcluster.Wildcard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := initializingWorkspaces(shards, time.Minute, nil)
+	list, err := source.listTrimmed(t.Context(), c, &client.ListOptions{
+		Raw: &metav1.ListOptions{ResourceVersion: "0", Limit: 500}, LabelSelector: source.selector,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const selector = "labelSelector=tenancy.kcp.io%2Fphase%3DInitializing&limit=10"
+	if diff := cmp.Diff([]string{selector, "continue=more&" + selector}, queries()); diff != "" {
+		t.Errorf("queries (-want +got):\n%s", diff)
+	}
+	trimmed := tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child", Annotations: map[string]string{"kcp.io/cluster": ""}}}
+	want := &tenancyv1alpha1.WorkspaceList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []tenancyv1alpha1.Workspace{trimmed, trimmed}}
+	if diff := cmp.Diff(want, list, cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
 	}
 }
