@@ -170,7 +170,7 @@ fuzz: build $(KCP_BUILT) $(KUBERNETES_BUILT) ## Run each fuzz target for FUZZTIM
 		echo "$$dir $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzzminimizetime 10x -fuzztime $(FUZZTIME) "./$$dir" || exit 1; \
 	done
-	WRITES=$(WRITES) $(GO) test -tags e2e -count=1 -timeout 70m ./e2e/suites/attacks -ginkgo.focus='random sequences of writes' $(E2E_ARGS)
+	WRITES=$(WRITES) $(GO) test -tags e2e -count=1 -timeout 130m ./e2e/suites/attacks -ginkgo.focus='random sequences of writes' $(E2E_ARGS)
 
 # The packages that make decisions. Each mutant costs one run of its package's tests.
 MUTATE ?= internal/identity internal/impersonation internal/controllermanager internal/ownership internal/settle internal/inflight internal/oslopolicy \

@@ -28,7 +28,7 @@ const (
 	// modelWorkers is the number of sequences that run at the same time.
 	modelWorkers = 3
 	// modelTimeout limits the run with 50,000 writes of "make fuzz".
-	modelTimeout = 30 * time.Minute
+	modelTimeout = time.Hour
 )
 
 // Random sequences of writes find cases that no other spec contains. SEED=… repeats the sequences of an earlier run, WRITES=… sets
