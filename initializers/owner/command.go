@@ -52,7 +52,7 @@ type Repair struct {
 
 // checker finds other causes why a workspace is not Ready.
 func (r *Repair) checker() preflight.Checker {
-	checker := preflight.Checker{Client: r.Steps.Workspaces, MaxRequests: maxRequests, UsableTypesOnly: true}
+	checker := preflight.Checker{Client: r.Steps.Workspaces, MaxRequests: maxRequests, HideUnusableTypes: true}
 	if r.Shards != nil {
 		checker.Types = r.Shards.workspaceTypes
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -31,37 +32,67 @@ func (c *check) bindings(ctx context.Context) {
 		})
 	}
 	seen := map[tenancyv1alpha1.APIExportReference]bool{}
-	for i, t := range c.types {
-		if c.UsableTypesOnly && c.report.Types[i].Use == No {
-			continue
-		}
-		for _, export := range t.Spec.DefaultAPIBindings {
-			// Without a path, kcp uses the name of the type's logical cluster. Messages use the path of the type, because users do not know
-			// that name.
-			bound := tenancyv1alpha1.APIExportReference{Path: cmp.Or(export.Path, logicalcluster.From(t).String()), Export: export.Export}
-			if c.exhausted() {
-				return
-			}
-			if seen[bound] {
+	for _, hidden := range []bool{false, true} {
+		for i, t := range c.types {
+			if hidden != (c.HideUnusableTypes && c.report.Types[i].Use == No) {
 				continue
 			}
-			seen[bound] = true
-			export.Path = cmp.Or(export.Path, typePath(t).String())
-			binding := Binding{
-				Export: logicalcluster.NewPath(export.Path).Join(export.Export).String(), Type: typeName(t), Answer: Unknown,
+			findings, bindings := len(c.report.Findings), len(c.report.Bindings)
+			c.bindingsOf(ctx, t, seen, made, err == nil)
+			if hidden {
+				c.hide(t, findings, bindings)
 			}
-			switch existing := made[bound]; {
-			case existing != nil:
-				c.existing(existing, &binding)
-			case c.ready() && err != nil:
-				binding.Why = "the API bindings could not be read"
-			case c.ready():
-				binding.Answer, binding.Why = No, "it is no longer bound"
-			default:
-				c.missing(ctx, export, &binding)
-			}
-			c.report.Bindings = append(c.report.Bindings, binding)
 		}
+	}
+}
+
+// bindingsOf checks the default API bindings of a type, without those in seen. read is false if made could not be read.
+func (c *check) bindingsOf(
+	ctx context.Context, t *tenancyv1alpha1.WorkspaceType, seen map[tenancyv1alpha1.APIExportReference]bool,
+	made map[tenancyv1alpha1.APIExportReference]*madeBinding, read bool,
+) {
+	for _, export := range t.Spec.DefaultAPIBindings {
+		// Without a path, kcp uses the name of the type's logical cluster. Messages use the path of the type, because users do not know
+		// that name.
+		bound := tenancyv1alpha1.APIExportReference{Path: cmp.Or(export.Path, logicalcluster.From(t).String()), Export: export.Export}
+		if c.exhausted() {
+			return
+		}
+		if seen[bound] {
+			continue
+		}
+		seen[bound] = true
+		export.Path = cmp.Or(export.Path, typePath(t).String())
+		binding := Binding{
+			Export: logicalcluster.NewPath(export.Path).Join(export.Export).String(), Type: typeName(t), Answer: Unknown,
+		}
+		switch existing := made[bound]; {
+		case existing != nil:
+			c.existing(existing, &binding)
+		case c.ready() && !read:
+			binding.Why = "the API bindings could not be read"
+		case c.ready():
+			binding.Answer, binding.Why = No, "it is no longer bound"
+		default:
+			c.missing(ctx, export, &binding)
+		}
+		c.report.Bindings = append(c.report.Bindings, binding)
+	}
+}
+
+// hide replaces the report about the API bindings of a type, which begins at these numbers of findings and bindings, by one finding without
+// their names, if one of them keeps the workspace from becoming Ready.
+func (c *check) hide(t *tenancyv1alpha1.WorkspaceType, findings, bindings int) {
+	found := c.report.Findings[findings:]
+	first := slices.IndexFunc(found, func(f Finding) bool { return !f.Advisory })
+	c.report.Findings, c.report.Bindings = c.report.Findings[:findings], c.report.Bindings[:bindings]
+	if first >= 0 {
+		c.add(Finding{
+			Reason: found[first].Reason,
+			Message: fmt.Sprintf("a default API binding of the type %s, which %s may not use, is missing or incomplete, or could not be determined",
+				typeName(t), c.description),
+			Next: fmt.Sprintf("an administrator can find it with `warrantgate explain workspace %s`", c.ws.Path),
+		})
 	}
 }
 

@@ -490,17 +490,25 @@ func TestTypesNeedALimitedNumberOfRequests(t *testing.T) {
 func TestTypesOfOthersAreNotReported(t *testing.T) {
 	k := newKCP()
 	k.permissions = without(without(k.permissions, "alice use base root:apis"), "alice bind widgets root:apis")
-	for _, usableOnly := range []bool{false, true} {
+	for _, hidden := range []bool{false, true} {
 		checker := k.checker(t)
-		checker.UsableTypesOnly = usableOnly
+		checker.HideUnusableTypes = hidden
 		ws, err := checker.Load(t.Context(), childCluster.Path())
 		if err != nil {
 			t.Fatal(err)
 		}
 		report := checker.Check(t.Context(), ws)
-		reported := slices.ContainsFunc(report.Findings, func(f preflight.Finding) bool { return strings.Contains(f.Message, "widgets") })
-		if reported == usableOnly || len(report.Bindings) > 0 == usableOnly {
-			t.Errorf("usable types only: %t, findings %+v", usableOnly, report.Findings)
+		about := func(text string) bool {
+			return slices.ContainsFunc(report.Findings, func(f preflight.Finding) bool {
+				return f.Reason == preflight.BindPermissionMissing && strings.Contains(f.Message, text)
+			})
+		}
+		const instead = "a default API binding of the type root:apis:base, which "
+		if about("widgets") == hidden || about(instead) != hidden || len(report.Bindings) > 0 == hidden {
+			t.Errorf("hidden: %t, findings %+v, bindings %+v", hidden, report.Findings, report.Bindings)
+		}
+		if report.NothingMissing() {
+			t.Errorf("hidden: %t, nothing is missing", hidden)
 		}
 	}
 }
