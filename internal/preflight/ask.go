@@ -27,8 +27,9 @@ type Checker struct {
 	// Types lists the WorkspaceTypes of a name in a logical cluster in which Client may not read them: outside its home, a service account
 	// can read them only through a virtual workspace. It may be nil.
 	Types func(ctx context.Context, cluster logicalcluster.Name, name string) ([]tenancyv1alpha1.WorkspaceType, error)
-	// HideUnusableTypes is whether the report does not name the default API bindings of types that the owner may not use. It is for reports
-	// that others can read than the user of Client: the author of a type can make it extend any other one after a workspace of it was created.
+	// HideUnusableTypes is whether the report does not name the default API bindings of types for which it is not certain that the owner may use
+	// them. It is for reports that others can read than the user of Client: the author of a type can make it extend any other one after a
+	// workspace of it was created.
 	HideUnusableTypes bool
 	// MaxRequests limits the requests of one call of Check. Zero is no limit. A tenant can write a WorkspaceType with thousands of default API
 	// bindings and with long paths.
@@ -40,7 +41,7 @@ func (c *check) limit() {
 	clients := c.Client
 	c.Client = func(at logicalcluster.Path) (client.Client, error) {
 		if c.requests++; c.exhausted() {
-			return nil, fmt.Errorf("the WorkspaceTypes need more than %d requests", c.MaxRequests)
+			return nil, fmt.Errorf("the WorkspaceTypes and API bindings need more than %d requests", c.MaxRequests)
 		}
 		return clients(at)
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -34,7 +33,7 @@ func (c *check) bindings(ctx context.Context) {
 	seen := map[tenancyv1alpha1.APIExportReference]bool{}
 	for _, hidden := range []bool{false, true} {
 		for i, t := range c.types {
-			if hidden != (c.HideUnusableTypes && c.report.Types[i].Use == No) {
+			if hidden != (c.HideUnusableTypes && c.report.Types[i].Use != Yes) {
 				continue
 			}
 			findings, bindings := len(c.report.Findings), len(c.report.Bindings)
@@ -81,16 +80,24 @@ func (c *check) bindingsOf(
 }
 
 // hide replaces the report about the API bindings of a type, which begins at these numbers of findings and bindings, by one finding without
-// their names, if one of them keeps the workspace from becoming Ready.
+// their names, if one of them keeps the workspace from becoming Ready. It has the reason of one that somebody has to correct, if there is one.
 func (c *check) hide(t *tenancyv1alpha1.WorkspaceType, findings, bindings int) {
-	found := c.report.Findings[findings:]
-	first := slices.IndexFunc(found, func(f Finding) bool { return !f.Advisory })
+	var reason Reason
+	for _, finding := range c.report.Findings[findings:] {
+		switch {
+		case finding.Advisory:
+		case finding.Reason != Undetermined && finding.Reason != BindingIncomplete:
+			reason = finding.Reason
+		default:
+			reason = cmp.Or(reason, finding.Reason)
+		}
+	}
 	c.report.Findings, c.report.Bindings = c.report.Findings[:findings], c.report.Bindings[:bindings]
-	if first >= 0 {
+	if reason != "" {
 		c.add(Finding{
-			Reason: found[first].Reason,
-			Message: fmt.Sprintf("a default API binding of the type %s, which %s may not use, is missing or incomplete, or could not be determined",
-				typeName(t), c.description),
+			Reason: reason,
+			Message: fmt.Sprintf("a default API binding of the type %s is missing or incomplete, or could not be determined; it is not named, because "+
+				"%s does not certainly have \"use\" on this type", typeName(t), c.description),
 			Next: fmt.Sprintf("an administrator can find it with `warrantgate explain workspace %s`", c.ws.Path),
 		})
 	}

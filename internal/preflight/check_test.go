@@ -14,6 +14,7 @@ import (
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -488,28 +489,86 @@ func TestTypesNeedALimitedNumberOfRequests(t *testing.T) {
 // Whoever may write the type of a workspace can make it extend the type of another tenant, which kcp checked when the workspace was created. A
 // report for readers of Events says nothing about it.
 func TestTypesOfOthersAreNotReported(t *testing.T) {
-	k := newKCP()
-	k.permissions = without(without(k.permissions, "alice use base root:apis"), "alice bind widgets root:apis")
-	for _, hidden := range []bool{false, true} {
-		checker := k.checker(t)
-		checker.HideUnusableTypes = hidden
-		ws, err := checker.Load(t.Context(), childCluster.Path())
-		if err != nil {
-			t.Fatal(err)
-		}
-		report := checker.Check(t.Context(), ws)
-		about := func(text string) bool {
-			return slices.ContainsFunc(report.Findings, func(f preflight.Finding) bool {
-				return f.Reason == preflight.BindPermissionMissing && strings.Contains(f.Message, text)
-			})
-		}
-		const instead = "a default API binding of the type root:apis:base, which "
-		if about("widgets") == hidden || about(instead) != hidden || len(report.Bindings) > 0 == hidden {
-			t.Errorf("hidden: %t, findings %+v, bindings %+v", hidden, report.Findings, report.Bindings)
-		}
-		if report.NothingMissing() {
-			t.Errorf("hidden: %t, nothing is missing", hidden)
-		}
+	usable := newKCP().permissions
+	for name, tc := range map[string]struct {
+		permissions []string
+		change      func(*fakeKCP)
+		unknown     bool // the review of "use" fails
+		hide        bool
+		want        string
+		wantReason  preflight.Reason
+	}{
+		"all are reported": {
+			permissions: without(usable, "alice use base root:apis"),
+			want:        `lacks "bind" on the APIExport "widgets"`, wantReason: preflight.BindPermissionMissing,
+		},
+		"the owner may not use it": {
+			permissions: without(usable, "alice use base root:apis"), hide: true,
+			want: "it is not named, because", wantReason: preflight.BindPermissionMissing,
+		},
+		"it is not known whether the owner may use it": {
+			permissions: usable, unknown: true, hide: true,
+			want: "it is not named, because", wantReason: preflight.BindPermissionMissing,
+		},
+		"the owner may use it": {
+			permissions: usable, hide: true,
+			want: `lacks "bind" on the APIExport "widgets"`, wantReason: preflight.BindPermissionMissing,
+		},
+		"one is incomplete, and the APIExport of another one is missing": {
+			permissions: without(usable, "alice use base root:apis"), hide: true,
+			change: func(k *fakeKCP) {
+				for _, o := range k.clusters["root:apis"] {
+					if wt, ok := o.(*tenancyv1alpha1.WorkspaceType); ok {
+						wt.Spec.DefaultAPIBindings = append(wt.Spec.DefaultAPIBindings, tenancyv1alpha1.APIExportReference{Export: "gadgets"})
+					}
+				}
+				k.clusters["root:org:child"] = append(k.clusters["root:org:child"], binding(apisv1alpha2.APIBindingPhaseBinding))
+			},
+			want: "it is not named, because", wantReason: preflight.APIExportMissing,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKCP()
+			k.permissions = without(tc.permissions, "alice bind widgets root:apis")
+			if tc.change != nil {
+				tc.change(k)
+			}
+			checker := k.checker(t)
+			checker.HideUnusableTypes = tc.hide
+			if clients := checker.Client; tc.unknown {
+				checker.Client = func(at logicalcluster.Path) (client.Client, error) {
+					c, err := clients(at)
+					within, ok := c.(client.WithWatch)
+					if err != nil || !ok {
+						return c, err
+					}
+					return interceptor.NewClient(within, interceptor.Funcs{Create: func(
+						ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption,
+					) error {
+						if review, ok := object.(*authorizationv1.SubjectAccessReview); ok && review.Spec.ResourceAttributes.Verb == "use" {
+							return errors.New("timeout")
+						}
+						return c.Create(ctx, object, options...)
+					}}), nil
+				}
+			}
+			ws, err := checker.Load(t.Context(), childCluster.Path())
+			if err != nil {
+				t.Fatal(err)
+			}
+			report := checker.Check(t.Context(), ws)
+			if !slices.ContainsFunc(report.Findings, func(f preflight.Finding) bool {
+				return f.Reason == tc.wantReason && !f.Advisory && strings.Contains(f.Message, tc.want)
+			}) {
+				t.Errorf("findings %+v, want %s: %s", report.Findings, tc.wantReason, tc.want)
+			}
+			if named := strings.Contains(fmt.Sprint(report), "widgets"); named != strings.Contains(tc.want, "widgets") {
+				t.Errorf("widgets are named: %t, report %+v", named, report)
+			}
+			if report.NothingMissing() {
+				t.Error("nothing is missing")
+			}
+		})
 	}
 }
 
