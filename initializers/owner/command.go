@@ -8,7 +8,6 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
-	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -73,24 +72,17 @@ func (r *Repair) Run(ctx context.Context, each func(Repaired)) error {
 	group.SetLimit(workers)
 	awaited.SetLimit(awaitedAtOnce)
 	var errs []error
-	for _, workspaces := range []iter.Seq2[*tenancyv1alpha1.Workspace, error]{
-		r.Shards.list(ctx, corev1alpha1.LogicalClusterPhaseInitializing, time.Now().Add(-r.After)),
-		r.Shards.suspicious(ctx),
-	} {
-		for ws, err := range workspaces {
+	for _, requests := range []iter.Seq2[request, error]{r.Shards.stuck(ctx, time.Now().Add(-r.After)), r.Shards.suspicious(ctx)} {
+		for req, err := range requests {
 			if err != nil {
 				errs = append(errs, err)
-				continue
-			}
-			cluster := clusterOf(ws)
-			if cluster == "" || ws.DeletionTimestamp != nil {
 				continue
 			}
 			if r.Limiter.Wait(ctx) != nil {
 				break // ctx has ended
 			}
 			group.Go(func() error {
-				result, err := r.repairOne(ctx, cluster)
+				result, err := r.repairOne(ctx, req.Cluster)
 				if err != nil || within(result.Path, r.Under) && !result.healthy() {
 					each(Repaired{Result: result, Err: err})
 				}

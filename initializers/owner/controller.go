@@ -146,15 +146,15 @@ type readySource struct {
 func (s *readySource) Start(ctx context.Context, queue queue) error {
 	s.running.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			for ws, err := range s.repair.Shards.suspicious(ctx) {
+			for req, err := range s.repair.Shards.suspicious(ctx) {
 				switch {
 				case ctx.Err() != nil:
 					return
 				case err != nil:
 					resyncsFailed.Inc()
 					logf.FromContext(ctx).Error(err, "not all Ready workspaces could be checked; trying again", "after", readyInterval)
-				case ws.DeletionTimestamp == nil && clusterOf(ws) != "" && s.repair.Limiter.Wait(ctx) == nil:
-					queue.Add(requestForWorkspace("", ws).afterwards())
+				case s.repair.Limiter.Wait(ctx) == nil:
+					queue.Add(req.afterwards())
 				}
 			}
 		}, readyInterval)

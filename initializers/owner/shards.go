@@ -85,71 +85,69 @@ func initializerURLsOf(wt *tenancyv1alpha1.WorkspaceType) sets.Set[string] {
 	return urls
 }
 
-// list yields the Workspaces in a phase that were created before a time, one shard after the other. A shard that does not answer
-// yields an error, and the others follow.
-func (s *Shards) list(ctx context.Context, phase corev1alpha1.LogicalClusterPhaseType, before time.Time) iter.Seq2[*tenancyv1alpha1.Workspace, error] {
-	return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
+// list yields requests for those Workspaces in a phase that are wanted, have a logical cluster and are not being deleted, one shard after the
+// other. A shard that does not answer yields an error, and the others follow.
+func (s *Shards) list(ctx context.Context, phase corev1alpha1.LogicalClusterPhaseType, wanted func(*tenancyv1alpha1.Workspace) bool) iter.Seq2[request, error] {
+	return func(yield func(request, error) bool) {
 		urls, err := s.workspaceURLs(ctx)
 		if err != nil {
-			yield(nil, err)
+			yield(request{}, err)
 			return
 		}
 		for _, url := range sets.List(urls) {
-			for ws, err := range s.listShard(ctx, url, phase) {
-				if err == nil && !ws.CreationTimestamp.Time.Before(before) {
-					continue
-				}
-				if !yield(ws, err) {
+			found, err := s.listShard(ctx, url, phase, wanted)
+			for _, req := range found {
+				if !yield(req, nil) {
 					return
 				}
+			}
+			if err != nil && !yield(request{}, err) {
+				return
 			}
 		}
 	}
 }
 
-// listShard yields the Workspaces in a phase on one shard, page by page.
-func (s *Shards) listShard(ctx context.Context, url string, phase corev1alpha1.LogicalClusterPhaseType) iter.Seq2[*tenancyv1alpha1.Workspace, error] {
-	return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
-		c, err := s.clientAt(url, logicalcluster.Wildcard)
+// listShard returns the requests for one shard. It reads all pages before any of the Workspaces is repaired, because a list expires after
+// some minutes.
+func (s *Shards) listShard(
+	ctx context.Context, url string, phase corev1alpha1.LogicalClusterPhaseType, wanted func(*tenancyv1alpha1.Workspace) bool,
+) (found []request, err error) {
+	c, err := s.clientAt(url, logicalcluster.Wildcard)
+	if err != nil {
+		return nil, err
+	}
+	page := client.ListOptions{Limit: pageSize, LabelSelector: inPhase(phase)}
+	for {
+		list, err := listPage(ctx, c, &page)
 		if err != nil {
-			yield(nil, err)
-			return
+			return found, explainList(url, err)
 		}
-		page := client.ListOptions{Limit: pageSize, LabelSelector: inPhase(phase)}
-		for {
-			list, err := listPage(ctx, c, &page)
-			if err != nil {
-				yield(nil, explainList(url, err))
-				return
+		for i := range list.Items {
+			if ws := &list.Items[i]; clusterOf(ws) != "" && ws.DeletionTimestamp == nil && wanted(ws) {
+				found = append(found, requestForWorkspace("", ws))
 			}
-			for i := range list.Items {
-				if !yield(&list.Items[i], nil) {
-					return
-				}
-			}
-			if page.Continue = list.Continue; page.Continue == "" {
-				return
-			}
+		}
+		if page.Continue = list.Continue; page.Continue == "" {
+			return found, nil
 		}
 	}
 }
 
-// suspicious yields those Ready workspaces whose owner has the bare name of a service account. In a workspace, any service account that is
-// created with this name has it. kcp keeps the name in the Workspace's annotation.
-func (s *Shards) suspicious(ctx context.Context) iter.Seq2[*tenancyv1alpha1.Workspace, error] {
-	return func(yield func(*tenancyv1alpha1.Workspace, error) bool) {
-		for ws, err := range s.list(ctx, corev1alpha1.LogicalClusterPhaseReady, time.Now()) {
-			if err == nil {
-				owner, parseErr := identity.ParseOwner(ws.Annotations[kcp.OwnerAnnotation])
-				if parseErr != nil || !owner.IsServiceAccount() {
-					continue
-				}
-			}
-			if !yield(ws, err) {
-				return
-			}
-		}
-	}
+// stuck yields requests for the Workspaces that are Initializing and were created before a time.
+func (s *Shards) stuck(ctx context.Context, before time.Time) iter.Seq2[request, error] {
+	return s.list(ctx, corev1alpha1.LogicalClusterPhaseInitializing, func(ws *tenancyv1alpha1.Workspace) bool {
+		return ws.CreationTimestamp.Time.Before(before)
+	})
+}
+
+// suspicious yields requests for those Ready workspaces whose owner has the bare name of a service account. In a workspace, any service
+// account that is created with this name has it. kcp keeps the name in the Workspace's annotation.
+func (s *Shards) suspicious(ctx context.Context) iter.Seq2[request, error] {
+	return s.list(ctx, corev1alpha1.LogicalClusterPhaseReady, func(ws *tenancyv1alpha1.Workspace) bool {
+		owner, err := identity.ParseOwner(ws.Annotations[kcp.OwnerAnnotation])
+		return err == nil && owner.IsServiceAccount()
+	})
 }
 
 // workspaceTypes returns the WorkspaceTypes of a name in a logical cluster, on whichever shard it is: one, or none. All users who may list
