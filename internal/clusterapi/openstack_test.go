@@ -203,3 +203,18 @@ func TestIdentityOfAMachine(t *testing.T) {
 		})
 	}
 }
+
+// A provider does not trim the cloud and the region, so a trimmed one would be another account than the provider's.
+func TestBlanksInAReferenceCount(t *testing.T) {
+	blanks := strings.Repeat(" ", 1100)
+	for name, ref := range map[string]map[string]any{
+		"cloudName": {"name": "keys", "cloudName": blanks + "tenant"},
+		"region":    {"name": "keys", "cloudName": "tenant", "region": blanks},
+	} {
+		server := newServer(t, false, openStackCluster("metal", labeled("metal"), identityRef(ref)))
+		got, err := server.objects.AccountNow(t.Context(), metalOnOpenStack)
+		if rejected, ok := errors.AsType[*clusterapi.AccountError](err); !ok || rejected.Reason != clusterapi.IdentityUnsupported {
+			t.Errorf("%s: account %+v, %v; want %s", name, got, err, clusterapi.IdentityUnsupported)
+		}
+	}
+}

@@ -224,10 +224,19 @@ func short(text string) string {
 	if len(text) <= maxKept {
 		return text
 	}
-	return strings.Clone(message.Clip(strings.TrimSpace(text), maxKept))
+	return clipped(strings.TrimSpace(text))
 }
 
-// small returns the part of a field's value that is kept: a text, or the texts of a reference.
+// clipped is short without trimming.
+func clipped(text string) string {
+	if len(text) <= maxKept {
+		return text
+	}
+	return strings.Clone(message.Clip(text, maxKept))
+}
+
+// small returns the part of a field's value that is kept: a text, or the texts of a reference. Of a reference, the provider does not trim the
+// type, cloud and region, so blanks count there.
 func small(value any) any {
 	switch value := value.(type) {
 	case string:
@@ -237,6 +246,11 @@ func small(value any) any {
 		for _, field := range []string{"name", "namespace", "type", "cloudName", "region"} {
 			switch below := value[field].(type) {
 			case nil:
+			case string:
+				if field == "name" || field == "namespace" {
+					below = strings.TrimSpace(below)
+				}
+				kept[field] = clipped(below)
 			case map[string]any, []any: // of the wrong type, as an empty one is
 				kept[field] = []any{}
 			default:
