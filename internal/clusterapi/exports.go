@@ -110,7 +110,6 @@ func (e *Exports) readExport(ctx context.Context, export Export, into *exported)
 	}
 	for _, url := range urls {
 		config := rest.CopyConfig(e.config)
-		config.QPS = -1 // at five small pages a second, a list of many machines would take minutes
 		config.Host = url
 		shard, err := dynamic.NewForConfigAndClient(config, e.client)
 		if err != nil {

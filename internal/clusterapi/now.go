@@ -26,7 +26,7 @@ import (
 const (
 	// pageSize and pagesAtOnce limit the number of objects in memory at the same time, because a tenant can make each of them large: more
 	// than a MiB, and several times that once it is decoded.
-	pageSize, pagesAtOnce = 10, 2
+	pageSize, pagesAtOnce = 5, 4
 	// turn is how long a list may begin another page before other lists get its room. Pages of small objects take milliseconds. If each of
 	// them waited for a page of another tenant's large objects, a list of some dozen machines would exceed the timeout of its webhook.
 	turn = 200 * time.Millisecond

@@ -125,6 +125,25 @@ func TestListsOfAKindThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
+// One slow page of a namespace or workspace does not hold up its other lists.
+func TestASlowPageLeavesRoomForOthersOfItsTenant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, false, openStackCluster("metal", labeled("metal")))
+		ctx, end := context.WithTimeout(fairqueue.WithTenant(t.Context(), fairqueue.Tenant{LogicalCluster: "one", User: "slow"}), time.Minute)
+		defer end()
+		go clusterapi.HoldPage(ctx)
+		synctest.Wait()
+		started := time.Now()
+		other := fairqueue.WithTenant(t.Context(), fairqueue.Tenant{LogicalCluster: "one", Namespace: "another", User: "other"})
+		if _, err := server.objects.AccountNow(other, metalOnOpenStack); err != nil {
+			t.Error(err)
+		}
+		if waited := time.Since(started); waited > time.Second {
+			t.Errorf("a list of the same tenant waits for %s", waited)
+		}
+	})
+}
+
 // TestTurns checks that a list of small objects waits only once for the lists of others, and that large objects do not keep the room.
 func TestTurns(t *testing.T) {
 	const pages = 3
