@@ -29,33 +29,14 @@ func TestIsOf(t *testing.T) {
 	child := tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child", UID: "1", Annotations: map[string]string{kcp.ClusterAnnotation: theCluster}}}
 	child.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"))
 	// Of the two shards, the second has the Workspace.
-	server := httptest.NewServer(nil)
-	defer server.Close()
-	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var answer any
-		switch path, of := r.URL.Path, r.URL.Query().Get("fieldSelector"); {
-		case strings.HasSuffix(path, "/apiexportendpointslices/tenancy.kcp.io"):
-			slice := &apisv1alpha1.APIExportEndpointSlice{}
-			slice.SetGroupVersionKind(apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"))
-			slice.Status.APIExportEndpoints = []apisv1alpha1.APIExportEndpoint{{URL: server.URL + "/a"}, {URL: server.URL + "/b"}}
-			answer = slice
-		case path == "/b/clusters/"+theHome+"/apis/tenancy.kcp.io/v1alpha1/workspaces" && of == "metadata.name=child":
-			list := &tenancyv1alpha1.WorkspaceList{Items: []tenancyv1alpha1.Workspace{child}}
-			list.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("WorkspaceList"))
-			answer = list
-		default:
-			http.NotFound(w, r)
-			return
+	shards := shardsThat(t, []string{"/a", "/b"}, func(r *http.Request) any {
+		if r.URL.Path != "/b/clusters/"+theHome+"/apis/tenancy.kcp.io/v1alpha1/workspaces" || r.URL.Query().Get("fieldSelector") != "metadata.name=child" {
+			return nil
 		}
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(answer); err != nil {
-			t.Error(err)
-		}
+		list := &tenancyv1alpha1.WorkspaceList{Items: []tenancyv1alpha1.Workspace{child}}
+		list.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("WorkspaceList"))
+		return list
 	})
-	shards, err := NewShards(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
 	own := corev1alpha1.LogicalClusterOwner{Cluster: theHome, Name: "child", UID: "1"}
 	for name, tc := range map[string]struct {
 		cluster logicalcluster.Name
@@ -111,28 +92,39 @@ func TestExplainRequestsToShards(t *testing.T) {
 func pagedKCP(t *testing.T) (shards *Shards, queries func() []string) {
 	t.Helper()
 	var got []string
+	return shardsThat(t, []string{"/a"}, func(r *http.Request) any {
+		got = append(got, r.URL.RawQuery)
+		list := &tenancyv1alpha1.WorkspaceList{Items: []tenancyv1alpha1.Workspace{{
+			ObjectMeta: metav1.ObjectMeta{Name: "child", Labels: map[string]string{"large": "value"}}, Spec: tenancyv1alpha1.WorkspaceSpec{Cluster: theCluster},
+		}}}
+		list.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("WorkspaceList"))
+		if list.ResourceVersion = "7"; r.URL.Query().Get("continue") == "" {
+			list.Continue = "more"
+		}
+		return list
+	}), func() []string { return got }
+}
+
+// shardsThat returns shards with these paths. answer returns the response to a request to one of them, nil for 404.
+func shardsThat(t *testing.T, paths []string, answer func(*http.Request) any) *Shards {
+	t.Helper()
 	server := httptest.NewServer(nil)
 	t.Cleanup(server.Close)
 	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var answer any
+		var body any
 		if strings.HasSuffix(r.URL.Path, "/apiexportendpointslices/tenancy.kcp.io") {
 			slice := &apisv1alpha1.APIExportEndpointSlice{}
 			slice.SetGroupVersionKind(apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"))
-			slice.Status.APIExportEndpoints = []apisv1alpha1.APIExportEndpoint{{URL: server.URL + "/a"}}
-			answer = slice
-		} else {
-			got = append(got, r.URL.RawQuery)
-			list := &tenancyv1alpha1.WorkspaceList{Items: []tenancyv1alpha1.Workspace{{
-				ObjectMeta: metav1.ObjectMeta{Name: "child", Labels: map[string]string{"large": "value"}}, Spec: tenancyv1alpha1.WorkspaceSpec{Cluster: theCluster},
-			}}}
-			list.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("WorkspaceList"))
-			if list.ResourceVersion = "7"; r.URL.Query().Get("continue") == "" {
-				list.Continue = "more"
+			for _, path := range paths {
+				slice.Status.APIExportEndpoints = append(slice.Status.APIExportEndpoints, apisv1alpha1.APIExportEndpoint{URL: server.URL + path})
 			}
-			answer = list
+			body = slice
+		} else if body = answer(r); body == nil {
+			http.NotFound(w, r)
+			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(answer); err != nil {
+		if err := json.NewEncoder(w).Encode(body); err != nil {
 			t.Error(err)
 		}
 	})
@@ -140,7 +132,7 @@ func pagedKCP(t *testing.T) (shards *Shards, queries func() []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return shards, func() []string { return got }
+	return shards
 }
 
 // A tenant can make each Workspace larger than a MiB. The pod of the chart has 256 MiB.
