@@ -486,7 +486,7 @@ func TestTypesNeedALimitedNumberOfRequests(t *testing.T) {
 	}
 }
 
-// Whoever may write the type of a workspace can make it extend the type of another tenant, which kcp checked when the workspace was created. A
+// A user who may write the type of a workspace can make it extend the type of another tenant, which kcp checked when the workspace was created. A
 // report for readers of Events says nothing about it.
 func TestTypesOfOthersAreNotReported(t *testing.T) {
 	usable := newKCP().permissions
@@ -535,22 +535,15 @@ func TestTypesOfOthersAreNotReported(t *testing.T) {
 			}
 			checker := k.checker(t)
 			checker.HideUnusableTypes = tc.hide
-			if clients := checker.Client; tc.unknown {
-				checker.Client = func(at logicalcluster.Path) (client.Client, error) {
-					c, err := clients(at)
-					within, ok := c.(client.WithWatch)
-					if err != nil || !ok {
-						return c, err
+			if tc.unknown {
+				intercept(&checker, interceptor.Funcs{Create: func(
+					ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption,
+				) error {
+					if review, ok := object.(*authorizationv1.SubjectAccessReview); ok && review.Spec.ResourceAttributes.Verb == "use" {
+						return errors.New("timeout")
 					}
-					return interceptor.NewClient(within, interceptor.Funcs{Create: func(
-						ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption,
-					) error {
-						if review, ok := object.(*authorizationv1.SubjectAccessReview); ok && review.Spec.ResourceAttributes.Verb == "use" {
-							return errors.New("timeout")
-						}
-						return c.Create(ctx, object, options...)
-					}}), nil
-				}
+					return c.Create(ctx, object, options...)
+				}})
 			}
 			ws, err := checker.Load(t.Context(), childCluster.Path())
 			if err != nil {
@@ -572,6 +565,19 @@ func TestTypesOfOthersAreNotReported(t *testing.T) {
 	}
 }
 
+// intercept makes a checker send its requests through the functions.
+func intercept(checker *preflight.Checker, funcs interceptor.Funcs) {
+	clients := checker.Client
+	checker.Client = func(at logicalcluster.Path) (client.Client, error) {
+		c, err := clients(at)
+		within, ok := c.(client.WithWatch)
+		if err != nil || !ok {
+			return c, err
+		}
+		return interceptor.NewClient(within, funcs), nil
+	}
+}
+
 // A tenant can create any number of API bindings in its workspace, of more than a MiB each.
 func TestAPIBindingsAreReadInPages(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -588,33 +594,26 @@ func TestAPIBindingsAreReadInPages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			clients, read := checker.Client, 0
+			read := 0
 			checker.MaxRequests = 50
-			checker.Client = func(at logicalcluster.Path) (client.Client, error) {
-				c, err := clients(at)
-				within, ok := c.(client.WithWatch)
-				if err != nil || !ok {
-					return c, err
+			intercept(&checker, interceptor.Funcs{List: func(
+				ctx context.Context, c client.WithWatch, into client.ObjectList, options ...client.ListOption,
+			) error {
+				list, ok := into.(*apisv1alpha2.APIBindingList)
+				if !ok {
+					return c.List(ctx, into, options...)
 				}
-				return interceptor.NewClient(within, interceptor.Funcs{List: func(
-					ctx context.Context, c client.WithWatch, into client.ObjectList, options ...client.ListOption,
-				) error {
-					list, ok := into.(*apisv1alpha2.APIBindingList)
-					if !ok {
-						return c.List(ctx, into, options...)
-					}
-					given := (&client.ListOptions{}).ApplyOptions(options)
-					if given.Limit < 1 || given.Limit > 10 || given.Continue != strings.Repeat("x", read) {
-						t.Errorf("page %d is read with %+v", read, given)
-					}
-					if read++; read < tc.pages {
-						list.Continue = strings.Repeat("x", read)
-						return nil
-					}
-					list.Items = []apisv1alpha2.APIBinding{*binding(apisv1alpha2.APIBindingPhaseBound)}
+				given := (&client.ListOptions{}).ApplyOptions(options)
+				if given.Limit < 1 || given.Limit > 10 || given.Continue != strings.Repeat("x", read) {
+					t.Errorf("page %d is read with %+v", read, given)
+				}
+				if read++; read < tc.pages {
+					list.Continue = strings.Repeat("x", read)
 					return nil
-				}}), nil
-			}
+				}
+				list.Items = []apisv1alpha2.APIBinding{*binding(apisv1alpha2.APIBindingPhaseBound)}
+				return nil
+			}})
 			report := checker.Check(t.Context(), ws)
 			answer := preflight.Unknown
 			if len(report.Bindings) > 0 {
