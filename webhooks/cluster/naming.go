@@ -95,9 +95,9 @@ func delegationKindsOf(config v1beta1.ClusterDelegation) []kind {
 	}
 	for _, k := range config.Kinds {
 		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
-		referring := referring(resource, k.Kind, k.IdentityRefPath)
-		referring.configured = true
-		kinds = append(kinds, referring)
+		configured := referring(resource, k.Kind, k.IdentityRefPath)
+		configured.configured = true
+		kinds = append(kinds, configured)
 	}
 	return kinds
 }
