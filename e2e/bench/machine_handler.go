@@ -97,7 +97,7 @@ func newMachineGate(config v1beta1.GateConfiguration) (gate webhooks.Gate, stop 
 	kinds := make([]clusterapi.Kind, 0, 1)
 	for _, kind := range config.MachineKinds() {
 		kinds = append(kinds, clusterapi.Kind{
-			MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID,
+			MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: cloudsigma.ProviderIDs.Parse,
 		})
 	}
 	return machine.New(config.Machine, kinds, objectsOfOne{}, owners), owners.Close, nil

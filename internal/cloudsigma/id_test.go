@@ -39,7 +39,7 @@ func TestParseProviderID(t *testing.T) {
 		"a letter that folds to an ASCII letter": {in: "cloudſigma://" + id},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := cloudsigma.ParseProviderID(tc.in)
+			got, err := cloudsigma.ProviderIDs.Parse(tc.in)
 			if got != tc.want || (err == nil) != (tc.want != "") {
 				t.Fatalf("ParseProviderID(%q) = %q, %v, want %q", tc.in, got, err, tc.want)
 			}
@@ -52,13 +52,13 @@ func TestParseProviderID(t *testing.T) {
 
 func TestErrorsAboutProviderIDsAreShort(t *testing.T) {
 	const most = 400
-	if _, err := cloudsigma.ParseProviderID(strings.Repeat("é", 1<<20)); err == nil || len(err.Error()) > most {
+	if _, err := cloudsigma.ProviderIDs.Parse(strings.Repeat("é", 1<<20)); err == nil || len(err.Error()) > most {
 		t.Errorf("the error has %d bytes, want some, and at most %d", len(err.Error()), most)
 	}
 }
 
 func FuzzParseProviderID(f *testing.F) {
-	ownershiptest.FuzzID(f, cloudsigma.ParseProviderID, "cloudsigma://",
+	ownershiptest.FuzzID(f, cloudsigma.ProviderIDs.Parse, "cloudsigma://",
 		"63dd227a-9502-4311-919e-cd49f3416753", "cloudsigma://63DD227A-9502-4311-919E-CD49F3416753/", " cloudsigma:///63dd227a-9502-4311-919e-cd49f3416753",
 		"cloudsigma://urn:uuid:63dd227a-9502-4311-919e-cd49f3416753", "cloudsigma://{63dd227a-9502-4311-919e-cd49f3416753}",
 		"cloudsigma://00000000-0000-0000-0000-000000000000", "cloudsigma://", "openstack:///x", "", "cloudsigma://../../profile",

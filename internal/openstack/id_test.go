@@ -36,7 +36,7 @@ func TestParseProviderID(t *testing.T) {
 		"a letter that folds":    {in: "openſtack:///" + otherID},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := openstack.ParseProviderID(tc.in)
+			got, err := openstack.ProviderIDs.Parse(tc.in)
 			if got != tc.want || (err == nil) != (tc.want != "") {
 				t.Fatalf("ParseProviderID(%q) = %q, %v, want %q", tc.in, got, err, tc.want)
 			}
@@ -48,7 +48,7 @@ func TestParseProviderID(t *testing.T) {
 }
 
 func FuzzParseProviderID(f *testing.F) {
-	ownershiptest.FuzzID(f, openstack.ParseProviderID, "openstack:///",
+	ownershiptest.FuzzID(f, openstack.ProviderIDs.Parse, "openstack:///",
 		"openstack:///63DD227A-9502-4311-919E-CD49F3416753/", " openstack://RegionOne/63dd227a-9502-4311-919e-cd49f3416753",
 		"openstack://", "openstack:///", "openstack:////", "cloudsigma://63dd227a-9502-4311-919e-cd49f3416753", "", "openstack:///../../flavors",
 		"openstack:///urn:uuid:63dd227a-9502-4311-919e-cd49f3416753", "openstack://\x00/63dd227a-9502-4311-919e-cd49f3416753",

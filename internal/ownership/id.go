@@ -2,9 +2,13 @@ package ownership
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"warrantgate.dev/internal/message"
 )
 
 // ExampleInstanceID is the example in messages about invalid IDs.
@@ -14,15 +18,50 @@ const ExampleInstanceID = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34"
 // braces and without dashes. They have other lengths.
 const uuidLength = 36
 
-// ParseInstanceID returns the UUID of an instance in lower case. It accepts upper case, surrounding blanks and a trailing slash. The error
-// describes the format. Instances of all clouds have UUIDs; only their provider IDs differ.
-func ParseInstanceID(s string) (string, error) {
-	id, ok := PlainUUID(strings.TrimSpace(s))
-	if !ok {
-		return "", fmt.Errorf("%.100q is not an instance ID: it has to be the UUID of a server, such as %q", s, ExampleInstanceID)
-	}
-	return id, nil
+// uuidPattern matches the plain form of a UUID in lower case.
+const uuidPattern = `[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`
+
+// maxIDRunes is more characters than an ID has in any format. It bounds the cost of the match.
+const maxIDRunes = 400
+
+// IDFormat is the format of the ID of an instance in a field of a machine: a prefix, which depends on the cloud, and the UUID of the
+// instance. It accepts upper case, surrounding blanks and a trailing slash. The nil UUID is no ID, because no object in a cloud has it.
+type IDFormat struct {
+	pattern     *regexp.Regexp
+	requirement string
 }
+
+// NewIDFormat returns a format. prefix is a regular expression (RE2) without groups for the text before the UUID, in lower case. The
+// requirement continues a message that begins with a value that is not in the format.
+func NewIDFormat(prefix, requirement string) IDFormat {
+	return IDFormat{pattern: regexp.MustCompile("^" + prefix + "(" + uuidPattern + ")/?$"), requirement: requirement}
+}
+
+// InstanceIDs is the format of the field with only the instance. Instances of all clouds have UUIDs; only their provider IDs differ.
+var InstanceIDs = NewIDFormat("", fmt.Sprintf(" is not an instance ID: it has to be the UUID of a server, such as %q", ExampleInstanceID))
+
+// Parse returns the UUID in lower case. The error describes the format.
+func (f IDFormat) Parse(value string) (string, error) {
+	text := lowerASCII(strings.TrimSpace(value))
+	if utf8.RuneCountInString(text) <= maxIDRunes {
+		if found := f.pattern.FindStringSubmatch(text); found != nil && found[1] != uuid.Nil.String() {
+			return found[1], nil
+		}
+	}
+	return "", fmt.Errorf("%q%s", message.Value(value), f.requirement)
+}
+
+// CEL returns the CEL expression for the UUID that Parse returns for a string, and the empty string if Parse returns an error.
+func (f IDFormat) CEL(value string) string {
+	return fmt.Sprintf(`[%s.trim().lowerAscii()].map(text, size(text) <= %d && text.matches(r'%s') ? text.find(r'%s/?$').replace('/', '') : '')`+
+		`.map(id, id == '%s' ? '' : id)[0]`, value, maxIDRunes, f.pattern, uuidPattern, uuid.Nil)
+}
+
+// Requirement is the message of the error of Parse without the value that it begins with.
+func (f IDFormat) Requirement() string { return f.requirement }
+
+// ParseInstanceID parses an ID in the format InstanceIDs.
+func ParseInstanceID(s string) (string, error) { return InstanceIDs.Parse(s) }
 
 // PlainUUID returns a UUID in lower case, without a trailing slash. It rejects the nil UUID, because no object in a cloud has it.
 func PlainUUID(s string) (string, bool) {
@@ -39,11 +78,14 @@ func PlainUUID(s string) (string, bool) {
 
 // LowerEmail returns an email with its ASCII letters in lower case, to compare users. It keeps all other letters: in Unicode, the lower case
 // of the Kelvin sign is k, so that another user would match. lowerAscii of CEL has the same result.
-func LowerEmail(email string) string {
+func LowerEmail(email string) string { return lowerASCII(email) }
+
+// lowerASCII is lowerAscii of CEL.
+func lowerASCII(text string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
 			return r + 'a' - 'A'
 		}
 		return r
-	}, email)
+	}, text)
 }

@@ -145,11 +145,11 @@ func situations() map[string]situation {
 		"a blank":        {changed: fields(instanceID(" ")), want: invalidBy(instance, " ", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, " "))},
 		"a malformed provider ID": {
 			changed: fields(providerID("openstack:///" + ownID)),
-			want:    invalidBy(provider, "openstack:///"+ownID, "ProviderIDInvalid", errorOf(cloudsigma.ParseProviderID, "openstack:///"+ownID)),
+			want:    invalidBy(provider, "openstack:///"+ownID, "ProviderIDInvalid", errorOf(cloudsigma.ProviderIDs.Parse, "openstack:///"+ownID)),
 		},
 		"the user's own, with a malformed provider ID": {
 			changed: fields(instanceID(ownID), providerID(ownID)),
-			want:    invalidBy(provider, ownID, "ProviderIDInvalid", errorOf(cloudsigma.ParseProviderID, ownID)),
+			want:    invalidBy(provider, ownID, "ProviderIDInvalid", errorOf(cloudsigma.ProviderIDs.Parse, ownID)),
 		},
 		"both IDs malformed": {
 			changed: fields(instanceID("x"), providerID("y")),

@@ -55,7 +55,7 @@ var (
 )
 
 func kindOf(kind v1beta1.MachineKind) clusterapi.Kind {
-	return clusterapi.Kind{MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID}
+	return clusterapi.Kind{MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: cloudsigma.ProviderIDs.Parse}
 }
 
 // object is the content of an object.

@@ -89,13 +89,19 @@ func NewExports(reached *rest.Config, owners Owners, config v1beta1.GateConfigur
 func Kinds(config v1beta1.GateConfiguration) []clusterapi.Kind {
 	var kinds []clusterapi.Kind
 	for _, kind := range config.MachineKinds() {
-		read := clusterapi.Kind{MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: cloudsigma.ParseProviderID}
-		if kind.Provider == v1beta1.ProviderOpenStack {
-			read.ParseProviderID = openstack.ParseProviderID
-		}
-		kinds = append(kinds, read)
+		kinds = append(kinds, clusterapi.Kind{
+			MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: ProviderIDs(kind.Provider).Parse,
+		})
 	}
 	return kinds
+}
+
+// ProviderIDs returns the format of the provider IDs of a provider's machines.
+func ProviderIDs(provider v1beta1.Provider) ownership.IDFormat {
+	if provider == v1beta1.ProviderOpenStack {
+		return openstack.ProviderIDs
+	}
+	return cloudsigma.ProviderIDs
 }
 
 // NewAudit returns the audit. It sends at most as many requests per second to each cloud as the configuration says.
