@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"warrantgate.dev/internal/message"
 )
 
 // CELField returns the CEL expression for the value at a path of an object of a match condition, such as "oldObject". The value is
@@ -33,4 +35,30 @@ func CELSet(path ...string) string {
 // CELChanged returns the CEL expression that is true for requests that set, change or remove the field at a path.
 func CELChanged(path ...string) string {
 	return fmt.Sprintf("%s != %s", CELField("object", path...), CELField("oldObject", path...))
+}
+
+// CELText returns the CEL expression for the string at a path, and the empty string for a value of another type.
+func CELText(object string, path ...string) string {
+	return fmt.Sprintf("[%s].map(value, type(value) == string ? value : '')[0]", CELField(object, path...))
+}
+
+// CELString returns a string literal of CEL.
+func CELString(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
+}
+
+// CELValue returns the CEL expression that cuts a string as message.Value does, if it is ASCII.
+func CELValue(value string) string {
+	return fmt.Sprintf("(size(bytes(%[1]s)) > %[2]d ? %[1]s.substring(0, [%[2]d, size(%[1]s)].min()) + '…' : %[1]s)", value, message.MaxValue)
+}
+
+// CELQuoted returns the CEL expression that quotes a string as %q does, if it is printable ASCII. Other characters that are not printable
+// are replaced.
+func CELQuoted(value string) string {
+	return fmt.Sprintf(`'"' + %s.split('').map(c, c in ['"', '\\'] ? '\\' + c : c != ' ' && c.matches(r'[\pC\pZ]') ? '\ufffd' : c).join('') + '"'`, value)
+}
+
+// CELFirst returns the CEL expression for the first string that is not empty, and the empty string if all are.
+func CELFirst(values ...string) string {
+	return fmt.Sprintf("([dyn(%s)].filter(value, value != '') + [dyn('')])[0]", strings.Join(values, "), dyn("))
 }

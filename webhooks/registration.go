@@ -95,6 +95,38 @@ func (s Server) Registration(mutating, validating []Hook) []client.Object {
 	return objects
 }
 
+// ValidatingPolicy returns a ValidatingAdmissionPolicy with its binding, which denies requests that a hook would be called for. It has the
+// name, the first rule and the conditions of the hook. A denial is also in the audit log.
+func ValidatingPolicy(
+	hook Hook, variables []admissionregistrationv1.Variable, validations []admissionregistrationv1.Validation,
+) []client.Object {
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: hook.Name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: ptr.To(admissionregistrationv1.Fail),
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				MatchPolicy:   ptr.To(admissionregistrationv1.Equivalent),
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: hook.Rules[0]}},
+			},
+			MatchConditions: hook.Conditions,
+			Variables:       variables,
+			Validations:     validations,
+		},
+	}
+	policy.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"))
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: hook.Name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: hook.Name,
+			ValidationActions: []admissionregistrationv1.ValidationAction{
+				admissionregistrationv1.Deny, admissionregistrationv1.Audit,
+			},
+		},
+	}
+	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"))
+	return []client.Object{policy, binding}
+}
+
 // WriteRules returns the rule for the creation and update of resources, in all scopes: a rule with the wrong scope never matches.
 func WriteRules(group, version string, resources ...string) []admissionregistrationv1.RuleWithOperations {
 	return []admissionregistrationv1.RuleWithOperations{{

@@ -15,7 +15,6 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/impersonation"
-	"warrantgate.dev/internal/message"
 	"warrantgate.dev/webhooks"
 )
 
@@ -31,37 +30,13 @@ func Policies(config v1beta1.Cluster) []client.Object {
 	}
 	kinds := kindsOf(config.Impersonation)
 	clusters := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.resource == clusterapi.CloudSigmaClusters })]
+	// With the name of the webhook, so that a denial has the same name.
 	hook := clusters.hook("cluster", Path, config.Impersonation.Mode, "", nil)
-
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: hook.Name}, // so that a denial has the same name as that of the webhook
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: ptr.To(admissionregistrationv1.Fail),
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				MatchPolicy:   ptr.To(admissionregistrationv1.Equivalent),
-				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: hook.Rules[0]}},
-			},
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "names-another-user-by-email", Expression: celNamesByEmail()}},
-			Variables:       celNotAllowed(clusters),
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: "variables.allowed", MessageExpression: "variables.message", Reason: ptr.To(metav1.StatusReasonForbidden),
-				Message: userEmailField + " names a user that the requester may not impersonate", // if the expression fails
-			}},
-		},
-	}
-	policy.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"))
-	// With Audit, a denial is also in the audit log: the annotations of a policy cannot use the authorizer.
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: hook.Name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: hook.Name,
-			ValidationActions: []admissionregistrationv1.ValidationAction{
-				admissionregistrationv1.Deny, admissionregistrationv1.Audit,
-			},
-		},
-	}
-	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"))
-	return []client.Object{policy, binding}
+	hook.Conditions = []admissionregistrationv1.MatchCondition{{Name: "names-another-user-by-email", Expression: celNamesByEmail()}}
+	return webhooks.ValidatingPolicy(hook, celNotAllowed(clusters), []admissionregistrationv1.Validation{{
+		Expression: "variables.allowed", MessageExpression: "variables.message", Reason: ptr.To(metav1.StatusReasonForbidden),
+		Message: userEmailField + " names a user that the requester may not impersonate", // if the expression fails
+	}})
 }
 
 // celEmail returns the CEL expression for spec.userEmail as namedByCluster reads it, "" if there is none. A value of another type counts
@@ -78,11 +53,7 @@ func celNamesByEmail() string {
 // celNotAllowed returns the variables of the policy: whether the requester may impersonate the user, as impersonation.Checker decides,
 // and the text of notAllowed if not.
 func celNotAllowed(k kind) []admissionregistrationv1.Variable {
-	// quoted is %q of message.Value for printable ASCII. Other characters that are not printable are replaced.
-	quoted := func(value string) string {
-		return fmt.Sprintf(`'"' + (size(bytes(%[1]s)) > %[2]d ? %[1]s.substring(0, [%[2]d, size(%[1]s)].min()) + '…' : %[1]s).split('')`+
-			`.map(c, c in ['"', '\\'] ? '\\' + c : c != ' ' && c.matches(r'[\pC\pZ]') ? '\ufffd' : c).join('') + '"'`, value, message.MaxValue)
-	}
+	quoted := func(value string) string { return webhooks.CELQuoted(webhooks.CELValue(value)) }
 	matches := func(value, pattern string) string { return fmt.Sprintf("%s.matches(r'%s')", value, pattern) }
 	word := func(value string) string { // like shellWord in package impersonation
 		return fmt.Sprintf(`(%s ? %s : "'" + %s + "'")`, matches(value, impersonation.PlainWord.String()), value, value)
@@ -103,9 +74,9 @@ func celNotAllowed(k kind) []admissionregistrationv1.Variable {
 		{Name: "inNamespace", Expression: fmt.Sprintf("([%s, dyn(has(request.namespace) ? request.namespace : '')].filter(name, name != '') + [dyn('')])[0]",
 			webhooks.CELField("object", "metadata", "namespace"))},
 		{Name: "subject", Expression: fmt.Sprintf("%s + %s + ' of namespace ' + %s",
-			celQuote(userEmailField+" of "+k.name+" "), quoted("variables.name"), quoted("variables.inNamespace"))},
+			webhooks.CELString(userEmailField+" of "+k.name+" "), quoted("variables.name"), quoted("variables.inNamespace"))},
 		{Name: "why", Expression: fmt.Sprintf("'user ' + %s + ' may not impersonate ' + %s + %s",
-			quoted("variables.user"), quoted("variables.email"), celQuote(impersonation.OrHaveItGranted))},
+			quoted("variables.user"), quoted("variables.email"), webhooks.CELString(impersonation.OrHaveItGranted))},
 		{Name: "serviceAccount", Expression: fmt.Sprintf("%s && [variables.user.split(':')].exists(part, size(part[2]) <= %d && size(part[3]) <= %d)",
 			matches("variables.user", `^system:serviceaccount:`+dnsLabel+`:`+dnsLabel+`([.]`+dnsLabel+`)*$`),
 			validation.DNS1123LabelMaxLength, validation.DNS1123SubdomainMaxLength)},
@@ -121,14 +92,9 @@ func celNotAllowed(k kind) []admissionregistrationv1.Variable {
 		{Name: "printable", Expression: fmt.Sprintf("%s && (%s || %s && !variables.user.contains(\"'\"))",
 			matches("variables.lower", impersonation.PlainEmail.String()), matches("variables.user", impersonation.PlainWord.String()), matches("variables.user", impersonation.Quotable.String()))},
 		{Name: "message", Expression: fmt.Sprintf("variables.printable && size(bytes(variables.why + variables.commands)) <= %s ? %s + variables.commands : %s + %s",
-			room, text, text, celQuote(impersonation.PermissionInWords))},
+			room, text, text, webhooks.CELString(impersonation.PermissionInWords))},
 	}
 }
 
 // dnsLabel matches names of namespaces, and the parts of names of service accounts, without a limit of the length.
 const dnsLabel = `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
-
-// celQuote returns a string of CEL.
-func celQuote(text string) string {
-	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
-}
