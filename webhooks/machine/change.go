@@ -65,13 +65,16 @@ func (c change) id() (string, *webhooks.Answer) {
 		return "", invalidf(reasonProviderID, "%v", providerErr)
 	// It must not name another instance than the changed field.
 	case c.machine.InstanceID != "" && c.machine.ProviderID != "" && fromInstance != fromProvider:
-		return "", invalidf(ownership.ReasonMismatch, "%s %q and %s %q do not name the same instance; clear the wrong one first",
+		return "", invalidf(ownership.ReasonMismatch, "%s %q and %s %q"+differentInstances,
 			kind.ProviderIDPath, message.Value(c.machine.ProviderID), kind.InstanceIDPath, message.Value(c.machine.InstanceID))
 	case fromInstance != "":
 		return fromInstance, nil
 	}
 	return fromProvider, nil
 }
+
+// differentInstances continues the message about two fields.
+const differentInstances = " do not name the same instance; clear the wrong one first"
 
 func parse(parser func(string) (string, error), value string) (string, error) {
 	if value == "" {

@@ -119,8 +119,7 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 		return *denial
 	}
 	if c.machine.ClusterName() == "" {
-		return deniedf(ownership.ReasonWithoutCluster,
-			"it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown; set the label first")
+		return deniedf(ownership.ReasonWithoutCluster, withoutCluster)
 	}
 	account, err := g.account(ctx, c.machine.Cluster())
 	if err != nil {
@@ -150,6 +149,9 @@ func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRu
 	}
 	return answer
 }
+
+// withoutCluster is the message about a machine without a cluster.
+const withoutCluster = "it has no label " + clusterapi.ClusterNameLabel + ", so the user that its provider acts as is unknown; set the label first"
 
 // account returns the account that the provider of a cluster acts with. A watch may be older than the objects, so an error of it does not
 // count.

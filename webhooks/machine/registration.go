@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -19,14 +20,7 @@ func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
 	}
 	hooks := make([]webhooks.Hook, 0, len(kinds))
 	for _, kind := range kinds {
-		hooks = append(hooks, webhooks.Hook{
-			Name: kind.Resource + ".machine.warrantgate.dev", Path: Path, FailurePolicy: webhooks.FailurePolicy(mode),
-			// The fields are known in this version only. The API server converts objects of other versions.
-			Rules: webhooks.WriteRules(kind.Group, kind.Version, kind.Resource, kind.Resource+"/status"),
-			Conditions: []admissionregistrationv1.MatchCondition{{
-				Name: "changes-a-claim", Expression: celClaim(kind),
-			}},
-		})
+		hooks = append(hooks, hook(mode, kind, celClaim(kind)))
 	}
 	return append(hooks, webhooks.Hook{
 		// The name is not the resource name, because a kind of another group may have the same resource name.
@@ -39,21 +33,38 @@ func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
 	})
 }
 
+func hook(mode v1beta1.Mode, kind v1beta1.MachineKind, condition string) webhooks.Hook {
+	return webhooks.Hook{
+		Name: kind.Resource + ".machine.warrantgate.dev", Path: Path, FailurePolicy: webhooks.FailurePolicy(mode),
+		// The fields are known in this version only. The API server converts objects of other versions.
+		Rules:      webhooks.WriteRules(kind.Group, kind.Version, kind.Resource, kind.Resource+"/status"),
+		Conditions: []admissionregistrationv1.MatchCondition{{Name: "changes-a-claim", Expression: condition}},
+	}
+}
+
 // celClaim returns the CEL expression that is true for requests that change a part of a machine's claim: the instance that it names, or
 // the cluster, identity or owner for which it names one. newChange does the same, and compares UUIDs by their meaning. The expression may
 // select too many requests, but never too few. A heartbeat changes no part of the claim.
 func celClaim(kind v1beta1.MachineKind) string {
+	owner := fmt.Sprintf("(%s != [] && %s != %s)", celOwners("object"), celOwners("object"), celOwners("oldObject"))
+	return celChanges(kind, slices.Insert(celMoves(kind), 1, owner))
+}
+
+// celChanges returns the CEL expression for requests that name another instance, or that make one of the moves with an instance.
+func celChanges(kind v1beta1.MachineKind, moves []string) string {
 	instanceID, providerID := strings.Split(kind.InstanceIDPath, "."), strings.Split(kind.ProviderIDPath, ".")
-	moves := []string{
-		webhooks.CELChanged("metadata", "labels", clusterapi.ClusterNameLabel),
-		fmt.Sprintf("(%s != [] && %s != %s)", celOwners("object"), celOwners("object"), celOwners("oldObject")),
-	}
-	for _, path := range clusterapi.IdentityPaths(kind.IdentityRefPath) {
-		moves = append(moves, webhooks.CELChanged(strings.Split(path, ".")...))
-	}
 	return fmt.Sprintf("%s || %s || ((%s != '' || %s != '') && (%s))",
 		webhooks.CELSet(instanceID...), webhooks.CELSet(providerID...),
 		webhooks.CELField("object", instanceID...), webhooks.CELField("object", providerID...), strings.Join(moves, " || "))
+}
+
+// celMoves returns the CEL expressions for requests that change the cluster or the identity of a machine.
+func celMoves(kind v1beta1.MachineKind) []string {
+	moves := []string{webhooks.CELChanged("metadata", "labels", clusterapi.ClusterNameLabel)}
+	for _, path := range clusterapi.IdentityPaths(kind.IdentityRefPath) {
+		moves = append(moves, webhooks.CELChanged(strings.Split(path, ".")...))
+	}
+	return moves
 }
 
 // celOwners returns the CEL expression for the names of the Machines of Cluster API that own an object; see clusterapi.Machine.Owners.

@@ -431,13 +431,18 @@ func TestInstallAndUninstall(t *testing.T) {
 
 // TestPolicyFilesAgreeWithInstall compares the files of the chart with the objects of the code. "make generate" writes the files.
 func TestPolicyFilesAgreeWithInstall(t *testing.T) {
-	for _, where := range []string{"kcp", "kubernetes"} {
+	withOpenStack := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(withOpenStack, []byte("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
+		"openStack: {authURLs: [\"https://keystone.example.com/v3\"]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for where, flags := range map[string][]string{"kcp": nil, "kubernetes": {"--config=" + withOpenStack}} {
 		file := where + "-policies.yaml"
 		want, err := os.ReadFile("../../../charts/warrantgate/files/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, _, err := run(t, "install", where, "--policies-only", "--dry-run")
+		out, _, err := run(t, append([]string{"install", where, "--policies-only", "--dry-run"}, flags...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -775,7 +780,7 @@ func TestFailurePolicyAppliesToWebhooksOnly(t *testing.T) {
 		"kubernetes": {"Validating": {
 			"cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore", "secrets.cluster.warrantgate.dev Ignore",
-		}, "admission policy": {"cloudsigmaclusters.cluster.warrantgate.dev Fail"}},
+		}, "admission policy": {"cloudsigmaclusters.cluster.warrantgate.dev Fail", "cloudsigmamachines.machine.warrantgate.dev Fail"}},
 		"provider": {"Validating": {
 			"cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore",

@@ -18,7 +18,6 @@ import (
 	"warrantgate.dev/internal/install"
 	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/webhooks"
-	"warrantgate.dev/webhooks/cluster"
 )
 
 // kubernetesTarget is the API server that a command changes, and the kubeconfig and context it uses.
@@ -100,7 +99,7 @@ func (o installKubernetesOptions) runPolicies(ctx context.Context, out io.Writer
 	if err != nil {
 		return err
 	}
-	policies := cluster.Policies(config.Cluster)
+	policies := gates.KubernetesPolicies(config)
 	if o.dryRun {
 		return printYAML(out, part{"in the API server", policies})
 	}

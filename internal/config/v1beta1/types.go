@@ -70,11 +70,15 @@ type GateConfiguration struct {
 
 // MachineKinds returns all kinds of machines that are evaluated: the built-in ones and those of the file.
 func (c GateConfiguration) MachineKinds() []MachineKind {
-	builtIn := []MachineKind{cloudSigmaMachine}
+	return append(c.BuiltInMachineKinds(), c.Machine.Kinds...)
+}
+
+// BuiltInMachineKinds returns the kinds of machines that are evaluated although the file does not list them.
+func (c GateConfiguration) BuiltInMachineKinds() []MachineKind {
 	if c.OpenStack.Enabled() {
-		builtIn = append(builtIn, openStackMachine)
+		return []MachineKind{cloudSigmaMachine, openStackMachine}
 	}
-	return append(builtIn, c.Machine.Kinds...)
+	return []MachineKind{cloudSigmaMachine}
 }
 
 // ReadsMachines reports whether a gate or the audit reads machines on Kubernetes besides the one of the request.

@@ -4,6 +4,7 @@ package gates
 import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/cmd/warrantgate/internal/clouds"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
@@ -25,5 +26,11 @@ func KubernetesRegistration(server webhooks.Server, config v1beta1.GateConfigura
 		validating = append(validating, cluster.DelegationHooks(config.Cluster)...)
 	}
 	validating = append(validating, keystone.Hooks(config.KeystonePolicy)...)
-	return append(cluster.Policies(config.Cluster), server.Registration(mutating, validating)...)
+	return append(KubernetesPolicies(config), server.Registration(mutating, validating)...)
+}
+
+// KubernetesPolicies returns the policies that the API server evaluates itself. The kinds of the file have none: the chart has the policies
+// as a file.
+func KubernetesPolicies(config v1beta1.GateConfiguration) []client.Object {
+	return append(cluster.Policies(config.Cluster), machine.Policies(config.Machine.Mode, config.BuiltInMachineKinds(), clouds.ProviderIDs)...)
 }
