@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"warrantgate.dev/internal/config/v1beta1"
@@ -60,14 +61,19 @@ func SecretKey(namespace, name string) inflight.Key {
 	return inflight.Key{Subject: SecretSubject, Namespace: namespace, Name: name}
 }
 
-// Version returns the current resource version of an object, "" if the object does not exist.
-func (r *reader) Version(ctx context.Context, object inflight.Object) (string, error) {
+// Version is an inflight.VersionFunc. The name may come from a request.
+func (r *reader) Version(ctx context.Context, object inflight.Object, uid types.UID) (string, error) {
+	if !IsName(object.Name) {
+		return "", nil
+	}
 	now, err := r.dynamic.Resource(object.Resource).Namespace(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("read %s %q: %w", object.Resource.Resource, object.Name, err)
+	case uid != "" && now.GetUID() != uid:
+		return "", nil
 	}
 	return now.GetResourceVersion(), nil
 }

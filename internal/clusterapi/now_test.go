@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -232,11 +233,24 @@ func TestRefers(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	server := newServer(t, false, cluster(with("metadata.resourceVersion", "7")))
-	for name, want := range map[string]string{"metal": "7", "missing": ""} {
-		got, err := server.objects.Version(t.Context(), inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: namespace, Name: name})
-		if err != nil || got != want {
-			t.Errorf("Version(%s) = %q, %v, want %q", name, got, err, want)
+	server := newServer(t, false, cluster(with("metadata.resourceVersion", "7"), with("metadata.uid", "mine")))
+	for name, tc := range map[string]struct {
+		name string
+		uid  types.UID
+		want string
+	}{
+		"an object":                       {name: "metal", want: "7"},
+		"an object with this UID":         {name: "metal", uid: "mine", want: "7"},
+		"an object with another UID":      {name: "metal", uid: "other"},
+		"no object":                       {name: "missing"},
+		"no object, with a UID":           {name: "missing", uid: "mine"},
+		"no name, as before it is chosen": {},
+		"a name that no object can have":  {name: strings.Repeat("x", 254)},
+		"a name that is no path segment":  {name: "a/b"},
+	} {
+		got, err := server.objects.Version(t.Context(), inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: namespace, Name: tc.name}, tc.uid)
+		if err != nil || got != tc.want {
+			t.Errorf("Version() of %s = %q, %v, want %q", name, got, err, tc.want)
 		}
 	}
 }

@@ -6,7 +6,9 @@
 // stored, or can no longer be stored.
 //
 // Begin reads from the API server whether a write is stored. A write replaces one resource version of its object, so it can be
-// stored only while the object has this version.
+// stored only while the object has this version. An API server calls webhooks for a creation before it finds that the name is taken. The
+// object of that name can be deleted while another webhook delays the creation, which is then stored. So a creation is stored only once the
+// object has its UID. Begin rejects a creation whose name is taken, because it would delay other writes for Lifetime.
 //
 // A key delays the writes of others. Before a caller uses a key of another tenant's object, it must have checked that the requester
 // may use that object.
@@ -20,6 +22,7 @@ package inflight
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -27,6 +30,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -66,6 +70,8 @@ type Write struct {
 	Object
 	// ResourceVersion is the version that the write replaces, "" for the creation of the object.
 	ResourceVersion string
+	// UID is that of the object that is created, "" for other writes. The API server chooses it before it calls validating webhooks.
+	UID types.UID
 	// Uses are the keys that the write depends on, Changes the keys that it changes. Two writes conflict if one changes a key that
 	// the other uses or changes.
 	Uses, Changes []Key
@@ -76,7 +82,7 @@ func (w Write) excludes(other Write) bool {
 	if w.LogicalCluster != other.LogicalCluster {
 		return false
 	}
-	if w.Object == other.Object { // only one of them can be stored, because both replace the same version
+	if w.Object == other.Object { // only one of them is stored at a time, because both replace the same version or create the object
 		return false
 	}
 	among := func(keys []Key) func(Key) bool { return func(key Key) bool { return slices.Contains(keys, key) } }
@@ -96,6 +102,13 @@ func (w Write) scoped(keys []Key) []scopedKey {
 	}
 	return scoped
 }
+
+// VersionFunc returns the current resource version of an object, "" if the object does not exist. If uid is not "", an object with another
+// UID counts as one that does not exist.
+type VersionFunc func(ctx context.Context, object Object, uid types.UID) (string, error)
+
+// ErrExists means that an object cannot be created, because its name is taken.
+var ErrExists = errors.New("an object of this name exists")
 
 // PendingError means that another write must be stored first.
 type PendingError struct {
@@ -128,38 +141,58 @@ type Entry struct {
 	settled atomic.Bool
 }
 
-// Begin remembers a write during its review. Call it before all reads that the decision depends on. version returns the current
-// resource version of an object, "" if the object does not exist; Begin calls it only for pending writes. The error is a
-// *PendingError if a conflicting write is pending, and any other error if Begin cannot find out.
-func (r *Registry) Begin(
-	ctx context.Context, write Write, version func(ctx context.Context, object Object) (string, error),
-) (*Entry, error) {
+// Begin remembers a write during its review. Call it before all reads that the decision depends on. It calls version for pending writes
+// and for the object of a creation. The error is ErrExists if the object of a creation exists, a *PendingError if a conflicting write is
+// pending, and any other error if Begin cannot find out.
+func (r *Registry) Begin(ctx context.Context, write Write, version VersionFunc) (*Entry, error) {
 	entry, others, err := r.add(write)
 	if err != nil {
 		return nil, err
 	}
+	if err = write.checkName(ctx, version); err == nil {
+		err = entry.settle(ctx, others, version)
+	}
+	if err != nil {
+		entry.End()
+		return nil, err
+	}
+	return entry, nil
+}
+
+// checkName returns ErrExists if the write is a creation and its name is taken.
+func (w Write) checkName(ctx context.Context, version VersionFunc) error {
+	if w.ResourceVersion != "" {
+		return nil
+	}
+	now, err := version(ctx, w.Object, "")
+	if err == nil && now != "" {
+		return ErrExists
+	}
+	return err
+}
+
+// settle checks that conflicting writes are stored, or can no longer be stored.
+func (e *Entry) settle(ctx context.Context, others []overlap, version VersionFunc) error {
 	lookups := 0
 	for _, other := range others {
 		object := other.write.Object
-		entry.overlaps = append(entry.overlaps, object)
+		e.overlaps = append(e.overlaps, object)
 		if other.settled.Load() {
 			continue
 		}
 		if lookups++; lookups > maxPending {
-			entry.End()
-			return nil, &PendingError{Other: object}
+			return &PendingError{Other: object}
 		}
-		now, err := version(ctx, object)
-		if err == nil && now == other.write.ResourceVersion {
-			err = &PendingError{Other: object}
-		}
+		now, err := version(ctx, object, other.write.UID)
 		if err != nil {
-			entry.End()
-			return nil, err
+			return err
+		}
+		if now == other.write.ResourceVersion {
+			return &PendingError{Other: object}
 		}
 		other.settled.Store(true)
 	}
-	return entry, nil
+	return nil
 }
 
 // overlap is an entry and its write at one point in time, because Extend may change the write.
@@ -229,12 +262,16 @@ func remove[K comparable](sets map[K]map[*Entry]struct{}, key K, entry *Entry) {
 // older version of them.
 func (e *Entry) Overlaps() []Object { return e.overlaps }
 
-// Extend adds keys to the changes of the write. The errors are those of Begin.
-func (e *Entry) Extend(ctx context.Context, changes []Key, version func(context.Context, Object) (string, error)) error {
+// Extend adds keys to the changes of the write. The errors are those of Begin, without ErrExists.
+func (e *Entry) Extend(ctx context.Context, changes []Key, version VersionFunc) error {
 	write := e.write // only the caller changes it
 	write.Changes = slices.Concat(write.Changes, changes)
-	extended, err := e.registry.Begin(ctx, write, version)
+	extended, others, err := e.registry.add(write)
 	if err != nil {
+		return err
+	}
+	if err := extended.settle(ctx, others, version); err != nil {
+		extended.End()
 		return err
 	}
 	e.End()

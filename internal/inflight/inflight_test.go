@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/inflight"
 )
@@ -35,13 +36,17 @@ var (
 )
 
 // at returns the same version for every object.
-func at(version string) func(context.Context, inflight.Object) (string, error) {
-	return func(context.Context, inflight.Object) (string, error) { return version, nil }
+func at(version string) inflight.VersionFunc {
+	return func(context.Context, inflight.Object, types.UID) (string, error) { return version, nil }
 }
 
-func unasked(t *testing.T) func(context.Context, inflight.Object) (string, error) {
+func failing(err error) inflight.VersionFunc {
+	return func(context.Context, inflight.Object, types.UID) (string, error) { return "", err }
+}
+
+func unasked(t *testing.T) inflight.VersionFunc {
 	t.Helper()
-	return func(_ context.Context, o inflight.Object) (string, error) {
+	return func(_ context.Context, o inflight.Object, _ types.UID) (string, error) {
 		t.Errorf("%v is looked up", o)
 		return "", nil
 	}
@@ -60,7 +65,7 @@ func TestConflictingWrites(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		first, second inflight.Write
-		version       func(context.Context, inflight.Object) (string, error)
+		version       inflight.VersionFunc
 		wantErr       error
 	}{
 		"a change while a claim is pending":                   {first: claim, second: change, version: at("5"), wantErr: &inflight.PendingError{Other: claim.Object}},
@@ -70,7 +75,7 @@ func TestConflictingWrites(t *testing.T) {
 		"a change while the creation of a machine is pending": {first: create, second: change, version: at(""), wantErr: &inflight.PendingError{Other: create.Object}},
 		"a change after the machine is created":               {first: create, second: change, version: at("1")},
 		"a change while the API server does not respond": {
-			first: claim, second: change, version: func(context.Context, inflight.Object) (string, error) { return "", away }, wantErr: away,
+			first: claim, second: change, version: failing(away), wantErr: away,
 		},
 		"a change of a Secret while a cluster's reference to it is pending": {first: change, second: secretChange, version: at("7"), wantErr: &inflight.PendingError{Other: change.Object}},
 		"two objects that become the same cluster":                          {first: change, second: relabeled, version: at("7"), wantErr: &inflight.PendingError{Other: change.Object}},
@@ -84,7 +89,7 @@ func TestConflictingWrites(t *testing.T) {
 				tc.version = unasked(t)
 			}
 			var registry inflight.Registry
-			first, err := registry.Begin(t.Context(), tc.first, unasked(t))
+			first, err := registry.Begin(t.Context(), tc.first, at(""))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,6 +105,77 @@ func TestConflictingWrites(t *testing.T) {
 				t.Errorf("after the end of the first: %v", err)
 			}
 		})
+	}
+}
+
+// stored is the version function of an API server with one object.
+func stored(object inflight.Object, version string, uid types.UID) inflight.VersionFunc {
+	return func(_ context.Context, o inflight.Object, of types.UID) (string, error) {
+		if o != object || of != "" && of != uid {
+			return "", nil
+		}
+		return version, nil
+	}
+}
+
+// TestCreation begins the creation of a machine, and then a change of its cluster.
+func TestCreation(t *testing.T) {
+	create := inflight.Write{Object: object("machines", "m1"), UID: "mine", Uses: []inflight.Key{pool}}
+	away := errors.New("the API server is not reachable")
+	pending := &inflight.PendingError{Other: create.Object}
+	for name, tc := range map[string]struct {
+		before, after       inflight.VersionFunc
+		wantErr, wantChange error
+	}{
+		"that may not be stored yet":                     {before: at(""), after: at(""), wantChange: pending},
+		"that is stored":                                 {before: at(""), after: stored(create.Object, "1", "mine")},
+		"that may be stored after another is deleted":    {before: at(""), after: stored(create.Object, "1", "other"), wantChange: pending},
+		"whose name is taken":                            {before: stored(create.Object, "1", "other"), after: unasked(t), wantErr: inflight.ErrExists},
+		"after which the API server does not respond":    {before: at(""), after: failing(away), wantChange: away},
+		"for which the API server does not respond":      {before: failing(away), after: unasked(t), wantErr: away},
+		"of another name than the object that is stored": {before: stored(object("machines", "m2"), "1", "other"), after: at(""), wantChange: pending},
+		"of another kind than the object that is stored": {before: stored(object("clusters", "m1"), "1", "other"), after: at(""), wantChange: pending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var registry inflight.Registry
+			if _, err := registry.Begin(t.Context(), create, tc.before); !errors.Is(err, tc.wantErr) {
+				t.Errorf("Begin() error = %v, want %v", err, tc.wantErr)
+			}
+			if _, err := registry.Begin(t.Context(), change, tc.after); fmt.Sprint(err) != fmt.Sprint(tc.wantChange) {
+				t.Errorf("Begin() of the change: error = %v, want %v", err, tc.wantChange)
+			}
+		})
+	}
+}
+
+// TestCreationIsRememberedBeforeItsNameIsRead has a change of the cluster while Begin reads whether the name is taken.
+func TestCreationIsRememberedBeforeItsNameIsRead(t *testing.T) {
+	var registry inflight.Registry
+	create := inflight.Write{Object: object("machines", "m1"), UID: "mine", Uses: []inflight.Key{pool}}
+	_, err := registry.Begin(t.Context(), create, func(ctx context.Context, _ inflight.Object, _ types.UID) (string, error) {
+		_, err := registry.Begin(ctx, change, at(""))
+		if pending := (*inflight.PendingError)(nil); !errors.As(err, &pending) {
+			t.Errorf("Begin() of the change: error = %v, want a *PendingError", err)
+		}
+		return "", nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestExtendOfACreation does not read again whether the name is taken: the creation may be stored meanwhile.
+func TestExtendOfACreation(t *testing.T) {
+	var registry inflight.Registry
+	entry, err := registry.Begin(t.Context(), inflight.Write{Object: object("clusters", "pool"), UID: "mine", Changes: []inflight.Key{secret}}, at(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := entry.Extend(t.Context(), []inflight.Key{pool}, unasked(t)); err != nil {
+		t.Error(err)
+	}
+	if _, err := registry.Begin(t.Context(), claim, stored(object("clusters", "pool"), "1", "other")); err == nil {
+		t.Error("a claim is not delayed after Extend")
 	}
 }
 
@@ -200,7 +276,7 @@ func TestWritesOfANamespaceAreLimited(t *testing.T) {
 	var err error
 	pending := -1 // the last write is not pending
 	for ; err == nil && pending < 5_000; pending++ {
-		_, err = registry.Begin(t.Context(), inflight.Write{Object: object("machines", fmt.Sprint(pending)), Uses: []inflight.Key{pool}}, unasked(t))
+		_, err = registry.Begin(t.Context(), inflight.Write{Object: object("machines", fmt.Sprint(pending)), ResourceVersion: "1", Uses: []inflight.Key{pool}}, unasked(t))
 	}
 	if want := `2000 writes of namespace "team-a" are already pending`; err == nil || err.Error() != want || pending != 2000 {
 		t.Errorf("error after %d writes = %v, want %s", pending, err, want)
@@ -212,8 +288,8 @@ func TestWritesOfANamespaceAreLimited(t *testing.T) {
 	}
 	// Begin looks up only some of many pending claims.
 	var lookups int
-	_, err = registry.Begin(t.Context(), inflight.Write{Object: inflight.Object{Namespace: "team-c"}, Changes: []inflight.Key{pool}},
-		func(context.Context, inflight.Object) (string, error) { lookups++; return "stored", nil })
+	_, err = registry.Begin(t.Context(), inflight.Write{Object: inflight.Object{Namespace: "team-c"}, ResourceVersion: "1", Changes: []inflight.Key{pool}},
+		func(context.Context, inflight.Object, types.UID) (string, error) { lookups++; return "stored", nil })
 	if pending := (*inflight.PendingError)(nil); !errors.As(err, &pending) || lookups != 16 {
 		t.Errorf("error = %v after %d lookups, want a *PendingError after 16", err, lookups)
 	}
@@ -222,7 +298,7 @@ func TestWritesOfANamespaceAreLimited(t *testing.T) {
 // TestOneOfTwoConcurrentWritesIsAdmitted checks that exactly one of a concurrent claim and change is admitted.
 func TestOneOfTwoConcurrentWritesIsAdmitted(t *testing.T) {
 	var registry inflight.Registry
-	unchanged := func(_ context.Context, o inflight.Object) (string, error) {
+	unchanged := func(_ context.Context, o inflight.Object, _ types.UID) (string, error) {
 		if o == claim.Object {
 			return claim.ResourceVersion, nil
 		}

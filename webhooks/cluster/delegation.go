@@ -136,9 +136,9 @@ func (g *Delegation) reviewReference(ctx context.Context, o object, request admi
 		return g.about(o, denied(namespaceExempt, fmt.Sprintf(
 			"the Secrets of namespace %q are not checked (cluster.exemptNamespaces), so no cluster may use them", o.Namespace)))
 	}
-	c, pending := g.holdings.begin(ctx, o, request, []inflight.Key{clusterapi.SecretKey(o.Namespace, account.Identity.Secret)}, keys)
-	if pending != nil {
-		return g.about(o, *pending)
+	c, denial := g.holdings.begin(ctx, o, request, []inflight.Key{clusterapi.SecretKey(o.Namespace, account.Identity.Secret)}, keys)
+	if denial != nil {
+		return g.about(o, *denial)
 	}
 	defer func() { c.end(answer.Decision) }()
 	answer = allowed("IdentityUnchanged")
@@ -202,9 +202,9 @@ func (g *Delegation) reviewSecret(ctx context.Context, o object, request admissi
 	if denial := TooManyClouds(len(clouds)); denial != nil {
 		return g.about(o, *denial)
 	}
-	c, pending := g.holdings.begin(ctx, o, request, nil, []inflight.Key{clusterapi.SecretKey(o.Namespace, o.Name)})
-	if pending != nil {
-		return g.about(o, *pending)
+	c, denial := g.holdings.begin(ctx, o, request, nil, []inflight.Key{clusterapi.SecretKey(o.Namespace, o.Name)})
+	if denial != nil {
+		return g.about(o, *denial)
 	}
 	defer func() { c.end(answer.Decision) }()
 	dependents, err := g.credentials.CredentialDependents(ctx, o.Namespace, o.Name, clouds)

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -31,8 +31,8 @@ const (
 type Machines interface {
 	// Holders returns the machines of a cluster that name instances and act as the cluster does.
 	Holders(ctx context.Context, cluster clusterapi.Cluster) ([]clusterapi.Machine, error)
-	// Version returns the resource version of an object, "" if it does not exist.
-	Version(ctx context.Context, object inflight.Object) (string, error)
+	// Version is an inflight.VersionFunc.
+	Version(ctx context.Context, object inflight.Object, uid types.UID) (string, error)
 }
 
 // Instances lists the instances of accounts.
@@ -63,8 +63,8 @@ type change struct {
 	entry *inflight.Entry // nil if the write is not registered
 }
 
-// begin registers a request until end is called, unless it is a dry run. It must be called before anything is read that the decision
-// depends on. The answer says that another write must be stored first.
+// begin registers a request until end is called, unless it is a dry run, which is never stored. It must be called before anything is read
+// that the decision depends on. The answer says that another write must be stored first, or that the object exists.
 func (h *Holdings) begin(ctx context.Context, o object, request admission.Request, uses, changes []inflight.Key) (*change, *webhooks.Answer) {
 	if h == nil || request.DryRun != nil && *request.DryRun {
 		return &change{Holdings: h}, nil
@@ -72,11 +72,16 @@ func (h *Holdings) begin(ctx context.Context, o object, request admission.Reques
 	write := inflight.Write{Object: inflight.Object{
 		LogicalCluster: h.logicalCluster, Resource: o.kind.resource, Namespace: o.Namespace, Name: o.Name,
 	}, Uses: uses, Changes: changes}
-	if request.Operation != admissionv1.Create {
+	if o.exists {
 		write.ResourceVersion = o.oldVersion
+	} else {
+		write.UID = o.UID
 	}
 	entry, err := h.writes.Begin(ctx, write, h.machines.Version)
-	if err != nil {
+	switch {
+	case errors.Is(err, inflight.ErrExists):
+		return nil, ptr.To(webhooks.AlreadyExists())
+	case err != nil:
 		return nil, pending(err)
 	}
 	return &change{Holdings: h, entry: entry}, nil

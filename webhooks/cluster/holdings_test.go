@@ -32,19 +32,26 @@ const (
 	tsapID  = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
 )
 
-// fakeMachines are the machines by the namespace/name of their cluster, and the versions of objects.
+// fakeMachines are the machines by the namespace/name of their cluster, and the versions of objects. All objects have the UID uid, if it is
+// not "".
 type fakeMachines struct {
 	holders  map[string][]clusterapi.Machine
 	versions map[string]string
+	uid      types.UID
 	err      error
+	// versionErr is the error of Version.
+	versionErr error
 }
 
 func (m *fakeMachines) Holders(_ context.Context, cluster clusterapi.Cluster) ([]clusterapi.Machine, error) {
 	return append([]clusterapi.Machine(nil), m.holders[cluster.Namespace+"/"+cluster.Name]...), m.err
 }
 
-func (m *fakeMachines) Version(_ context.Context, object inflight.Object) (string, error) {
-	return m.versions[object.Name], nil
+func (m *fakeMachines) Version(_ context.Context, object inflight.Object, uid types.UID) (string, error) {
+	if uid != "" && m.uid != "" && uid != m.uid {
+		return "", m.versionErr
+	}
+	return m.versions[object.Name], m.versionErr
 }
 
 // fakeInstances are the instances of accounts by user, and the tenants that requested them.
@@ -342,6 +349,107 @@ func TestAChangeWaitsForAClaim(t *testing.T) {
 				second.End()
 			}
 		})
+	}
+}
+
+// TestCreations: an object whose name is taken cannot be created, and does not delay other writes. Another creation delays them until the
+// created object is stored, or for some seconds: another object of its name may be deleted before.
+func TestCreations(t *testing.T) {
+	const exists = "an object of this name already exists; change that one, or delete it first"
+	clusterKey := func(provider v1beta1.Provider) inflight.Key {
+		return clusterapi.Cluster{Provider: provider, Namespace: "team-a", Name: "prod"}.Key()
+	}
+	for name, tc := range map[string]struct {
+		delegation bool
+		resource   string
+		new        object
+		field, of  string
+		changes    inflight.Key
+		wantReason string
+	}{
+		"a CloudSigmaCluster": {
+			resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": "tsap@shalb.com"}), field: "spec.userEmail", of: `CloudSigmaCluster "prod"`,
+			changes: clusterKey(v1beta1.ProviderCloudSigma), wantReason: "ImpersonationAllowed",
+		},
+		"a Secret with a user": {
+			resource: "secrets", new: secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}), field: "data.userEmail",
+			of: `Secret "user"`, changes: clusterapi.SecretKey("team-a", "user"), wantReason: "ImpersonationAllowed",
+		},
+		"an OpenStackCluster": {
+			delegation: true, resource: "openstackclusters", new: onOpenStack(keysRef()), field: "spec.identityRef",
+			of: `OpenStackCluster "prod"`, changes: clusterKey(v1beta1.ProviderOpenStack), wantReason: "DelegationAllowed",
+		},
+		"a Secret with credentials": {
+			delegation: true, resource: "secrets", new: secretWith(map[string][]byte{"clouds.yaml": fmt.Appendf(nil, cloudsOf, "a")}), field: "data[clouds.yaml]",
+			of: `Secret "user"`, changes: clusterapi.SecretKey("team-a", "user"), wantReason: "DelegationAllowed",
+		},
+		"a Cluster": {
+			delegation: true, resource: "clusters", new: to("b"), field: "spec.infrastructureRef",
+			of: `Cluster "prod"`, changes: clusterKey(v1beta1.ProviderOpenStack), wantReason: "ReferenceAllowed",
+		},
+	} {
+		for when, stored := range map[string]struct {
+			before, after types.UID
+			dryRun        bool
+			err           error
+			wantExists    bool
+			wantHeld      bool
+		}{
+			"that cannot be read":     {err: errors.New("away")},
+			"that is not stored yet":  {wantHeld: true},
+			"after another one":       {after: "former", wantHeld: true},
+			"that is stored":          {after: "0eb3"},
+			"that exists":             {before: "former", after: "former", wantExists: true},
+			"that exists, on dry run": {before: "former", after: "former", dryRun: true},
+		} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				registry, machines := &inflight.Registry{}, &fakeMachines{versionErr: stored.err}
+				set := func(uid types.UID) {
+					machines.uid, machines.versions = uid, nil
+					if uid != "" {
+						machines.versions = map[string]string{"prod": "1", "user": "1"}
+					}
+				}
+				set(stored.before)
+				holdings := cluster.NewHoldings(machines, &fakeInstances{}, registry, "")
+				gate := newGate(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), &fakeUsers{account: accountOf("tsap@shalb.com")}, holdings)
+				if tc.delegation {
+					delegations := &fakeDelegations{token: tenant}
+					references := &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("others")}}
+					gate = newDelegationGate(enforced, tenantRoles, delegations,
+						func(string, string, map[string][]byte) cluster.Proposed { return delegations }, references, holdings)
+				}
+				r := request(t, tc.resource, nil, tc.new)
+				if tc.resource == "clusters" {
+					r = referenceRequest(t, nil, tc.new)
+				}
+				if tc.resource == "secrets" {
+					r.Name = "user"
+				}
+				r.DryRun = ptr.To(stored.dryRun)
+				got := gate.Review(t.Context(), r)
+				switch {
+				case stored.wantExists:
+					compareAnswers(t, webhookstest.Answer{
+						Status: metav1.StatusReasonAlreadyExists, Reason: "AlreadyExists", Field: tc.field,
+						Message: tc.field + " of " + tc.of + ` of namespace "team-a": ` + exists,
+					}, got)
+				case stored.err != nil:
+					if got.Decision != webhooks.Undecided || got.Reason != "ClaimPending" {
+						t.Errorf("Review() = %s %s (%s), want ClaimPending", got.Decision, got.Reason, got.Message)
+					}
+				case got.Decision != webhooks.Allowed || got.Reason != tc.wantReason:
+					t.Errorf("Review() = %s %s (%s), want %s", got.Decision, got.Reason, got.Message, tc.wantReason)
+				}
+				set(stored.after)
+				_, err := registry.Begin(t.Context(), inflight.Write{
+					Object: inflight.Object{Namespace: "team-a", Name: "another"}, ResourceVersion: "3", Changes: []inflight.Key{tc.changes},
+				}, machines.Version)
+				if _, held := errors.AsType[*inflight.PendingError](err); held != stored.wantHeld {
+					t.Errorf("a write afterwards: %v, want it blocked: %t", err, stored.wantHeld)
+				}
+			})
+		}
 	}
 }
 

@@ -48,9 +48,9 @@ func (g *Delegation) reviewCluster(ctx context.Context, request admission.Reques
 	}
 	r := reference{Delegation: g, cluster: clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: o.Namespace, Name: o.Name}, name: name}
 	account, _ := r.account(ctx) // only for uses; it is read again below, and the error is handled there
-	c, pending := g.holdings.begin(ctx, o, request, r.uses(account), []inflight.Key{r.cluster.Key()})
-	if pending != nil {
-		return g.about(o, *pending)
+	c, denial := g.holdings.begin(ctx, o, request, r.uses(account), []inflight.Key{r.cluster.Key()})
+	if denial != nil {
+		return g.about(o, *denial)
 	}
 	defer func() { c.end(answer.Decision) }()
 	was := r.uses(account)

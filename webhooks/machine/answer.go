@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -47,6 +48,14 @@ func undecided(reason, message string, err error) webhooks.Answer {
 // pending says that a request cannot be decided while another write is being stored.
 func pending(other string, err error) webhooks.Answer {
 	return undecided(reasonPending, "another write is being stored that "+other+"; try again", err)
+}
+
+// notBegun is the answer if a write cannot be registered.
+func notBegun(other string, err error) webhooks.Answer {
+	if errors.Is(err, inflight.ErrExists) {
+		return webhooks.AlreadyExists()
+	}
+	return pending(other, err)
 }
 
 // noAccount is the answer if the account of the machine's provider is not known.

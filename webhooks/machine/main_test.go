@@ -393,6 +393,8 @@ func (o outcome) response(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) *adm
 		code, reason = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
 	case o.status == metav1.StatusReasonInvalid:
 		code, reason = http.StatusUnprocessableEntity, metav1.StatusReasonInvalid
+	case o.status == metav1.StatusReasonAlreadyExists:
+		code, reason = http.StatusConflict, metav1.StatusReasonAlreadyExists
 	case o.status == metav1.StatusReasonBadRequest:
 		code, reason = http.StatusBadRequest, metav1.StatusReasonBadRequest
 	}

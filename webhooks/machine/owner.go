@@ -48,14 +48,18 @@ func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) (answ
 	}
 	// The object may omit the namespace and name of the request.
 	machine.Namespace, machine.Name = cmp.Or(machine.Namespace, request.Namespace), cmp.Or(machine.Name, request.Name)
-	_, end, err := g.writes.begin(ctx, request, inflight.Write{
+	write := inflight.Write{
 		Object: inflight.Object{
 			Resource: clusterapi.OwnerMachines.WithVersion(request.Resource.Version), Namespace: machine.Namespace, Name: machine.Name,
 		},
 		ResourceVersion: replaced, Changes: []inflight.Key{clusterapi.OwnerKey(machine.Namespace, machine.Name)},
-	})
+	}
+	if !exists {
+		write.UID = machine.UID
+	}
+	_, end, err := g.writes.begin(ctx, request, write)
 	if err != nil {
-		return g.concludeOwner(request, machine, exists, pending("names an instance for a machine that it owns, or changes this label", err))
+		return g.concludeOwner(request, machine, exists, notBegun("names an instance for a machine that it owns, or changes this label", err))
 	}
 	defer func() { end(answer.Decision) }()
 	return g.concludeOwner(request, machine, exists, g.checkOwner(ctx, machine, cluster))

@@ -14,22 +14,19 @@ import (
 // writes are the writes of machines and clusters that may not be stored yet. The zero value remembers none.
 type writes struct {
 	registry       *inflight.Registry
-	version        func(ctx context.Context, object inflight.Object) (string, error)
+	version        inflight.VersionFunc
 	logicalCluster string
 }
 
 // Sharing makes the gate share the registry of writes with the gates on clusters: a claim is undecided while the identity of its cluster
-// is being changed, and the other way round. version returns the resource version that an object has now. logicalCluster is that of kcp,
-// "" on Kubernetes.
-func (g *Gate) Sharing(
-	registry *inflight.Registry, version func(ctx context.Context, object inflight.Object) (string, error), logicalCluster string,
-) *Gate {
+// is being changed, and the other way round. logicalCluster is that of kcp, "" on Kubernetes.
+func (g *Gate) Sharing(registry *inflight.Registry, version inflight.VersionFunc, logicalCluster string) *Gate {
 	g.writes = writes{registry: registry, version: version, logicalCluster: logicalCluster}
 	return g
 }
 
 // begin registers a write of an object, with the resource version that it replaces, until end is called. The entry is nil if there is no
-// registry and for dry runs. end is never nil.
+// registry and for dry runs, which are never stored. end is never nil.
 func (w writes) begin(ctx context.Context, request admission.Request, write inflight.Write) (entry *inflight.Entry, end func(webhooks.Decision), err error) {
 	if w.registry == nil || request.DryRun != nil && *request.DryRun {
 		return nil, func(webhooks.Decision) {}, nil
@@ -58,10 +55,12 @@ func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c cha
 	}
 	if c.exists {
 		write.ResourceVersion = replaced
+	} else {
+		write.UID = c.machine.UID
 	}
 	entry, end, err := g.writes.begin(ctx, request, write)
 	if err != nil {
-		return g.conclude(c, pending("changes the identity that the provider of its cluster acts as", err))
+		return g.conclude(c, notBegun("changes the identity that the provider of its cluster acts as", err))
 	}
 	defer func() { end(answer.Decision) }()
 	return g.conclude(c, g.check(ctx, c, entry, request.DryRun != nil && *request.DryRun))

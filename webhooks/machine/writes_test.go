@@ -10,6 +10,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
@@ -66,7 +67,7 @@ func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 			t.Run(name+"/"+string(policy), func(t *testing.T) {
 				registry, w := &inflight.Registry{}, newWorld()
 				config := v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: policy}
-				version := func(context.Context, inflight.Object) (string, error) { return tc.version, nil }
+				version := func(context.Context, inflight.Object, types.UID) (string, error) { return tc.version, nil }
 				if tc.names {
 					w.late = map[string]*clusterapi.Machine{"second": {ObjectMeta: metav1.ObjectMeta{Namespace: "team-b", Name: "second"}, Kind: kinds[0]}}
 				}
@@ -97,7 +98,7 @@ func TestTwoMachinesThatClaimOneInstance(t *testing.T) {
 func TestAClaimOfAForeignInstanceBlocksNoOthers(t *testing.T) {
 	registry, w := &inflight.Registry{}, newWorld()
 	config := v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Deny}
-	unstored := func(context.Context, inflight.Object) (string, error) { return "7", nil }
+	unstored := func(context.Context, inflight.Object, types.UID) (string, error) { return "7", nil }
 	victims := newWorld()
 	victims.answers[foreignID] = victims.answers[ownID]
 	var got *admissionv1.AdmissionResponse
@@ -133,13 +134,13 @@ func TestOnlyAdmittedClaimsBlockOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			registry, w := &inflight.Registry{}, newWorld(func(w *world) { w.err = errors.New("the cloud is away") })
-			unstored := func(context.Context, inflight.Object) (string, error) { return "7", nil }
+			unstored := func(context.Context, inflight.Object, types.UID) (string, error) { return "7", nil }
 			handler := webhooks.Handler(w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: tc.unknown}).Sharing(registry, unstored, ""), v1beta1.Enforce, w)
 			if got := send(t, handler, review(t, newMachine(tc.old...), newMachine(instanceID(tc.id)))).AuditAnnotations["decision"]; got != tc.want {
 				t.Errorf("the claim is %s, want %s", got, tc.want)
 			}
 			entry, err := registry.Begin(t.Context(), inflight.Write{
-				Object:  inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: "team-a", Name: "metal"},
+				Object: inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: "team-a", Name: "metal"}, ResourceVersion: "3",
 				Changes: []inflight.Key{clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: "team-a", Name: "metal"}.Key()},
 			}, unstored)
 			if _, held := errors.AsType[*inflight.PendingError](err); held != tc.wantHeld {
@@ -159,7 +160,7 @@ const unansweredID = "0d1f9c0c-5a3f-4b55-8f0e-3f1c5f0b6a11"
 func TestAClaimWaitsForAChangeOfItsCluster(t *testing.T) {
 	for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit} {
 		registry, w := &inflight.Registry{}, newWorld()
-		unstored := func(context.Context, inflight.Object) (string, error) { return "3", nil }
+		unstored := func(context.Context, inflight.Object, types.UID) (string, error) { return "3", nil }
 		entry, err := registry.Begin(t.Context(), inflight.Write{
 			Object: inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: "team-a", Name: "metal"}, ResourceVersion: "3",
 			Changes: []inflight.Key{clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: "team-a", Name: "metal"}.Key()},
@@ -177,6 +178,75 @@ func TestAClaimWaitsForAChangeOfItsCluster(t *testing.T) {
 		if diff := gocmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Deny), send(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))); diff != "" {
 			t.Errorf("%s: response after it has ended (-want +got):\n%s", policy, diff)
 		}
+	}
+}
+
+// TestCreations: an object whose name is taken cannot be created, and does not delay a change of its cluster. Another creation delays
+// such a change until the created object is stored, or for some seconds: another object of its name may be deleted before.
+func TestCreations(t *testing.T) {
+	const taken = `an object of this name already exists; change that one, or delete it first`
+	exists := deniedBy("status.instanceID", ownID, "AlreadyExists", taken)
+	exists.status = metav1.StatusReasonAlreadyExists
+	const clusterLabel = "cluster.x-k8s.io/cluster-name"
+	ownerExists := outcome{
+		reason: "AlreadyExists", status: metav1.StatusReasonAlreadyExists, field: "metadata.labels[" + clusterLabel + "]",
+		message: "label " + clusterLabel + ` "metal" of Machine "hl9tl" of namespace "team-a": ` + taken,
+	}
+	unread := deniedBy("status.instanceID", ownID, "ClaimPending",
+		"another write is being stored that changes the identity that the provider of its cluster acts as; try again")
+	unread.decision = webhooks.Undecided
+	machine := review(t, nil, newMachine(instanceID(ownID)))
+	owner := review(t, nil, capiMachine(), ofCAPIMachine)
+	ofClusterMetal := clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: "team-a", Name: "metal"}.Key()
+	for name, tc := range map[string]struct {
+		request admissionv1.AdmissionReview
+		// before and after are the UIDs of the stored object at the creation and afterwards, "" if there is none.
+		before, after types.UID
+		err           error
+		want          outcome
+		changes       inflight.Key // of another write, afterwards
+		wantHeld      bool
+	}{
+		"a machine":                         {request: machine, after: "6a1b", want: owned, changes: ofClusterMetal},
+		"a machine that is not stored yet":  {request: machine, want: owned, changes: ofClusterMetal, wantHeld: true},
+		"a machine, after another one":      {request: machine, after: "former", want: owned, changes: ofClusterMetal, wantHeld: true},
+		"a machine that exists":             {request: machine, before: "former", after: "former", want: exists, changes: ofClusterMetal},
+		"a machine that exists, on dry run": {request: review(t, nil, newMachine(instanceID(ownID)), dryRun), before: "former", after: "former", want: owned, changes: ofClusterMetal},
+		"a machine that cannot be read":     {request: machine, err: errors.New("away"), want: unread, changes: ofClusterMetal},
+		"a Machine that is not stored yet": {
+			request: owner, want: outcome{decision: webhooks.Allowed, reason: "SameCluster"}, changes: clusterapi.OwnerKey("team-a", "hl9tl"), wantHeld: true,
+		},
+		"a Machine, after another one": {
+			request: owner, after: "former", want: outcome{decision: webhooks.Allowed, reason: "SameCluster"}, changes: clusterapi.OwnerKey("team-a", "hl9tl"), wantHeld: true,
+		},
+		"a Machine": {
+			request: owner, after: "0eb3", want: outcome{decision: webhooks.Allowed, reason: "SameCluster"}, changes: clusterapi.OwnerKey("team-a", "hl9tl"),
+		},
+		"a Machine that exists": {request: owner, before: "former", after: "former", want: ownerExists, changes: clusterapi.OwnerKey("team-a", "hl9tl")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry, w, stored := &inflight.Registry{}, newWorld(), tc.before
+			version := func(_ context.Context, _ inflight.Object, uid types.UID) (string, error) {
+				if stored == "" || uid != "" && uid != stored {
+					return "", tc.err
+				}
+				return "1", tc.err
+			}
+			handler := webhooks.Handler(w.gate(v1beta1.Machine{Mode: v1beta1.Enforce}).Sharing(registry, version, ""), v1beta1.Enforce, w)
+			if diff := gocmp.Diff(tc.want.response(v1beta1.Enforce, v1beta1.Deny), send(t, handler, tc.request)); diff != "" {
+				t.Errorf("response (-want +got):\n%s", diff)
+			}
+			if tc.want.reason == "AlreadyExists" && (w.reads != 0 || len(w.events()) != 0) {
+				t.Errorf("%d reads and the Events %v, want none", w.reads, w.events())
+			}
+			stored = tc.after
+			_, err := registry.Begin(t.Context(), inflight.Write{
+				Object: inflight.Object{Namespace: "team-a", Name: "another"}, ResourceVersion: "3", Changes: []inflight.Key{tc.changes},
+			}, version)
+			if _, held := errors.AsType[*inflight.PendingError](err); held != tc.wantHeld {
+				t.Errorf("a write afterwards: %v, want it blocked: %t", err, tc.wantHeld)
+			}
+		})
 	}
 }
 
@@ -244,7 +314,7 @@ func TestObjectsThatAVerdictReads(t *testing.T) {
 			}
 			gate := w.gate(v1beta1.Machine{Mode: v1beta1.Enforce})
 			if !tc.forget {
-				gate = gate.Sharing(registry, func(context.Context, inflight.Object) (string, error) { return "4", nil }, "")
+				gate = gate.Sharing(registry, func(context.Context, inflight.Object, types.UID) (string, error) { return "4", nil }, "")
 			}
 			var modify []func(*admissionv1.AdmissionRequest)
 			if tc.dryRun {
@@ -268,7 +338,7 @@ func TestObjectsThatAVerdictReads(t *testing.T) {
 // TestAnOwnerAndAClaimWaitForEachOther changes the label of a Machine while a machine that it owns claims an instance.
 func TestAnOwnerAndAClaimWaitForEachOther(t *testing.T) {
 	registry, w := &inflight.Registry{}, newWorld()
-	unstored := func(_ context.Context, object inflight.Object) (string, error) {
+	unstored := func(_ context.Context, object inflight.Object, _ types.UID) (string, error) {
 		if object.Resource.Resource == "machines" {
 			return "9", nil
 		}
