@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/ownership"
 )
 
 // namePrefix is the prefix of the names of all canary objects.
@@ -42,27 +44,28 @@ func ForKubernetes(config v1beta1.GateConfiguration, namespace string) ([]Canary
 		object.SetKind(kind.Kind)
 		object.SetNamespace(namespace)
 		object.SetGenerateName(namePrefix)
+		object.SetLabels(map[string]string{clusterapi.ClusterNameLabel: namePrefix + "missing"})
 		canaries = append(canaries, Canary{
-			Webhook: kind.Resource + ".machine.warrantgate.dev", Reason: "ProviderIDInvalid", Warns: config.Machine.Mode == v1beta1.Warn, Object: object,
+			Webhook: kind.Resource + ".machine.warrantgate.dev", Reason: string(clusterapi.ClusterMissing), Warns: config.Machine.Mode == v1beta1.Warn, Object: object,
 		})
 	}
 	return canaries, nil
 }
 
-// machineSpecs returns specs with an invalid provider ID (not a UUID) for the built-in kinds. They contain the other required
+// machineSpecs returns specs with a provider ID for the built-in kinds, which a policy would deny if it were malformed. They contain the other required
 // fields, because the API server rejects a machine without them before it calls webhooks. The required fields of other kinds are
 // unknown.
 var machineSpecs = map[string]func() map[string]any{
 	"CloudSigmaMachine": func() map[string]any {
 		return map[string]any{
-			"providerID": "cloudsigma://" + namePrefix, "cpu": int64(1000), "memory": int64(512),
+			"providerID": "cloudsigma://" + ownership.ExampleInstanceID, "cpu": int64(1000), "memory": int64(512),
 			"disks": []any{map[string]any{"uuid": namePrefix, "device": "virtio", "boot_order": int64(1), "size": int64(1 << 30)}},
 			"nics":  []any{map[string]any{"vlan": namePrefix, "ipv4_conf": map[string]any{"conf": "dhcp"}}},
 		}
 	},
 	"OpenStackMachine": func() map[string]any {
 		return map[string]any{
-			"providerID": "openstack:///" + namePrefix, "flavor": namePrefix,
+			"providerID": "openstack:///" + ownership.ExampleInstanceID, "flavor": namePrefix,
 			"image": map[string]any{"filter": map[string]any{"name": namePrefix}},
 		}
 	},
