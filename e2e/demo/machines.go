@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -142,7 +143,8 @@ func (d *demo) populate(ctx context.Context) error {
 
 // awaitGate waits until the API server calls the gate, a moment after the installation of the webhook configuration.
 func (m *machines) awaitGate(ctx context.Context) error {
-	canary := object("CloudSigmaMachine", "canary", map[string]any{"providerID": "cloudsigma://no-uuid"})
+	canary := object("CloudSigmaMachine", "canary", map[string]any{"providerID": "cloudsigma://" + uuid.NewString()})
+	canary.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "no-cluster"})
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		err := m.api.Client().Create(ctx, canary.DeepCopy(), client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), "machine.warrantgate.dev"), nil

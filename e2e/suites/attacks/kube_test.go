@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -94,7 +95,7 @@ func (w *kubeWorld) awaitGates(ctx context.Context) {
 	GinkgoHelper()
 	namespace := w.namespace(ctx)
 	Eventually(func() error {
-		return w.admin.Create(ctx, newMachine(namespace, "canary", "", map[string]any{"providerID": "cloudsigma://no-uuid"}), client.DryRunAll)
+		return w.admin.Create(ctx, newMachine(namespace, "canary", "no-cluster", map[string]any{"providerID": "cloudsigma://" + uuid.NewString()}), client.DryRunAll)
 	}).Should(MatchError(ContainSubstring("machine.warrantgate.dev")))
 	if w.labeled {
 		Eventually(func() error {

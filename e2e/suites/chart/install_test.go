@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -53,15 +54,21 @@ var _ = Describe("The chart", Ordered, func() {
 			ContainSubstring(`may not impersonate "tenant@example.com"`))))
 	}, SpecTimeout(timeout))
 
+	DescribeTable("denies a malformed ID by a policy", func(ctx SpecContext, machine *unstructured.Unstructured) {
+		machine.SetNamespace(w.newNamespace(ctx))
+		Expect(w.admin.Create(ctx, machine)).To(MatchError(MatchRegexp("ValidatingAdmissionPolicy '.*machines.machine.warrantgate.dev'.* is not a provider ID")))
+	},
+		Entry("of CloudSigma", ofProvider("CloudSigmaMachine", map[string]any{"providerID": "cloudsigma://no-uuid"}), SpecTimeout(timeout)),
+		Entry("of OpenStack", ofProvider("OpenStackMachine", map[string]any{"providerID": "openstack:///no-uuid"}), SpecTimeout(timeout)),
+	)
+
 	DescribeTable("also denies", func(ctx SpecContext, object client.Object, reason metav1.CauseType) {
 		object.SetNamespace(w.newNamespace(ctx))
 		err := w.admin.Create(ctx, object)
 		Expect(apierrors.HasStatusCause(err, reason)).To(BeTrue(), "%v", err)
 	},
-		Entry("a machine of CloudSigma", ofProvider("CloudSigmaMachine", map[string]any{"providerID": "cloudsigma://no-uuid"}),
-			metav1.CauseType("ProviderIDInvalid"), SpecTimeout(timeout)),
-		Entry("a machine of OpenStack", ofProvider("OpenStackMachine", map[string]any{"providerID": "openstack:///no-uuid"}),
-			metav1.CauseType("ProviderIDInvalid"), SpecTimeout(timeout)),
+		Entry("a machine of CloudSigma", withoutCluster("CloudSigmaMachine", "cloudsigma://"), metav1.CauseType("ClusterMissing"), SpecTimeout(timeout)),
+		Entry("a machine of OpenStack", withoutCluster("OpenStackMachine", "openstack:///"), metav1.CauseType("ClusterMissing"), SpecTimeout(timeout)),
 		Entry("the credentials of a cluster of OpenStack", ofProvider("OpenStackCluster", map[string]any{
 			"identityRef": map[string]any{"type": "Secret", "name": "missing", "cloudName": "openstack"},
 		}), metav1.CauseType("IdentitySecretMissing"), SpecTimeout(timeout)),

@@ -64,6 +64,13 @@ func ofProvider(kind string, spec map[string]any) *unstructured.Unstructured {
 	return object
 }
 
+// withoutCluster is a machine of a cluster that does not exist.
+func withoutCluster(kind, scheme string) *unstructured.Unstructured {
+	machine := ofProvider(kind, map[string]any{"providerID": scheme + "7d0e1e6a-3c1f-4f3e-9d55-0c5c37ad6a01"})
+	machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "no-cluster"})
+	return machine
+}
+
 // deniedByGate returns an error unless err is a denial of the gate on policies.
 func deniedByGate(err error) error {
 	if err == nil || !strings.Contains(err.Error(), `admission webhook "policies.keystone.warrantgate.dev" denied the request`) {

@@ -306,7 +306,7 @@ var _ = Describe("a gate that admits requests without a decision", Ordered, func
 				HavePrefix("OwnershipUnknown: Admitted with a warning: "), ContainSubstring(id), HaveSuffix(advice))))
 
 			By("requests that can be decided without the cloud are denied")
-			Expect(apierrors.HasStatusCause(s.setInstanceID(ctx, machine, "no-uuid"), "InstanceIDInvalid")).To(BeTrue())
+			expectDenial(s.setInstanceID(ctx, machine, "no-uuid"), "InstanceIDInvalid", instanceIDPath)
 
 			By("the admission is not cached")
 			failure.Release()

@@ -595,7 +595,7 @@ func denial(p place, object *unstructured.Unstructured, who author, email string
 func expectNotAllowed(err error, p place, object *unstructured.Unstructured, who author, email string) {
 	GinkgoHelper()
 	if p.byPolicy {
-		expectPolicyDenial(err, p.webhook)
+		expectPolicyDenial(err, p.webhook, metav1.StatusReasonForbidden)
 	} else {
 		expectClusterDenial(err, p.webhook, "ImpersonationNotAllowed", p.field)
 	}
@@ -623,13 +623,17 @@ func expectClusterDenial(err error, webhook, reason, field string) {
 }
 
 // expectPolicyDenial checks the fields that a controller uses: code and reason.
-func expectPolicyDenial(err error, policy string) {
+func expectPolicyDenial(err error, policy string, reason metav1.StatusReason) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(ContainSubstring("ValidatingAdmissionPolicy '%[1]s' with binding '%[1]s' denied request: ", policy)))
 	var denial *apierrors.StatusError
 	Expect(errors.As(err, &denial)).To(BeTrue())
-	Expect(denial.Status().Code).To(BeEquivalentTo(http.StatusForbidden))
-	Expect(denial.Status().Reason).To(Equal(metav1.StatusReasonForbidden))
+	code := http.StatusForbidden
+	if reason == metav1.StatusReasonInvalid {
+		code = http.StatusUnprocessableEntity
+	}
+	Expect(denial.Status().Code).To(BeEquivalentTo(code))
+	Expect(denial.Status().Reason).To(Equal(reason))
 }
 
 // deniedRequest matches the API server's text before that of a webhook or a policy.

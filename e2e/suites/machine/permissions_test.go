@@ -231,7 +231,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 			if old, was := before[key]; was {
 				Expect(version).To(Equal(old), "install changed "+key)
 			} else {
-				Expect(key).To(Or(HaveSuffix("/warrantgate"), MatchRegexp("^ValidatingAdmissionPolicy.* /cloudsigmaclusters.cluster.warrantgate.dev$")))
+				Expect(key).To(Or(HaveSuffix("/warrantgate"), MatchRegexp("^ValidatingAdmissionPolicy.* /cloudsigma(clusters.cluster|machines.machine).warrantgate.dev$")))
 			}
 		}
 		printed, err := w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))

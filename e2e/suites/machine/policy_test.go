@@ -10,9 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -69,7 +72,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 		}).Should(MatchError(ContainSubstring("ValidatingAdmissionPolicy")))
 		upgraded()
 		Expect(<-admitted).NotTo(HaveOccurred())
-		expectPolicyDenial(err, policy)
+		expectPolicyDenial(err, policy, metav1.StatusReasonForbidden)
 		Expect(messageOf(err)).To(Equal(byWebhook))
 	}, SpecTimeout(2*timeout))
 
@@ -87,7 +90,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 		// Until the API server has observed the webhooks with failurePolicy Ignore.
 		Eventually(func() error { return s.client.Create(ctx, newCluster(s.namespace, "admins", email)) }).Should(Succeed())
 		for _, spelling := range []string{email, strings.ToUpper(email), " " + email + "\u00a0"} {
-			expectPolicyDenial(who.client.Create(ctx, newCluster(s.namespace, "metal", spelling)), policy)
+			expectPolicyDenial(who.client.Create(ctx, newCluster(s.namespace, "metal", spelling)), policy, metav1.StatusReasonForbidden)
 		}
 		err = who.client.Create(ctx, cluster.DeepCopy(), client.DryRunAll)
 		expectNotAllowed(err, userEmailField, cluster, who, email)
@@ -112,6 +115,39 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 		Eventually(func() error { return who.client.Create(ctx, cluster.DeepCopy()) }).Should(Succeed())
 		other := newCluster(s.namespace, "other", "other-"+email)
 		expectNotAllowed(who.client.Create(ctx, other.DeepCopy()), userEmailField, other, who, "other-"+email)
+	}, SpecTimeout(2*timeout))
+
+	It("is enforced for claims of no instance and of no cluster while no warrantgate runs", func(ctx SpecContext) {
+		_, err := w.gate.Install(ctx, "--failure-policy=Ignore")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.gate.Stop()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(w.gate.Start(ctx)).To(Succeed()) })
+		s := story{world: w, namespace: w.namespace(ctx)}
+		who := s.editor(ctx)
+		set := func(machine *unstructured.Unstructured, field string, value any) error {
+			return write(ctx, who.client, machine.DeepCopy(), field, fmt.Sprint(value))
+		}
+
+		By("claims that only the webhook could deny are admitted")
+		machine, unlabeled := newMachine(s.namespace, "machine", clusterName), newMachine(s.namespace, "unlabeled", "")
+		unlabeled.SetLabels(nil)
+		Expect(who.client.Create(ctx, machine.DeepCopy())).To(Succeed())
+		Expect(who.client.Create(ctx, unlabeled.DeepCopy())).To(Succeed())
+		Eventually(set).WithArguments(machine, instanceIDPath, noServer).Should(Succeed()) // once the API server has observed the failurePolicy
+
+		By("all others are denied, with every permission in the namespace")
+		expectDenial(set(unlabeled, instanceIDPath, noServer), "MachineWithoutCluster", instanceIDPath)
+		expectDenial(set(unlabeled, providerIDPath, "cloudsigma://"+noServer), "MachineWithoutCluster", providerIDPath)
+		expectDenial(set(machine, providerIDPath, "cloudsigma://"+uuid.NewString()), "InstanceIDMismatch", providerIDPath)
+		expectDenial(set(machine, providerIDPath, "soon"), "ProviderIDInvalid", providerIDPath)
+		expectDenial(set(machine, instanceIDPath, "soon"), "InstanceIDInvalid", instanceIDPath)
+		expectDenial(who.client.Create(ctx, newMachine(s.namespace, "new", clusterName, with(providerIDPath, "openstack:///"+noServer))), "ProviderIDInvalid", providerIDPath)
+		err = who.client.Patch(ctx, machine.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null}}`)))
+		Expect(err).To(MatchError(And(ContainSubstring("ValidatingAdmissionPolicy"), ContainSubstring("removal of label cluster.x-k8s.io/cluster-name"))))
+
+		By("but not clearing, nor a heartbeat")
+		Expect(set(machine, "status.instanceState", "running")).To(Succeed())
+		Expect(set(machine, instanceIDPath, "")).To(Succeed())
 	}, SpecTimeout(2*timeout))
 
 	It("is removed by uninstall", func(ctx SpecContext) {

@@ -147,9 +147,13 @@ func (w *world) awaitGate(ctx context.Context) {
 	namespace := w.namespace(ctx)
 	c, recorder := w.warned()
 	Eventually(func() string { // a gate that only warns denies nothing
-		err := c.Create(ctx, newMachine(namespace, "canary", "", providerID("no-uuid")), client.DryRunAll)
+		err := c.Create(ctx, newMachine(namespace, "canary", "no-cluster", providerID(noServer)), client.DryRunAll)
 		return fmt.Sprint(err, recorder.TakeWarnings())
 	}).Should(Or(ContainSubstring("machine.warrantgate.dev"), ContainSubstring("mode Warn")))
+	Eventually(func() string { // the API server evaluates a policy a moment after its creation, too
+		err := c.Create(ctx, newMachine(namespace, "canary", "no-cluster", providerID("no-uuid")), client.DryRunAll)
+		return fmt.Sprint(err, recorder.TakeWarnings())
+	}).Should(Or(ContainSubstring("ValidatingAdmissionPolicy"), ContainSubstring("mode Warn")))
 }
 
 // namespace creates a namespace for a spec.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -67,14 +68,19 @@ openStack: {authURLs: [%q], caFile: %q}
 // awaitGate returns once the API server calls this warrantgate, a moment after the installation of the webhook configuration.
 func (w *world) awaitGate(ctx context.Context) {
 	GinkgoHelper()
-	canary := newMachine(w.namespace(ctx), "canary", "", with(providerIDPath, "no-uuid"))
+	canary := newMachine(w.namespace(ctx), "canary", "no-cluster", with(providerIDPath, "openstack:///"+uuid.NewString()))
 	Eventually(func() []string {
 		w.recorder.TakeWarnings()
 		if reason := reasonOf(w.client.Create(ctx, canary.DeepCopy(), client.DryRunAll)); reason != "" {
 			return []string{reason}
 		}
 		return w.recorder.TakeWarnings() // a gate that only warns
-	}).WithContext(ctx).Should(HaveExactElements(HavePrefix("ProviderIDInvalid")))
+	}).WithContext(ctx).Should(HaveExactElements(HavePrefix("ClusterMissing")))
+	malformed := newMachine(w.namespace(ctx), "canary", "no-cluster", with(providerIDPath, "no-uuid"))
+	Eventually(func() string { // the API server evaluates a policy a moment after its creation, too
+		err := w.client.Create(ctx, malformed.DeepCopy(), client.DryRunAll)
+		return fmt.Sprint(err, w.recorder.TakeWarnings())
+	}).WithContext(ctx).Should(Or(ContainSubstring("ValidatingAdmissionPolicy"), ContainSubstring("mode Warn")))
 }
 
 // end removes warrantgate and all objects of specs, and checks for secrets.
