@@ -42,9 +42,8 @@ var InstanceIDs = NewIDFormat("", fmt.Sprintf(" is not an instance ID: it has to
 
 // Parse returns the UUID in lower case. The error describes the format.
 func (f IDFormat) Parse(value string) (string, error) {
-	text := lowerASCII(strings.TrimSpace(value))
-	if utf8.RuneCountInString(text) <= maxIDRunes {
-		if found := f.pattern.FindStringSubmatch(text); found != nil && found[1] != uuid.Nil.String() {
+	if text := strings.TrimSpace(value); utf8.RuneCountInString(text) <= maxIDRunes {
+		if found := f.pattern.FindStringSubmatch(lowerASCII(text)); found != nil && found[1] != uuid.Nil.String() {
 			return found[1], nil
 		}
 	}
