@@ -48,8 +48,8 @@ func newInstallKubernetesCommand() *cobra.Command {
 		Long: `Install the gates on machines, clusters and controller managers of Cluster API providers, and on policies for Keystone, in a
 Kubernetes API server, if the configuration enables them: both webhook configurations; the admission policies that deny, even
 while no serve is running, a spec.userEmail of a CloudSigmaCluster whom the author may not impersonate, and malformed IDs and
-missing clusters of machines; and the permissions of the user of serve (get, list and watch of machines and clusters, get of Secrets, access reviews, Events, one
-Lease), and no other. In mode Warn there is no policy, and the webhook warns.
+missing clusters of machines; and the permissions of the user of serve (get, list and watch of machines and clusters, get of
+Secrets, access reviews, Events, one Lease), and no other. In mode Warn there is no policy, and the webhook warns.
 
 Run it again after an upgrade or a change of the configuration. Start serve first: while the webhooks are installed and serve does
 not answer, machines cannot get another server ID.`,
