@@ -30,7 +30,11 @@ func TestTheProviderOfAPath(t *testing.T) {
 	var requested []string
 	kcp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requested = append(requested, r.Method+" "+r.URL.Path)
-		if !strings.HasSuffix(r.URL.Path, "/apibindings") {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/cloudsigmaclusters/a"): // not stored yet
+			w.WriteHeader(http.StatusNotFound)
+			return
+		case !strings.HasSuffix(r.URL.Path, "/apibindings"):
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
@@ -60,6 +64,7 @@ func TestTheProviderOfAPath(t *testing.T) {
 			code: http.StatusOK, says: "ImpersonationUnknown",
 			requested: []string{
 				"GET /clusters/1dz6n4ubraua7pul/apis/apis.kcp.io/v1alpha1/apibindings",
+				"GET /clusters/1dz6n4ubraua7pul/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/default/cloudsigmaclusters/a",
 				"POST /clusters/m82w61j76ws21znq/apis/authorization.k8s.io/v1/subjectaccessreviews",
 			},
 		},
