@@ -111,6 +111,32 @@ func TestPolicyActsAsItsModeSays(t *testing.T) {
 	}
 }
 
+func TestLeavesOwnersToPolicy(t *testing.T) {
+	conditions := func(names ...string) []admissionregistrationv1.MatchCondition {
+		var all []admissionregistrationv1.MatchCondition
+		for _, name := range names {
+			all = append(all, admissionregistrationv1.MatchCondition{Name: name})
+		}
+		return all
+	}
+	for name, tc := range map[string]struct {
+		hook admissionregistrationv1.MutatingWebhook
+		want bool
+	}{
+		"the condition":                    {admissionregistrationv1.MutatingWebhook{Name: "owner-rewrite.warrantgate.dev", MatchConditions: conditions("a", "not-for-the-policy")}, true},
+		"no condition":                     {admissionregistrationv1.MutatingWebhook{Name: "owner-rewrite.warrantgate.dev"}, false},
+		"other conditions":                 {admissionregistrationv1.MutatingWebhook{Name: "owner-rewrite.warrantgate.dev", MatchConditions: conditions("a")}, false},
+		"the condition of another webhook": {admissionregistrationv1.MutatingWebhook{Name: "denial-notice.warrantgate.dev", MatchConditions: conditions("not-for-the-policy")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			configuration := &admissionregistrationv1.MutatingWebhookConfiguration{Webhooks: []admissionregistrationv1.MutatingWebhook{tc.hook}}
+			if got := workspace.LeavesOwnersToPolicy(configuration); got != tc.want {
+				t.Errorf("LeavesOwnersToPolicy() = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestGatesThatAreOffAreNotRegistered(t *testing.T) {
 	off := v1beta1.Workspace{OwnerRewrite: v1beta1.Gate{Mode: v1beta1.Off}, OwnerIntegrity: v1beta1.Gate{Mode: v1beta1.Off}}
 	if objects := workspace.Registration(webhooks.Server{URL: "https://h"}, off); len(objects) > 0 {
