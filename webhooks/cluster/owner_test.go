@@ -85,6 +85,14 @@ func TestTheOwnerOfAKdcClusterAndTheUserOfItsCluster(t *testing.T) {
 		"a user of a cluster without an owner": {
 			resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": tsap}), objects: map[string]object{"kdcclusters": kdcWith(nil)}, want: allowed,
 		},
+		"a cluster whose user a Secret names, with an owner that cannot be read": {
+			resource: "cloudsigmaclusters", new: clusterWith(object{"userRef": userRef("user", "")}), err: errors.New("etcd is away"), want: allowed,
+		},
+		"an owner that is not changed": {
+			resource: "kdcclusters", old: kdcWith(object{newer: tsap}), new: kdcWith(object{newer: tsap}),
+			objects: map[string]object{"cloudsigmaclusters": clusterWith(object{"userEmail": bob})},
+			want:    webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+		},
 		"another region of a cluster that differs": {
 			resource: "cloudsigmaclusters", old: clusterWith(object{"userEmail": tsap, "region": "next"}), new: clusterWith(object{"userEmail": tsap, "region": "zrh"}),
 			objects: map[string]object{"kdcclusters": kdcWith(object{newer: bob})},
@@ -96,7 +104,7 @@ func TestTheOwnerOfAKdcClusterAndTheUserOfItsCluster(t *testing.T) {
 				tc.old = map[string]object{"kdcclusters": kdcWith(nil), "cloudsigmaclusters": clusterWith(object{})}[tc.resource]
 			}
 			reviewer := reviewerThatAllows(impersonate(tsap), impersonate(bob))
-			gate := newGate(enforced, reviewer, &fakeUsers{objects: tc.objects, objectsErr: tc.err}, nil)
+			gate := newGate(enforced, reviewer, &fakeUsers{emails: map[string]string{"team-a/user": tsap}, objects: tc.objects, objectsErr: tc.err}, nil)
 			compareAnswers(t, tc.want, gate.Review(t.Context(), request(t, tc.resource, tc.old, tc.new)))
 		})
 	}
