@@ -190,6 +190,15 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// An error is denied also next to as many warnings.
+func TestAnErrorNextToAWarning(t *testing.T) {
+	answer := newGate(t, config()).Review(t.Context(), request(t, configMap("policy.yaml", sound), configMap("policy.yaml",
+		broken+"identity:create_project: rule:admin_required and domain_idd:x\n")))
+	if answer.Decision != webhooks.Denied || answer.Reason != "KeystonePolicyBroken" {
+		t.Errorf("%v %s, want a denial as KeystonePolicyBroken: %s", answer.Decision, answer.Reason, answer.Message)
+	}
+}
+
 func TestConfiguredRoles(t *testing.T) {
 	grant := configMap("policy.yaml", `identity:create_grant: "rule:admin_required or role:domain-admin and 'reader':%(target.role.name)s `+
 		`and domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s"`)
