@@ -19,7 +19,7 @@ const ExampleInstanceID = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34"
 const uuidLength = 36
 
 // uuidPattern matches the plain form of a UUID in lower case.
-const uuidPattern = `[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`
+const uuidPattern = `[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}`
 
 // maxIDRunes is more characters than an ID has in any format. It bounds the cost of the match.
 const maxIDRunes = 400
@@ -43,7 +43,7 @@ var InstanceIDs = NewIDFormat("", fmt.Sprintf(" is not an instance ID: it has to
 // Parse returns the UUID in lower case. The error describes the format.
 func (f IDFormat) Parse(value string) (string, error) {
 	if text := strings.TrimSpace(value); utf8.RuneCountInString(text) <= maxIDRunes {
-		if found := f.pattern.FindStringSubmatch(lowerASCII(text)); found != nil && found[1] != uuid.Nil.String() {
+		if found := f.pattern.FindStringSubmatch(lowerASCII(text)); len(found) == 2 && found[1] != uuid.Nil.String() {
 			return found[1], nil
 		}
 	}

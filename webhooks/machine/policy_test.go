@@ -239,7 +239,8 @@ func TestPolicyAgreesWithTheGate(t *testing.T) {
 // someMachine generates a machine of an attacker who tries spellings that the policy and the gate read differently.
 func someMachine(random *rand.Rand, kind v1beta1.MachineKind) object {
 	pick := func(values ...any) any { return values[random.IntN(len(values))] }
-	id := func() string { return lookAlike(random, pick(ownID, ownID, foreignID).(string)) }
+	text := func(values ...string) string { return values[random.IntN(len(values))] }
+	id := func() string { return lookAlike(random, text(ownID, ownID, foreignID)) }
 	m := newMachine(with("metadata.labels", pick(
 		nil, object{}, object{"cluster.x-k8s.io/cluster-name": "other"}, object{"cluster.x-k8s.io/cluster-name": ""}, object{"cluster.x-k8s.io/cluster-name": strings.Repeat("c", 63)},
 		object{"cluster.x-k8s.io/cluster-name": "metal"}, object{"cluster.x-k8s.io/cluster-name": "metal"}, object{"cluster.x-k8s.io/cluster-name": "metal"},
@@ -248,14 +249,14 @@ func someMachine(random *rand.Rand, kind v1beta1.MachineKind) object {
 		instanceID(hostile(random, id()))(m)
 	}
 	if random.IntN(4) > 0 {
-		prefix := pick("CloudSigma:///", "openstack://RegionOne/", "OPENSTACK://"+strings.Repeat("é", random.IntN(300))+"/", "", "aws:///").(string)
+		prefix := text("CloudSigma:///", "openstack://RegionOne/", "OPENSTACK://"+strings.Repeat("é", random.IntN(300))+"/", "", "aws:///")
 		if random.IntN(4) > 0 {
 			prefix = string(kind.Provider) + ":///"
 		}
 		providerID(hostile(random, prefix+strings.TrimLeft(id(), " \t\r\n")))(m)
 	}
 	if random.IntN(40) == 0 {
-		with(pick(kind.InstanceIDPath, kind.ProviderIDPath, "spec", "status").(string), pick(nil, 5, true, object{"a": "b"}, []any{ownID}))(m)
+		with(text(kind.InstanceIDPath, kind.ProviderIDPath, "spec", "status"), pick(nil, 5, true, object{"a": "b"}, []any{ownID}))(m)
 	}
 	if random.IntN(3) == 0 {
 		if spec, ok := m["spec"].(object); ok {
