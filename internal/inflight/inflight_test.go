@@ -109,12 +109,12 @@ func TestConflictingWrites(t *testing.T) {
 }
 
 // stored is the version function of an API server with one object.
-func stored(object inflight.Object, version string, uid types.UID) inflight.VersionFunc {
+func stored(object inflight.Object, uid types.UID) inflight.VersionFunc {
 	return func(_ context.Context, o inflight.Object, of types.UID) (string, error) {
 		if o != object || of != "" && of != uid {
 			return "", nil
 		}
-		return version, nil
+		return "1", nil
 	}
 }
 
@@ -128,13 +128,13 @@ func TestCreation(t *testing.T) {
 		wantErr, wantChange error
 	}{
 		"that may not be stored yet":                     {before: at(""), after: at(""), wantChange: pending},
-		"that is stored":                                 {before: at(""), after: stored(create.Object, "1", "mine")},
-		"that may be stored after another is deleted":    {before: at(""), after: stored(create.Object, "1", "other"), wantChange: pending},
-		"whose name is taken":                            {before: stored(create.Object, "1", "other"), after: unasked(t), wantErr: inflight.ErrExists},
+		"that is stored":                                 {before: at(""), after: stored(create.Object, "mine")},
+		"that may be stored after another is deleted":    {before: at(""), after: stored(create.Object, "other"), wantChange: pending},
+		"whose name is taken":                            {before: stored(create.Object, "other"), after: unasked(t), wantErr: inflight.ErrExists},
 		"after which the API server does not respond":    {before: at(""), after: failing(away), wantChange: away},
 		"for which the API server does not respond":      {before: failing(away), after: unasked(t), wantErr: away},
-		"of another name than the object that is stored": {before: stored(object("machines", "m2"), "1", "other"), after: at(""), wantChange: pending},
-		"of another kind than the object that is stored": {before: stored(object("clusters", "m1"), "1", "other"), after: at(""), wantChange: pending},
+		"of another name than the object that is stored": {before: stored(object("machines", "m2"), "other"), after: at(""), wantChange: pending},
+		"of another kind than the object that is stored": {before: stored(object("clusters", "m1"), "other"), after: at(""), wantChange: pending},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var registry inflight.Registry
@@ -174,7 +174,7 @@ func TestExtendOfACreation(t *testing.T) {
 	if err := entry.Extend(t.Context(), []inflight.Key{pool}, unasked(t)); err != nil {
 		t.Error(err)
 	}
-	if _, err := registry.Begin(t.Context(), claim, stored(object("clusters", "pool"), "1", "other")); err == nil {
+	if _, err := registry.Begin(t.Context(), claim, stored(object("clusters", "pool"), "other")); err == nil {
 		t.Error("a claim is not delayed after Extend")
 	}
 }

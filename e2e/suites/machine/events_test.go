@@ -219,11 +219,6 @@ func (s story) previewInstanceID(ctx context.Context, machine *unstructured.Unst
 	return s.client.Status().Patch(ctx, machine.DeepCopy(), patch, client.DryRunAll)
 }
 
-func (s story) setProviderID(ctx context.Context, machine *unstructured.Unstructured, id string) error {
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"providerID":%q}}`, id))
-	return s.client.Patch(ctx, machine.DeepCopy(), patch)
-}
-
 // allEvents are warrantgate's Events in the story's namespace.
 func (s story) allEvents(ctx context.Context) ([]corev1.Event, error) {
 	events := &corev1.EventList{}
