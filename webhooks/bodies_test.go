@@ -144,14 +144,31 @@ func TestACallerDoesNotTakeTheShareOfATenant(t *testing.T) {
 	}
 	allowed := func() Answer { return Answer{Decision: Allowed} }
 	about("attacker", func() Answer {
-		if got := about("attacker", allowed); got.Reason != "TooManyRequests" {
-			t.Errorf("a second request of the same provider = %+v, want it denied", got)
+		if got := about("attacker", allowed); got.Reason != "TooManyRequests" || got.RetryAfter != 2*time.Second {
+			t.Errorf("a second request of the same provider = %+v, want it denied for two seconds", got)
 		}
 		if got := about("provider", allowed); got.Decision != Allowed {
 			t.Errorf("a request of another provider about the same workspace = %+v, want it allowed", got)
 		}
 		return allowed()
 	})
+	for range 3 {
+		if got := about("attacker", allowed); got.Decision != Allowed {
+			t.Errorf("a request after the end of the others = %+v, want it allowed", got)
+		}
+	}
+}
+
+func TestACallerGetsBackItsRoom(t *testing.T) {
+	handler := newBodies().limited("gate", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for range smallBudget / smallBody { // twice as many as a caller may send at the same time
+		request := httptest.NewRequestWithContext(WithCaller(t.Context(), "provider"), http.MethodPost, "/", nil)
+		request.ContentLength = smallBody
+		answer := httptest.NewRecorder()
+		if handler.ServeHTTP(answer, request); answer.Code != http.StatusOK {
+			t.Fatalf("HTTP status = %d, want 200", answer.Code)
+		}
+	}
 }
 
 func TestPanicReleasesTheBudget(t *testing.T) {
