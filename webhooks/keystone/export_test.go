@@ -10,6 +10,9 @@ import (
 // MaxBytes is the limit of bytes that are linted for one request.
 const MaxBytes = maxBytes
 
+// MaxPolicies is the limit of keys that are linted for one request.
+const MaxPolicies = maxPolicies
+
 // MaxMessage is the longest message.
 const MaxMessage = maxMessage
 

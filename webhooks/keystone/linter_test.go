@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -55,6 +56,115 @@ func TestLimitsOfSize(t *testing.T) {
 			if diff := cmp.Diff(want, answer, withoutDetails); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
+		})
+	}
+}
+
+// TestOlderPoliciesBeyondTheLimits: an existing problem in another key denies nothing, unless the former policies are too large to be
+// linted, so that it is unknown which problems they had.
+func TestOlderPoliciesBeyondTheLimits(t *testing.T) {
+	const uses, before, after = "identity:create_user: rule:helper\n", "x: role:admin\n", "y: role:admin\n"
+	full := before + strings.Repeat("#", keystone.MaxBytes-len(uses+before))
+	many := func(n int) []string { return append([]string{"a", uses, "b", before}, keys(n-2)...) }
+	for name, tc := range map[string]struct {
+		old  []string
+		want string
+	}{
+		"as large as is linted":       {[]string{"a", uses, "b", full}, "KeystonePolicySound"},
+		"one byte more":               {[]string{"a", uses, "b", full + "#"}, "KeystonePolicyBroken"},
+		"as many keys as linted":      {many(keystone.MaxPolicies), "KeystonePolicySound"},
+		"one key more":                {many(keystone.MaxPolicies + 1), "KeystonePolicyBroken"},
+		"without an existing problem": {[]string{"a", sound, "b", before}, "KeystonePolicyBroken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := newGate(t, config()).Review(t.Context(), request(t, configMap(tc.old...), configMap("a", uses, "b", after)))
+			if answer.Reason != tc.want {
+				t.Errorf("reason = %s, want %s: %s", answer.Reason, tc.want, answer.Message)
+			}
+		})
+	}
+}
+
+// TestFormerPoliciesAreLintedOnlyIfNecessary: linting takes time, and is limited for each tenant.
+func TestFormerPoliciesAreLintedOnlyIfNecessary(t *testing.T) {
+	for name, tc := range map[string]struct {
+		old, changed *corev1.ConfigMap
+		want         []string
+	}{
+		"a creation":                  {changed: configMap("a", broken), want: []string{broken}},
+		"no problems":                 {old: configMap("a", sound), changed: configMap("a", other), want: []string{other}},
+		"problems of what is written": {old: configMap("a", sound), changed: configMap("a", broken), want: []string{broken}},
+		"problems of another key":     {old: configMap("a", broken, "b", sound), changed: configMap("a", broken, "b", other), want: []string{broken, other, broken, sound}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := newGate(t, config())
+			var linted []string
+			lintWith(t, gate, func(name string, data []byte) []oslopolicy.Finding {
+				linted = append(linted, string(data))
+				if string(data) != broken {
+					return nil
+				}
+				return []oslopolicy.Finding{{File: name, Severity: oslopolicy.SeverityError, Code: "x", Message: "broken"}}
+			})
+			r := request(t, nil, tc.changed)
+			if tc.old != nil {
+				r = request(t, tc.old, tc.changed)
+			}
+			gate.Review(t.Context(), r)
+			if diff := cmp.Diff(tc.want, linted); diff != "" {
+				t.Errorf("linted policies (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestProblemsAfterOthers: neither a problem of another file, such as one of the base, nor a key in binary hides the problems after it.
+func TestProblemsAfterOthers(t *testing.T) {
+	gate := newGate(t, config())
+	lintWith(t, gate, func(name string, _ []byte) []oslopolicy.Finding {
+		return []oslopolicy.Finding{
+			{File: "base keystone/live/a", Severity: oslopolicy.SeverityError, Code: "x", Message: "of the base"},
+			{File: name, Severity: oslopolicy.SeverityError, Code: "x", Message: "broken"},
+		}
+	})
+	changed := configMap("b", broken)
+	changed.BinaryData = map[string][]byte{"a": {0xff}}
+	answer := gate.Review(t.Context(), request(t, configMap(), changed))
+	want := []metav1.StatusCause{
+		cause("file", "binaryData[a]", "a: it is not UTF-8, so that Keystone cannot read it"), cause("x", "data[b]", "b: broken"),
+	}
+	if diff := cmp.Diff(want, answer.Causes); diff != "" {
+		t.Errorf("causes (-want +got):\n%s", diff)
+	}
+}
+
+// TestTimeLimitOfTheLinter has a linter that takes as long as it may, and one that takes longer.
+func TestTimeLimitOfTheLinter(t *testing.T) {
+	for name, tc := range map[string]struct {
+		takes time.Duration
+		want  string
+	}{
+		"in time":  {900*time.Millisecond - 1, "KeystonePolicySound"},
+		"too late": {900*time.Millisecond + 1, "KeystonePolicyUnchecked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gate, err := keystone.New(config(), keystone.NewBase(config(), nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan struct{})
+				gate.LintWith(func(string, []byte) []oslopolicy.Finding {
+					defer close(ended)
+					time.Sleep(tc.takes) //nolint:forbidigo // advances the clock of the bubble
+					return nil
+				})
+				answer := gate.Review(t.Context(), request(t, configMap(), configMap("a", sound)))
+				<-ended
+				if answer.Reason != tc.want {
+					t.Errorf("reason = %s, want %s", answer.Reason, tc.want)
+				}
+			})
 		})
 	}
 }
