@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -57,15 +59,15 @@ func compare(content []byte, root string, reports []string) error {
 	seen, counts, wrong := map[string]bool{}, map[string]int{}, 0
 	var packages []string
 	for _, argument := range reports {
-		path, in, _ := strings.Cut(argument, "=")
-		packages = append(packages, in+"/")
-		content, err := os.ReadFile(path)
+		from, in, _ := strings.Cut(argument, "=")
+		packages = append(packages, path.Clean(in))
+		content, err := os.ReadFile(from)
 		if err != nil {
 			return err
 		}
 		var found report
 		if err := json.Unmarshal(content, &found); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return fmt.Errorf("%s: %w", from, err)
 		}
 		for _, file := range found.Files {
 			name := filepath.ToSlash(filepath.Join(in, strings.TrimPrefix(file.Name, in+"/")))
@@ -89,11 +91,10 @@ func compare(content []byte, root string, reports []string) error {
 		}
 	}
 	for key := range listed {
-		for _, in := range packages {
-			if strings.HasPrefix(key, in) && !seen[key] {
-				wrong++
-				fmt.Printf("listed, but it did not survive: %s\n", key)
-			}
+		name, _, _ := strings.Cut(key, separator)
+		if slices.Contains(packages, path.Dir(name)) && !seen[key] { // packages below it are packages of their own
+			wrong++
+			fmt.Printf("listed, but it did not survive: %s\n", key)
 		}
 	}
 	fmt.Println("mutants:", counts)

@@ -33,6 +33,7 @@ func TestCompare(t *testing.T) {
 		"listed without a reason":     {list: key, status: "LIVED", wantErr: true},
 		"listed, and killed":          {list: key + " | it is the same", status: "KILLED", wantErr: true},
 		"listed of another package":   {list: strings.Replace(key, "identity", "other", 1) + " | it is the same", status: "KILLED"},
+		"listed of a package below":   {list: strings.Replace(key, "identity", "identity/below", 1) + " | it is the same", status: "KILLED"},
 		"a mutant that runs forever":  {status: "TIMED OUT"},
 		"a mutant that cannot be run": {status: "NOT VIABLE"},
 	} {
