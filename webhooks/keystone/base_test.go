@@ -1,16 +1,21 @@
 package keystone_test
 
 import (
+	"context"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/keystone"
 	"warrantgate.dev/webhooks/webhookstest"
 )
 
@@ -97,5 +102,36 @@ func TestAHelperThatIsOpenedInAnotherKey(t *testing.T) {
 	answer := newGate(t, config()).Review(t.Context(), request(t, before, after))
 	if answer.Reason != "KeystonePolicyBroken" || answer.Field != "data[a]" || answer.Causes[0].Type != "broader-than-default" {
 		t.Errorf("%s at %s: %s", answer.Reason, answer.Field, answer.Message)
+	}
+}
+
+// Start logs a base that cannot be read, unless the process ends.
+func TestStartLogsABaseThatCannotBeRead(t *testing.T) {
+	over := config(func(c *v1beta1.KeystonePolicy) {
+		c.Base = []v1beta1.KeystonePolicyBase{{Namespace: "keystone", Name: "live"}}
+	})
+	for name, tc := range map[string]struct {
+		cluster []runtime.Object
+		ended   bool
+		want    int
+	}{
+		"a base that is missing":                  {want: 1},
+		"a base that can be read":                 {cluster: []runtime.Object{live("a", sound)}},
+		"a base that is missing, at the shutdown": {ended: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var lines []string
+			ctx, cancel := context.WithCancel(logf.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})))
+			defer cancel()
+			if tc.ended {
+				cancel()
+			}
+			if err := keystone.NewBase(over, fake.NewClientset(tc.cluster...).CoreV1()).Start(ctx); err != nil {
+				t.Errorf("Start() = %v", err)
+			}
+			if len(lines) != tc.want {
+				t.Errorf("log = %q, want %d lines", lines, tc.want)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package keystone_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -72,6 +73,18 @@ func TestMessagesListAsManyFindingsAsFit(t *testing.T) {
 				t.Errorf("the message has %d bytes", len(answer.Message))
 			}
 		})
+	}
+}
+
+// TestMessagesOfShortFindingsFit: the shorter the findings, the less of the room is left unused.
+func TestMessagesOfShortFindingsFit(t *testing.T) {
+	gate := newGate(t, config())
+	lintWith(t, gate, func(name string, _ []byte) []oslopolicy.Finding {
+		return slices.Repeat([]oslopolicy.Finding{{File: name, Severity: oslopolicy.SeverityError, Code: "x", Message: "y"}}, 9000)
+	})
+	message := gate.Review(t.Context(), request(t, configMap(), configMap("k", sound))).Message
+	if length := len(message); length > keystone.MaxMessage || length < keystone.MaxMessage-len("; k: y") {
+		t.Errorf("%d bytes: %s", length, message)
 	}
 }
 
