@@ -171,6 +171,37 @@ func TestACallerGetsBackItsRoom(t *testing.T) {
 	}
 }
 
+// A tenant's share of a budget may take as much as it leaves free: a quarter is taken, so that half fits in beside it.
+func TestAShareTakesWhatItLeavesFree(t *testing.T) {
+	b := newBodies()
+	of := func(size int64, review func() Answer) Answer {
+		ctx := fairqueue.WithTenant(t.Context(), fairqueue.Tenant{Namespace: "team-a"})
+		return b.shared(context.WithValue(ctx, roomKey{}, room{budget: b.small, size: size, most: smallBudget}), review)
+	}
+	allowed := func() Answer { return Answer{Decision: Allowed} }
+	var half, more, none Answer
+	of(smallBudget/4, func() Answer {
+		half = of(smallBudget/2, func() Answer {
+			none = of(0, allowed)
+			return allowed()
+		})
+		more = of(smallBudget/2+1, allowed)
+		return allowed()
+	})
+	if half.Decision != Allowed {
+		t.Errorf("half of the budget = %+v, want it allowed", half)
+	}
+	if none.Decision != Allowed {
+		t.Errorf("no bytes beyond the share = %+v, want it allowed", none)
+	}
+	if more.Reason != "TooManyRequests" || more.RetryAfter != 2*time.Second {
+		t.Errorf("one byte more than half = %+v, want it denied for 2s", more)
+	}
+	if len(b.held[b.small]) != 0 || b.total[b.small] != 0 {
+		t.Errorf("not all room was given back: %v of %d", b.held[b.small], b.total[b.small])
+	}
+}
+
 func TestPanicReleasesTheBudget(t *testing.T) {
 	b := newBodies()
 	func() {

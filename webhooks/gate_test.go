@@ -390,6 +390,25 @@ func TestLongValuesAreNotLogged(t *testing.T) {
 	}
 }
 
+// A list is logged as a list if all of it is logged.
+func TestListsInTheLog(t *testing.T) {
+	const most = 16 << 10
+	whole := strings.Repeat("x", most-len(", y"))
+	for uid, tc := range map[types.UID]struct {
+		list []string
+		want string
+	}{
+		"log-5": {[]string{whole, "y"}, `"changed":["` + whole + `","y"]`},
+		"log-6": {[]string{whole, "yz"}, `"changed":"` + whole + `…"`},
+	} {
+		gate := gateWith(t, webhooks.Answer{Reason: "R", Message: "no"}.WithDetails("changed", tc.list))
+		send(t, serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{})), "", review(withUID(uid)))
+		if got := logged.take(string(uid)); len(got) != 1 || !strings.Contains(got[0], tc.want) {
+			t.Errorf("%s: %d lines, want one with %.20q", uid, len(got), tc.want)
+		}
+	}
+}
+
 func TestAllowedRequestsAreLoggedOnLevel1(t *testing.T) {
 	server := serve(t, webhooks.Handler(gateWith(t, webhooks.Answer{Decision: webhooks.Allowed, Reason: "Fine"}), v1beta1.Enforce, &fakeRecorder{}))
 	send(t, server, "", review(withUID("log-3")))
