@@ -100,6 +100,14 @@ func TestLintOverABase(t *testing.T) {
 				"1:1 note narrower-than-default identity:get_user: a token with domain=own-domain is denied identity:get_user, which Keystone's own rule allows",
 			},
 		},
+		"no files": {},
+		"the first of two files cannot be read": {
+			files: []string{"- x", "identity:create_user: and"},
+			want: []string{
+				"0:1 error file : it is a list, not rules with their names; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails",
+				`1:1 error raises identity:create_user: a rule that is only "and" raises an exception: every request ends with 400 or 500; write a check such as role:admin`,
+			},
+		},
 		"one of two files cannot be read": {
 			files: []string{"helper: role:admin\nidentity:create_user: and", "- x"},
 			want: []string{

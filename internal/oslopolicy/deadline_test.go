@@ -31,3 +31,18 @@ func TestHostileRulesEndWithTheContext(t *testing.T) {
 		t.Errorf("it took %s, the context ended after %s; error %v", took, limit, err)
 	}
 }
+
+// TestTheSearchOfUnknownValuesIsLimited: a search tries a limited number of requests, whatever number of checks it cannot evaluate. All sets of
+// their values would take hours.
+func TestTheSearchOfUnknownValuesIsLimited(t *testing.T) {
+	var hosts []string
+	for i := range 40 {
+		hosts = append(hosts, fmt.Sprintf("http://host%d/", i))
+	}
+	file := "identity:create_user: role:admin or (" + strings.Join(hosts, " and ") + " and !)\n"
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := LintKeystone(ctx, []Source{{Name: "policy.yaml", Data: []byte(file)}}, LintOptions{}); err != nil {
+		t.Errorf("LintKeystone() = %v", err)
+	}
+}

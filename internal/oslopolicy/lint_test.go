@@ -65,6 +65,24 @@ func TestLintKeystone(t *testing.T) {
 				"2 error non-ascii : the line has the letter U+00FC, which is not ASCII and may only look like another; type it again",
 			},
 		},
+		"a comment that is not ASCII, below one that is": {
+			file: "# a\nidentity:create_user: role:admin # \u00fc\n",
+			want: []string{"2 error non-ascii : the line has the letter U+00FC, which is not ASCII and may only look like another; type it again"},
+		},
+		"a comment that is not ASCII, beside another mistake": {
+			file: "identity:create_user: role:admin and role:'' # \u00fc\n",
+			want: []string{
+				"1 error non-ascii : the line has the letter U+00FC, which is not ASCII and may only look like another; type it again",
+				`1 error quoted-match identity:create_user: the quotes of '' are part of the value, so that it does not match`,
+			},
+		},
+		"a line that begins with what is not ASCII, in a file that cannot be read": {
+			file: "\u0430: b\n c: d",
+			want: []string{
+				"1 error non-ascii : the line has the letter U+0430, which is not ASCII and may only look like another; type it again",
+				"2 error file : a colon ends a name where a space follows it, and this is within a value; put the whole value in quotes; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails",
+			},
+		},
 		"a letter that is escaped": {
 			file: "identity:create_user: \"role:\\u0430dmin\"",
 			want: []string{"1 error non-ascii identity:create_user: \"role:\u0430dmin\" has the letter U+0430, which is not ASCII and may only look like another; type it again"},
@@ -112,15 +130,17 @@ func TestLintKeystone(t *testing.T) {
 			"1 error duplicate-rule identity:create_user: line 2 has a rule of the same name, which silently replaces this one; keep one of the two",
 			"2 error broader-than-default identity:create_user: " + nobody + "identity:create_user" + far,
 		}},
-		"an unknown operation":      {file: "identity:create_usr: role:admin", want: []string{`1 error unknown-operation identity:create_usr: Keystone has no such operation, so the rule has no effect; write "identity:create_user"`}},
-		"a rule that is not used":   {file: "a: role:admin", want: []string{"1 note unused-rule a: no rule refers to it, and Keystone does not evaluate it"}},
-		"a name that is not a text": {file: "off: role:admin", want: []string{"1 error name-not-text false: YAML does not read this name as a text, so the rule has no effect; put the name in quotes"}},
+		"an unknown operation":                     {file: "identity:create_usr: role:admin", want: []string{`1 error unknown-operation identity:create_usr: Keystone has no such operation, so the rule has no effect; write "identity:create_user"`}},
+		"a rule that is not used":                  {file: "a: role:admin", want: []string{"1 note unused-rule a: no rule refers to it, and Keystone does not evaluate it"}},
+		"a name that is not a text, beside a rule": {file: "off: role:admin\nidentity:create_user: role:admin", want: []string{"1 error name-not-text false: YAML does not read this name as a text, so the rule has no effect; put the name in quotes"}},
+		"a name that is not a text":                {file: "off: role:admin", want: []string{"1 error name-not-text false: YAML does not read this name as a text, so the rule has no effect; put the name in quotes"}},
 		"a letter that looks alike at the start": {file: "\u0430: role:admin", want: []string{
 			"1 error non-ascii \u0430: \"\u0430\" has the letter U+0430, which is not ASCII and may only look like another; type it again",
 			"1 note unused-rule \u0430: no rule refers to it, and Keystone does not evaluate it",
 		}},
-		"a letter that looks alike": {file: "identity:create_user: [role:\u0430dmin]", want: []string{"1 error non-ascii identity:create_user: \"role:\u0430dmin\" has the letter U+0430, which is not ASCII and may only look like another; type it again"}},
-		"the last letter of ASCII":  {file: `identity:create_user: "role:admin\x7f"`},
+		"a letter that looks alike":         {file: "identity:create_user: [role:\u0430dmin]", want: []string{"1 error non-ascii identity:create_user: \"role:\u0430dmin\" has the letter U+0430, which is not ASCII and may only look like another; type it again"}},
+		"the last letter of ASCII, in JSON": {file: "{\"identity:create_user\": \"role:admin\x7f\"}"},
+		"the last letter of ASCII":          {file: `identity:create_user: "role:admin\x7f"`},
 		"as many alternatives as are folded": {
 			file: `identity:create_user: "` + strings.Repeat("! or ", maxChecks-2) + `!"`,
 			want: []string{
@@ -132,6 +152,15 @@ func TestLintKeystone(t *testing.T) {
 			file: `identity:create_user: "` + strings.Repeat("! or ", maxChecks-1) + `!"`, want: []string{"1 " + tooMany},
 		},
 		"another host": {file: "identity:create_user: http://h/", want: []string{
+			`1 error remote-check identity:create_user: "http://h/" sends the token and the target to another host, whose answer cannot be evaluated; compare attributes, or have the check added to the base`,
+			`1 error broader-than-default identity:create_user: a token with domain=own-domain may pass identity:create_user, which Keystone's own rule denies: ["http://h/"] cannot be evaluated; ` + compareInstead,
+		}},
+		"one of two other hosts": {file: "identity:create_user: http://h/ or http://i/", want: []string{
+			`1 error remote-check identity:create_user: "http://h/" sends the token and the target to another host, whose answer cannot be evaluated; compare attributes, or have the check added to the base`,
+			`1 error remote-check identity:create_user: "http://i/" sends the token and the target to another host, whose answer cannot be evaluated; compare attributes, or have the check added to the base`,
+			`1 error broader-than-default identity:create_user: a token with domain=own-domain may pass identity:create_user, which Keystone's own rule denies: ["http://h/"] cannot be evaluated; ` + compareInstead,
+		}},
+		"not another host": {file: "identity:create_user: not http://h/", want: []string{
 			`1 error remote-check identity:create_user: "http://h/" sends the token and the target to another host, whose answer cannot be evaluated; compare attributes, or have the check added to the base`,
 			`1 error broader-than-default identity:create_user: a token with domain=own-domain may pass identity:create_user, which Keystone's own rule denies: ["http://h/"] cannot be evaluated; ` + compareInstead,
 		}},
@@ -244,22 +273,30 @@ func TestRulesThatGrantLess(t *testing.T) {
 		admin   = "note: --as role=admin,domain=own-domain: DENY, before PASS"
 	)
 	for name, tc := range map[string]struct {
-		base, file string
-		want       []string
+		base, file  string
+		differences bool
+		want        []string
 	}{
-		"no less than shipped":                      {file: "identity:create_trust: role:admin or user_id:%(target.trust.trustor_user_id)s"},
-		"all users":                                 {file: "identity:create_trust: role:admin", want: []string{trustor}},
-		"the administrators of domains":             {file: "identity:create_user: role:admin and is_admin_project:True", want: []string{admin}},
-		"everybody":                                 {file: `identity:create_user: "!"`, want: []string{admin}},
-		"a template that never matches":             {file: "identity:create_user: role:admin and domain_id:%(user.domain_id)s", want: []string{admin}},
-		"a rule that the base lacks":                {base: live, file: "identity:create_trust: rule:cloud_admin", want: []string{trustor}},
-		"a rule of the base":                        {base: live, file: `identity:create_user: "!"`, want: []string{"warning: --as role=admin,project=own-project,project-domain=own-domain,admin-project=true: DENY, before PASS"}},
-		"no more than the base":                     {base: live, file: "identity:create_user: rule:cloud_admin"},
+		"no less than shipped":          {file: "identity:create_trust: role:admin or user_id:%(target.trust.trustor_user_id)s"},
+		"all users":                     {file: "identity:create_trust: role:admin", want: []string{trustor}},
+		"the administrators of domains": {file: "identity:create_user: role:admin and is_admin_project:True", want: []string{admin}},
+		"everybody":                     {file: `identity:create_user: "!"`, want: []string{admin}},
+		"a template that never matches": {file: "identity:create_user: role:admin and domain_id:%(user.domain_id)s", want: []string{admin}},
+		"a rule that the base lacks":    {base: live, file: "identity:create_trust: rule:cloud_admin", want: []string{trustor}},
+		"a rule of the base":            {base: live, file: `identity:create_user: "!"`, want: []string{"warning: --as role=admin,project=own-project,project-domain=own-domain,admin-project=true: DENY, before PASS"}},
+		"no more than the base":         {base: live, file: "identity:create_user: rule:cloud_admin"},
+		"less by a helper that the base lacks": {
+			base: "identity:create_user: role:admin and not rule:local", file: "local: role:admin", want: []string{"warning: --as role=admin,domain=own-domain: DENY, before PASS"},
+		},
+		"less by a helper of the base": {
+			base: "admin_required: role:admin\nidentity:create_user: role:admin", file: `admin_required: "!"`, want: []string{"warning: --as role=admin,domain=own-domain: DENY, before PASS"},
+		},
+		"less and more":                             {file: "identity:create_user: role:member", differences: true, want: []string{admin}},
 		"a rule that is misread":                    {file: "identity:create_user: (role:admin"},
 		"a reference to a rule that does not exist": {file: "identity:create_user: rule:admn"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			options := LintOptions{}
+			options := LintOptions{Differences: tc.differences}
 			if tc.base != "" {
 				options.Base = readFiles(t, tc.base)
 			}
@@ -280,16 +317,71 @@ func TestRulesThatGrantLess(t *testing.T) {
 	}
 }
 
+// TestNotesNameThePolicyOfTheComparison: a rule is compared with the base, but what it grants less than Keystone's own rule is also a note if the
+// base has no such rule.
+func TestNotesNameThePolicyOfTheComparison(t *testing.T) {
+	const rule = "identity:create_user: role:manager and domain_id:%(target.user.domain_id)s"
+	for name, tc := range map[string]struct {
+		base string
+		want []string
+	}{
+		"no base": {want: []string{
+			"a token with role=manager,domain=own-domain passes identity:create_user, which Keystone's own rule denies",
+			"a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows",
+		}},
+		"a base without the rule": {base: "other: role:admin", want: []string{
+			"a token with role=manager,domain=own-domain passes identity:create_user, which the base denies",
+			"a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := LintOptions{Differences: true}
+			if tc.base != "" {
+				options.Base = readFiles(t, tc.base)
+			}
+			findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(rule)}}, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range findings {
+				got = append(got, f.Message)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDetails(t *testing.T) {
+	witness := &Witness{As: "role=a", Before: AnswerDeny, After: AnswerPass}
+	for want, f := range map[string]Finding{
+		"a":    {Message: "a"},
+		"a; b": {Message: "a", Suggestion: "b"},
+		"a; for example --as role=a: PASS, before DENY":    {Message: "a", Witness: witness},
+		"a; b; for example --as role=a: PASS, before DENY": {Message: "a", Suggestion: "b", Witness: witness},
+	} {
+		if got := f.Details(); got != want {
+			t.Errorf("Details() = %q, want %q", got, want)
+		}
+	}
+}
+
 // TestFindingsHaveWitnesses checks that each finding about what a rule grants has a request that shows it.
 func TestFindingsHaveWitnesses(t *testing.T) {
 	const home = "domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s"
-	for name, tc := range map[string]struct{ file, want string }{
+	for name, tc := range map[string]struct{ file, code, want string }{
+		"a user with two of three roles": {
+			"identity:create_user: role:member and role:reader", CodeBroaderThanDefault,
+			"--as role=member,role=reader,project=own-project,project-domain=own-domain,admin-project=true: PASS, before DENY",
+		},
 		"a manager who may grant any role": {
-			"identity:create_grant: role:admin or role:manager and " + home,
+			"identity:create_grant: role:admin or role:manager and " + home, CodeEscalation,
 			"--as role=manager,domain=own-domain --target target.project.domain_id=own-domain --target target.user.domain_id=own-domain: PASS, before DENY",
 		},
 		"a manager who may grant one role too many": {
-			"identity:create_grant: role:admin or role:manager and 'manager':%(target.role.name)s and " + home,
+			"identity:create_grant: role:admin or role:manager and 'manager':%(target.role.name)s and " + home, CodeEscalation,
 			"--as role=manager,domain=own-domain --target target.project.domain_id=own-domain --target target.role.name=manager --target target.user.domain_id=own-domain: PASS, before DENY",
 		},
 	} {
@@ -299,11 +391,11 @@ func TestFindingsHaveWitnesses(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range findings {
-				if f.Code == CodeEscalation && f.Witness != nil && f.Witness.String() == tc.want {
+				if f.Code == tc.code && f.Witness != nil && f.Witness.String() == tc.want {
 					return
 				}
 			}
-			t.Errorf("findings = %+v, want %s with %s", findings, CodeEscalation, tc.want)
+			t.Errorf("findings = %+v, want %s with %s", findings, tc.code, tc.want)
 		})
 	}
 }

@@ -98,6 +98,8 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 		"a project by the name of its domain":         {rule: admin + " or token.project.domain.name:evil", want: []string{broader}},
 		"a user by name and ID":                       {rule: admin + " or (token.user.name:mallory and user_id:abc)", want: []string{broader}},
 		"a user by name, and not by ID":               {rule: admin + " or (token.user.name:mallory and not user_id:mallory)", want: []string{broader}},
+		"a reader by ID":                              {rule: admin + " or (role:reader and user_id:mallory)", want: []string{broader}},
+		"a user by ID, in its own domain":             {rule: admin + " or (user_id:mallory and domain_id:%(target.user.domain_id)s)", want: []string{"warning broader-than-default identity:create_user"}},
 		"a project by ID":                             {rule: admin + " or project_id:mine", want: []string{broader}},
 		"a name that the tenant gives to the object":  {rule: admin + " or 'evil':%(target.user.name)s", want: []string{broader}},
 		"a value of an attribute":                     {rule: admin + " or user_id:%(target.user.description)s", want: []string{broader}},
@@ -171,6 +173,10 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 		"a user and a project of one name": {
 			rule: admin + " or (token.user.name:%(target.user.description)s and token.project.name:%(target.user.description)s)", want: []string{broader},
 		},
+		"a user and a project of one name, and nothing else": {
+			base: "identity:create_user: '!'", want: []string{broader},
+			rule: "token.user.name:%(target.user.description)s and token.project.name:%(target.user.description)s",
+		},
 		"a user with the ID of a project as its name": {
 			rule: admin + " or (token.user.name:%(target.user.description)s and project_id:%(target.user.description)s)", want: []string{broader},
 		},
@@ -198,6 +204,13 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 		},
 		"behind many alternatives":   {rule: many(2000, "role:r%d") + " or user_id:mallory", want: []string{"error not-compared identity:create_user"}},
 		"behind many different ones": {rule: many(70, "role:r%d") + " or user_id:mallory", want: []string{"error not-compared identity:create_user"}},
+		"behind many roles": {
+			rule: admin + " or (" + strings.ReplaceAll(many(20, "role:r%d"), " or ", " and ") + " and user_id:mallory)", want: []string{"error not-compared identity:create_user"},
+		},
+		"behind a field of the body of a change": {
+			file: "identity:update_region: rule:admin_required or (role:manager and domain_id:%(request_body.region.domain_id)s)",
+			want: []string{"error broader-than-default identity:update_region"},
+		},
 		"behind many tokens": {
 			rule: "(" + many(11, "user_id:u%d") + ") and (" + many(11, "project_id:p%d") + ") and (" + many(11, "project_domain_id:d%d") + ") and role:admin",
 			want: []string{"error not-compared identity:create_user"},
@@ -231,7 +244,15 @@ func TestRulesThatMayGrantNoMore(t *testing.T) {
 		file, base string
 		want       []string
 	}{
-		"an administrator with a name":         {file: "identity:create_user: rule:admin_required and token.user.name:root"},
+		"an administrator with a name": {file: "identity:create_user: rule:admin_required and token.user.name:root"},
+		"a user by name, as in the base": {
+			base: "identity:create_user: token.user.name:%(target.user.description)s and 'm':%(target.user.description)s",
+			file: "identity:create_user: token.user.name:m and 'm':%(target.user.description)s",
+		},
+		"a user by name and a project, as in the base": {
+			base: "identity:create_user: token.user.name:%(target.user.description)s and 'm':%(target.user.description)s and project_id:p",
+			file: "identity:create_user: token.user.name:m and 'm':%(target.user.description)s and project_id:p",
+		},
 		"an administrator and a composed text": {file: "identity:create_user: rule:admin_required and token.project.name:x%(target.user.domain_id)s"},
 		"a role of the operator":               {file: "identity:create_user: rule:admin_required or (role:auditor and token.methods:password)"},
 		"not a role that the target names":     {file: "identity:create_user: rule:admin_required and not role:%(target.user.name)s"},
