@@ -56,9 +56,7 @@ func (l *linter) lintDifferences(r *rule) {
 		}
 		s := l.newSearch(o, l.before)
 		l.lintMore(r, o, s)
-		if len(l.options.Base) > 0 {
-			l.lintLess(r, o, s)
-		}
+		l.lintLess(r, o, s)
 		if !l.has(r, CodeNarrowerThanDefault) {
 			l.lintDead(r, o)
 		}
