@@ -47,7 +47,7 @@ func newInstallKubernetesCommand() *cobra.Command {
 		Short: "Install the gates on machines, clusters, controller managers and Keystone policies in Kubernetes",
 		Long: `Install the gates on machines, clusters and controller managers of Cluster API providers, and on policies for Keystone, in a
 Kubernetes API server, if the configuration enables them: both webhook configurations; the admission policies that deny, even
-while no serve is running, a spec.userEmail of a CloudSigmaCluster whom the author may not impersonate, and malformed IDs and
+while no serve is running, a spec.userEmail of a CloudSigmaCluster that the author may not impersonate, and malformed IDs and
 missing clusters of machines; and the permissions of the user of serve (get, list and watch of machines and clusters, get of
 Secrets, access reviews, Events, one Lease), and no other. In mode Warn there is no policy, and the webhook warns.
 
