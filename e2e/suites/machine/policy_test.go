@@ -77,11 +77,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 	}, SpecTimeout(2*timeout))
 
 	It("is enforced while no warrantgate runs, and denies no other requests", func(ctx SpecContext) {
-		_, err := w.gate.Install(ctx, "--failure-policy=Ignore")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(w.gate.Stop()).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(w.gate.Start(ctx)).To(Succeed()) })
-		s := story{world: w, namespace: w.namespace(ctx)}
+		s := w.withoutWarrantgate(ctx)
 		who := s.editor(ctx)
 		email := "named-" + s.namespace + "@example.com"
 
@@ -92,7 +88,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 		for _, spelling := range []string{email, strings.ToUpper(email), " " + email + "\u00a0"} {
 			expectPolicyDenial(who.client.Create(ctx, newCluster(s.namespace, "metal", spelling)), policy, metav1.StatusReasonForbidden)
 		}
-		err = who.client.Create(ctx, cluster.DeepCopy(), client.DryRunAll)
+		err := who.client.Create(ctx, cluster.DeepCopy(), client.DryRunAll)
 		expectNotAllowed(err, userEmailField, cluster, who, email)
 
 		By("to change, in every way")
@@ -118,11 +114,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 	}, SpecTimeout(2*timeout))
 
 	It("is enforced for claims of no instance and of no cluster while no warrantgate runs", func(ctx SpecContext) {
-		_, err := w.gate.Install(ctx, "--failure-policy=Ignore")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(w.gate.Stop()).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(w.gate.Start(ctx)).To(Succeed()) })
-		s := story{world: w, namespace: w.namespace(ctx)}
+		s := w.withoutWarrantgate(ctx)
 		who := s.editor(ctx)
 		set := func(machine *unstructured.Unstructured, field string, value any) error {
 			return write(ctx, who.client, machine.DeepCopy(), field, fmt.Sprint(value))
@@ -142,7 +134,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 		expectDenial(set(machine, providerIDPath, "soon"), "ProviderIDInvalid", providerIDPath)
 		expectDenial(set(machine, instanceIDPath, "soon"), "InstanceIDInvalid", instanceIDPath)
 		expectDenial(who.client.Create(ctx, newMachine(s.namespace, "new", clusterName, with(providerIDPath, "openstack:///"+noServer))), "ProviderIDInvalid", providerIDPath)
-		err = who.client.Patch(ctx, machine.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null}}`)))
+		err := who.client.Patch(ctx, machine.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null}}`)))
 		Expect(err).To(MatchError(And(ContainSubstring("ValidatingAdmissionPolicy"), ContainSubstring("removal of label cluster.x-k8s.io/cluster-name"))))
 
 		By("but not clearing, nor a heartbeat")
@@ -160,6 +152,16 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 		Expect(bindings.Items).To(BeEmpty())
 	}, SpecTimeout(timeout))
 })
+
+// withoutWarrantgate stops warrantgate until the end of the spec, with webhooks that then admit all requests.
+func (w *world) withoutWarrantgate(ctx context.Context) story {
+	GinkgoHelper()
+	_, err := w.gate.Install(ctx, "--failure-policy=Ignore")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(w.gate.Stop()).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(w.gate.Start(ctx)).To(Succeed()) })
+	return story{world: w, namespace: w.namespace(ctx)}
+}
 
 // installWithoutPolicy installs the objects of an earlier release, which had only webhooks.
 func (w *world) installWithoutPolicy(ctx context.Context, policy string) {
