@@ -159,7 +159,9 @@ func (w *world) withoutWarrantgate(ctx context.Context) story {
 	_, err := w.gate.Install(ctx, "--failure-policy=Ignore")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.gate.Stop()).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { Expect(w.gate.Start(ctx)).To(Succeed()) })
+	DeferCleanup(func(ctx SpecContext) { //nolint:contextcheck // the context of the spec has ended by then
+		Expect(w.gate.Start(ctx)).To(Succeed())
+	})
 	return story{world: w, namespace: w.namespace(ctx)}
 }
 
