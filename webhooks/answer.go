@@ -3,6 +3,7 @@ package webhooks
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -143,3 +144,23 @@ func AlreadyExists() Answer {
 		Message: "an object of this name already exists; change that one, or delete it first",
 	}
 }
+
+// SetAnnotation returns the patch that sets an annotation of an object with the given annotations.
+func SetAnnotation(annotations map[string]string, key, value string) jsonpatch.JsonPatchOperation {
+	if len(annotations) == 0 { // the map may not exist yet
+		return jsonpatch.NewOperation("add", annotationsPath, map[string]string{key: value})
+	}
+	return jsonpatch.NewOperation("add", AnnotationPath(key), value)
+}
+
+// RemoveAnnotation returns the patch that removes an annotation, which the object must have.
+func RemoveAnnotation(key string) jsonpatch.JsonPatchOperation {
+	return jsonpatch.NewOperation("remove", AnnotationPath(key), nil)
+}
+
+// AnnotationPath returns the JSON pointer (RFC 6901) of an annotation.
+func AnnotationPath(key string) string { return annotationsPath + "/" + pointerEscapes.Replace(key) }
+
+const annotationsPath = "/metadata/annotations"
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")

@@ -147,7 +147,7 @@ func celPatch(operation, key, value string) string {
 	if value != "" {
 		value = ", value: " + value
 	}
-	return fmt.Sprintf("JSONPatch{op: '%s', path: '/metadata/annotations/%s'%s}", operation, pointerEscapes.Replace(key), value)
+	return fmt.Sprintf("JSONPatch{op: '%s', path: '%s'%s}", operation, webhooks.AnnotationPath(key), value)
 }
 
 // celByPolicy is true of updates in which the policy has rewritten the owner.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
-	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -53,11 +52,11 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 		Details: func() []any { return details(workspace, report) },
 	}
 	if report.Changed() {
-		answer.Patches = append(answer.Patches, setAnnotation(kcp.OwnerAnnotation, owner.String()))
+		answer.Patches = append(answer.Patches, webhooks.SetAnnotation(annotations, kcp.OwnerAnnotation, owner.String()))
 		answer.Committed = func() { countDropped(report) }
 	}
 	if report.Reason.Rewritten() {
-		answer.Patches = append(answer.Patches, setAnnotation(kcp.CreatedByAnnotation, report.CreatedBy))
+		answer.Patches = append(answer.Patches, webhooks.SetAnnotation(annotations, kcp.CreatedByAnnotation, report.CreatedBy))
 		answer.Committed = func() { countRewrite(report); countDropped(report) }
 	}
 	answer.Notices, answer.NoticesUnchanged = notices(report)
@@ -146,13 +145,6 @@ func describeDropped(dropped []identity.Drop) string {
 		return ""
 	}
 	return "Not passed on to the owner: " + strings.Join(parts, "; ")
-}
-
-// pointerEscapes are the escapes of JSON pointers (RFC 6901).
-var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
-
-func setAnnotation(key, value string) jsonpatch.JsonPatchOperation {
-	return jsonpatch.NewOperation("add", "/metadata/annotations/"+pointerEscapes.Replace(key), value)
 }
 
 // sentence returns a message with a capital letter, for Events.
