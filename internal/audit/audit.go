@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -24,6 +25,8 @@ type Objects interface {
 	Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectReference]
 	// AccountNow returns the account of a cluster's provider. The error is a *clusterapi.AccountError if the objects specify no account.
 	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
+	// Named returns the user that a cluster names, and the records of who named it.
+	Named(ctx context.Context, cluster clusterapi.Cluster) (clusterapi.Named, error)
 	// OwnerSeen returns the Machine of Cluster API that owns a machine, nil if there is none. The error is a *clusterapi.AccountError if
 	// the owner references have to be corrected.
 	OwnerSeen(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
@@ -41,6 +44,9 @@ type Audit struct {
 	// Delegation checks with one new request whether a cluster may use credentials. The error is an *ownership.IdentityError if it may not.
 	// Delegation is nil if credentials are not checked.
 	Delegation func(ctx context.Context, identity ownership.Identity) error
+	// Checker returns the check of permissions to impersonate, in the logical cluster of a provider, "" on Kubernetes. It is nil if these
+	// permissions are not checked.
+	Checker func(provider logicalcluster.Name) (*impersonation.Checker, error)
 	// notNamed are the instances that the previous run saw and that their machines did not name.
 	notNamed map[notNamed]bool
 }
@@ -95,6 +101,8 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	result.Findings = append(result.Findings, book.assign(machines, all)...)
 	misowned, err := a.owners(ctx, machines)
 	result.Findings, failed = append(result.Findings, misowned...), errors.Join(failed, err)
+	unauthorized, err := a.authors(ctx)
+	result.Findings, failed = append(result.Findings, unauthorized...), errors.Join(failed, err)
 	ask := func(t *tenancy) asker {
 		return func(machine clusterapi.Machine, id string) (ownership.Answer, error) {
 			if err := a.Limiter[t.account.Cloud].Wait(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,9 +67,16 @@ type Exports struct {
 // exported is what Refresh read.
 type exported struct {
 	machines []Machine
-	clusters map[Cluster]*unstructured.Unstructured
+	clusters map[Cluster]exportedCluster
 	// owners are the workspaces whose Machines of Cluster API were read.
 	owners map[logicalcluster.Name]*ownersOf
+}
+
+// exportedCluster is a cluster object with the fields in use, its RecordAnnotation, and the logical cluster of its provider.
+type exportedCluster struct {
+	object   *unstructured.Unstructured
+	record   string
+	provider logicalcluster.Name
 }
 
 // NewExports returns the objects of APIExports of the kcp of config.
@@ -93,7 +101,7 @@ func NewExports(config *rest.Config, exports []Export, options Options) (*Export
 func (e *Exports) Refresh(ctx context.Context) error {
 	e.refreshing.Lock()
 	defer e.refreshing.Unlock()
-	read := &exported{clusters: map[Cluster]*unstructured.Unstructured{}, owners: map[logicalcluster.Name]*ownersOf{}}
+	read := &exported{clusters: map[Cluster]exportedCluster{}, owners: map[logicalcluster.Name]*ownersOf{}}
 	for _, export := range e.exports {
 		if err := e.readExport(ctx, export, read); err != nil {
 			return fmt.Errorf("%s: %w", export, err)
@@ -104,11 +112,11 @@ func (e *Exports) Refresh(ctx context.Context) error {
 }
 
 func (e *Exports) readExport(ctx context.Context, export Export, into *exported) error {
-	urls, resources, err := e.find(ctx, export)
+	found, err := e.find(ctx, export)
 	if err != nil {
 		return err
 	}
-	for _, url := range urls {
+	for _, url := range found.urls {
 		config := rest.CopyConfig(e.config)
 		config.Host = url
 		shard, err := dynamic.NewForConfigAndClient(config, e.client)
@@ -117,7 +125,7 @@ func (e *Exports) readExport(ctx context.Context, export Export, into *exported)
 		}
 		// Machines before clusters: a cluster that is created in between together with its machines is not missing.
 		for _, kind := range e.options.Kinds {
-			if !resources[kind.Resource().GroupResource()] {
+			if !found.resources[kind.Resource().GroupResource()] {
 				continue
 			}
 			if err := list(ctx, shard.Resource(kind.Resource()), func(in logicalcluster.Name, object *unstructured.Unstructured) error {
@@ -127,11 +135,11 @@ func (e *Exports) readExport(ctx context.Context, export Export, into *exported)
 			}
 		}
 		for provider, kind := range clusterKindsOf(machineKinds(e.options.Kinds)) {
-			if !resources[kind.resource.GroupResource()] {
+			if !found.resources[kind.resource.GroupResource()] {
 				continue
 			}
 			if err := list(ctx, shard.Resource(kind.resource), func(in logicalcluster.Name, object *unstructured.Unstructured) error {
-				return into.addCluster(in, provider, kind, object)
+				return into.addCluster(Cluster{LogicalCluster: in, Provider: provider}, kind, object, found.home)
 			}); err != nil {
 				return fmt.Errorf("list %s at %s: %w", kind.resource.GroupResource(), url, err)
 			}
@@ -140,25 +148,34 @@ func (e *Exports) readExport(ctx context.Context, export Export, into *exported)
 	return nil
 }
 
-// find returns the URLs at which the objects of an APIExport are, and its resources.
-func (e *Exports) find(ctx context.Context, export Export) ([]string, map[schema.GroupResource]bool, error) {
+// location says where the objects of an APIExport are.
+type location struct {
+	// home is the logical cluster of the APIExport.
+	home logicalcluster.Name
+	// urls are those of the virtual workspaces with its objects.
+	urls      []string
+	resources map[schema.GroupResource]bool
+}
+
+func (e *Exports) find(ctx context.Context, export Export) (location, error) {
 	ctx, cancel := context.WithTimeout(ctx, exportPageTimeout)
 	defer cancel()
 	inProvider, err := e.clients(export.Workspace)
 	if err != nil {
-		return nil, nil, err
+		return location{}, err
 	}
 	root, err := e.clients(kcp.Root)
 	if err != nil {
-		return nil, nil, err
+		return location{}, err
 	}
 	var found apisv1alpha2.APIExport
 	if err := inProvider.Get(ctx, client.ObjectKey{Name: export.Name}, &found); err != nil {
-		return nil, nil, err
+		return location{}, err
 	}
-	urls, err := kcp.ExportURLs(ctx, root, inProvider, logicalcluster.From(&found), found.Name)
+	home := logicalcluster.From(&found)
+	urls, err := kcp.ExportURLs(ctx, root, inProvider, home, found.Name)
 	if err != nil {
-		return nil, nil, err
+		return location{}, err
 	}
 	resources := map[schema.GroupResource]bool{}
 	for _, resource := range found.Spec.Resources {
@@ -168,9 +185,9 @@ func (e *Exports) find(ctx context.Context, export Export) ([]string, map[schema
 		!slices.ContainsFunc(slices.Collect(maps.Values(clusterKindsOf(machineKinds(e.options.Kinds)))), func(kind clusterKind) bool {
 			return resources[kind.resource.GroupResource()]
 		}) {
-		return nil, nil, errors.New("it exports none of the kinds of machines and clusters that are configured")
+		return location{}, errors.New("it exports none of the kinds of machines and clusters that are configured")
 	}
-	return urls, resources, nil
+	return location{home: home, urls: urls, resources: resources}, nil
 }
 
 // list calls add for each object of all workspaces, page by page. kcp sets the annotation with the logical cluster of an object that is
@@ -205,13 +222,13 @@ func listPage(ctx context.Context, resource dynamic.ResourceInterface, options m
 	return resource.List(ctx, options)
 }
 
-func (x *exported) addCluster(in logicalcluster.Name, provider v1beta1.Provider, kind clusterKind, object *unstructured.Unstructured) error {
+func (x *exported) addCluster(cluster Cluster, kind clusterKind, object *unstructured.Unstructured, provider logicalcluster.Name) error {
 	kept, err := kind.essentialsOf(object)
 	if err != nil {
 		return err
 	}
-	cluster := Cluster{LogicalCluster: in, Provider: provider, Namespace: object.GetNamespace(), Name: kind.clusterName(object)}
-	x.clusters[cluster] = asObject(kept)
+	cluster.Namespace, cluster.Name = object.GetNamespace(), kind.clusterName(object)
+	x.clusters[cluster] = exportedCluster{object: asObject(kept), record: strings.Clone(recordOf(object)), provider: provider}
 	return nil
 }
 
@@ -234,8 +251,8 @@ func (e *Exports) Machines() iter.Seq[Machine] { return slices.Values(e.read.Loa
 // Clusters yields all clusters, with references to their objects.
 func (e *Exports) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
 	return func(yield func(Cluster, corev1.ObjectReference) bool) {
-		for cluster, object := range e.read.Load().clusters {
-			if !yield(cluster, reference(object)) {
+		for cluster, found := range e.read.Load().clusters {
+			if !yield(cluster, reference(found.object)) {
 				return
 			}
 		}
@@ -245,11 +262,26 @@ func (e *Exports) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
 // AccountNow returns the account of the provider of a cluster. It sends no request.
 func (e *Exports) AccountNow(ctx context.Context, cluster Cluster) (ownership.Account, error) {
 	kind := clusterKinds[cluster.Provider]
-	object := e.read.Load().clusters[cluster]
-	if object == nil {
+	found, exists := e.read.Load().clusters[cluster]
+	if !exists {
 		return ownership.Account{}, accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace)
 	}
-	return kind.account(&reader{sharedAccount: e.options.SharedAccount}, ctx, object)
+	return kind.account(&reader{sharedAccount: e.options.SharedAccount}, ctx, found.object)
+}
+
+// Named returns the user that a cluster named when it was read. It sends no request.
+func (e *Exports) Named(_ context.Context, cluster Cluster) (Named, error) {
+	found, exists := e.read.Load().clusters[cluster]
+	if !exists || cluster.Provider != v1beta1.ProviderCloudSigma {
+		return Named{}, nil
+	}
+	ref, err := ReadUserRef(found.object)
+	if err != nil { // it names no user
+		return Named{}, nil
+	}
+	named := Named{User: ref.Email, Provider: found.provider}
+	named.add(found.record)
+	return named, nil
 }
 
 // ownersOf reads the Machines of Cluster API of one workspace.

@@ -38,8 +38,8 @@ type fakeKCP struct {
 
 const (
 	infrastructureList = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"%sList","metadata":{"continue":%q},"items":[%s]}`
-	exportedObject     = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":%q,"metadata":{"namespace":"team-a","name":%q,"uid":%q,` +
-		`"annotations":{"kcp.io/cluster":%q},"labels":{"cluster.x-k8s.io/cluster-name":"metal"}},%s}`
+	exportedObject     = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":%[1]q,"metadata":{"namespace":"team-a","name":%[2]q,"uid":%[3]q,` +
+		`"annotations":{"kcp.io/cluster":%[4]q,"warrantgate.dev/user-named-by":"by-%[4]s"},"labels":{"cluster.x-k8s.io/cluster-name":"metal"}},%[5]s}`
 )
 
 func (k *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -128,6 +128,16 @@ func TestExports(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, clusters); diff != "" {
 		t.Errorf("clusters (-want +got):\n%s", diff)
+	}
+	for cluster := range want {
+		named, err := exports.Named(t.Context(), cluster)
+		wantNamed := clusterapi.Named{User: cluster.LogicalCluster.String() + "@example.com", Records: []string{"by-" + cluster.LogicalCluster.String()}, Provider: "2x9yq4a1h0lkz3wd"}
+		if diff := cmp.Diff(wantNamed, named); diff != "" || err != nil {
+			t.Errorf("Named() (-want +got):\n%s, error = %v", diff, err)
+		}
+	}
+	if named, err := exports.Named(t.Context(), metalCluster); named.User != "" || err != nil {
+		t.Errorf("Named() of a cluster of no workspace = %+v, %v", named, err)
 	}
 	var rejected *clusterapi.AccountError
 	if _, err := exports.AccountNow(t.Context(), metalCluster); !errors.As(err, &rejected) || rejected.Reason != clusterapi.ClusterMissing {

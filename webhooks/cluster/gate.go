@@ -9,11 +9,9 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -73,8 +71,7 @@ func (*Impersonation) Name() string { return "cluster-impersonation" }
 func (g *Impersonation) Review(ctx context.Context, request admission.Request) (answer webhooks.Answer) {
 	kind, known := kindOf(kindsOf(g.config.Impersonation), request)
 	if !known {
-		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
-			"%s of group %q is not a kind of objects that name users", request.Resource.Resource, request.Resource.Group)}
+		return unknownKind(request)
 	}
 	o, err := readObject(kind, request)
 	if err != nil {
@@ -83,11 +80,18 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 	if kind.resource == secrets && g.config.Exempts(o.Namespace) { // no cluster can refer to it
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: namespaceExempt}
 	}
-	names, err := kind.names(o, request)
+	changed, err := kind.names(o, request)
 	if err != nil {
 		return unreadable(err)
 	}
-	m, err := moveOf(o, request, names)
+	names, forged, err := withRecord(changed, o, request)
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case forged != nil:
+		return about(o, recordField, *forged)
+	}
+	m, err := moveOf(o, request, changed)
 	if err != nil {
 		return unreadable(err)
 	}

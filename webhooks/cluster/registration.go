@@ -21,8 +21,11 @@ func Hooks(config v1beta1.Cluster) []webhooks.Hook {
 
 // ProviderHooks returns the webhooks for the kinds of a provider's APIExport on kcp, which does not export Secrets.
 func ProviderHooks(config v1beta1.Cluster) []webhooks.Hook {
-	kinds := kindsOf(config.Impersonation)
-	return hooksOf(config, slices.DeleteFunc(kinds, func(k kind) bool { return k.resource == secrets }))
+	return hooksOf(config, exportable(kindsOf(config.Impersonation)))
+}
+
+func exportable(kinds []kind) []kind {
+	return slices.DeleteFunc(kinds, func(k kind) bool { return k.resource == secrets })
 }
 
 func hooksOf(config v1beta1.Cluster, kinds []kind) []webhooks.Hook {
@@ -32,7 +35,37 @@ func hooksOf(config v1beta1.Cluster, kinds []kind) []webhooks.Hook {
 	}
 	hooks := make([]webhooks.Hook, 0, len(kinds))
 	for _, kind := range kinds {
-		hooks = append(hooks, kind.hook("cluster", Path, mode, "names-another-user", config.ExemptNamespaces))
+		hook := kind.hook("cluster", Path, mode, "names-another-user", config.ExemptNamespaces)
+		if kind.recorded() {
+			hook.Conditions[0].Expression += " || " + webhooks.CELSet("metadata", "annotations", clusterapi.RecordAnnotation)
+		}
+		hooks = append(hooks, hook)
+	}
+	return hooks
+}
+
+// RecordHooks returns the mutating webhooks of the gate Record. There are none in the modes Off and Warn, which change no objects.
+func RecordHooks(config v1beta1.Cluster) []webhooks.Hook {
+	return recordHooksOf(config, kindsOf(config.Impersonation))
+}
+
+// ProviderRecordHooks is RecordHooks for the kinds of a provider's APIExport on kcp.
+func ProviderRecordHooks(config v1beta1.Cluster) []webhooks.Hook {
+	return recordHooksOf(config, exportable(kindsOf(config.Impersonation)))
+}
+
+func recordHooksOf(config v1beta1.Cluster, kinds []kind) []webhooks.Hook {
+	mode := config.Impersonation.Mode
+	if mode != v1beta1.Enforce {
+		return nil
+	}
+	var hooks []webhooks.Hook
+	for _, kind := range recordedKinds(kinds) {
+		hook := kind.hook("record", RecordPath, mode, "names-another-user", config.ExemptNamespaces)
+		hook.Conditions[0].Expression += " || " + webhooks.CELChanged("metadata", "annotations", clusterapi.RecordAnnotation)
+		// A later webhook may name a user.
+		hook.Reinvocation = admissionregistrationv1.IfNeededReinvocationPolicy
+		hooks = append(hooks, hook)
 	}
 	return hooks
 }

@@ -79,6 +79,69 @@
   timeoutSeconds: 3
 {{- end }}
 {{- end }}
+{{- with include "warrantgate.failurePolicy" (dict "root" $ "part" (dig "cluster" "impersonation" dict $config)) }}{{ $failurePolicy := . }}
+{{- if eq (include "warrantgate.mode" (dict "part" (dig "cluster" "impersonation" dict $config))) "Enforce" }}
+- name: cloudsigmaclusters.record.warrantgate.dev
+  clientConfig: {{- include "warrantgate.clientConfig" (dict "root" $ "path" "/cluster/record") | nindent 4 }}
+  matchConditions:
+  - name: names-another-user
+    expression: |-
+      (type(object) == map && "spec" in object && type(object["spec"]) == map && "userEmail" in object["spec"] && object["spec"]["userEmail"] != null ? object["spec"]["userEmail"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "userEmail" in oldObject["spec"] && oldObject["spec"]["userEmail"] != null ? oldObject["spec"]["userEmail"] : '') || (type(object) == map && "spec" in object && type(object["spec"]) == map && "userRef" in object["spec"] && type(object["spec"]["userRef"]) == map && "name" in object["spec"]["userRef"] && object["spec"]["userRef"]["name"] != null ? object["spec"]["userRef"]["name"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "userRef" in oldObject["spec"] && type(oldObject["spec"]["userRef"]) == map && "name" in oldObject["spec"]["userRef"] && oldObject["spec"]["userRef"]["name"] != null ? oldObject["spec"]["userRef"]["name"] : '') || (type(object) == map && "spec" in object && type(object["spec"]) == map && "userRef" in object["spec"] && type(object["spec"]["userRef"]) == map && "namespace" in object["spec"]["userRef"] && object["spec"]["userRef"]["namespace"] != null ? object["spec"]["userRef"]["namespace"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "userRef" in oldObject["spec"] && type(oldObject["spec"]["userRef"]) == map && "namespace" in oldObject["spec"]["userRef"] && oldObject["spec"]["userRef"]["namespace"] != null ? oldObject["spec"]["userRef"]["namespace"] : '') || (type(object) == map && "spec" in object && type(object["spec"]) == map && "region" in object["spec"] && object["spec"]["region"] != null ? object["spec"]["region"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "region" in oldObject["spec"] && oldObject["spec"]["region"] != null ? oldObject["spec"]["region"] : '') || (type(object) == map && "metadata" in object && type(object["metadata"]) == map && "annotations" in object["metadata"] && type(object["metadata"]["annotations"]) == map && "warrantgate.dev/user-named-by" in object["metadata"]["annotations"] && object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] != null ? object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] : '') != (type(oldObject) == map && "metadata" in oldObject && type(oldObject["metadata"]) == map && "annotations" in oldObject["metadata"] && type(oldObject["metadata"]["annotations"]) == map && "warrantgate.dev/user-named-by" in oldObject["metadata"]["annotations"] && oldObject["metadata"]["annotations"]["warrantgate.dev/user-named-by"] != null ? oldObject["metadata"]["annotations"]["warrantgate.dev/user-named-by"] : '')
+  namespaceSelector: {{- include "warrantgate.namespaceSelector" $ | nindent 4 }}
+  failurePolicy: {{ $failurePolicy }}
+  admissionReviewVersions:
+  - v1
+  matchPolicy: Equivalent
+  reinvocationPolicy: IfNeeded
+  rules:
+  - apiGroups:
+    - infrastructure.cluster.x-k8s.io
+    apiVersions:
+    - v1beta1
+    operations:
+    - CREATE
+    - UPDATE
+    resources:
+    - cloudsigmaclusters
+    scope: '*'
+  sideEffects: NoneOnDryRun
+  timeoutSeconds: 3
+{{- end }}
+{{- end }}
+{{- with include "warrantgate.failurePolicy" (dict "root" $ "part" (dig "cluster" "impersonation" dict $config)) }}{{ $failurePolicy := . }}
+{{- if eq (include "warrantgate.mode" (dict "part" (dig "cluster" "impersonation" dict $config))) "Enforce" }}
+- name: secrets.record.warrantgate.dev
+  clientConfig: {{- include "warrantgate.clientConfig" (dict "root" $ "path" "/cluster/record") | nindent 4 }}
+  matchConditions:
+  - name: names-another-user
+    expression: |-
+      ((type(object) == map && "data" in object && type(object["data"]) == map && "userEmail" in object["data"] && object["data"]["userEmail"] != null ? object["data"]["userEmail"] : '') != '' && (type(object) == map && "data" in object && type(object["data"]) == map && "userEmail" in object["data"] && object["data"]["userEmail"] != null ? object["data"]["userEmail"] : '') != (type(oldObject) == map && "data" in oldObject && type(oldObject["data"]) == map && "userEmail" in oldObject["data"] && oldObject["data"]["userEmail"] != null ? oldObject["data"]["userEmail"] : '')) || (type(object) == map && "metadata" in object && type(object["metadata"]) == map && "annotations" in object["metadata"] && type(object["metadata"]["annotations"]) == map && "warrantgate.dev/user-named-by" in object["metadata"]["annotations"] && object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] != null ? object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] : '') != (type(oldObject) == map && "metadata" in oldObject && type(oldObject["metadata"]) == map && "annotations" in oldObject["metadata"] && type(oldObject["metadata"]["annotations"]) == map && "warrantgate.dev/user-named-by" in oldObject["metadata"]["annotations"] && oldObject["metadata"]["annotations"]["warrantgate.dev/user-named-by"] != null ? oldObject["metadata"]["annotations"]["warrantgate.dev/user-named-by"] : '')
+{{- if $exempt }}
+  - name: namespace-is-not-exempt
+    expression: |-
+      !(request.namespace in [{{ quote (first $exempt) }}{{ range rest $exempt }}, {{ quote . }}{{ end }}])
+{{- end }}
+  namespaceSelector: {{- include "warrantgate.namespaceSelector" $ | nindent 4 }}
+  failurePolicy: {{ $failurePolicy }}
+  admissionReviewVersions:
+  - v1
+  matchPolicy: Equivalent
+  reinvocationPolicy: IfNeeded
+  rules:
+  - apiGroups:
+    - ""
+    apiVersions:
+    - v1
+    operations:
+    - CREATE
+    - UPDATE
+    resources:
+    - secrets
+    scope: '*'
+  sideEffects: NoneOnDryRun
+  timeoutSeconds: 3
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "warrantgate.validatingHooks" -}}
@@ -276,7 +339,7 @@
   matchConditions:
   - name: names-another-user
     expression: |-
-      (type(object) == map && "spec" in object && type(object["spec"]) == map && "userEmail" in object["spec"] && object["spec"]["userEmail"] != null ? object["spec"]["userEmail"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "userEmail" in oldObject["spec"] && oldObject["spec"]["userEmail"] != null ? oldObject["spec"]["userEmail"] : '') || (type(object) == map && "spec" in object && type(object["spec"]) == map && "userRef" in object["spec"] && type(object["spec"]["userRef"]) == map && "name" in object["spec"]["userRef"] && object["spec"]["userRef"]["name"] != null ? object["spec"]["userRef"]["name"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "userRef" in oldObject["spec"] && type(oldObject["spec"]["userRef"]) == map && "name" in oldObject["spec"]["userRef"] && oldObject["spec"]["userRef"]["name"] != null ? oldObject["spec"]["userRef"]["name"] : '') || (type(object) == map && "spec" in object && type(object["spec"]) == map && "userRef" in object["spec"] && type(object["spec"]["userRef"]) == map && "namespace" in object["spec"]["userRef"] && object["spec"]["userRef"]["namespace"] != null ? object["spec"]["userRef"]["namespace"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "userRef" in oldObject["spec"] && type(oldObject["spec"]["userRef"]) == map && "namespace" in oldObject["spec"]["userRef"] && oldObject["spec"]["userRef"]["namespace"] != null ? oldObject["spec"]["userRef"]["namespace"] : '') || (type(object) == map && "spec" in object && type(object["spec"]) == map && "region" in object["spec"] && object["spec"]["region"] != null ? object["spec"]["region"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "region" in oldObject["spec"] && oldObject["spec"]["region"] != null ? oldObject["spec"]["region"] : '')
+      (type(object) == map && "spec" in object && type(object["spec"]) == map && "userEmail" in object["spec"] && object["spec"]["userEmail"] != null ? object["spec"]["userEmail"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "userEmail" in oldObject["spec"] && oldObject["spec"]["userEmail"] != null ? oldObject["spec"]["userEmail"] : '') || (type(object) == map && "spec" in object && type(object["spec"]) == map && "userRef" in object["spec"] && type(object["spec"]["userRef"]) == map && "name" in object["spec"]["userRef"] && object["spec"]["userRef"]["name"] != null ? object["spec"]["userRef"]["name"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "userRef" in oldObject["spec"] && type(oldObject["spec"]["userRef"]) == map && "name" in oldObject["spec"]["userRef"] && oldObject["spec"]["userRef"]["name"] != null ? oldObject["spec"]["userRef"]["name"] : '') || (type(object) == map && "spec" in object && type(object["spec"]) == map && "userRef" in object["spec"] && type(object["spec"]["userRef"]) == map && "namespace" in object["spec"]["userRef"] && object["spec"]["userRef"]["namespace"] != null ? object["spec"]["userRef"]["namespace"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "userRef" in oldObject["spec"] && type(oldObject["spec"]["userRef"]) == map && "namespace" in oldObject["spec"]["userRef"] && oldObject["spec"]["userRef"]["namespace"] != null ? oldObject["spec"]["userRef"]["namespace"] : '') || (type(object) == map && "spec" in object && type(object["spec"]) == map && "region" in object["spec"] && object["spec"]["region"] != null ? object["spec"]["region"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "region" in oldObject["spec"] && oldObject["spec"]["region"] != null ? oldObject["spec"]["region"] : '') || ((type(object) == map && "metadata" in object && type(object["metadata"]) == map && "annotations" in object["metadata"] && type(object["metadata"]["annotations"]) == map && "warrantgate.dev/user-named-by" in object["metadata"]["annotations"] && object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] != null ? object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] : '') != '' && (type(object) == map && "metadata" in object && type(object["metadata"]) == map && "annotations" in object["metadata"] && type(object["metadata"]["annotations"]) == map && "warrantgate.dev/user-named-by" in object["metadata"]["annotations"] && object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] != null ? object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] : '') != (type(oldObject) == map && "metadata" in oldObject && type(oldObject["metadata"]) == map && "annotations" in oldObject["metadata"] && type(oldObject["metadata"]["annotations"]) == map && "warrantgate.dev/user-named-by" in oldObject["metadata"]["annotations"] && oldObject["metadata"]["annotations"]["warrantgate.dev/user-named-by"] != null ? oldObject["metadata"]["annotations"]["warrantgate.dev/user-named-by"] : ''))
   namespaceSelector: {{- include "warrantgate.namespaceSelector" $ | nindent 4 }}
   failurePolicy: {{ $failurePolicy }}
   admissionReviewVersions:
@@ -328,7 +391,7 @@
   matchConditions:
   - name: names-another-user
     expression: |-
-      ((type(object) == map && "data" in object && type(object["data"]) == map && "userEmail" in object["data"] && object["data"]["userEmail"] != null ? object["data"]["userEmail"] : '') != '' && (type(object) == map && "data" in object && type(object["data"]) == map && "userEmail" in object["data"] && object["data"]["userEmail"] != null ? object["data"]["userEmail"] : '') != (type(oldObject) == map && "data" in oldObject && type(oldObject["data"]) == map && "userEmail" in oldObject["data"] && oldObject["data"]["userEmail"] != null ? oldObject["data"]["userEmail"] : ''))
+      ((type(object) == map && "data" in object && type(object["data"]) == map && "userEmail" in object["data"] && object["data"]["userEmail"] != null ? object["data"]["userEmail"] : '') != '' && (type(object) == map && "data" in object && type(object["data"]) == map && "userEmail" in object["data"] && object["data"]["userEmail"] != null ? object["data"]["userEmail"] : '') != (type(oldObject) == map && "data" in oldObject && type(oldObject["data"]) == map && "userEmail" in oldObject["data"] && oldObject["data"]["userEmail"] != null ? oldObject["data"]["userEmail"] : '')) || ((type(object) == map && "metadata" in object && type(object["metadata"]) == map && "annotations" in object["metadata"] && type(object["metadata"]["annotations"]) == map && "warrantgate.dev/user-named-by" in object["metadata"]["annotations"] && object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] != null ? object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] : '') != '' && (type(object) == map && "metadata" in object && type(object["metadata"]) == map && "annotations" in object["metadata"] && type(object["metadata"]["annotations"]) == map && "warrantgate.dev/user-named-by" in object["metadata"]["annotations"] && object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] != null ? object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] : '') != (type(oldObject) == map && "metadata" in oldObject && type(oldObject["metadata"]) == map && "annotations" in oldObject["metadata"] && type(oldObject["metadata"]["annotations"]) == map && "warrantgate.dev/user-named-by" in oldObject["metadata"]["annotations"] && oldObject["metadata"]["annotations"]["warrantgate.dev/user-named-by"] != null ? oldObject["metadata"]["annotations"]["warrantgate.dev/user-named-by"] : ''))
 {{- if $exempt }}
   - name: namespace-is-not-exempt
     expression: |-

@@ -777,11 +777,11 @@ func TestFailurePolicyAppliesToWebhooksOnly(t *testing.T) {
 			"Validating":       {"owner-notice.warrantgate.dev Ignore", "owner-integrity.warrantgate.dev Ignore"},
 			"admission policy": {"warrantgate-owner-integrity Fail"},
 		},
-		"kubernetes": {"Validating": {
+		"kubernetes": {"Mutating": {"cloudsigmaclusters.record.warrantgate.dev Ignore", "secrets.record.warrantgate.dev Ignore"}, "Validating": {
 			"cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore", "secrets.cluster.warrantgate.dev Ignore",
 		}, "admission policy": {"cloudsigmaclusters.cluster.warrantgate.dev Fail", "cloudsigmamachines.machine.warrantgate.dev Fail"}},
-		"provider": {"Validating": {
+		"provider": {"Mutating": {"cloudsigmaclusters.record.warrantgate.dev Ignore"}, "Validating": {
 			"cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore",
 		}},
@@ -846,6 +846,8 @@ func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 	want := []string{
 		"# in the workspace of the APIExport ClusterRole warrantgate-reviews",
 		"# in the workspace of the APIExport ClusterRoleBinding warrantgate-reviews",
+		"# in the workspace of the APIExport MutatingWebhookConfiguration warrantgate",
+		"https://warrantgate.example.com:9443/kcp/1dz6n4ubraua7pul/cluster/record",
 		"# in the workspace of the APIExport ValidatingWebhookConfiguration warrantgate",
 		"https://warrantgate.example.com:9443/kcp/1dz6n4ubraua7pul/machine/ownership",
 		"https://warrantgate.example.com:9443/kcp/1dz6n4ubraua7pul/cluster/impersonation",

@@ -75,7 +75,7 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	if exports := auditedExports(config.Audit, provider, path); len(exports) > 0 {
 		registration = append(registration, clusterapi.ExportRoles(exports, o.user)...)
 	}
-	registration = append(registration, server.Registration(nil, gates.ProviderHooks(config, provider))...)
+	registration = append(registration, gates.ProviderRegistration(server, config, provider)...)
 	roles := clusterapi.WorkspaceRoles(gates.Exportable(config).MachineKinds(), o.user)
 	if o.dryRun {
 		return printYAML(out, part{"in the workspace of the APIExport", registration}, part{"in logical cluster system:admin of each shard", roles})
@@ -176,7 +176,7 @@ func (t providerTarget) cluster(ctx context.Context) (name logicalcluster.Name, 
 
 // registrable returns all objects that any configuration may register in the workspace.
 func (providerTarget) registrable() []client.Object {
-	return slices.Concat(clusterapi.ProviderRoles(""), clusterapi.ExportRoles(nil, ""), webhooks.Server{}.Registration(nil, gates.ProviderHooks(v1beta1.Default(), "")))
+	return slices.Concat(clusterapi.ProviderRoles(""), clusterapi.ExportRoles(nil, ""), gates.ProviderRegistration(webhooks.Server{}, v1beta1.Default(), ""))
 }
 
 // shardRegistrable returns all objects that may be registered in system:admin of a shard.

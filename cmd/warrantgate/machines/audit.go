@@ -134,7 +134,7 @@ func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit
 	}); err != nil {
 		return nil, fmt.Errorf("read machines and clusters: %w", errors.Join(objects.Synced(), err))
 	}
-	return again(clouds.NewAudit(objects, owners, config), config.Machine.SettlePeriod()), nil
+	return again(clouds.NewAudit(objects, owners, config, clouds.KubernetesChecker(kubernetes)), config.Machine.SettlePeriod()), nil
 }
 
 // again runs the audit a second time, after a period, if the first one saw instances of machines that name none: they may be about to be

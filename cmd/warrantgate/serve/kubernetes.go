@@ -17,7 +17,6 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
-	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
@@ -62,12 +61,13 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 		}
 		g.runnables = append(g.runnables, g.objects)
 	}
-	reviewer, err := impersonation.NewReviewer(kubernetes)
+	checker, err := clouds.KubernetesChecker(kubernetes)("")
 	if err != nil {
 		return kubernetesGates{}, err
 	}
 	holdings := newHoldings(owners, config, g.objects, "")
-	g.handle(cluster.Path, cluster.NewImpersonation(config.Cluster, impersonation.NewChecker(reviewer), g.objects, holdings), config.Cluster.Impersonation.Mode)
+	g.handle(cluster.Path, cluster.NewImpersonation(config.Cluster, checker, g.objects, holdings), config.Cluster.Impersonation.Mode)
+	g.handle(cluster.RecordPath, cluster.NewRecord(config.Cluster), config.Cluster.Impersonation.Mode)
 	if err := g.addKeystonePolicy(kubernetes, config.KeystonePolicy); err != nil {
 		return kubernetesGates{}, err
 	}
@@ -116,7 +116,7 @@ func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1beta1.GateC
 		return err
 	}
 	g.runnables = append(g.runnables, &audit.Controller{
-		Audit: clouds.NewAudit(g.objects, owners, config), Recorder: g.recorder, Election: election,
+		Audit: clouds.NewAudit(g.objects, owners, config, clouds.KubernetesChecker(kubernetes)), Recorder: g.recorder, Election: election,
 		Denied: deniedOn(owners, false), Synced: g.objects.Synced, Interval: config.Audit.Interval.Duration,
 	})
 	return nil

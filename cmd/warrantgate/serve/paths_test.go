@@ -32,9 +32,11 @@ import (
 var pathsEverServed = []string{
 	"/cluster/delegation",
 	"/cluster/impersonation",
+	"/cluster/record",
 	"/controllermanager/identity",
 	"/controllermanager/integrity",
 	"/kcp/{provider}/cluster/impersonation",
+	"/kcp/{provider}/cluster/record",
 	"/kcp/{provider}/machine/ownership",
 	"/keystone/policy",
 	"/machine/ownership",
@@ -91,7 +93,7 @@ func TestEveryRegisteredPathIsServed(t *testing.T) {
 	}
 	at := webhooks.Server{URL: "https://warrantgate.example.com"}
 	for _, path := range registeredPaths(t, slices.Concat(
-		gates.KubernetesRegistration(at, config), workspace.Registration(at, config.Workspace), at.Registration(nil, gates.ProviderHooks(config, "1dz6n4ubraua7pul")),
+		gates.KubernetesRegistration(at, config), workspace.Registration(at, config.Workspace), gates.ProviderRegistration(at, config, "1dz6n4ubraua7pul"),
 	)) {
 		if _, pattern := served.Handler(httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil)); pattern == "" {
 			t.Errorf("%s is registered, and not served", path)

@@ -17,7 +17,6 @@ import (
 	"warrantgate.dev/internal/audit"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/internal/settle"
@@ -39,6 +38,11 @@ func registerProviderGates(server webhook.Server, reached *rest.Config, config v
 		},
 		cluster.Path: func(provider logicalcluster.Name) http.Handler {
 			return webhooks.Handler(impersonationGate(reached, workspaces, config, owners, provider), config.Cluster.Impersonation.Mode, recorder)
+		},
+		cluster.RecordPath: func(logicalcluster.Name) http.Handler {
+			record := cluster.NewRecord(config.Cluster)
+			perCluster := webhooks.PerCluster(record.Name(), func(logicalcluster.Name) (webhooks.Gate, error) { return record, nil })
+			return webhooks.Handler(perCluster, config.Cluster.Impersonation.Mode, recorder)
 		},
 	} {
 		server.Register(gates.ProviderPath("{"+gates.ProviderWildcard+"}", path), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,16 +78,11 @@ func impersonationGate(
 		if err != nil {
 			return nil, err
 		}
-		within, err := kcp.ConfigForName(reached, provider)
+		checker, err := clouds.ProviderChecker(reached)(provider)
 		if err != nil {
 			return nil, err
 		}
-		reviewer, err := impersonation.NewReviewer(within)
-		if err != nil {
-			return nil, err
-		}
-		gate := cluster.NewImpersonation(
-			config.Cluster, impersonation.NewProviderChecker(reviewer, provider), objects, newHoldings(owners, config, objects, name))
+		gate := cluster.NewImpersonation(config.Cluster, checker, objects, newHoldings(owners, config, objects, name))
 		return webhooks.Bound(gate, objects, provider), nil
 	})
 }
@@ -117,7 +116,7 @@ func newProviderAudit(
 	if err != nil {
 		return nil, fmt.Errorf("audit of providers on kcp: %w", err)
 	}
-	audited := clouds.NewAudit(objects, owners, config)
+	audited := clouds.NewAudit(objects, owners, config, clouds.ProviderChecker(reached))
 	audited.Refresh = objects.Refresh
 	return &audit.Controller{
 		Audit: audited, Recorder: recorder, Election: election, OnKCP: true,

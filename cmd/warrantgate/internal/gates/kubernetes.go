@@ -20,6 +20,7 @@ const AuditLease = "warrantgate-audit"
 // evaluates itself.
 func KubernetesRegistration(server webhooks.Server, config v1beta1.GateConfiguration) []client.Object {
 	mutating, validating := controllermanager.Hooks(config.ControllerManager)
+	mutating = append(mutating, cluster.RecordHooks(config.Cluster)...)
 	validating = append(validating, machine.Hooks(config.Machine.Mode, config.MachineKinds())...)
 	validating = append(validating, cluster.Hooks(config.Cluster)...)
 	if config.OpenStack.Enabled() {

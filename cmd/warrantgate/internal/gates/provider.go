@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
@@ -29,15 +30,15 @@ func Exportable(config v1beta1.GateConfiguration) v1beta1.GateConfiguration {
 	return config
 }
 
-// ProviderHooks returns the webhooks of these gates, for the logical cluster of a provider.
-func ProviderHooks(config v1beta1.GateConfiguration, provider logicalcluster.Name) []webhooks.Hook {
+// ProviderRegistration returns the webhook configurations of these gates, for the logical cluster of a provider.
+func ProviderRegistration(server webhooks.Server, config v1beta1.GateConfiguration, provider logicalcluster.Name) []client.Object {
 	config = Exportable(config)
-	machines, clusters := machine.Hooks(config.Machine.Mode, config.MachineKinds()), cluster.ProviderHooks(config.Cluster)
-	for i := range machines {
-		machines[i].Path = ProviderPath(provider.String(), machines[i].Path)
+	within := func(hooks []webhooks.Hook) []webhooks.Hook {
+		for i := range hooks {
+			hooks[i].Path = ProviderPath(provider.String(), hooks[i].Path)
+		}
+		return hooks
 	}
-	for i := range clusters {
-		clusters[i].Path = ProviderPath(provider.String(), clusters[i].Path)
-	}
-	return append(machines, clusters...)
+	return server.Registration(within(cluster.ProviderRecordHooks(config.Cluster)),
+		within(append(machine.Hooks(config.Machine.Mode, config.MachineKinds()), cluster.ProviderHooks(config.Cluster)...)))
 }

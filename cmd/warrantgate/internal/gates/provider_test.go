@@ -5,7 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/webhooks"
 )
 
 // Credentials of OpenStack are in Secrets of the consumer's workspace, which serve cannot read there.
@@ -28,28 +32,54 @@ func TestExportable(t *testing.T) {
 }
 
 // A path without the provider would be one of the gates on Kubernetes, which believe what an object claims about its logical cluster.
-func TestProviderHooks(t *testing.T) {
+func TestProviderRegistration(t *testing.T) {
 	off := v1beta1.Default()
 	off.Machine.Mode, off.Cluster.Impersonation.Mode, off.Cluster.Delegation.Mode = v1beta1.Off, v1beta1.Off, v1beta1.Off
+	warn := v1beta1.Default()
+	warn.Cluster.Impersonation.Mode = v1beta1.Warn
 	for name, tc := range map[string]struct {
 		config v1beta1.GateConfiguration
-		none   bool
+		want   []string
 	}{
-		"by default":    {config: v1beta1.Default()},
-		"gates are off": {config: off, none: true},
+		"by default":                   {v1beta1.Default(), []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}},
+		"the gate on users only warns": {warn, []string{"ValidatingWebhookConfiguration"}},
+		"gates are off":                {off, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hooks := ProviderHooks(tc.config, "2ckxs5l4w09g7c29")
-			if (len(hooks) == 0) != tc.none {
-				t.Errorf("%d webhooks", len(hooks))
-			}
-			for i := range hooks {
-				if !strings.HasPrefix(hooks[i].Path, "/kcp/2ckxs5l4w09g7c29/") || strings.Contains(hooks[i].Name, "openstack") {
-					t.Errorf("webhook %s with the path %s", hooks[i].Name, hooks[i].Path)
+			var got []string
+			for _, object := range ProviderRegistration(webhooks.Server{URL: "https://gate"}, tc.config, "2ckxs5l4w09g7c29") {
+				got = append(got, object.GetObjectKind().GroupVersionKind().Kind)
+				for hook, path := range hookPaths(t, object) {
+					if !strings.HasPrefix(path, "https://gate/kcp/2ckxs5l4w09g7c29/") || strings.Contains(hook, "openstack") || strings.Contains(hook, "secrets") {
+						t.Errorf("webhook %s with the path %s", hook, path)
+					}
 				}
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("ProviderRegistration() has %q, want %q", got, tc.want)
 			}
 		})
 	}
+}
+
+// hookPaths returns the URLs of the webhooks of a configuration, by their names.
+func hookPaths(t *testing.T, configuration client.Object) map[string]string {
+	t.Helper()
+	paths := map[string]string{}
+	switch configuration := configuration.(type) {
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		for i := range configuration.Webhooks {
+			paths[configuration.Webhooks[i].Name] = *configuration.Webhooks[i].ClientConfig.URL
+		}
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		for i := range configuration.Webhooks {
+			paths[configuration.Webhooks[i].Name] = *configuration.Webhooks[i].ClientConfig.URL
+		}
+	}
+	if len(paths) == 0 {
+		t.Fatalf("%T without webhooks", configuration)
+	}
+	return paths
 }
 
 func TestKubernetesRegistrationOfOpenStack(t *testing.T) {

@@ -24,6 +24,10 @@ var hookSettings = []setting{
 	{gate(`$config.controllerManager "selected" true`), func(c *v1beta1.GateConfiguration) { c.ControllerManager.Mode = v1beta1.Off }},
 	{gate(`$config.machine`), func(c *v1beta1.GateConfiguration) { c.Machine.Mode = v1beta1.Off }},
 	{gate(`(dig "cluster" "impersonation" dict $config)`), func(c *v1beta1.GateConfiguration) { c.Cluster.Impersonation.Mode = v1beta1.Off }},
+	{
+		`{{- if eq (include "warrantgate.mode" (dict "part" (dig "cluster" "impersonation" dict $config))) "Enforce" }}`,
+		func(c *v1beta1.GateConfiguration) { c.Cluster.Impersonation.Mode = v1beta1.Warn },
+	},
 	{gate(`(dig "cluster" "delegation" dict $config)`), func(c *v1beta1.GateConfiguration) { c.Cluster.Delegation.Mode = v1beta1.Off }},
 	{gate(`$config.keystonePolicy "selected" true`), func(c *v1beta1.GateConfiguration) { c.KeystonePolicy.Mode = v1beta1.Off }},
 	{`{{- if dig "openStack" "authURLs" list $config }}`, func(c *v1beta1.GateConfiguration) { c.OpenStack.AuthURLs = nil }},
