@@ -12,13 +12,6 @@ import (
 	"warrantgate.dev/internal/message"
 )
 
-const (
-	// ReasonAuthorNotAllowed: who named the user of a cluster may not impersonate that user.
-	ReasonAuthorNotAllowed = "AuthorNotAllowed"
-	// ReasonAuthorUnknown: it is not recorded who named the user of a cluster.
-	ReasonAuthorUnknown = "AuthorUnknown"
-)
-
 // maxGrant is the room for a message with the commands that grant a permission, in bytes. An Event has 1,024 bytes.
 const maxGrant = 800
 
@@ -73,16 +66,16 @@ func author(ctx context.Context, checker *impersonation.Checker, named clusterap
 		var outOfScope *impersonation.OutOfScopeError
 		switch {
 		case errors.As(err, &outOfScope):
-			found = Finding{Reason: ReasonAuthorNotAllowed, Message: "who named its user may not do that: " + outOfScope.Error()}
+			found = Finding{Reason: ReasonAuthorNotAllowed, Message: "who named its user has no permission for it now: " + outOfScope.Error()}
 		case err != nil:
 			return Finding{}, err
 		case verdict.Allowed:
 			return Finding{}, nil
 		case named.Secret.Name != "": // a reader of Events may not be allowed to read Secrets
-			found = Finding{Reason: ReasonAuthorNotAllowed, Message: "who named its user may not do that: " + verdict.MessageAbout(
+			found = Finding{Reason: ReasonAuthorNotAllowed, Message: "who named its user has no permission for it now: " + verdict.MessageAbout(
 				fmt.Sprintf("the user that Secret %q of namespace %q names", message.Value(named.Secret.Name), message.Value(named.Secret.Namespace)))}
 		default:
-			found = Finding{Reason: ReasonAuthorNotAllowed, Message: "who named its user may not do that: " + verdict.Message(maxGrant)}
+			found = Finding{Reason: ReasonAuthorNotAllowed, Message: "who named its user has no permission for it now: " + verdict.Message(maxGrant)}
 		}
 	}
 	return found, nil

@@ -34,7 +34,7 @@ const (
 	byAlice   = `{"username":"alice","groups":["team"]}`
 	byBob     = `{"username":"bob"}`
 	byUnlucky = `{"username":"unlucky"}`
-	mayNot    = "who named its user may not do that: "
+	mayNot    = "who named its user has no permission for it now: "
 	unknownBy = "it is not recorded who named its user, so the permission for it cannot be checked again; somebody who may impersonate the user adds the " +
 		"record: kubectl annotate --overwrite --namespace team cloudsigmaclusters.infrastructure.cluster.x-k8s.io pool warrantgate.dev/user-named-by=me"
 )

@@ -1,10 +1,9 @@
 // Package audit compares existing machines with the instances in the clouds. It reports machines that name an instance of another user,
 // clusters whose provider acts as an unknown user, and instances that no machine names. It changes nothing.
 //
-// The audit repeats the checks of the gates that do not depend on the requester: the user that each cluster acts as, the current roles of
-// its credentials, the owner of its instances, and whether labels, owner references and references of objects agree. It cannot repeat the
-// check whether a requester may name a user: an object does not record reliably who wrote it, because a tenant can forge managedFields and
-// annotations. So if a permission to impersonate is revoked, the audit does not report the objects that were admitted with it.
+// The audit repeats the checks of the gates: the user that each cluster acts as, the permission of its author to impersonate that user, the
+// current roles of its credentials, the owner of its instances, and whether labels, owner references and references of objects agree. Who named
+// the user is in an annotation that a gate writes, because a tenant can forge managedFields.
 package audit
 
 import (
@@ -32,6 +31,10 @@ const (
 	ReasonNotNamed = "InstanceNotNamed"
 	// ReasonClaimDenied: the first claim of an instance was not admitted, and no machine names the instance.
 	ReasonClaimDenied = "InstanceClaimDenied"
+	// ReasonAuthorNotAllowed: who named the user of a cluster may not impersonate that user.
+	ReasonAuthorNotAllowed = "AuthorNotAllowed"
+	// ReasonAuthorUnknown: it is not recorded who named the user of a cluster.
+	ReasonAuthorUnknown = "AuthorUnknown"
 )
 
 // reasonRegion is the reason of the gates for a region that is not configured.

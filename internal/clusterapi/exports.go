@@ -276,8 +276,8 @@ func (e *Exports) Named(_ context.Context, cluster Cluster) (Named, error) {
 		return Named{}, nil
 	}
 	ref, err := ReadUserRef(found.object)
-	if err != nil { // it names no user
-		return Named{}, nil
+	if err != nil {
+		return Named{}, nil //nolint:nilerr // it names no user
 	}
 	named := Named{User: ref.Email, Provider: found.provider}
 	named.add(found.record)

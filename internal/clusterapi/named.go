@@ -49,7 +49,8 @@ func (o *Objects) Named(ctx context.Context, cluster Cluster) (Named, error) {
 	}
 	named := Named{User: ref.Email}
 	named.add(recordOf(object))
-	if ref.Email != "" || !IsName(ref.SecretName) || !IsName(ref.SecretNamespace) || o.guarded(ref.SecretNamespace) != nil {
+	unusable := o.guarded(ref.SecretNamespace) != nil || !IsName(ref.SecretName) || !IsName(ref.SecretNamespace)
+	if ref.Email != "" || unusable {
 		return named, nil
 	}
 	secret, err := o.secrets.Secrets(ref.SecretNamespace).Get(ctx, ref.SecretName, metav1.GetOptions{})

@@ -13,13 +13,7 @@ import (
 
 // TestRecord reads each record again: it must have the permissions of the requester, and nothing else of the request.
 func TestRecord(t *testing.T) {
-	extra := func(pairs ...string) map[string]authenticationv1.ExtraValue {
-		all := map[string]authenticationv1.ExtraValue{}
-		for i := 0; i < len(pairs); i += 2 {
-			all[pairs[i]] = append(all[pairs[i]], pairs[i+1])
-		}
-		return all
-	}
+	type extra = map[string]authenticationv1.ExtraValue
 	groups := func(count int) []string {
 		var all []string
 		for i := range count {
@@ -38,18 +32,21 @@ func TestRecord(t *testing.T) {
 			record:    `{"username":"alice","uid":"u1","groups":["team-b","team-a"]}`,
 		},
 		"a service account, without its pod and credential": {
-			requester: authenticationv1.UserInfo{Username: "system:serviceaccount:a:b", Extra: extra(
-				"authentication.kubernetes.io/pod-name", "x", "authentication.kubernetes.io/credential-id", "JTI=1", "user-assertion.cloud.example.com", "secret")},
+			requester: authenticationv1.UserInfo{Username: "system:serviceaccount:a:b", Extra: extra{
+				"authentication.kubernetes.io/pod-name": {"x"}, "authentication.kubernetes.io/credential-id": {"JTI=1"}, "user-assertion.cloud.example.com": {"secret"},
+			}},
 			want:   authenticationv1.UserInfo{Username: "system:serviceaccount:a:b"},
 			record: `{"username":"system:serviceaccount:a:b"}`,
 		},
 		"a service account of kcp": {
-			requester: authenticationv1.UserInfo{Username: "system:serviceaccount:a:b", Extra: extra(
-				"authorization.kcp.io/warrant", `{"user":"bob"}`, "authentication.kcp.io/scopes", "cluster:one", "authentication.kcp.io/scopes", "cluster:two",
-				"authentication.kcp.io/cluster-name", "one", "authentication.kubernetes.io/pod-name", "x")},
-			want: authenticationv1.UserInfo{Username: "system:serviceaccount:a:b", Extra: extra(
-				"authorization.kcp.io/warrant", `{"user":"bob"}`, "authentication.kcp.io/scopes", "cluster:one", "authentication.kcp.io/scopes", "cluster:two",
-				"authentication.kcp.io/cluster-name", "one")},
+			requester: authenticationv1.UserInfo{Username: "system:serviceaccount:a:b", Extra: extra{
+				"authorization.kcp.io/warrant": {`{"user":"bob"}`}, "authentication.kcp.io/scopes": {"cluster:one", "cluster:two"},
+				"authentication.kcp.io/cluster-name": {"one"}, "authentication.kubernetes.io/pod-name": {"x"},
+			}},
+			want: authenticationv1.UserInfo{Username: "system:serviceaccount:a:b", Extra: extra{
+				"authorization.kcp.io/warrant": {`{"user":"bob"}`}, "authentication.kcp.io/scopes": {"cluster:one", "cluster:two"},
+				"authentication.kcp.io/cluster-name": {"one"},
+			}},
 			record: `{"username":"system:serviceaccount:a:b","extra":{"authentication.kcp.io/cluster-name":["one"],` +
 				`"authentication.kcp.io/scopes":["cluster:one","cluster:two"],"authorization.kcp.io/warrant":["{\"user\":\"bob\"}"]}}`,
 		},

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -27,15 +28,10 @@ const (
 
 // recorded returns the object with a record.
 func recorded(o object, record any) object {
-	meta := object{}
-	for key, value := range o["metadata"].(object) {
-		meta[key] = value
-	}
+	all := maps.Clone(o)
+	meta, _ := o["metadata"].(object)
+	meta = maps.Clone(meta)
 	meta["annotations"] = object{recordKey: record}
-	all := object{}
-	for key, value := range o {
-		all[key] = value
-	}
 	all["metadata"] = meta
 	return all
 }
@@ -147,17 +143,17 @@ var writes = map[string]struct {
 }
 
 // recordGate is the gate Record.
-func recordGate(mode v1beta1.Mode) webhookstest.Gate {
+func recordGate() webhookstest.Gate {
 	config := enforced
 	config.ExemptNamespaces = []string{"exempt"}
-	return webhookstest.Gate{Gate: cluster.NewRecord(config), Mode: mode}
+	return webhookstest.Gate{Gate: cluster.NewRecord(config), Mode: v1beta1.Enforce}
 }
 
 func TestRecordGate(t *testing.T) {
 	for name, tc := range writes {
 		t.Run(name, func(t *testing.T) {
 			r := request(t, tc.resource, tc.before, tc.after)
-			answer := recordGate(v1beta1.Enforce).Review(t.Context(), r)
+			answer := recordGate().Review(t.Context(), r)
 			if answer.Decision != webhooks.Allowed || answer.Reason != tc.reason {
 				t.Errorf("answer is %s %s, want %s", answer.Decision, answer.Reason, tc.reason)
 			}
@@ -196,7 +192,7 @@ func TestRecordsAreChecked(t *testing.T) {
 			if tc.forged && (answer.Decision != webhooks.Denied || answer.Field != "metadata.annotations["+recordKey+"]" || strings.Contains(answer.Message, "mallory")) {
 				t.Errorf("denial of %s: %s", answer.Field, answer.Message)
 			}
-			changed := patched(t, encode(t, tc.after), recordGate(v1beta1.Enforce).Review(t.Context(), request(t, tc.resource, tc.before, tc.after)))
+			changed := patched(t, encode(t, tc.after), recordGate().Review(t.Context(), request(t, tc.resource, tc.before, tc.after)))
 			answer, checked := check(changed)
 			if answer.Decision != webhooks.Allowed || checked != tc.checked {
 				t.Errorf("the answer is %s %s: %s; the permission was checked: %t, want %t", answer.Decision, answer.Reason, answer.Message, checked, tc.checked)
@@ -223,17 +219,17 @@ func TestRecordGateElsewhere(t *testing.T) {
 	o := recorded(secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}), byMallory)
 	exempt := request(t, "secrets", nil, o)
 	exempt.Object.Raw, exempt.Namespace = encode(t, object{"metadata": object{"annotations": object{recordKey: byMallory}}, "data": o["data"]}), "exempt"
-	if answer := recordGate(v1beta1.Enforce).Review(t.Context(), exempt); answer.Reason != "NamespaceExempt" || len(answer.Patches) > 0 {
+	if answer := recordGate().Review(t.Context(), exempt); answer.Reason != "NamespaceExempt" || len(answer.Patches) > 0 {
 		t.Errorf("in an exempt namespace, the answer is %s with %v", answer.Reason, answer.Patches)
 	}
 	kdc := request(t, "kdcclusters", nil, kdcWith(object{"kube-dc.com/owner-email": "tsap@shalb.com"}))
-	if answer := recordGate(v1beta1.Enforce).Review(t.Context(), kdc); answer.Reason != "UnknownKind" || answer.Status != metav1.StatusReasonBadRequest {
+	if answer := recordGate().Review(t.Context(), kdc); answer.Reason != "UnknownKind" || answer.Status != metav1.StatusReasonBadRequest {
 		t.Errorf("for a kind without records, the answer is %s", answer.Reason)
 	}
 	many := request(t, "cloudsigmaclusters", recorded(clusterWith(object{"userEmail": "old@shalb.com"}), byMallory),
 		recorded(clusterWith(object{"userEmail": "tsap@shalb.com"}), byMallory))
 	many.UserInfo = authenticationv1.UserInfo{Username: "alice", Groups: []string{strings.Repeat("g", 10<<10)}}
-	if got := recordAfter(t, patched(t, many.Object.Raw, recordGate(v1beta1.Enforce).Review(t.Context(), many))); got != "" {
+	if got := recordAfter(t, patched(t, many.Object.Raw, recordGate().Review(t.Context(), many))); got != "" {
 		t.Errorf("the record of a requester with large groups is %s, want none", got)
 	}
 }
