@@ -38,8 +38,13 @@ func consumer(ctx context.Context, email string) *rest.Config {
 		return unstructuredClient(config).Create(ctx, object("CloudSigmaMachine", "canary", "pool",
 			map[string]any{"providerID": "cloudsigma://no-uuid"}), client.DryRunAll)
 	}).Should(MatchError(ContainSubstring("machine.warrantgate.dev")))
-	Expect(unstructuredClient(config).Create(ctx, object("CloudSigmaCluster", "pool", "pool",
-		map[string]any{"region": incident.Region, "userEmail": email}))).To(Succeed())
+	pool := object("CloudSigmaCluster", "pool", "pool", map[string]any{"region": incident.Region, "userEmail": email})
+	Eventually(func(g Gomega) { // the mutating one, too
+		tried := pool.DeepCopy()
+		g.Expect(unstructuredClient(config).Create(ctx, tried, client.DryRunAll)).To(Succeed())
+		g.Expect(tried.GetAnnotations()).To(HaveKey(recordKey))
+	}).Should(Succeed())
+	Expect(unstructuredClient(config).Create(ctx, pool)).To(Succeed())
 	return config
 }
 
