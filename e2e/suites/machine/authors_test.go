@@ -59,6 +59,7 @@ var _ = Describe("who named a cluster's user", func() {
 				By("and other writes do not change it, with or without it")
 				status := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+recordKey+`":"{\"username\":\"root\"}"}},"status":{"ready":true}}`))
 				Expect(s.client.Status().Patch(ctx, object.DeepCopy(), status)).To(Succeed())
+				Expect(s.recordOn(ctx, object)).To(recordedBy(who))
 				object.SetAnnotations(nil)
 				Expect(s.client.Update(ctx, object.DeepCopy())).To(Succeed())
 				Expect(s.client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"other":"x"}},"spec":{"replicas":3}}`)))).To(Succeed())

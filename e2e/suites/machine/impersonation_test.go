@@ -216,7 +216,7 @@ func (w *world) grant(ctx context.Context, who author, r permission) {
 
 // cleanUp deletes objects that must not exist after a spec.
 func (w *world) cleanUp(ctx context.Context, object client.Object) error {
-	return w.client.Delete(ctx, object)
+	return client.IgnoreNotFound(w.client.Delete(ctx, object))
 }
 
 // mayAuthor returns whether an author has a permission.
