@@ -22,8 +22,12 @@ const RecordPath = "/cluster/record"
 // recordField is the path of the annotation with the record.
 var recordField = field.NewPath("metadata", "annotations").Key(clusterapi.RecordAnnotation).String()
 
-// recordForged is the reason if a request contains another record than that of its requester.
-const recordForged = "RecordForged"
+const (
+	// recordForged is the reason if a request contains another record than that of its requester.
+	recordForged = "RecordForged"
+	// recordOutdated is the reason if the record is still that of who named the user before.
+	recordOutdated = "RecordOutdated"
+)
 
 // Record is the mutating gate that records on a CloudSigmaCluster or a Secret who named its user, so that the audit can check the permission
 // again. It denies nothing. A requester who writes the annotation names the user again. A requester who leaves it out does not change it.
@@ -84,7 +88,7 @@ func recordIn(o object, request admission.Request) record {
 func (r record) written() bool { return r.after != "" && r.after != r.before }
 
 // withRecord returns the users that a request names: those that differ from before, which are given, or all if it writes the record. The
-// answer is not nil if the record is not that of the requester. A missing record is not denied: Record was not called, or has been installed
+// answer is not nil if the record is another one than that of the requester. A missing record is not denied: Record was not called, or has been installed
 // since, and the audit reports the object.
 func withRecord(changed []naming, o object, request admission.Request) ([]naming, *webhooks.Answer, error) {
 	r := recordIn(o, request)
@@ -92,6 +96,12 @@ func withRecord(changed []naming, o object, request admission.Request) ([]naming
 		return changed, nil, nil
 	}
 	if r.after != impersonation.Record(request.UserInfo) {
+		if !r.written() { // only with failurePolicy Ignore
+			return nil, &webhooks.Answer{
+				Decision: webhooks.Undecided, Reason: recordOutdated,
+				Message: "it was not updated with the user, because the mutating webhook was not called or did not answer; try again",
+			}, nil
+		}
 		denial := denied(recordForged, "it is not the record of the requester, who names the user with this request; leave it out, because "+
 			"warrantgate writes it; if another webhook changes the user or the record, let it leave both alone")
 		return nil, &denial, nil

@@ -46,6 +46,8 @@ var writes = map[string]struct {
 	// forged is true if Impersonation denies the request unless Record changed it before. checked is whether it checks the permission to
 	// impersonate then.
 	forged, checked bool
+	// outdated is true if Impersonation is then undecided instead.
+	outdated bool
 }{
 	"a cluster is created with a user": {
 		resource: "cloudsigmaclusters", after: clusterWith(object{"userEmail": "tsap@shalb.com"}), stored: byAlice, reason: "Recorded", checked: true,
@@ -70,7 +72,7 @@ var writes = map[string]struct {
 	"another user": {
 		resource: "cloudsigmaclusters", before: recorded(clusterWith(object{"userEmail": "old@shalb.com"}), byMallory),
 		after:  recorded(clusterWith(object{"userEmail": "tsap@shalb.com"}), byMallory),
-		stored: byAlice, reason: "Recorded", forged: true, checked: true,
+		stored: byAlice, reason: "Recorded", outdated: true, checked: true,
 	},
 	"another user, without the record": {
 		resource: "cloudsigmaclusters", before: recorded(clusterWith(object{"userEmail": "old@shalb.com"}), byMallory),
@@ -132,7 +134,7 @@ var writes = map[string]struct {
 	"a Secret with another user": {
 		resource: "secrets", before: recorded(secretWith(map[string][]byte{"userEmail": []byte("old@shalb.com")}), byMallory),
 		after:  recorded(secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}), byMallory),
-		stored: byAlice, reason: "Recorded", forged: true, checked: true,
+		stored: byAlice, reason: "Recorded", outdated: true, checked: true,
 	},
 	"an annotation of the wrong type": {
 		resource: "cloudsigmaclusters", after: recorded(clusterWith(object{"userEmail": "tsap@shalb.com"}), 1), reason: "NotRecorded",
@@ -187,6 +189,9 @@ func TestRecordsAreChecked(t *testing.T) {
 			}
 			answer, _ := check(r.Object.Raw)
 			if forged := answer.Reason == "RecordForged"; forged != tc.forged {
+				t.Errorf("without Record, the answer is %s %s", answer.Decision, answer.Reason)
+			}
+			if outdated := answer.Reason == "RecordOutdated" && answer.Decision == webhooks.Undecided; outdated != tc.outdated {
 				t.Errorf("without Record, the answer is %s %s", answer.Decision, answer.Reason)
 			}
 			if tc.forged && (answer.Decision != webhooks.Denied || answer.Field != "metadata.annotations["+recordKey+"]" || strings.Contains(answer.Message, "mallory")) {

@@ -14,6 +14,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -183,6 +184,8 @@ var _ = Describe("the audit of who named a cluster's user", Ordered, func() {
 		who := s.newUser(ctx)
 		email := w.user("forged@example.com").Email
 		s.grant(ctx, who, permission{rule: impersonating(email)})
+		stale := newCluster(s.namespace, "stale", s.user.Email)
+		Expect(w.client.Create(ctx, stale.DeepCopy())).To(Succeed())
 		configuration := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}
 		Expect(w.client.Delete(ctx, configuration)).To(Succeed()) // so that the record of the request is stored
 		DeferCleanup(func(ctx SpecContext) {
@@ -200,6 +203,11 @@ var _ = Describe("the audit of who named a cluster's user", Ordered, func() {
 			return err
 		}).Should(HaveOccurred())
 		expectClusterDenial(err, "cloudsigmaclusters.cluster.warrantgate.dev", "RecordForged", "metadata.annotations["+recordKey+"]")
+
+		By("and a change of the user that leaves the record of the user's former author")
+		err = who.client.Patch(ctx, stale.DeepCopy(), userEmailField.mergePatch(fmt.Sprintf("%q", email)))
+		Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
+		Expect(apierrors.HasStatusCause(err, "RecordOutdated")).To(BeTrue(), "%v", err)
 	}, SpecTimeout(timeout))
 })
 
