@@ -101,8 +101,6 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	result.Findings = append(result.Findings, book.assign(machines, all)...)
 	misowned, err := a.owners(ctx, machines)
 	result.Findings, failed = append(result.Findings, misowned...), errors.Join(failed, err)
-	unauthorized, err := a.authors(ctx)
-	result.Findings, failed = append(result.Findings, unauthorized...), errors.Join(failed, err)
 	ask := func(t *tenancy) asker {
 		return func(machine clusterapi.Machine, id string) (ownership.Answer, error) {
 			if err := a.Limiter[t.account.Cloud].Wait(ctx); err != nil {
@@ -118,6 +116,8 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	for t, found := range instances {
 		result.Findings = append(result.Findings, compare(*t, found, all, ask(t), again)...)
 	}
+	unauthorized, err := a.authors(ctx)
+	result.Findings, failed = append(result.Findings, unauthorized...), errors.Join(failed, err)
 	slices.SortFunc(result.Findings, byObject)
 	return result, failed
 }

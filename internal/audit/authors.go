@@ -2,81 +2,160 @@ package audit
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	corev1 "k8s.io/api/core/v1"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/message"
 )
 
-// maxGrant is the room for a message with the commands that grant a permission, in bytes. An Event has 1,024 bytes.
-const maxGrant = 800
+const (
+	// maxLost is the room for a message with the commands that grant a permission, in bytes. An Event has 1,024 bytes.
+	maxLost = 800
+	// authorsTimeout limits the requests for all authors.
+	authorsTimeout = 5 * time.Minute
+)
 
-// authors checks again whether those who named the users of clusters may impersonate them. One of the cluster's author and the Secret's is
-// sufficient, because the write of either is checked against the other's state. An error means that the remaining clusters were not checked.
+// authors checks again whether those who named the users of clusters may impersonate them: the author of the cluster, and that of the Secret
+// if one names the user. Each could let the cluster act as another user. The error contains the first failure for each provider, whose
+// remaining clusters were then not checked.
 func (a *Audit) authors(ctx context.Context) ([]Finding, error) {
 	if a.Checker == nil {
 		return nil, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, authorsTimeout)
+	defer cancel()
 	var findings []Finding
-	checkers := map[logicalcluster.Name]*impersonation.Checker{}
+	checks := map[logicalcluster.Name]*authorCheck{}
+	failed := map[logicalcluster.Name]error{}
 	for cluster, object := range a.Objects.Clusters() {
 		named, err := a.Objects.Named(ctx, cluster)
+		if err == nil && (named.User == "" || failed[named.Provider] != nil) {
+			continue
+		}
+		check := checks[named.Provider]
+		if err == nil && check == nil {
+			check = &authorCheck{verdicts: map[authorKey]authorVerdict{}}
+			check.checker, err = a.Checker(named.Provider)
+			checks[named.Provider] = check
+		}
+		var found []Finding
+		if err == nil {
+			found, err = check.of(ctx, named, object)
+		}
 		if err != nil {
-			return findings, fmt.Errorf("authors of clusters: %w", err)
-		}
-		if named.User == "" {
+			failed[named.Provider] = fmt.Errorf("authors of the users of clusters: %w", err)
 			continue
 		}
-		checker := checkers[named.Provider]
-		if checker == nil {
-			if checker, err = a.Checker(named.Provider); err != nil {
-				return findings, err
-			}
-			checkers[named.Provider] = checker
+		for _, f := range found {
+			findings = append(findings, place{in: cluster.LogicalCluster, object: object}.finding(f))
 		}
-		finding, err := author(ctx, checker, named)
-		switch {
-		case err != nil:
-			return findings, fmt.Errorf("permissions of the authors of clusters: %w", err)
-		case finding.Reason == ReasonAuthorUnknown:
-			finding.Message += fmt.Sprintf("; somebody who may impersonate the user adds the record: kubectl annotate --overwrite --namespace %s %s %s %s=me",
-				object.Namespace, clusterapi.CloudSigmaClusters.GroupResource(), object.Name, clusterapi.RecordAnnotation)
-		case finding.Reason == "":
-			continue
-		}
-		findings = append(findings, place{in: cluster.LogicalCluster, object: object}.finding(finding))
 	}
-	return findings, nil
+	return findings, errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
-// author returns a finding if none of the recorded authors may impersonate the user. The finding is empty if one may.
-func author(ctx context.Context, checker *impersonation.Checker, named clusterapi.Named) (Finding, error) {
-	unknown := Finding{Reason: ReasonAuthorUnknown, Message: "it is not recorded who named its user, so the permission for it cannot be checked again"}
-	found := unknown
-	for _, record := range named.Records {
-		requester, err := impersonation.Recorded(record)
-		if err != nil {
-			continue
-		}
-		verdict, err := checker.MayImpersonate(ctx, requester, named.User)
-		var outOfScope *impersonation.OutOfScopeError
-		switch {
-		case errors.As(err, &outOfScope):
-			found = Finding{Reason: ReasonAuthorNotAllowed, Message: "who named its user has no permission for it now: " + outOfScope.Error()}
-		case err != nil:
-			return Finding{}, err
-		case verdict.Allowed:
-			return Finding{}, nil
-		case named.Secret.Name != "": // a reader of Events may not be allowed to read Secrets
-			found = Finding{Reason: ReasonAuthorNotAllowed, Message: "who named its user has no permission for it now: " + verdict.MessageAbout(
-				fmt.Sprintf("the user that Secret %q of namespace %q names", message.Value(named.Secret.Name), message.Value(named.Secret.Namespace)))}
-		default:
-			found = Finding{Reason: ReasonAuthorNotAllowed, Message: "who named its user has no permission for it now: " + verdict.Message(maxGrant)}
-		}
+// authorCheck checks the authors of the clusters of one provider.
+type authorCheck struct {
+	checker *impersonation.Checker
+	// verdicts are those of this run. Many clusters have the same author and user.
+	verdicts map[authorKey]authorVerdict
+}
+
+type authorKey struct {
+	user   string
+	record [sha256.Size]byte
+}
+
+type authorVerdict struct {
+	impersonation.Verdict
+	outOfScope *impersonation.OutOfScopeError
+}
+
+// of returns the findings about a cluster.
+func (c *authorCheck) of(ctx context.Context, named clusterapi.Named, object corev1.ObjectReference) ([]Finding, error) {
+	finding, err := c.clusterAuthor(ctx, named, object)
+	if err != nil || named.Secret.Name == "" {
+		return finding, err
 	}
-	return found, nil
+	ofSecret, err := c.secretAuthor(ctx, named)
+	return append(finding, ofSecret...), err
+}
+
+func (c *authorCheck) clusterAuthor(ctx context.Context, named clusterapi.Named, object corev1.ObjectReference) ([]Finding, error) {
+	requester, err := impersonation.Recorded(named.Record)
+	if err != nil {
+		return authorUnknown("it is not recorded who named its user", object.Namespace, clusterapi.CloudSigmaClusters.GroupResource().String(), object.Name), nil
+	}
+	secret := clusterapi.UserRef{SecretNamespace: named.Secret.Namespace, SecretName: named.Secret.Name}
+	if may, _, err := c.checker.MayUse(ctx, requester, secret, object.Namespace); err != nil || !may {
+		return authorNotAllowed(fmt.Sprintf("user %q may not read %s; grant it again: verb get on this Secret", message.Value(requester.Username), secretOf(named))), err
+	}
+	verdict, err := c.verdict(ctx, named.Record, named.User)
+	switch {
+	case err != nil || verdict.Allowed:
+		return nil, err
+	case verdict.outOfScope != nil:
+		return authorNotAllowed(verdict.outOfScope.Error()), nil
+	case named.Secret.Name != "": // a reader of Events may not be allowed to read Secrets
+		return authorNotAllowed(verdict.LostAbout("the user that " + secretOf(named) + " names")), nil
+	}
+	return authorNotAllowed(verdict.Lost(maxLost)), nil
+}
+
+// secretAuthor returns a finding without the author: who may read a cluster may not be allowed to read the Secret.
+func (c *authorCheck) secretAuthor(ctx context.Context, named clusterapi.Named) ([]Finding, error) {
+	if _, err := impersonation.Recorded(named.SecretRecord); err != nil {
+		return authorUnknown("it is not recorded who named the user in "+secretOf(named), named.Secret.Namespace, "secrets", named.Secret.Name), nil
+	}
+	verdict, err := c.verdict(ctx, named.SecretRecord, named.User)
+	if err != nil || verdict.Allowed {
+		return nil, err
+	}
+	return []Finding{{Reason: ReasonAuthorNotAllowed, Message: "who named the user in " + secretOf(named) + " has no permission for it now; " + nameAgain(
+		named.Secret.Namespace, "secrets", named.Secret.Name)}}, nil
+}
+
+// verdict returns whether the author of a record may impersonate a user. The record is valid.
+func (c *authorCheck) verdict(ctx context.Context, record, user string) (authorVerdict, error) {
+	key := authorKey{user, sha256.Sum256([]byte(record))}
+	if known, found := c.verdicts[key]; found {
+		return known, nil
+	}
+	requester, err := impersonation.Recorded(record)
+	if err != nil {
+		return authorVerdict{}, err
+	}
+	var verdict authorVerdict
+	verdict.Verdict, err = c.checker.MayImpersonate(ctx, requester, user)
+	if err != nil && !errors.As(err, &verdict.outOfScope) {
+		return authorVerdict{}, err
+	}
+	c.verdicts[key] = verdict
+	return verdict, nil
+}
+
+func authorNotAllowed(why string) []Finding {
+	return []Finding{{Reason: ReasonAuthorNotAllowed, Message: "who named its user has no permission for it now: " + why}}
+}
+
+func authorUnknown(what, namespace, resource, name string) []Finding {
+	return []Finding{{Reason: ReasonAuthorUnknown, Message: what + ", so the permission for it cannot be checked again; " + nameAgain(namespace, resource, name)}}
+}
+
+// nameAgain returns the advice to replace the record of an object. The value differs each time, because only a change is a write.
+func nameAgain(namespace, resource, name string) string {
+	return fmt.Sprintf("somebody who may impersonate the user takes it over: kubectl annotate --overwrite --namespace %s %s %s %s=$(date +%%s)",
+		namespace, resource, name, clusterapi.RecordAnnotation)
+}
+
+func secretOf(named clusterapi.Named) string {
+	return fmt.Sprintf("Secret %q of namespace %q", message.Value(named.Secret.Name), message.Value(named.Secret.Namespace))
 }

@@ -3,6 +3,7 @@ package audit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 	"warrantgate.dev/internal/impersonation"
 )
 
-// permissions are the users that each user and group may impersonate.
+// permissions are the users that each user and group may impersonate, and the Secrets that it may get, as "get namespace/name".
 type permissions map[string][]string
 
 // Review implements impersonation.Reviewer.
@@ -25,8 +26,12 @@ func (p permissions) Review(_ context.Context, spec authorizationv1.SubjectAcces
 	if spec.User == "unlucky" {
 		return authorizationv1.SubjectAccessReviewStatus{}, errors.New("etcd is away")
 	}
-	want := authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: spec.ResourceAttributes.Name}
-	allowed := slices.ContainsFunc(append(spec.Groups, spec.User), func(by string) bool { return slices.Contains(p[by], spec.ResourceAttributes.Name) })
+	what, want := spec.ResourceAttributes.Name, authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: spec.ResourceAttributes.Name}
+	if spec.ResourceAttributes.Verb == "get" {
+		what = "get " + spec.ResourceAttributes.Namespace + "/" + what
+		want = authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: spec.ResourceAttributes.Namespace, Name: want.Name}
+	}
+	allowed := slices.ContainsFunc(append(spec.Groups, spec.User), func(by string) bool { return slices.Contains(p[by], what) })
 	return authorizationv1.SubjectAccessReviewStatus{Allowed: allowed && *spec.ResourceAttributes == want}, nil
 }
 
@@ -34,18 +39,27 @@ const (
 	byAlice   = `{"username":"alice","groups":["team"]}`
 	byBob     = `{"username":"bob"}`
 	byUnlucky = `{"username":"unlucky"}`
-	mayNot    = "who named its user has no permission for it now: "
-	unknownBy = "it is not recorded who named its user, so the permission for it cannot be checked again; somebody who may impersonate the user adds the " +
-		"record: kubectl annotate --overwrite --namespace team cloudsigmaclusters.infrastructure.cluster.x-k8s.io pool warrantgate.dev/user-named-by=me"
+	mayNot    = "AuthorNotAllowed who named its user has no permission for it now: "
+	takeOver  = ", so the permission for it cannot be checked again; somebody who may impersonate the user takes it over: kubectl annotate --overwrite "
+	unknown   = "AuthorUnknown it is not recorded who named its user" + takeOver +
+		"--namespace team cloudsigmaclusters.infrastructure.cluster.x-k8s.io pool warrantgate.dev/user-named-by=$(date +%s)"
 )
 
 func TestAuthors(t *testing.T) {
-	byEmail := func(records ...string) clusterapi.Named { return clusterapi.Named{User: tsap.User, Records: records} }
-	bySecret := func(records ...string) clusterapi.Named {
-		return clusterapi.Named{User: tsap.User, Secret: types.NamespacedName{Namespace: "team", Name: "user"}, Records: records}
+	byEmail := func(record string) clusterapi.Named { return clusterapi.Named{User: tsap.User, Record: record} }
+	bySecret := func(record, secretRecord string) clusterapi.Named {
+		return clusterapi.Named{User: tsap.User, Record: record, Secret: types.NamespacedName{Namespace: "team", Name: "user"}, SecretRecord: secretRecord}
+	}
+	inShared := func(named clusterapi.Named) clusterapi.Named {
+		named.Secret.Namespace = "shared"
+		return named
 	}
 	byBot := `{"username":"system:serviceaccount:default:bot","groups":["system:authenticated"],"extra":` +
 		`{"authentication.kcp.io/cluster-name":["home"],"authentication.kcp.io/scopes":["cluster:home"]}}`
+	onKCP := func(record string) clusterapi.Named {
+		return clusterapi.Named{User: tsap.User, Provider: "provider", Record: record}
+	}
+	both := permissions{"alice": {tsap.User}, "bob": {tsap.User}}
 	for name, tc := range map[string]struct {
 		named   clusterapi.Named
 		may     permissions
@@ -55,48 +69,58 @@ func TestAuthors(t *testing.T) {
 		"the author may": {named: byEmail(byAlice), may: permissions{"alice": {tsap.User}}},
 		"a group may":    {named: byEmail(byAlice), may: permissions{"team": {tsap.User}}},
 		"the author may, in the letters of the cluster": {
-			named: clusterapi.Named{User: "TSAP@example.com", Records: []string{byAlice}}, may: permissions{"alice": {"TSAP@example.com"}},
+			named: clusterapi.Named{User: "TSAP@example.com", Record: byAlice}, may: permissions{"alice": {"TSAP@example.com"}},
 		},
 		"the permission was revoked": {named: byEmail(byAlice), may: permissions{"alice": {"other@example.com"}, "bob": {tsap.User}}, want: []string{
-			"AuthorNotAllowed " + mayNot + `user "alice" may not impersonate "tsap@example.com"; name a user that you may impersonate, or have it granted: ` +
+			mayNot + `user "alice" may not impersonate "tsap@example.com"; grant it again: ` +
 				"kubectl create clusterrole warrantgate:impersonate:tsap@example.com --verb=impersonate --resource=users --resource-name=tsap@example.com; " +
 				"kubectl create clusterrolebinding warrantgate:impersonate:tsap@example.com:alice --clusterrole=warrantgate:impersonate:tsap@example.com --user=alice",
 		}},
-		"the author of the Secret may":  {named: bySecret(byBob, byAlice), may: permissions{"alice": {tsap.User}}},
-		"the author of the cluster may": {named: bySecret(byAlice, byBob), may: permissions{"alice": {tsap.User}}},
-		"neither may, and the Secret is not disclosed": {named: bySecret(byBob, byAlice), want: []string{
-			"AuthorNotAllowed " + mayNot + `user "alice" may not impersonate the user that Secret "user" of namespace "team" names; name a user that you may ` +
-				"impersonate, or have it granted: verb impersonate on resource users, by the name of this user in lower case",
+		"both authors may": {named: bySecret(byAlice, byBob), may: both},
+		"only the author of the cluster may, and the other is not disclosed": {
+			named: bySecret(byAlice, byBob), may: permissions{"alice": {tsap.User}}, want: []string{
+				`AuthorNotAllowed who named the user in Secret "user" of namespace "team" has no permission for it now; somebody who may impersonate the user ` +
+					"takes it over: kubectl annotate --overwrite --namespace team secrets user warrantgate.dev/user-named-by=$(date +%s)",
+			},
+		},
+		"only the author of the Secret may, and the user is not disclosed": {
+			named: bySecret(byAlice, byBob), may: permissions{"bob": {tsap.User}}, want: []string{
+				mayNot + `user "alice" may not impersonate the user that Secret "user" of namespace "team" names; grant it again: ` +
+					"verb impersonate on resource users, by the name of this user in lower case",
+			},
+		},
+		"the author may not read the Secret any more": {named: inShared(bySecret(byAlice, byBob)), may: both, want: []string{
+			mayNot + `user "alice" may not read Secret "user" of namespace "shared"; grant it again: verb get on this Secret`,
 		}},
-		"no record":                             {named: byEmail(), may: permissions{"alice": {tsap.User}}, want: []string{"AuthorUnknown " + unknownBy}},
-		"a record that warrantgate never wrote": {named: byEmail("me"), want: []string{"AuthorUnknown " + unknownBy}},
-		"no user":                               {named: clusterapi.Named{Records: []string{byBob}}},
+		"the author may read the Secret": {
+			named: inShared(bySecret(byAlice, byBob)), may: permissions{"alice": {tsap.User, "get shared/user"}, "bob": {tsap.User}},
+		},
+		"no record":         {named: byEmail(""), may: both, want: []string{unknown}},
+		"no user":           {named: clusterapi.Named{Record: byBob}},
+		"an invalid record": {named: byEmail("me"), may: both, want: []string{unknown}},
+		"no record on the Secret": {named: bySecret(byAlice, ""), may: both, want: []string{
+			`AuthorUnknown it is not recorded who named the user in Secret "user" of namespace "team"` + takeOver +
+				"--namespace team secrets user warrantgate.dev/user-named-by=$(date +%s)",
+		}},
 		"permissions cannot be checked": {
-			named: byEmail(byUnlucky), wantErr: "permissions of the authors of clusters: etcd is away",
+			named: byEmail(byUnlucky), wantErr: "authors of the users of clusters: etcd is away",
 		},
 		"on kcp, a service account by its global name": {
-			named: clusterapi.Named{User: tsap.User, Provider: "provider", Records: []string{byBot}},
-			may:   permissions{"system:kcp:serviceaccount:home:default:bot": {tsap.User}},
+			named: onKCP(byBot), may: permissions{"system:kcp:serviceaccount:home:default:bot": {tsap.User}},
 		},
 		"on kcp, a service account has no permissions by its own name": {
-			named: clusterapi.Named{User: tsap.User, Provider: "provider", Records: []string{byBot}},
-			may:   permissions{"system:serviceaccount:default:bot": {tsap.User}},
-			want: []string{"AuthorNotAllowed " + mayNot + `user "system:serviceaccount:default:bot" may not impersonate "tsap@example.com" in logical cluster ` +
-				`"provider", the provider's workspace; name a user that you may impersonate, or have it granted: `},
+			named: onKCP(byBot), may: permissions{"system:serviceaccount:default:bot": {tsap.User}},
+			want: []string{mayNot + `user "system:serviceaccount:default:bot" may not impersonate "tsap@example.com" in logical cluster ` +
+				`"provider", the provider's workspace; grant it again: kubectl ws :provider; `},
 		},
 		"on kcp, a service account that was impersonated elsewhere": {
-			named: clusterapi.Named{User: tsap.User, Provider: "provider", Records: []string{strings.ReplaceAll(byBot, `["home"]`, `["forged"]`)}},
-			want:  []string{"AuthorNotAllowed " + mayNot + `user "system:serviceaccount:default:bot" cannot be distinguished from others in logical cluster "provider"`},
+			named: onKCP(strings.ReplaceAll(byBot, `["home"]`, `["forged"]`)),
+			want:  []string{mayNot + `user "system:serviceaccount:default:bot" cannot be distinguished from others in logical cluster "provider"`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			audited := newAudit(fakeObjects{accounts: map[string]any{"team/pool": tsap}, named: map[string]clusterapi.Named{"team/pool": tc.named}}, &fakeCloud{})
-			audited.Checker = func(provider logicalcluster.Name) (*impersonation.Checker, error) {
-				if provider == "" {
-					return impersonation.NewChecker(tc.may), nil
-				}
-				return impersonation.NewProviderChecker(tc.may, provider), nil
-			}
+			audited.Checker = checkerOf(tc.may)
 			result, err := audited.Run(t.Context())
 			if message := errorText(err); message != tc.wantErr {
 				t.Errorf("error = %q, want %q", message, tc.wantErr)
@@ -107,7 +131,7 @@ func TestAuthors(t *testing.T) {
 					t.Errorf("the finding is about %+v", finding.Object)
 				}
 				text := finding.Reason + " " + finding.Message
-				if i < len(tc.want) && strings.HasPrefix(tc.named.Provider.String(), "provider") { // the commands have a test of their own
+				if i < len(tc.want) && tc.named.Provider != "" { // the commands have a test of their own
 					text = text[:min(len(text), len(tc.want[i]))]
 				}
 				got = append(got, text)
@@ -116,6 +140,68 @@ func TestAuthors(t *testing.T) {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func checkerOf(reviewer impersonation.Reviewer) func(provider logicalcluster.Name) (*impersonation.Checker, error) {
+	return func(provider logicalcluster.Name) (*impersonation.Checker, error) {
+		if provider == "" {
+			return impersonation.NewChecker(reviewer), nil
+		}
+		return impersonation.NewProviderChecker(reviewer, provider), nil
+	}
+}
+
+// counted counts reviews.
+type counted struct {
+	impersonation.Reviewer
+	count int
+}
+
+// Review implements impersonation.Reviewer.
+func (c *counted) Review(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	c.count++
+	return c.Reviewer.Review(ctx, spec)
+}
+
+// TestAuthorsOfManyClusters: a tenant can create thousands of clusters.
+func TestAuthorsOfManyClusters(t *testing.T) {
+	objects := fakeObjects{accounts: map[string]any{}, named: map[string]clusterapi.Named{}}
+	for i := range 2000 {
+		cluster := fmt.Sprintf("team/pool-%d", i)
+		objects.accounts[cluster], objects.named[cluster] = tsap, clusterapi.Named{User: tsap.User, Record: []string{byAlice, byBob}[i%2]}
+	}
+	reviewer := &counted{Reviewer: permissions{"alice": {tsap.User}}}
+	audited := newAudit(objects, &fakeCloud{})
+	audited.Checker = checkerOf(reviewer)
+	result, err := audited.Run(t.Context())
+	if err != nil || len(result.Findings) != 1000 {
+		t.Errorf("%d findings, error = %v", len(result.Findings), err)
+	}
+	if reviewer.count != 2 {
+		t.Errorf("%d reviews, want one for each author", reviewer.count)
+	}
+}
+
+// TestAuthorsOfOtherProviders: a failure in the workspace of one provider leaves the others.
+func TestAuthorsOfOtherProviders(t *testing.T) {
+	objects := fakeObjects{accounts: map[string]any{}, named: map[string]clusterapi.Named{}}
+	for i := range 20 {
+		cluster := fmt.Sprintf("%c|team/pool", 'a'+i)
+		objects.accounts[cluster] = tsap
+		objects.named[cluster] = clusterapi.Named{User: tsap.User, Record: byAlice, Provider: logicalcluster.Name([]string{"one", "two"}[i%2])}
+	}
+	broken := errors.New("no client")
+	audited := newAudit(objects, &fakeCloud{})
+	audited.Checker = func(provider logicalcluster.Name) (*impersonation.Checker, error) {
+		if provider == "two" {
+			return nil, broken
+		}
+		return impersonation.NewProviderChecker(permissions{}, provider), nil
+	}
+	result, err := audited.Run(t.Context())
+	if !errors.Is(err, broken) || len(result.Findings) != 10 {
+		t.Errorf("%d findings, error = %v", len(result.Findings), err)
 	}
 }
 

@@ -105,7 +105,7 @@ func (c *Controller) run(ctx context.Context) {
 	}
 	log := logf.FromContext(ctx)
 	if err != nil {
-		log.Error(err, "not all accounts could be read; the next run tries again")
+		log.Error(err, "not everything could be checked; the next run tries again")
 	}
 	observe(c.platform(), result, err)
 	if errors.Is(err, errNotRead) {

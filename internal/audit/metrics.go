@@ -18,7 +18,7 @@ var (
 	}, []string{"platform"})
 	runs = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_audit_runs_total",
-		Help: "Runs of the audit by outcome: complete, incomplete (not all accounts could be read).",
+		Help: "Runs of the audit by outcome: complete, incomplete (not everything could be checked).",
 	}, []string{"outcome"})
 	requests = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "warrantgate_audit_cloud_requests_total",

@@ -279,9 +279,7 @@ func (e *Exports) Named(_ context.Context, cluster Cluster) (Named, error) {
 	if err != nil {
 		return Named{}, nil //nolint:nilerr // it names no user
 	}
-	named := Named{User: ref.Email, Provider: found.provider}
-	named.add(found.record)
-	return named, nil
+	return Named{User: ref.Email, Record: found.record, Provider: found.provider}, nil
 }
 
 // ownersOf reads the Machines of Cluster API of one workspace.

@@ -131,7 +131,7 @@ func TestExports(t *testing.T) {
 	}
 	for cluster := range want {
 		named, err := exports.Named(t.Context(), cluster)
-		wantNamed := clusterapi.Named{User: cluster.LogicalCluster.String() + "@example.com", Records: []string{"by-" + cluster.LogicalCluster.String()}, Provider: "2x9yq4a1h0lkz3wd"}
+		wantNamed := clusterapi.Named{User: cluster.LogicalCluster.String() + "@example.com", Record: "by-" + cluster.LogicalCluster.String(), Provider: "2x9yq4a1h0lkz3wd"}
 		if diff := cmp.Diff(wantNamed, named); diff != "" || err != nil {
 			t.Errorf("Named() (-want +got):\n%s, error = %v", diff, err)
 		}

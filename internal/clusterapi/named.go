@@ -22,14 +22,15 @@ const RecordAnnotation = "warrantgate.dev/user-named-by"
 // The annotations of an object may have 256 KiB in total.
 const MaxRecord = 8 << 10
 
-// Named is the user that a CloudSigmaCluster names, and the records of who named it.
+// Named is the user that a CloudSigmaCluster names, and the records of who named it. A record is "" if it is missing or too large.
 type Named struct {
 	// User is the user as it is written, "" if no user is named.
 	User string
-	// Secret is the Secret that contains the user. It is empty if spec.userEmail does.
-	Secret types.NamespacedName
-	// Records are the values of RecordAnnotation of the cluster and of the Secret, without those that are missing or too large.
-	Records []string
+	// Record is the record on the cluster.
+	Record string
+	// Secret is the Secret that contains the user, and SecretRecord the record on it. They are empty if spec.userEmail contains the user.
+	Secret       types.NamespacedName
+	SecretRecord string
 	// Provider is the logical cluster of the provider on kcp, "" on Kubernetes.
 	Provider logicalcluster.Name
 }
@@ -47,8 +48,7 @@ func (o *Objects) Named(ctx context.Context, cluster Cluster) (Named, error) {
 	if err != nil {
 		return Named{}, nil //nolint:nilerr // it names no user
 	}
-	named := Named{User: ref.Email}
-	named.add(recordOf(object))
+	named := Named{User: ref.Email, Record: recordOf(object)}
 	unusable := o.guarded(ref.SecretNamespace) != nil || !IsName(ref.SecretName) || !IsName(ref.SecretNamespace)
 	if ref.Email != "" || unusable {
 		return named, nil
@@ -61,7 +61,7 @@ func (o *Objects) Named(ctx context.Context, cluster Cluster) (Named, error) {
 		return Named{}, fmt.Errorf("read the Secret of spec.userRef: %w", err)
 	}
 	named.User, named.Secret = strings.TrimSpace(string(secret.Data[userEmailKey])), types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
-	named.add(recordOf(secret))
+	named.SecretRecord = recordOf(secret)
 	return named, nil
 }
 
@@ -71,10 +71,4 @@ func recordOf(object metav1.Object) string {
 		return record
 	}
 	return ""
-}
-
-func (n *Named) add(record string) {
-	if record != "" {
-		n.Records = append(n.Records, record)
-	}
 }

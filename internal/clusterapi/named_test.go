@@ -39,26 +39,26 @@ func TestNamed(t *testing.T) {
 		wantErr   error
 	}{
 		"no cluster":           {},
-		"a cluster of nobody":  {objects: []runtime.Object{cluster(recorded("one"))}, want: clusterapi.Named{Records: []string{"one"}}},
-		"an email":             {objects: []runtime.Object{cluster(with("spec.userEmail", "A@example.com"), recorded("one"))}, want: clusterapi.Named{User: "A@example.com", Records: []string{"one"}}},
+		"a cluster of nobody":  {objects: []runtime.Object{cluster(recorded("one"))}, want: clusterapi.Named{Record: "one"}},
+		"an email":             {objects: []runtime.Object{cluster(with("spec.userEmail", "A@example.com"), recorded("one"))}, want: clusterapi.Named{User: "A@example.com", Record: "one"}},
 		"no record":            {objects: []runtime.Object{cluster(with("spec.userEmail", "a@example.com"))}, want: clusterapi.Named{User: "a@example.com"}},
-		"a record of 8 KiB":    {objects: []runtime.Object{cluster(with("spec.userEmail", "a@b"), recorded(strings.Repeat("r", 8<<10)))}, want: clusterapi.Named{User: "a@b", Records: []string{strings.Repeat("r", 8<<10)}}},
+		"a record of 8 KiB":    {objects: []runtime.Object{cluster(with("spec.userEmail", "a@b"), recorded(strings.Repeat("r", 8<<10)))}, want: clusterapi.Named{User: "a@b", Record: strings.Repeat("r", 8<<10)}},
 		"a larger record":      {objects: []runtime.Object{cluster(with("spec.userEmail", "a@b"), recorded(strings.Repeat("r", 8<<10+1)))}, want: clusterapi.Named{User: "a@b"}},
 		"a user of wrong type": {objects: []runtime.Object{cluster(with("spec.userEmail", int64(1)), recorded("one"))}},
 		"an email and a Secret": {
 			objects: []runtime.Object{cluster(with("spec.userEmail", "a@b"), with("spec.userRef.name", "user"), recorded("one")), secret(namespace, "two")},
-			want:    clusterapi.Named{User: "a@b", Records: []string{"one"}},
+			want:    clusterapi.Named{User: "a@b", Record: "one"},
 		},
 		"a Secret": {
 			objects: []runtime.Object{cluster(with("spec.userRef.name", "user"), recorded("one")), secret(namespace, "two")},
-			want:    clusterapi.Named{User: "Secret@example.com", Secret: types.NamespacedName{Namespace: namespace, Name: "user"}, Records: []string{"one", "two"}},
+			want:    clusterapi.Named{User: "Secret@example.com", Secret: types.NamespacedName{Namespace: namespace, Name: "user"}, Record: "one", SecretRecord: "two"},
 		},
 		"a Secret of another namespace, and only one record": {
 			objects: []runtime.Object{cluster(with("spec.userRef", map[string]any{"name": "user", "namespace": "shared"})), secret("shared", "two")},
-			want:    clusterapi.Named{User: "Secret@example.com", Secret: types.NamespacedName{Namespace: "shared", Name: "user"}, Records: []string{"two"}},
+			want:    clusterapi.Named{User: "Secret@example.com", Secret: types.NamespacedName{Namespace: "shared", Name: "user"}, SecretRecord: "two"},
 		},
 		"a Secret that does not exist": {objects: []runtime.Object{cluster(with("spec.userRef.name", "user"), recorded("one"))}},
-		"no name of a Secret":          {objects: []runtime.Object{cluster(with("spec.userRef.name", "../x"), recorded("one"))}, want: clusterapi.Named{Records: []string{"one"}}},
+		"no name of a Secret":          {objects: []runtime.Object{cluster(with("spec.userRef.name", "../x"), recorded("one"))}, want: clusterapi.Named{Record: "one"}},
 		"a Secret that cannot be read": {
 			objects: []runtime.Object{cluster(with("spec.userRef.name", "user"))}, secretErr: away, wantErr: away,
 		},

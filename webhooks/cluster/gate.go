@@ -84,12 +84,15 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 	if err != nil {
 		return unreadable(err)
 	}
-	names, forged, err := withRecord(changed, o, request)
-	switch {
-	case err != nil:
-		return unreadable(err)
-	case forged != nil:
-		return about(o, recordField, *forged)
+	names := changed
+	if g.config.Impersonation.Mode == v1beta1.Enforce { // in mode Warn nobody updates the record
+		var invalid *webhooks.Answer
+		if names, invalid, err = withRecord(changed, o, request); invalid != nil {
+			return about(o, recordField, *invalid)
+		}
+		if err != nil {
+			return unreadable(err)
+		}
 	}
 	m, err := moveOf(o, request, changed)
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 )
 
 // Record is the mutating gate that records on a CloudSigmaCluster or a Secret who named its user, so that the audit can check the permission
-// again. It denies nothing. A requester who writes the annotation names the user again. A requester who leaves it out does not change it.
+// again. It denies no object. A requester who writes the annotation names the user again. A requester who leaves it out does not change it.
 //
 // The gate Impersonation denies a record of somebody else, which a later mutating webhook could write.
 type Record struct{ config v1beta1.Cluster }

@@ -206,6 +206,20 @@ func TestRecordsAreChecked(t *testing.T) {
 	}
 }
 
+// In mode Warn nobody updates the record, so an old one must not hide that the requester may not name the user.
+func TestRecordsInModeWarn(t *testing.T) {
+	config := enforced
+	config.Impersonation.Mode = v1beta1.Warn
+	before, after := clusterWith(object{"userEmail": "old@shalb.com"}), clusterWith(object{"userEmail": "tsap@shalb.com"})
+	r := request(t, "cloudsigmaclusters", recorded(before, byMallory), recorded(after, byMallory))
+	if answer := newGate(config, reviewerThatAllows(), &fakeUsers{}, nil).Review(t.Context(), r); answer.Reason != "ImpersonationNotAllowed" {
+		t.Errorf("the answer is %s %s", answer.Decision, answer.Reason)
+	}
+	if answer := newGate(config, reviewerThatAllows(impersonate("tsap@shalb.com")), &fakeUsers{}, nil).Review(t.Context(), r); answer.Decision != webhooks.Allowed {
+		t.Errorf("with the permission, the answer is %s %s", answer.Decision, answer.Reason)
+	}
+}
+
 // A record of oneself needs the permission that naming the user needs, so that the audit never finds an author who had none.
 func TestRecordWithoutPermission(t *testing.T) {
 	for _, resource := range []string{"cloudsigmaclusters", "secrets"} {

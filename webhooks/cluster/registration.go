@@ -61,6 +61,9 @@ func recordHooksOf(config v1beta1.Cluster, kinds []kind) []webhooks.Hook {
 	}
 	var hooks []webhooks.Hook
 	for _, kind := range recordedKinds(kinds) {
+		if kind.resource == clusterapi.CloudSigmaClusters {
+			kind.condition = celUser // not the region
+		}
 		hook := kind.hook("record", RecordPath, mode, "names-another-user", config.ExemptNamespaces)
 		hook.Conditions[0].Expression += " || " + webhooks.CELChanged("metadata", "annotations", clusterapi.RecordAnnotation)
 		// A later webhook may name a user.
@@ -125,10 +128,12 @@ func (k kind) written() []string {
 
 // celCluster is true if the user, the Secret that names it, or the region changes, and also where one is removed: a cluster without
 // a user can act as the account that all clusters share.
-func celCluster() string {
+func celCluster() string { return celUser() + " || " + webhooks.CELChanged("spec", "region") }
+
+// celUser is true if the user or the Secret that names it changes.
+func celUser() string {
 	return strings.Join([]string{
 		webhooks.CELChanged("spec", "userEmail"), webhooks.CELChanged("spec", "userRef", "name"), webhooks.CELChanged("spec", "userRef", "namespace"),
-		webhooks.CELChanged("spec", "region"),
 	}, " || ")
 }
 

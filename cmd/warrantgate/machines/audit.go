@@ -43,7 +43,7 @@ func NewAuditCommand() *cobra.Command {
 		Use:   "audit",
 		Short: "Report machines that name another user's server, and servers that no machine names",
 		Long: `Check all machines and clusters once. Report machines that name a server of another user, machines whose cluster is not that of
-the Machine that owns them, clusters whose identity is unknown, and servers that were created for a machine but that no
+the Machine that owns them, clusters whose identity is unknown or was named by somebody who may not impersonate it any more, and servers that were created for a machine but that no
 machine names (orphans, duplicates). It changes nothing. "warrantgate serve" does the same at an interval, and writes Events.
 
 If a server was created for a machine that names none yet, audit checks a second time after machine.settle of the configuration.

@@ -131,7 +131,7 @@ var _ = Describe("the audit of who named a cluster's user", Ordered, func() {
 			events, err := w.eventsOn(ctx, early)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(events).To(ConsistOf(And(HaveField("Reason", "AuthorUnknown"), HaveField("Message", HavePrefix(notRecorded)))))
-			_, command, _ = strings.Cut(events[0].Message, "adds the record: ")
+			_, command, _ = strings.Cut(events[0].Message, "takes it over: ")
 		}).Should(Succeed())
 		w.kubectl(ctx, command)
 		Expect(w.recordOn(ctx, early)).To(ContainSubstring(`"system:masters"`))
@@ -158,12 +158,12 @@ var _ = Describe("the audit of who named a cluster's user", Ordered, func() {
 
 		events, err := w.eventsOn(ctx, cluster)
 		Expect(err).NotTo(HaveOccurred())
-		_, commands, _ := strings.Cut(events[0].Message, "or have it granted: ")
+		_, commands, _ := strings.Cut(events[0].Message, "grant it again: ")
 		w.kubectl(ctx, commands)
 		none(ctx, "AuthorNotAllowed")
 	}, SpecTimeout(2*timeout))
 
-	It("accepts the author of the Secret or of the cluster, and names the Secret and not the user", func(ctx SpecContext) {
+	It("checks the authors of the cluster and of the Secret, and discloses neither the user nor the author of the Secret", func(ctx SpecContext) {
 		who := s.newServiceAccount(ctx)
 		email := w.user("in-a-secret@example.com").Email
 		s.grant(ctx, who, permission{rule: impersonating(email)})
@@ -174,9 +174,19 @@ var _ = Describe("the audit of who named a cluster's user", Ordered, func() {
 		w.revoke(ctx, who)
 		reported(ctx, cluster, "AuthorNotAllowed", "Audit: who named its user has no permission for it now: user \""+who.username+
 			"\" may not impersonate the user that Secret \"user\" of namespace \""+s.namespace+"\" names; ")
+		ofSecret := "Audit: who named the user in Secret \"user\" of namespace \"" + s.namespace + "\" has no permission for it now; "
+		reported(ctx, cluster, "AuthorNotAllowed", ofSecret)
 
-		By("an administrator names the user of the Secret again")
-		w.kubectl(ctx, "kubectl annotate --overwrite --namespace "+s.namespace+" secrets user "+recordKey+"=me")
+		By("an administrator takes over one after the other")
+		events, err := w.eventsOn(ctx, cluster)
+		Expect(err).NotTo(HaveOccurred())
+		for _, event := range events {
+			if _, command, found := strings.Cut(event.Message, "takes it over: "); found {
+				w.kubectl(ctx, command)
+			}
+		}
+		Eventually(w.findings).WithContext(ctx).WithArguments("AuthorNotAllowed").Should(BeEquivalentTo(1))
+		w.kubectl(ctx, "kubectl annotate --overwrite --namespace "+s.namespace+" cloudsigmaclusters by-secret "+recordKey+"=me")
 		none(ctx, "AuthorNotAllowed")
 	}, SpecTimeout(2*timeout))
 
