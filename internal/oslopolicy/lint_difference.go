@@ -189,13 +189,13 @@ func (l *linter) lintLess(r *rule, o *shippedRule, s *search) {
 	}
 }
 
-// isTooMuch reports whether a request that the base denies should be denied. Managers may do more within their domain, and may read what is
-// of no other domain. An administrator of a domain may do everything in the domain that Keystone's own rule allows, because the base may have a
-// mistake.
+// isTooMuch reports whether a request that the base denies should be denied. Managers may do more within their domain, and may read what
+// cannot be of another domain. An administrator of a domain may do everything in the domain that Keystone's own rule allows, because the base may
+// have a mistake.
 func (l *linter) isTooMuch(o *shippedRule, caller Caller, target map[string]any) bool {
 	inside := isWithin(o, caller.Domain, target)
 	if l.isManager(caller) {
-		return !inside && (!o.reads() || namesForeign(o, cmp.Or(caller.Domain, caller.ProjectDomain), target))
+		return !inside && (!o.reads() || canBeForeign(o, caller, target))
 	}
 	if !inside {
 		return true
@@ -303,12 +303,22 @@ func hasForeign(o *shippedRule) bool {
 	return !o.isNew && o.name != listDomains && o.name != listGroups && slices.ContainsFunc(domainsOfObjects, func(name string) bool { return o.fills(name) == filled })
 }
 
-// namesForeign reports whether a target is of another domain.
-func namesForeign(o *shippedRule, domain string, target map[string]any) bool {
-	return hasForeign(o) && slices.ContainsFunc(domainsOfObjects, func(name string) bool {
-		value, ok := target[name]
-		return ok && value != domain
-	})
+// canBeForeign reports whether a target can be of another domain than the token: it names another one, or it names none and is not the user or
+// the project of the token.
+func canBeForeign(o *shippedRule, caller Caller, target map[string]any) bool {
+	if !hasForeign(o) || isOwn(o, caller, target) {
+		return false
+	}
+	domain, named := cmp.Or(caller.Domain, caller.ProjectDomain), false
+	for name, value := range target {
+		if isDomain(o, name) {
+			if value != domain {
+				return true
+			}
+			named = true
+		}
+	}
+	return !named
 }
 
 // lintDead finds requests that an operation denies because of a dead alternative, although Keystone's own rule and the corrected alternative

@@ -202,6 +202,12 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 		"behind a field that users lack": {
 			rule: admin + " or (role:manager and domain_id:%(target.user.x.domain_id)s)", want: []string{broader, "warning unknown-attribute identity:create_user"},
 		},
+		"a manager who reads users of one name in any domain": {
+			file: "identity:get_user: rule:admin_required or (role:manager and 'x':%(target.user.name)s)", want: []string{"error broader-than-default identity:get_user"},
+		},
+		"one manager who reads any user": {
+			file: "identity:get_user: rule:admin_required or (role:manager and user_id:mallory)", want: []string{"error broader-than-default identity:get_user"},
+		},
 		"behind many alternatives":   {rule: many(2000, "role:r%d") + " or user_id:mallory", want: []string{"error not-compared identity:create_user"}},
 		"behind many different ones": {rule: many(70, "role:r%d") + " or user_id:mallory", want: []string{"error not-compared identity:create_user"}},
 		"behind many roles": {
@@ -253,12 +259,20 @@ func TestRulesThatMayGrantNoMore(t *testing.T) {
 			base: "identity:create_user: token.user.name:%(target.user.description)s and 'm':%(target.user.description)s and project_id:p",
 			file: "identity:create_user: token.user.name:m and 'm':%(target.user.description)s and project_id:p",
 		},
-		"an administrator and a composed text": {file: "identity:create_user: rule:admin_required and token.project.name:x%(target.user.domain_id)s"},
-		"a role of the operator":               {file: "identity:create_user: rule:admin_required or (role:auditor and token.methods:password)"},
-		"not a role that the target names":     {file: "identity:create_user: rule:admin_required and not role:%(target.user.name)s"},
-		"a manager of a domain by name":        {file: "identity:get_domain: rule:admin_required or (role:manager and token.domain.name:%(target.domain.name)s)"},
-		"a manager of users":                   {file: "identity:create_user: rule:admin_required or (role:manager and domain_id:%(target.user.domain_id)s)"},
-		"a manager of users, by the body":      {file: "identity:create_user: rule:admin_required or (role:manager and domain_id:%(request_body.user.domain_id)s)"},
+		"an administrator and a composed text":              {file: "identity:create_user: rule:admin_required and token.project.name:x%(target.user.domain_id)s"},
+		"a role of the operator":                            {file: "identity:create_user: rule:admin_required or (role:auditor and token.methods:password)"},
+		"not a role that the target names":                  {file: "identity:create_user: rule:admin_required and not role:%(target.user.name)s"},
+		"a manager of a domain by name":                     {file: "identity:get_domain: rule:admin_required or (role:manager and token.domain.name:%(target.domain.name)s)"},
+		"a manager who changes its domain, by name":         {file: "identity:update_domain: rule:admin_required or (role:manager and token.domain.name:%(target.domain.name)s)"},
+		"a manager who changes its domain, by the variable": {file: "identity:update_domain: rule:admin_required or (role:manager and domain_id:%(domain_id)s)"},
+		"a manager with a project, who reads users of its domain": {
+			base: "identity:get_user: role:admin", file: "identity:get_user: role:admin or (role:manager and project_domain_id:%(target.user.domain_id)s)",
+		},
+		"a manager who reads itself": {
+			base: "identity:get_user: role:admin", file: "identity:get_user: role:admin or (role:manager and user_id:%(user_id)s)",
+		},
+		"a manager of users":              {file: "identity:create_user: rule:admin_required or (role:manager and domain_id:%(target.user.domain_id)s)"},
+		"a manager of users, by the body": {file: "identity:create_user: rule:admin_required or (role:manager and domain_id:%(request_body.user.domain_id)s)"},
 		"a manager of members": {
 			file: "identity:add_user_to_group: rule:admin_required or (role:manager and domain_id:%(target.group.domain_id)s and domain_id:%(target.user.domain_id)s)",
 		},
