@@ -265,6 +265,73 @@ func TestLintKeystone(t *testing.T) {
 	}
 }
 
+// TestFindingsOfSeveralOperations: a helper of the base has one warning, for the first of its operations that allows too much. The warning hides
+// no error about a later operation.
+func TestFindingsOfSeveralOperations(t *testing.T) {
+	const members = "mine: role:member and domain_id:%(target.user.domain_id)s"
+	base := func(operations ...string) string {
+		return "mine: '!'\n" + strings.Join(operations, ": rule:mine\n") + ": rule:mine\n"
+	}
+	said := strings.ReplaceAll(ordinary, "a project", "the domain")
+	warning := "1 warning broader-than-default mine: " + said + "identity:list_access_rules for an object in its own domain, which the base denies" + andTie
+	for name, tc := range map[string]struct {
+		base string
+		want []string
+	}{
+		"two warnings": {base: base("identity:list_access_rules", "identity:delete_user"), want: []string{warning}},
+		"a warning, and an error in another setting": {
+			base: base("identity:list_access_rules", "identity:check_grant"),
+			want: []string{
+				"1 error broader-than-default mine: " + said + "identity:check_grant for an object whose project or domain is another one, which the base denies" + andTie,
+				warning,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, found(members, LintOptions{Base: readFiles(t, tc.base)})); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestGrantsOfRoles: a rule is compared with Keystone's own rule, also if the base has the mistake. The message says whether the grant depends on
+// a check that cannot be evaluated.
+func TestGrantsOfRoles(t *testing.T) {
+	const (
+		home    = "domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s"
+		every   = "identity:create_grant: role:manager and " + home
+		only    = `; allow only ["load-balancer_member" "member"], by checks such as 'load-balancer_member':%(target.role.name)s`
+		finding = "1 error escalation identity:create_grant: a "
+	)
+	for name, tc := range map[string]struct {
+		base, file string
+		want       []string
+	}{
+		"any role, as in the base": {base: every, file: every, want: []string{
+			finding + `user with the role "manager" and a token for the domain can grant the roles ["ADMIN" "admin" "manager" "reader" "service" "some-other-role"], which a manager must not grant` + only,
+		}},
+		"any role, in a helper as in the base": {base: every + " and rule:mine\nmine: '@'", file: "mine: \"@\""},
+		"any role, by one manager": {file: every + " and user_id:mallory", want: []string{
+			finding + "token with role=manager,user=mallory,domain=own-domain can grant a role that a manager must not grant" + only,
+		}},
+		"any role, by a check that cannot be evaluated": {file: every + " and token.methods:x", want: []string{
+			finding + `token with role=manager,domain=own-domain may grant a role that a manager must not grant: ["token.methods:x"] cannot be evaluated; ` + compareInstead,
+			strings.ReplaceAll("1 "+notCompared, "create_user", "create_grant") + "token.methods:x depends on more of the token than user, scope and roles",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var options LintOptions
+			if tc.base != "" {
+				options.Base = readFiles(t, tc.base)
+			}
+			if diff := cmp.Diff(tc.want, found(tc.file, options)); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestRulesThatGrantLess checks the notes for rules that deny what Keystone's own rule allows.
 func TestRulesThatGrantLess(t *testing.T) {
 	const (
