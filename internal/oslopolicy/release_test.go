@@ -83,6 +83,21 @@ func TestDomainsOfReleases(t *testing.T) {
 	}
 }
 
+// TestAttributesOfReleases: Keystone fills in the same attributes for an operation in all releases, except for list_domains.
+func TestAttributesOfReleases(t *testing.T) {
+	for _, release := range Releases() {
+		for _, o := range release.table().list {
+			before := shipped().rules[o.name]
+			if before == nil || o.name == listDomains {
+				continue
+			}
+			if diff := cmp.Diff(before.known(), o.known()); diff != "" {
+				t.Errorf("%s: attributes of %s (-want +got):\n%s", release, o.name, diff)
+			}
+		}
+	}
+}
+
 // TestFormerRulesOfReleases: the oslo.policy of 2024.2 (4.4.0) is the first that ignores deprecated rules by default.
 func TestFormerRulesOfReleases(t *testing.T) {
 	for _, release := range Releases() {
