@@ -111,7 +111,7 @@ func TestFormerRulesOfReleases(t *testing.T) {
 func TestObsoleteOverrides(t *testing.T) {
 	const (
 		managers = "is_domain_manager: role:manager\nidentity:create_user: rule:is_domain_manager and token.domain.id:%(target.user.domain_id)s or rule:admin_required\n"
-		others   = "identity:create_user: rule:admin_required\n"
+		others   = "identity:create_user: rule:admin_required or role:admin\n"
 		obsolete = "1 warning override-obsolete is_domain_manager: Keystone has a role for managers of a domain since 2024.2; an override for managers " +
 			"conflicts with it; remove the override, and compare the rest of it with Keystone's own rules"
 	)
