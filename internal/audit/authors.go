@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -90,18 +91,21 @@ func (c *authorCheck) of(ctx context.Context, named clusterapi.Named, object cor
 }
 
 func (c *authorCheck) clusterAuthor(ctx context.Context, named clusterapi.Named, object corev1.ObjectReference) ([]Finding, error) {
-	requester, err := impersonation.Recorded(named.Record)
-	if err != nil {
+	requester, valid := impersonation.Recorded(named.Record)
+	if !valid {
 		return authorUnknown("it is not recorded who named its user", object.Namespace, clusterapi.CloudSigmaClusters.GroupResource().String(), object.Name), nil
 	}
 	secret := clusterapi.UserRef{SecretNamespace: named.Secret.Namespace, SecretName: named.Secret.Name}
 	if may, _, err := c.checker.MayUse(ctx, requester, secret, object.Namespace); err != nil || !may {
 		return authorNotAllowed(fmt.Sprintf("user %q may not read %s; grant it again: verb get on this Secret", message.Value(requester.Username), secretOf(named))), err
 	}
-	verdict, err := c.verdict(ctx, named.Record, named.User)
-	switch {
-	case err != nil || verdict.Allowed:
+	verdict, err := c.verdict(ctx, named.Record, requester, named.User)
+	if err != nil {
 		return nil, err
+	}
+	switch {
+	case verdict.Allowed:
+		return nil, nil
 	case verdict.outOfScope != nil:
 		return authorNotAllowed(verdict.outOfScope.Error()), nil
 	case named.Secret.Name != "": // a reader of Events may not be allowed to read Secrets
@@ -112,10 +116,11 @@ func (c *authorCheck) clusterAuthor(ctx context.Context, named clusterapi.Named,
 
 // secretAuthor returns a finding without the author: who may read a cluster may not be allowed to read the Secret.
 func (c *authorCheck) secretAuthor(ctx context.Context, named clusterapi.Named) ([]Finding, error) {
-	if _, err := impersonation.Recorded(named.SecretRecord); err != nil {
+	requester, valid := impersonation.Recorded(named.SecretRecord)
+	if !valid {
 		return authorUnknown("it is not recorded who named the user in "+secretOf(named), named.Secret.Namespace, "secrets", named.Secret.Name), nil
 	}
-	verdict, err := c.verdict(ctx, named.SecretRecord, named.User)
+	verdict, err := c.verdict(ctx, named.SecretRecord, requester, named.User)
 	if err != nil || verdict.Allowed {
 		return nil, err
 	}
@@ -123,17 +128,14 @@ func (c *authorCheck) secretAuthor(ctx context.Context, named clusterapi.Named) 
 		named.Secret.Namespace, "secrets", named.Secret.Name)}}, nil
 }
 
-// verdict returns whether the author of a record may impersonate a user. The record is valid.
-func (c *authorCheck) verdict(ctx context.Context, record, user string) (authorVerdict, error) {
+// verdict returns whether the requester of a record may impersonate a user.
+func (c *authorCheck) verdict(ctx context.Context, record string, requester authenticationv1.UserInfo, user string) (authorVerdict, error) {
 	key := authorKey{user, sha256.Sum256([]byte(record))}
 	if known, found := c.verdicts[key]; found {
 		return known, nil
 	}
-	requester, err := impersonation.Recorded(record)
-	if err != nil {
-		return authorVerdict{}, err
-	}
 	var verdict authorVerdict
+	var err error
 	verdict.Verdict, err = c.checker.MayImpersonate(ctx, requester, user)
 	if err != nil && !errors.As(err, &verdict.outOfScope) {
 		return authorVerdict{}, err

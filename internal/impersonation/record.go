@@ -2,13 +2,11 @@ package impersonation
 
 import (
 	"encoding/json"
-	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/identity"
-	"warrantgate.dev/internal/message"
 )
 
 // recordedExtra are the extra fields that determine permissions. Others may contain credentials, or differ in each request.
@@ -33,11 +31,8 @@ func Record(requester authenticationv1.UserInfo) string {
 	return string(encoded)
 }
 
-// Recorded returns the requester of a record. The error is for administrators.
-func Recorded(record string) (authenticationv1.UserInfo, error) {
-	var requester authenticationv1.UserInfo
-	if json.Unmarshal([]byte(record), &requester) != nil || requester.Username == "" {
-		return authenticationv1.UserInfo{}, fmt.Errorf("%q is not the requester of a request", message.Value(record))
-	}
-	return requester, nil
+// Recorded returns the requester of a record. valid is false if it is not one that Record returns.
+func Recorded(record string) (requester authenticationv1.UserInfo, valid bool) {
+	err := json.Unmarshal([]byte(record), &requester)
+	return requester, err == nil && requester.Username != ""
 }
