@@ -77,7 +77,8 @@ type authorKey struct {
 
 type authorVerdict struct {
 	impersonation.Verdict
-	outOfScope *impersonation.OutOfScopeError
+	// outOfScope is the text of an impersonation.OutOfScopeError, "" if there is none.
+	outOfScope string
 }
 
 // of returns the findings about a cluster.
@@ -106,8 +107,8 @@ func (c *authorCheck) clusterAuthor(ctx context.Context, named clusterapi.Named,
 	switch {
 	case verdict.Allowed:
 		return nil, nil
-	case verdict.outOfScope != nil:
-		return authorNotAllowed(verdict.outOfScope.Error()), nil
+	case verdict.outOfScope != "":
+		return authorNotAllowed(verdict.outOfScope), nil
 	case named.Secret.Name != "": // a reader of Events may not be allowed to read Secrets
 		return authorNotAllowed(verdict.LostAbout("the user that " + secretOf(named) + " names")), nil
 	}
@@ -137,7 +138,11 @@ func (c *authorCheck) verdict(ctx context.Context, record string, requester auth
 	var verdict authorVerdict
 	var err error
 	verdict.Verdict, err = c.checker.MayImpersonate(ctx, requester, user)
-	if err != nil && !errors.As(err, &verdict.outOfScope) {
+	var outOfScope *impersonation.OutOfScopeError
+	switch {
+	case errors.As(err, &outOfScope):
+		verdict.outOfScope = outOfScope.Error()
+	case err != nil:
 		return authorVerdict{}, err
 	}
 	c.verdicts[key] = verdict
