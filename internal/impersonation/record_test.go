@@ -2,6 +2,7 @@ package impersonation_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,6 +58,14 @@ func TestRecord(t *testing.T) {
 		"200 groups": {
 			requester: authenticationv1.UserInfo{Username: "alice", Groups: groups(200)},
 			want:      authenticationv1.UserInfo{Username: "alice", Groups: groups(200)},
+		},
+		"8 KiB": {
+			requester: authenticationv1.UserInfo{Username: "alice", Groups: []string{strings.Repeat("g", clusterapi.MaxRecord-len(`{"username":"alice","groups":[""]}`))}},
+			want:      authenticationv1.UserInfo{Username: "alice", Groups: []string{strings.Repeat("g", clusterapi.MaxRecord-len(`{"username":"alice","groups":[""]}`))}},
+		},
+		"more than 8 KiB": {
+			requester: authenticationv1.UserInfo{Username: "alice", Groups: []string{strings.Repeat("g", clusterapi.MaxRecord+1-len(`{"username":"alice","groups":[""]}`))}},
+			none:      true,
 		},
 		"too many groups": {requester: authenticationv1.UserInfo{Username: "alice", Groups: groups(220)}, none: true},
 	} {
