@@ -44,47 +44,62 @@ func (w *world) changeCA(ctx context.Context) {
 	w.trust(ctx, ca.PEM())
 }
 
-// marks is the number of webhook configurations that trust created.
+// marks is the number of webhooks that trust created.
 var marks int
 
 // trust makes the API server trust CAs, and returns once it does.
 func (w *world) trust(ctx context.Context, bundle []byte) {
 	GinkgoHelper()
-	registration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	Expect(w.admin.Get(ctx, client.ObjectKey{Name: release}, registration)).To(Succeed())
-	for i := range registration.Webhooks {
-		registration.Webhooks[i].ClientConfig.CABundle = bundle
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	Expect(w.admin.Get(ctx, client.ObjectKey{Name: release}, mutating)).To(Succeed())
+	for i := range mutating.Webhooks {
+		mutating.Webhooks[i].ClientConfig.CABundle = bundle
 	}
-	Expect(w.admin.Update(ctx, registration)).To(Succeed())
+	Expect(w.admin.Update(ctx, mutating)).To(Succeed())
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	Expect(w.admin.Get(ctx, client.ObjectKey{Name: release}, validating)).To(Succeed())
+	for i := range validating.Webhooks {
+		validating.Webhooks[i].ClientConfig.CABundle = bundle
+	}
+	Expect(w.admin.Update(ctx, validating)).To(Succeed())
 
-	// The API server observes webhook configurations with a delay and in order. So it has observed this one as soon as it calls an
-	// unreachable webhook that was installed later.
+	// The API server observes the configurations of one kind with a delay and in order. So it has observed these as soon as it calls unreachable
+	// webhooks that were installed later.
 	marks++
-	mark := mark(fmt.Sprintf("mark-%d", marks))
-	Expect(w.admin.Create(ctx, mark)).To(Succeed())
-	marked := policy(metav1.NamespaceDefault, mark.Name, sound)
-	marked.Labels = mark.Webhooks[0].ObjectSelector.MatchLabels
-	Eventually(func() error { return w.admin.Create(ctx, marked, client.DryRunAll) }).WithContext(ctx).
-		Should(MatchError(ContainSubstring("failed calling webhook")))
-	Expect(w.admin.Delete(ctx, mark)).To(Succeed())
+	unreachable := mark(fmt.Sprintf("mark-%d", marks))
+	mutatingMark := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: unreachable.Name}, Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: unreachable.Name, ClientConfig: unreachable.ClientConfig, Rules: unreachable.Rules, ObjectSelector: unreachable.ObjectSelector,
+			SideEffects: unreachable.SideEffects, TimeoutSeconds: unreachable.TimeoutSeconds, AdmissionReviewVersions: unreachable.AdmissionReviewVersions,
+		}},
+	}
+	validatingMark := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: unreachable.Name}, Webhooks: []admissionregistrationv1.ValidatingWebhook{unreachable},
+	}
+	marked := policy(metav1.NamespaceDefault, "marked", sound)
+	marked.Labels = unreachable.ObjectSelector.MatchLabels
+	for _, mark := range []client.Object{mutatingMark, validatingMark} { // one after the other, because the error does not tell which was called
+		Expect(w.admin.Create(ctx, mark)).To(Succeed())
+		Eventually(func() error { return w.admin.Create(ctx, marked.DeepCopy(), client.DryRunAll) }).WithContext(ctx).
+			Should(MatchError(ContainSubstring("failed calling webhook")))
+		Expect(w.admin.Delete(ctx, mark)).To(Succeed())
+		Eventually(func() error { return w.admin.Create(ctx, marked.DeepCopy(), client.DryRunAll) }).WithContext(ctx).Should(Succeed())
+	}
 }
 
-// mark is a webhook configuration of an unreachable webhook, for objects with a label of its name.
-func mark(name string) *admissionregistrationv1.ValidatingWebhookConfiguration {
-	return &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name:         name + ".replicas.warrantgate.dev",
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1/")},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-			}},
-			ObjectSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"mark": name}},
-			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-			TimeoutSeconds:          ptr.To[int32](1),
-			AdmissionReviewVersions: []string{"v1"},
+// mark is an unreachable webhook for objects with a label of its name.
+func mark(name string) admissionregistrationv1.ValidatingWebhook {
+	return admissionregistrationv1.ValidatingWebhook{
+		Name:         name + ".replicas.warrantgate.dev",
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1/")},
+		Rules: []admissionregistrationv1.RuleWithOperations{{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
 		}},
+		ObjectSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"mark": name}},
+		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+		TimeoutSeconds:          ptr.To[int32](1),
+		AdmissionReviewVersions: []string{"v1"},
 	}
 }
 
