@@ -35,9 +35,11 @@ const (
 	floodBodies = 1000
 	// floodBytes is slightly less than the limit of a review's size.
 	floodBytes = 7 << 20
-	// mostMemory leaves 32 MiB of the memory limit of the chart's pods, which is 256 MiB, for other memory. The bodies that are decoded at a
-	// time need thirty times largeBudget in the worst case, which is 210 MiB.
-	mostMemory = 224 << 20
+	// podMemory is the memory limit of the chart's pods.
+	podMemory = 256 << 20
+	// mostMemory leaves 32 MiB of it for other memory. The bodies that are decoded at a time need thirty times largeBudget in the worst case,
+	// which is 210 MiB.
+	mostMemory = podMemory - 32<<20
 )
 
 // released builds the program like a release: with the race detector of the tests it would need many times the memory.
@@ -138,6 +140,7 @@ func startProcess(t *testing.T, program string) (*serving, *os.Process) {
 	t.Helper()
 	s := newServing(t)
 	command := exec.CommandContext(t.Context(), program, s.args()...)
+	command.Env = append(os.Environ(), fmt.Sprintf("GOMEMLIMIT=%.0f", memoryShare*podMemory)) // as in a pod
 	command.Stderr = &s.logs
 	if err := command.Start(); err != nil {
 		t.Fatal(err)

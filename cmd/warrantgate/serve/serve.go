@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -123,6 +124,7 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	// Messages that net/http and other packages log by themselves, such as failed TLS handshakes, become structured too.
 	slog.SetDefault(slog.New(logr.ToSlogHandler(logger)))
 	ctx = logf.IntoContext(ctx, logger)
+	limitMemory(logger, memlimit.FromCgroup)
 
 	config, err := config.Load(o.config)
 	if err != nil {
