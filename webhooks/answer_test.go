@@ -1,9 +1,12 @@
 package webhooks_test
 
 import (
+	"encoding/json"
 	"testing"
 
+	applypatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
+	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -161,5 +164,38 @@ func TestDetailsOfAnswers(t *testing.T) {
 	}
 	if none.Details != nil {
 		t.Errorf("details %v, want none", none.Details())
+	}
+}
+
+// TestPatchesOfAnnotations applies the patches, as the API server does.
+func TestPatchesOfAnnotations(t *testing.T) {
+	const key = "example.com/a~b"
+	for name, tc := range map[string]struct {
+		object, want string
+		patch        jsonpatch.JsonPatchOperation
+	}{
+		"no annotations":    {`{"metadata":{}}`, `{"metadata":{"annotations":{"example.com/a~b":"v"}}}`, webhooks.SetAnnotation(nil, key, "v")},
+		"null":              {`{"metadata":{"annotations":null}}`, `{"metadata":{"annotations":{"example.com/a~b":"v"}}}`, webhooks.SetAnnotation(nil, key, "v")},
+		"other annotations": {`{"metadata":{"annotations":{"x":"y"}}}`, `{"metadata":{"annotations":{"x":"y","example.com/a~b":"v"}}}`, webhooks.SetAnnotation(map[string]string{"x": "y"}, key, "v")},
+		"the annotation":    {`{"metadata":{"annotations":{"example.com/a~b":"u"}}}`, `{"metadata":{"annotations":{"example.com/a~b":"v"}}}`, webhooks.SetAnnotation(map[string]string{key: "u"}, key, "v")},
+		"its removal":       {`{"metadata":{"annotations":{"example.com/a~b":"u","x":"y"}}}`, `{"metadata":{"annotations":{"x":"y"}}}`, webhooks.RemoveAnnotation(key)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operations, err := json.Marshal([]jsonpatch.JsonPatchOperation{tc.patch})
+			if err != nil {
+				t.Fatal(err)
+			}
+			patch, err := applypatch.DecodePatch(operations)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := patch.Apply([]byte(tc.object))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, string(got)); diff != "" {
+				t.Errorf("the patched object (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
