@@ -79,3 +79,28 @@ func TestLowerEmail(t *testing.T) {
 		}
 	}
 }
+
+// TestLongestID: a format may have a prefix of any length, and a tenant can send a MiB.
+func TestLongestID(t *testing.T) {
+	format := ownership.NewIDFormat("é*", " is no ID")
+	for runes, want := range map[int]bool{400: true, 401: false} {
+		id := strings.Repeat("é", runes-len(ownership.ExampleInstanceID)) + ownership.ExampleInstanceID
+		got, err := format.Parse(" " + id + " ")
+		if (err == nil) != want || want && got != ownership.ExampleInstanceID {
+			t.Errorf("Parse() of %d characters = %q, %v", runes, got, err)
+		}
+	}
+}
+
+func TestPlainUUID(t *testing.T) {
+	const id = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34"
+	for in, want := range map[string]string{
+		id: id, strings.ToUpper(id): id, id + "/": id,
+		"": "", id + "//": "", "/" + id: "", "{" + id + "}": "", "urn:uuid:" + id: "", strings.ReplaceAll(id, "-", ""): "",
+		strings.ReplaceAll(id, "b", "x"): "", strings.ReplaceAll(id, "-", "+"): "", "00000000-0000-0000-0000-000000000000": "",
+	} {
+		if got, valid := ownership.PlainUUID(in); got != want || valid != (want != "") {
+			t.Errorf("PlainUUID(%q) = %q, %t, want %q", in, got, valid, want)
+		}
+	}
+}
