@@ -44,7 +44,9 @@ func hooksOf(config v1beta1.Cluster, kinds []kind) []webhooks.Hook {
 	return hooks
 }
 
-// RecordHooks returns the mutating webhooks of the gate Record. There are none in the modes Off and Warn, which change no objects.
+// RecordHooks returns the mutating webhooks of the gate Record. There are none in the modes Off and Warn, which change no objects. An outage
+// denies no request here: the gate Impersonation denies a wrong record, and the audit reports a missing one. So a policy on the user still
+// explains its denial, and replicas of a version without this gate deny nothing.
 func RecordHooks(config v1beta1.Cluster) []webhooks.Hook {
 	return recordHooksOf(config, kindsOf(config.Impersonation))
 }
@@ -66,6 +68,7 @@ func recordHooksOf(config v1beta1.Cluster, kinds []kind) []webhooks.Hook {
 		}
 		hook := kind.hook("record", RecordPath, mode, "names-another-user", config.ExemptNamespaces)
 		hook.Conditions[0].Expression += " || " + webhooks.CELChanged("metadata", "annotations", clusterapi.RecordAnnotation)
+		hook.FailurePolicy = admissionregistrationv1.Ignore
 		// A later webhook may name a user.
 		hook.Reinvocation = admissionregistrationv1.IfNeededReinvocationPolicy
 		hooks = append(hooks, hook)

@@ -88,7 +88,7 @@
     expression: |-
       (type(object) == map && "spec" in object && type(object["spec"]) == map && "userEmail" in object["spec"] && object["spec"]["userEmail"] != null ? object["spec"]["userEmail"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "userEmail" in oldObject["spec"] && oldObject["spec"]["userEmail"] != null ? oldObject["spec"]["userEmail"] : '') || (type(object) == map && "spec" in object && type(object["spec"]) == map && "userRef" in object["spec"] && type(object["spec"]["userRef"]) == map && "name" in object["spec"]["userRef"] && object["spec"]["userRef"]["name"] != null ? object["spec"]["userRef"]["name"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "userRef" in oldObject["spec"] && type(oldObject["spec"]["userRef"]) == map && "name" in oldObject["spec"]["userRef"] && oldObject["spec"]["userRef"]["name"] != null ? oldObject["spec"]["userRef"]["name"] : '') || (type(object) == map && "spec" in object && type(object["spec"]) == map && "userRef" in object["spec"] && type(object["spec"]["userRef"]) == map && "namespace" in object["spec"]["userRef"] && object["spec"]["userRef"]["namespace"] != null ? object["spec"]["userRef"]["namespace"] : '') != (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "userRef" in oldObject["spec"] && type(oldObject["spec"]["userRef"]) == map && "namespace" in oldObject["spec"]["userRef"] && oldObject["spec"]["userRef"]["namespace"] != null ? oldObject["spec"]["userRef"]["namespace"] : '') || (type(object) == map && "metadata" in object && type(object["metadata"]) == map && "annotations" in object["metadata"] && type(object["metadata"]["annotations"]) == map && "warrantgate.dev/user-named-by" in object["metadata"]["annotations"] && object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] != null ? object["metadata"]["annotations"]["warrantgate.dev/user-named-by"] : '') != (type(oldObject) == map && "metadata" in oldObject && type(oldObject["metadata"]) == map && "annotations" in oldObject["metadata"] && type(oldObject["metadata"]["annotations"]) == map && "warrantgate.dev/user-named-by" in oldObject["metadata"]["annotations"] && oldObject["metadata"]["annotations"]["warrantgate.dev/user-named-by"] != null ? oldObject["metadata"]["annotations"]["warrantgate.dev/user-named-by"] : '')
   namespaceSelector: {{- include "warrantgate.namespaceSelector" $ | nindent 4 }}
-  failurePolicy: {{ $failurePolicy }}
+  failurePolicy: Ignore
   admissionReviewVersions:
   - v1
   matchPolicy: Equivalent
@@ -122,7 +122,7 @@
       !(request.namespace in [{{ quote (first $exempt) }}{{ range rest $exempt }}, {{ quote . }}{{ end }}])
 {{- end }}
   namespaceSelector: {{- include "warrantgate.namespaceSelector" $ | nindent 4 }}
-  failurePolicy: {{ $failurePolicy }}
+  failurePolicy: Ignore
   admissionReviewVersions:
   - v1
   matchPolicy: Equivalent

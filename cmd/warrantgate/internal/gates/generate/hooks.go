@@ -65,6 +65,10 @@ func objects(part string) string {
 // hooks returns the webhooks of the webhook configuration of a kind.
 func hooks(kind string) func(v1beta1.GateConfiguration) ([]item, error) {
 	return func(config v1beta1.GateConfiguration) ([]item, error) {
+		failing, err := failingHooks()
+		if err != nil {
+			return nil, err
+		}
 		var items []item
 		for _, object := range gates.KubernetesRegistration(webhooks.Server{}, config) {
 			if object.GetObjectKind().GroupVersionKind().Kind != kind {
@@ -79,7 +83,7 @@ func hooks(kind string) func(v1beta1.GateConfiguration) ([]item, error) {
 				return nil, err
 			}
 			for _, encoded := range configuration.Webhooks {
-				hook, err := hookOf(encoded)
+				hook, err := hookOf(encoded, failing)
 				if err != nil {
 					return nil, err
 				}
@@ -90,8 +94,28 @@ func hooks(kind string) func(v1beta1.GateConfiguration) ([]item, error) {
 	}
 }
 
-// hookOf returns a webhook with the actions for what only the chart knows: how API servers reach it, and what is excluded.
-func hookOf(encoded []byte) (item, error) {
+// failingHooks returns the names of the webhooks that deny requests during an outage if their gate is enforced. All others never do.
+func failingHooks() (map[string]bool, error) {
+	failing := map[string]bool{}
+	for _, object := range gates.KubernetesRegistration(webhooks.Server{}, full()) {
+		encoded, err := json.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		var configuration admissionregistrationv1.ValidatingWebhookConfiguration // a mutating one has the same fields
+		if err := json.Unmarshal(encoded, &configuration); err != nil {
+			return nil, err
+		}
+		for _, hook := range configuration.Webhooks {
+			failing[hook.Name] = *hook.FailurePolicy == admissionregistrationv1.Fail
+		}
+	}
+	return failing, nil
+}
+
+// hookOf returns a webhook with the actions for what only the chart knows: how API servers reach it, and what is excluded. Values determine the
+// failure policy of those that are failing.
+func hookOf(encoded []byte, failing map[string]bool) (item, error) {
 	var hook admissionregistrationv1.ValidatingWebhook // a mutating one has the same fields
 	var others map[string]any
 	if err := errors.Join(json.Unmarshal(encoded, &hook), json.Unmarshal(encoded, &others)); err != nil {
@@ -106,7 +130,11 @@ func hookOf(encoded []byte) (item, error) {
 	if hook.ObjectSelector != nil {
 		text.WriteString("  objectSelector: {objectSelector}\n")
 	}
-	text.WriteString("  failurePolicy: {failurePolicy}\n")
+	if failing[hook.Name] {
+		text.WriteString("  failurePolicy: {failurePolicy}\n")
+	} else {
+		fmt.Fprintf(&text, "  failurePolicy: %s\n", admissionregistrationv1.Ignore)
+	}
 	for _, written := range []string{"name", "clientConfig", "matchConditions", "objectSelector", "failurePolicy"} {
 		delete(others, written)
 	}
