@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -162,7 +161,7 @@ func TestRecordGate(t *testing.T) {
 			if tc.reason == "NotRecorded" {
 				return
 			}
-			if got := recordAfter(t, patched(t, r.Object.Raw, answer)); got != tc.stored {
+			if got := recordAfter(t, answer.Apply(t, r.Object.Raw)); got != tc.stored {
 				t.Errorf("the record is %s, want %s", got, tc.stored)
 			}
 			if changed := len(answer.Patches) > 0; changed != (tc.reason == "Recorded") {
@@ -197,7 +196,7 @@ func TestRecordsAreChecked(t *testing.T) {
 			if tc.forged && (answer.Decision != webhooks.Denied || answer.Field != "metadata.annotations["+recordKey+"]" || strings.Contains(answer.Message, "mallory")) {
 				t.Errorf("denial of %s: %s", answer.Field, answer.Message)
 			}
-			changed := patched(t, encode(t, tc.after), recordGate().Review(t.Context(), request(t, tc.resource, tc.before, tc.after)))
+			changed := recordGate().Review(t.Context(), request(t, tc.resource, tc.before, tc.after)).Apply(t, encode(t, tc.after))
 			answer, checked := check(changed)
 			if answer.Decision != webhooks.Allowed || checked != tc.checked {
 				t.Errorf("the answer is %s %s: %s; the permission was checked: %t, want %t", answer.Decision, answer.Reason, answer.Message, checked, tc.checked)
@@ -248,7 +247,7 @@ func TestRecordGateElsewhere(t *testing.T) {
 	many := request(t, "cloudsigmaclusters", recorded(clusterWith(object{"userEmail": "old@shalb.com"}), byMallory),
 		recorded(clusterWith(object{"userEmail": "tsap@shalb.com"}), byMallory))
 	many.UserInfo = authenticationv1.UserInfo{Username: "alice", Groups: []string{strings.Repeat("g", 10<<10)}}
-	if got := recordAfter(t, patched(t, many.Object.Raw, recordGate().Review(t.Context(), many))); got != "" {
+	if got := recordAfter(t, recordGate().Review(t.Context(), many).Apply(t, many.Object.Raw)); got != "" {
 		t.Errorf("the record of a requester with large groups is %s, want none", got)
 	}
 }
@@ -333,27 +332,6 @@ func unstructuredOf(t *testing.T, o object) *unstructured.Unstructured {
 		t.Fatal(err)
 	}
 	return read
-}
-
-// patched returns an object with the patches of an answer, as the API server applies them.
-func patched(t *testing.T, raw []byte, answer webhookstest.Answer) []byte {
-	t.Helper()
-	if len(answer.Patches) == 0 {
-		return raw
-	}
-	operations, err := json.Marshal(answer.Patches)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch, err := jsonpatch.DecodePatch(operations)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := patch.Apply(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return after
 }
 
 // recordAfter returns the record in an object.

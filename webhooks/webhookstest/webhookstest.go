@@ -3,8 +3,11 @@ package webhookstest
 
 import (
 	"context"
+	"encoding/json"
+	"testing"
 	"time"
 
+	applypatch "github.com/evanphx/json-patch/v5"
 	"gomodules.xyz/jsonpatch/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -43,4 +46,22 @@ func (g Gate) Review(ctx context.Context, request admission.Request) Answer {
 		Decision: a.Decision, Reason: a.Reason, Message: a.Text(), Status: a.Status, RetryAfter: a.RetryAfter, Field: a.Field,
 		Causes: a.Causes, Patches: a.Patches, Events: a.Events(g.Mode), Committed: a.Committed, Details: a.Details,
 	}
+}
+
+// Apply returns an object in JSON with the patches of the answer, as the API server applies them.
+func (a Answer) Apply(t *testing.T, object []byte) []byte {
+	t.Helper()
+	operations, err := json.Marshal(a.Patches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := applypatch.DecodePatch(operations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patched, err := patch.Apply(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patched
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -223,20 +222,8 @@ func TestOwnerRewrite(t *testing.T) {
 // apply patches an object as the API server does.
 func apply(t *testing.T, object *unstructured.Unstructured, answer webhookstest.Answer) *unstructured.Unstructured {
 	t.Helper()
-	operations, err := json.Marshal(answer.Patches)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch, err := jsonpatch.DecodePatch(operations)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := patch.Apply(encode(t, object))
-	if err != nil {
-		t.Fatal(err)
-	}
 	patched := &unstructured.Unstructured{}
-	if err := json.Unmarshal(raw, patched); err != nil {
+	if err := json.Unmarshal(answer.Apply(t, encode(t, object)), patched); err != nil {
 		t.Fatal(err)
 	}
 	return patched
