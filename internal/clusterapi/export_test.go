@@ -46,11 +46,3 @@ func ReadPages(ctx context.Context, t *testing.T) (finish []func()) {
 	}
 	return finish
 }
-
-// HoldPage takes the room for a page until ctx ends.
-func HoldPage(ctx context.Context) {
-	if release, err := pages.Acquire(ctx, fairqueue.TenantOf(ctx)); err == nil {
-		<-ctx.Done()
-		release()
-	}
-}

@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	clienttesting "k8s.io/client-go/testing"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -98,51 +101,71 @@ func TestPagesAreDividedAmongTenants(t *testing.T) {
 
 // In a workspace of kcp, a kind may be a CRD of the tenant, whose conversion webhook delays each page. Its lists must not delay those of others.
 func TestListsOfAKindThatDoesNotAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := newServer(t, false)
-		server.machines.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(openStackMachines.Resource().GroupVersion().WithKind("List"))
-			return true, list, nil
+	for name, tc := range map[string]struct {
+		attackers []string // the workspaces of the lists
+		lists     int      // in each
+		victim    fairqueue.Tenant
+		most      time.Duration // how long a list of the victim may wait
+	}{
+		"in another workspace":    {[]string{"one"}, 5, fairqueue.Tenant{LogicalCluster: "victim"}, 0},
+		"in two other workspaces": {[]string{"one", "two"}, 5, fairqueue.Tenant{LogicalCluster: "victim"}, time.Second},
+		"of another user":         {[]string{"one"}, 5, fairqueue.Tenant{LogicalCluster: "one", User: "victim"}, time.Second},
+		"one of another user":     {[]string{"one"}, 1, fairqueue.Tenant{LogicalCluster: "one", User: "victim"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer(t, false)
+				hanging, err := clusterapi.NewObjectsOf(hangingClient{server.machines}, server.versions, server.core.CoreV1(),
+					clusterapi.Options{Kinds: []clusterapi.Kind{openStackMachines}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				metal := clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"}
+				ctx, end := context.WithCancel(t.Context())
+				var lists sync.WaitGroup
+				for _, attacker := range tc.attackers {
+					for range tc.lists {
+						lists.Go(func() {
+							for ctx.Err() == nil {
+								listing := fairqueue.WithTenant(ctx, fairqueue.Tenant{LogicalCluster: attacker, User: "attacker"})
+								if _, err := hanging.Holders(listing, metal); err == nil {
+									t.Error("a list that is not answered has no error")
+								}
+							}
+						})
+					}
+				}
+				synctest.Wait()
+				started := time.Now()
+				if _, err := server.objects.Holders(fairqueue.WithTenant(t.Context(), tc.victim), metal); err != nil {
+					t.Error(err)
+				}
+				if waited := time.Since(started); waited > tc.most {
+					t.Errorf("the list waited for %s, more than %s", waited, tc.most)
+				}
+				end()
+				lists.Wait()
+			})
 		})
-		// The lock of the fake client is held while a reactor runs, so the pages that are not answered are taken directly.
-		var held sync.WaitGroup
-		ctx, end := context.WithTimeout(fairqueue.WithTenant(t.Context(), fairqueue.Tenant{LogicalCluster: "attacker"}), time.Minute)
-		defer end()
-		for range 5 {
-			held.Go(func() { clusterapi.HoldPage(ctx) })
-		}
-		synctest.Wait()
-		started := time.Now()
-		victim := fairqueue.WithTenant(t.Context(), fairqueue.Tenant{LogicalCluster: "victim"})
-		if _, err := server.objects.Holders(victim, clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"}); err != nil {
-			t.Error(err)
-		}
-		if waited := time.Since(started); waited > time.Second {
-			t.Errorf("a list of another tenant waits for %s", waited)
-		}
-		end()
-		held.Wait()
-	})
+	}
 }
 
-// One slow page of a namespace or workspace does not hold up its other lists.
-func TestASlowPageLeavesRoomForOthersOfItsTenant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := newServer(t, false, openStackCluster("metal", labeled("metal")))
-		ctx, end := context.WithTimeout(fairqueue.WithTenant(t.Context(), fairqueue.Tenant{LogicalCluster: "one", User: "slow"}), time.Minute)
-		defer end()
-		go clusterapi.HoldPage(ctx)
-		synctest.Wait()
-		started := time.Now()
-		other := fairqueue.WithTenant(t.Context(), fairqueue.Tenant{LogicalCluster: "one", Namespace: "another", User: "other"})
-		if _, err := server.objects.AccountNow(other, metalOnOpenStack); err != nil {
-			t.Error(err)
-		}
-		if waited := time.Since(started); waited > time.Second {
-			t.Errorf("a list of the same tenant waits for %s", waited)
-		}
-	})
+// hangingClient answers no list. The fake client holds a lock while it answers, so a reactor cannot wait.
+type hangingClient struct{ dynamic.Interface }
+
+func (c hangingClient) Resource(resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	return hangingLists{c.Interface.Resource(resource)}
+}
+
+type hangingLists struct {
+	dynamic.NamespaceableResourceInterface
+}
+
+func (l hangingLists) Namespace(string) dynamic.ResourceInterface { return l }
+
+func (hangingLists) List(ctx context.Context, _ metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
 // TestTurns checks that a list of small objects waits only once for the lists of others, and that large objects do not keep the room.
