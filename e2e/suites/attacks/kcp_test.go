@@ -68,14 +68,20 @@ func startKCP(ctx SpecContext) *kcpWorld {
 	w.started(w.gate.Stop)
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
+	w.installProvider(ctx)
+	Expect(w.gate.Start(ctx)).To(Succeed())
+	complete = true
+	return w
+}
+
+// installProvider installs the gates on the provider's kinds, and the roles for the kinds of the configuration.
+func (w *kcpWorld) installProvider(ctx context.Context) {
+	GinkgoHelper()
 	kubeconfig, err := w.kcp.KubeconfigFile("provider-admin", w.provider)
 	Expect(err).NotTo(HaveOccurred())
 	output, err := w.gate.Run(ctx, append(w.gate.InstallArgs(), "install", "provider", "--kubeconfig="+kubeconfig,
 		"--config="+w.gate.ConfigFile(), "--shard-kubeconfig="+w.kcp.AdminKubeconfig(), "--shard-context=system:admin")...)
 	Expect(err).NotTo(HaveOccurred(), output)
-	Expect(w.gate.Start(ctx)).To(Succeed())
-	complete = true
-	return w
 }
 
 // configure restarts warrantgate with another configuration.
