@@ -66,8 +66,9 @@ func changedKeys(before, after string) string {
 	guarded := fmt.Sprintf("(key.startsWith('%s') || key in (request.operation == 'CREATE' ? %s : %s))",
 		annotationPrefix, celList(guardedOnCreate), celList(guardedOnUpdate))
 	moved := fmt.Sprintf("(request.operation == 'UPDATE' && key == '%s')", logicalcluster.AnnotationKey)
-	return fmt.Sprintf("(%[1]s.map(key, key).filter(key, (%[3]s || %[4]s) && !(key in %[2]s && %[2]s[key] == %[1]s[key])) + "+
-		"%[2]s.map(key, key).filter(key, %[3]s && !(key in %[1]s)))", after, before, guarded, moved)
+	return fmt.Sprintf("(size(%[1]s) > %[5]d || size(%[2]s) > %[5]d ? (%[1]s == %[2]s ? [] : ['%[6]s']) : "+
+		"%[1]s.map(key, key).filter(key, (%[3]s || %[4]s) && !(key in %[2]s && %[2]s[key] == %[1]s[key])) + "+
+		"%[2]s.map(key, key).filter(key, %[3]s && !(key in %[1]s)))", after, before, guarded, moved, maxAnnotations, tooMany)
 }
 
 // privilegedPattern matches the groups of administrators. The quote around a group is escaped inside a warrant, and the escapes are

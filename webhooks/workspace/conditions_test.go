@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,6 +53,17 @@ func annotations(pairs ...string) map[string]any {
 	made := map[string]any{"kcp.io/cluster": "parent"}
 	for pair := range slices.Chunk(pairs, 2) {
 		made[pair[0]] = pair[1]
+	}
+	return made
+}
+
+// many returns a map of as many annotations, which contain the pairs.
+func many(count int, pairs ...string) map[string]any {
+	made := annotations(pairs...)
+	for i := 0; len(made) < count; i++ {
+		if key := strconv.Itoa(i); made[key] == nil {
+			made[key] = ""
+		}
 	}
 	return made
 }
@@ -237,6 +249,17 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		"a user removes the required groups": {
 			by: alice, old: annotations(groupsKey, "team-a"), new: annotations(), want: []string{denial, integrity, policy},
 		},
+		// An API server would compare many annotations for half a minute.
+		"a user changes one of as many annotations as are compared": {by: alice, old: many(256), new: many(256, "0", "other")},
+		"a user changes the owner beside as many annotations as are compared": {
+			by: alice, old: many(256), new: many(256, ownerKey, rawUser), want: []string{denial, integrity, policy},
+		},
+		"a user adds one to as many annotations as are compared": {by: alice, old: many(256), new: many(257), want: []string{denial, integrity, policy}},
+		"a user removes one of more":                             {by: alice, old: many(257), new: many(256), want: []string{denial, integrity, policy}},
+		"a user changes one of tens of thousands":                {by: alice, old: many(50_000), new: many(50_000, "0", "other"), want: []string{denial, integrity, policy}},
+		"a user creates a workspace with tens of thousands":      {by: alice, create: true, new: many(50_000), want: []string{integrity, policy}},
+		"a user changes none of tens of thousands":               {by: alice, old: many(50_000), new: many(50_000)},
+		"a workspace with tens of thousands is placed":           {by: apiServer, old: many(50_000, ownerKey, rawUser), new: many(50_000, ownerKey, rawUser, clusterKey, newCluster)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			operation := admission.Update
@@ -267,6 +290,8 @@ func TestPolicyAndGateHaveTheSameMessage(t *testing.T) {
 		"a create without a logical cluster": {nil, object(map[string]any{createdBy: "bob"})},
 		"a create with generateName":         {nil, generated(annotations(createdBy, "bob"), "")},
 		"a create with a generated name":     {nil, generated(annotations(createdBy, "bob"), "child-x2x4z")},
+		"an update of many annotations":      {object(many(257)), object(many(256))},
+		"a create with many annotations":     {nil, object(many(257))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			attributes := versioned(change.new, nil, admission.Create, alice)

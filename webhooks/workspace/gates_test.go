@@ -426,6 +426,8 @@ func TestOwnerIntegrity(t *testing.T) {
 			wantReason: "OwnerChangeDenied", wantChanged: createdBy,
 			wantObject: corev1.ObjectReference{APIVersion: "core.kcp.io/v1alpha1", Kind: "LogicalCluster", Name: "cluster"},
 		},
+		"a user changes none of many annotations": {by: alice, old: object(many(257)), new: object(many(257)), wantReason: "Unchanged"},
+		"kcp changes one of many annotations":     {by: apiServer, old: object(many(257)), new: object(many(256)), wantReason: "System"},
 		"kcp records the owner on create": {
 			by: alice, new: object(annotations(ownerKey, rawUser, groupsKey, "team-a")), wantReason: "Unchanged",
 		},
@@ -494,6 +496,11 @@ func TestDenialNotice(t *testing.T) {
 		"with a name that is cut and quoted": {
 			by: impostor, old: object(annotations(ownerKey, rawUser)), new: forgery,
 			want: event(impostor.Name, fmt.Sprintf("User %q tried to change %s: %s", message.Clip(impostor.Name, 128), ownerKey, why)),
+		},
+		"of more annotations than the policy compares": {
+			by: alice, old: object(many(256)), new: object(many(257)),
+			want: event("alice", `User "alice" tried to change one of more than 256 annotations: it cannot be checked whether the recorded identity stays the same. `+
+				"Nothing was changed"),
 		},
 		"not in the mode Warn, which admits it": {
 			by: alice, old: object(annotations(ownerKey, rawUser)), new: forgery, mode: v1beta1.Warn,

@@ -46,6 +46,17 @@ const systemGroup = user.SystemPrivilegedGroup
 const (
 	whyGuarded = "kcp acts in the workspace as the identity that is recorded there, so only the system may change it"
 	whatToDo   = "leave it as it is; to give others access, bind them to a role inside the workspace"
+	whyTooMany = "it cannot be checked whether the recorded identity stays the same"
+)
+
+// maxAnnotations is the number of annotations that the admission policy can compare in milliseconds. An API server takes half a minute for
+// 20,000 of them, which fit into an object, and with more it exceeds its cost limit.
+const maxAnnotations = 256
+
+var (
+	// tooMany is in place of the annotations that a request changes if there are more than maxAnnotations.
+	tooMany     = fmt.Sprintf("one of more than %d annotations", maxAnnotations)
+	whatTooMany = fmt.Sprintf("use at most %d annotations", maxAnnotations)
 )
 
 // Name implements webhooks.Gate.
@@ -69,16 +80,31 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 	if !workspace.cluster.Empty() {
 		where = fmt.Sprintf(" in logical cluster %q", workspace.cluster)
 	}
+	why, what := whyDenied(changed)
 	message := fmt.Sprintf("user %q tried to change %s of workspace %q%s: %s; %s",
-		request.UserInfo.Username, strings.Join(changed, ", "), cmp.Or(workspace.object.Name, workspace.object.GenerateName), where, whyGuarded, whatToDo)
+		request.UserInfo.Username, strings.Join(changed, ", "), cmp.Or(workspace.object.Name, workspace.object.GenerateName), where, why, what)
 	return webhooks.Answer{
 		Decision: webhooks.Denied, Reason: events.OwnerChangeDenied, Subject: workspace.subject(), Message: message, Details: details,
 		Notices: []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: events.OwnerChangeDenied, Message: sentence(message)}},
 	}
 }
 
-// guardedChanges returns the guarded annotations that differ, sorted.
+// whyDenied returns the reason for the denial of guardedChanges, and what to do.
+func whyDenied(changed []string) (why, what string) {
+	if slices.Contains(changed, tooMany) {
+		return whyTooMany, whatTooMany
+	}
+	return whyGuarded, whatToDo
+}
+
+// guardedChanges returns the guarded annotations that differ, sorted, or tooMany.
 func guardedChanges(operation admissionv1.Operation, before, after map[string]string) []string {
+	if max(len(before), len(after)) > maxAnnotations {
+		if maps.Equal(before, after) {
+			return nil
+		}
+		return []string{tooMany}
+	}
 	guarded := guardedOnUpdate
 	if operation == admissionv1.Create {
 		guarded = guardedOnCreate

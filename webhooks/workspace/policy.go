@@ -210,7 +210,8 @@ func integrityPolicy(mode v1beta1.Mode) client.Object {
 			Validations: []admissionregistrationv1.Validation{{
 				Expression: "size(variables.changed) == 0",
 				MessageExpression: fmt.Sprintf(`'user "' + variables.user + '" tried to change ' + variables.changed.join(', ') + `+
-					`' of workspace "' + variables.name + '"' + variables.where + ': %s; %s'`, whyGuarded, whatToDo),
+					`' of workspace "' + variables.name + '"' + variables.where + ('%s' in variables.changed ? ': %s; %s' : ': %s; %s')`,
+					tooMany, whyTooMany, whatTooMany, whyGuarded, whatToDo),
 				Reason: ptr.To(metav1.StatusReasonForbidden),
 			}},
 		},
