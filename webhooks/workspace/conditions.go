@@ -44,7 +44,7 @@ var (
 		celOwner, identity.MaxOwnerBytes, privilegedPattern())
 
 	// celSystem is true of requests by kcp's own controllers, celNotSystem of all others.
-	celSystem    = fmt.Sprintf("(has(request.userInfo.groups) && request.userInfo.groups.exists(group, group == '%s'))", systemGroup)
+	celSystem    = fmt.Sprintf("(has(request.userInfo.groups) && '%s' in request.userInfo.groups)", systemGroup)
 	celNotSystem = "!" + celSystem
 
 	celBefore = "(oldObject == null ? {} : oldObject.metadata.?annotations.orValue({}))"

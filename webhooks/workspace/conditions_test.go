@@ -259,7 +259,11 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		"a user changes one of tens of thousands":                {by: alice, old: many(50_000), new: many(50_000, "0", "other"), want: []string{denial, integrity, policy}},
 		"a user creates a workspace with tens of thousands":      {by: alice, create: true, new: many(50_000), want: []string{integrity, policy}},
 		"a user changes none of tens of thousands":               {by: alice, old: many(50_000), new: many(50_000)},
-		"a workspace with tens of thousands is placed":           {by: apiServer, old: many(50_000, ownerKey, rawUser), new: many(50_000, ownerKey, rawUser, clusterKey, newCluster)},
+		"a user with tens of thousands of groups changes the owner": {
+			by: &user.DefaultInfo{Name: "alice", Groups: slices.Repeat([]string{"group"}, 50_000)}, old: annotations(ownerKey, rawUser),
+			new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
+		},
+		"a workspace with tens of thousands is placed": {by: apiServer, old: many(50_000, ownerKey, rawUser), new: many(50_000, ownerKey, rawUser, clusterKey, newCluster)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			operation := admission.Update
