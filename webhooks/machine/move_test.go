@@ -3,6 +3,7 @@ package machine_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -266,6 +267,41 @@ func TestConditionsOfMoves(t *testing.T) {
 				t.Errorf("from %v to %v (%d, %d): not selected, but %s", old, changed, i, j, answer.Reason)
 			}
 		}
+	}
+}
+
+// TestConditionsOfManyOwners checks that an object of the largest size is compared within the API server's cost limit, and in no more than
+// some milliseconds.
+func TestConditionsOfManyOwners(t *testing.T) {
+	matches := matcher(t, kinds[0].MachineKind)
+	many := func(count int, more ...any) func(object) {
+		var list []any
+		for i := range count {
+			list = append(list, owner("cluster.x-k8s.io/v1", "Machine", fmt.Sprint(i)))
+		}
+		return with(references, append(list, more...))
+	}
+	blocking := owner("v1", "A", "a")
+	blocking["blockOwnerDeletion"] = true
+	for name, tc := range map[string]struct {
+		old, changed func(object)
+		want         bool
+	}{
+		"a heartbeat":                        {many(10_000), many(10_000), false},
+		"another owner":                      {many(10_000), many(10_001), true},
+		"more owners":                        {many(64), many(65), true},
+		"fewer owners":                       {many(65), many(64), true},
+		"none of many":                       {many(65), many(0), false},
+		"another field of one of many":       {many(64, owner("v1", "A", "a")), many(64, blocking), true},
+		"another field of one of as many":    {many(63, owner("v1", "A", "a")), many(63, blocking), false},
+		"another owner beside as many":       {many(63, owner("v1", "A", "a")), many(64), true},
+		"many owners, which name no Machine": {many(0), with(references, slices.Repeat([]any{blocking}, 20_000)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := matches(t, newMachine(instanceID(ownID), tc.old), newMachine(instanceID(ownID), tc.changed)); got != tc.want {
+				t.Errorf("selected: %t, want %t", got, tc.want)
+			}
+		})
 	}
 }
 

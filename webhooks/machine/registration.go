@@ -67,11 +67,15 @@ func celMoves(kind v1beta1.MachineKind) []string {
 	return moves
 }
 
+// maxOwners is the number of owner references that an API server can filter in milliseconds. It takes seconds for the 20,000 that fit into an
+// object, and its cost limit would deny every update of an object with 9,000 references to Machines.
+const maxOwners = 64
+
 // celOwners returns the CEL expression for the names of the Machines of Cluster API that own an object; see clusterapi.Machine.Owners.
-// Other owner references may change, for example when one blocks deletion.
+// Other owner references may change, for example when one blocks deletion. Of an object with more than maxOwners, it returns all references.
 func celOwners(object string) string {
 	references := webhooks.CELField(object, "metadata", "ownerReferences")
-	return fmt.Sprintf("(type(%s) == list ? %s : []).filter(r, type(r) == map && 'kind' in r && r['kind'] == %q && "+
-		"'apiVersion' in r && type(r['apiVersion']) == string && r['apiVersion'].startsWith(%q)).map(r, 'name' in r ? r['name'] : '')",
-		references, references, clusterapi.OwnerKind, clusterapi.OwnerMachines.Group+"/")
+	return fmt.Sprintf("(type(%[1]s) != list ? [] : size(%[1]s) > %[2]d ? %[1]s : %[1]s.filter(r, type(r) == map && 'kind' in r && r['kind'] == %[3]q && "+
+		"'apiVersion' in r && type(r['apiVersion']) == string && r['apiVersion'].startsWith(%[4]q)).map(r, 'name' in r ? r['name'] : ''))",
+		references, maxOwners, clusterapi.OwnerKind, clusterapi.OwnerMachines.Group+"/")
 }
