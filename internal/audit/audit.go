@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/ownership"
 )
@@ -81,9 +82,9 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	if err := a.refresh(ctx); err != nil {
 		return Result{}, err
 	}
-	book, err := a.register(ctx)
-	if err != nil {
-		return Result{}, err
+	book := a.register(ctx)
+	if ctx.Err() != nil {
+		return Result{}, ctx.Err()
 	}
 	tenancies := book.sorted()
 	result := Result{Accounts: len(tenancies), Findings: book.invalid}
@@ -91,6 +92,7 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	if ctx.Err() != nil {
 		return result, ctx.Err()
 	}
+	failed = errors.Join(book.failure(), failed)
 	// Read the machines after the instances: by now, machines name the instances that were created in the meantime.
 	if err := a.refresh(ctx); err != nil {
 		return Result{}, err
@@ -195,29 +197,26 @@ type lookup struct {
 }
 
 // register groups the clusters by their accounts, and adds the machines with their own identity.
-func (a *Audit) register(ctx context.Context) (*register, error) {
-	book := &register{ask: a.Objects.AccountNow, byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{}}
+func (a *Audit) register(ctx context.Context) *register {
+	book := &register{
+		ask: a.Objects.AccountNow, byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{},
+		unread: map[fairqueue.Tenant]error{},
+	}
 	for cluster, object := range a.Objects.Clusters() {
-		if err := book.add(ctx, cluster, place{in: cluster.LogicalCluster, object: object}); err != nil {
-			return nil, err
-		}
+		book.add(ctx, cluster, place{in: cluster.LogicalCluster, object: object})
 	}
 	for machine := range a.Objects.Machines() {
 		cluster := machine.Cluster()
 		_, known := book.byCluster[cluster]
 		switch {
 		case machine.Identity != (clusterapi.IdentityRef{}):
-			if err := book.add(ctx, cluster, placeOf(machine)); err != nil {
-				return nil, err
-			}
+			book.add(ctx, cluster, placeOf(machine))
 		case !known && cluster.Name != "":
 			// A Cluster can refer to a cluster object without its label. Clusters yields that object by its own name.
-			if err := book.resolve(ctx, cluster, placeOf(machine)); err != nil {
-				return nil, err
-			}
+			book.resolve(ctx, cluster, placeOf(machine))
 		}
 	}
-	return book, nil
+	return book
 }
 
 // register groups objects by the account that they use.
@@ -225,50 +224,63 @@ type register struct {
 	ask       func(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
 	byAccount map[ownership.Account]*tenancy
 	byCluster map[clusterapi.Cluster]lookup
-	// invalid are the findings about objects that specify no account.
+	// invalid are the findings about objects that specify no account, or whose account could not be read.
 	invalid []Finding
+	// unread contains the first error for each share of a tenant. The remaining accounts of the share are not read, because each can take
+	// as long as the first: a tenant can make its objects large.
+	unread map[fairqueue.Tenant]error
+}
+
+// failure returns an error if accounts could not be read.
+func (r *register) failure() error {
+	for of, err := range r.unread {
+		return fmt.Errorf("accounts of %d namespaces or logical clusters could not be read, among them %s: %w", len(r.unread), share{tenant: of}, err)
+	}
+	return nil
 }
 
 // add adds an object that specifies the account of a cluster. If it specifies none, add adds a finding.
-func (r *register) add(ctx context.Context, cluster clusterapi.Cluster, object place) error {
+func (r *register) add(ctx context.Context, cluster clusterapi.Cluster, object place) {
 	if _, known := r.byCluster[cluster]; !known {
-		if err := r.resolve(ctx, cluster, object); err != nil {
-			return err
-		}
+		r.resolve(ctx, cluster, object)
 	}
 	found := r.byCluster[cluster]
 	object.account = found.account
 	switch {
 	case found.invalid != nil:
 		r.invalid = append(r.invalid, object.finding(Finding{Reason: string(found.invalid.Reason), Message: notKnown(found.invalid)}))
-	case found.tenancy != nil && !slices.Contains(found.tenancy.about, object):
-		found.tenancy.about = append(found.tenancy.about, object)
+	case found.tenancy != nil:
+		found.tenancy.add(object)
 	}
-	return nil
 }
 
 // resolve reads the account of a cluster. If no other object specifies this account, object represents it in findings.
-func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, object place) error {
+func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, object place) {
+	if r.unread[object.share()] != nil {
+		return
+	}
 	account, err := r.ask(ctx, cluster)
 	var invalid *clusterapi.AccountError
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == clusterapi.ClusterMissing: // or it was deleted a moment ago
 		r.byCluster[cluster] = lookup{}
-		return nil
+		return
 	case errors.As(err, &invalid):
 		r.byCluster[cluster] = lookup{invalid: invalid}
-		return nil
+		return
 	case err != nil:
-		return err
+		r.unread[object.share()] = err
+		r.invalid = append(r.invalid, object.finding(Finding{Reason: reasonNotAudited, Message: notRead}))
+		return
 	}
 	t := r.byAccount[account.Plain()]
 	if t == nil {
 		object.account = account
-		t = &tenancy{account: account.Plain(), about: []place{object}}
+		t = &tenancy{account: account.Plain()}
+		t.add(object)
 		r.byAccount[t.account] = t
 	}
 	r.byCluster[cluster] = lookup{tenancy: t, account: account}
-	return nil
 }
 
 // assign adds each machine to the account of its cluster, and returns the findings of alone.

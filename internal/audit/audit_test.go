@@ -410,9 +410,16 @@ func TestPass(t *testing.T) {
 				`RegionNotAllowed CloudSigmaCluster/pool: region "next" is none of those configured (zrh)`,
 			},
 		},
-		"objects that cannot be read": {
-			accounts: map[string]any{"team/pool": errors.New("secrets are forbidden")},
-			wantErr:  "secrets are forbidden",
+		"a cluster that cannot be read": {
+			accounts: map[string]any{"team/pool": errors.New("secrets are forbidden"), "other/pool": tsap},
+			machines: []clusterapi.Machine{machine("worker", idOwn), machine("stray", idOther, inNamespace("other"))}, instances: []ownership.Instance{own},
+			want: []string{
+				"InstanceNotOwned CloudSigmaMachine/stray: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", ` +
+					`which cluster "pool" acts as; clear the field, so that the provider adopts an instance of the user or creates one`,
+				"AccountsNotAudited CloudSigmaCluster/pool: the account of this cluster could not be read, so no other clusters of this namespace " +
+					"(on kcp: of this workspace) were checked; the cause is in the log of warrantgate",
+			},
+			wantErr: `accounts of 1 namespaces or logical clusters could not be read, among them namespace "team": secrets are forbidden`,
 		},
 		"a cloud that is not configured": {
 			accounts: map[string]any{"team/pool": ownership.Account{Cloud: "elsewhere", User: "tsap@example.com", Region: "next"}},
@@ -449,6 +456,35 @@ func TestPass(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A tenant can make the read of each of its clusters last long.
+func TestOnlyOneClusterOfANamespaceThatCannotBeRead(t *testing.T) {
+	accounts := map[string]any{"fair/pool": tsap}
+	for i := range 100 {
+		accounts[fmt.Sprintf("slow/pool-%d", i)] = context.DeadlineExceeded
+	}
+	objects := &countingObjects{fakeObjects: fakeObjects{accounts: accounts}, reads: map[string]int{}}
+	a := newAudit(objects.fakeObjects, &fakeCloud{})
+	a.Objects = objects
+	result, err := a.Run(t.Context())
+	if !errors.Is(err, context.DeadlineExceeded) || result.Accounts != 1 || len(result.Findings) != 1 {
+		t.Errorf("%d accounts, findings %v, error %v, want one account, one finding and the error", result.Accounts, result.Findings, err)
+	}
+	if diff := cmp.Diff(map[string]int{"fair": 1, "slow": 1}, objects.reads); diff != "" {
+		t.Errorf("reads by namespace (-want +got):\n%s", diff)
+	}
+}
+
+// countingObjects counts the accounts that are read, by namespace.
+type countingObjects struct {
+	fakeObjects
+	reads map[string]int
+}
+
+func (o *countingObjects) AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
+	o.reads[cluster.Namespace]++
+	return o.fakeObjects.AccountNow(ctx, cluster)
 }
 
 // An instance that was created for a machine that names none is a finding if two passes in a row see it.

@@ -98,7 +98,19 @@ type tenancy struct {
 	account ownership.Account
 	// about are the objects that specify the account: clusters, and machines with their own identity.
 	about    []place
+	known    map[place]bool // those in about
 	machines []acting
+}
+
+func (t *tenancy) add(object place) {
+	if t.known[object] {
+		return
+	}
+	if t.known == nil {
+		t.known = map[place]bool{}
+	}
+	t.known[object] = true
+	t.about = append(t.about, object)
 }
 
 // in reports whether an object of the logical cluster uses the account.
