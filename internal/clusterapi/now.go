@@ -31,8 +31,8 @@ const (
 	// turn is how long a list may begin another page before other lists get its room. Pages of small objects take milliseconds. If each of
 	// them waited for a page of another tenant's large objects, a list of some dozen machines would exceed the timeout of its webhook.
 	turn = 200 * time.Millisecond
-	// pageTimeout limits the time for one page, and so how long a tenant can keep its room. It is less than half of the time that a decision
-	// about a machine may take, so that a decision for another tenant can wait for a page, and read its own.
+	// pageTimeout limits how long a page that a tenant's request needs keeps its room. It is less than half of the time that a decision
+	// about a machine may take, so that a decision for another tenant can wait for a page, and read its own. The audit may take longer.
 	pageTimeout = time.Second
 	// waitingPerShare and waitingForPages limit the number of requests that wait for a page, per share of tenants and in total. Each waits
 	// until its webhook times out.
@@ -211,8 +211,11 @@ func (r *reader) pages(
 func (r *reader) page(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions,
 ) (*unstructured.UnstructuredList, error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
+	if fairqueue.TenantOf(ctx) != (fairqueue.Tenant{}) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, pageTimeout)
+		defer cancel()
+	}
 	return r.dynamic.Resource(resource).Namespace(namespace).List(ctx, options)
 }
 
