@@ -210,24 +210,24 @@ func (r *Registry) add(write Write) (*Entry, []overlap, error) {
 	}
 	entry := &Entry{registry: r, write: write}
 	var others []overlap
+	seen := map[*Entry]bool{}
+	exclude := func(entries map[*Entry]struct{}) {
+		for other := range entries {
+			if !seen[other] && write.excludes(other.write) {
+				others = append(others, overlap{Entry: other, write: other.write})
+			}
+			seen[other] = true
+		}
+	}
 	for _, key := range write.scoped(write.Uses) {
-		others = write.excluded(others, r.changers[key])
+		exclude(r.changers[key])
 	}
 	for _, key := range write.scoped(write.Changes) {
-		others = write.excluded(write.excluded(others, r.changers[key]), r.users[key])
+		exclude(r.changers[key])
+		exclude(r.users[key])
 	}
 	r.put(entry)
 	return entry, others, nil
-}
-
-// excluded appends the conflicting entries to others, without duplicates.
-func (w Write) excluded(others []overlap, entries map[*Entry]struct{}) []overlap {
-	for other := range entries {
-		if w.excludes(other.write) && !slices.ContainsFunc(others, func(o overlap) bool { return o.Entry == other }) {
-			others = append(others, overlap{Entry: other, write: other.write})
-		}
-	}
-	return others
 }
 
 func (r *Registry) put(entry *Entry) {
