@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/clock"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/message"
 )
 
@@ -87,22 +88,19 @@ type Writer interface {
 	Permitted(ctx context.Context) (permitted bool, reason string, err error)
 }
 
-// share identifies Events that share places in the queue: a namespace, and on kcp a namespace in a logical cluster.
-type share struct {
-	cluster   logicalcluster.Name
-	namespace string
+// share returns the tenant whose Events share places in the queue. On kcp the owner of a logical cluster can create any number of namespaces.
+func (e Event) share() fairqueue.Tenant {
+	return fairqueue.Tenant{LogicalCluster: e.Cluster.String(), Namespace: e.Object.Namespace}.Share()
 }
-
-func (e Event) share() share { return share{e.Cluster, e.Object.Namespace} }
 
 // Recorder writes Events asynchronously.
 type Recorder struct {
 	writer  Writer
 	queue   chan *Event // pointers, because a channel allocates its whole capacity
 	mu      sync.Mutex
-	waiting map[share]int // number of queued Events by share
+	waiting map[fairqueue.Tenant]int // number of queued Events by share
 	// slow contains the time until which the Events of a share are dropped. Only the goroutine that writes uses it.
-	slow       map[share]time.Time
+	slow       map[fairqueue.Tenant]time.Time
 	permitted  atomic.Bool
 	correlator *record.EventCorrelator
 	// perUser limits the Events that one user causes on one object.
@@ -114,8 +112,8 @@ func NewRecorder(writer Writer) *Recorder {
 	return &Recorder{
 		writer:     writer,
 		queue:      make(chan *Event, queueLength),
-		waiting:    map[share]int{},
-		slow:       map[share]time.Time{},
+		waiting:    map[fairqueue.Tenant]int{},
+		slow:       map[fairqueue.Tenant]time.Time{},
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{SpamKeyFunc: allowance}),
 		perUser:    record.NewEventSourceObjectSpamFilter(usersRemembered, userBurst, userRate, clock.RealClock{}, allowance),
 	}

@@ -495,6 +495,43 @@ func TestOneNamespaceDoesNotDropTheEventsOfOthers(t *testing.T) {
 	})
 }
 
+// The owner of a workspace can create any number of namespaces, and a webhook for Events that does not answer.
+func TestNamespacesOfAWorkspaceShareItsPlaces(t *testing.T) {
+	const namespaces, each, ofVictim = 12, 1000, 100
+	synctest.Test(t, func(t *testing.T) {
+		requested := map[logicalcluster.Name]int{}
+		recorder, stop := start(t, &fakeWriter{t: t,
+			create: func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+				if requested[cluster]++; cluster == "attacker" {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return event, nil
+			}})
+		record := func(cluster logicalcluster.Name, namespace string, times int) {
+			for i := range times {
+				recorder.Record(workspaceEvent(func(e *events.Event) {
+					e.Cluster, e.Object.Namespace, e.Object.Name = cluster, namespace, fmt.Sprint(i)
+				}))
+			}
+		}
+		begin := time.Now()
+		record("attacker", "first", 1)
+		synctest.Wait() // it is being written
+		for i := range namespaces {
+			record("attacker", fmt.Sprint(i), each)
+		}
+		record("victim", "default", ofVictim)
+		stop()
+		if diff := cmp.Diff(map[logicalcluster.Name]int{"attacker": 1, "victim": ofVictim}, requested); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("the Events of another workspace are written after %s", took)
+		}
+	})
+}
+
 func TestFailedWriteIsCountedAndTheNextIsTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		count := newOutcomes(t)
