@@ -426,6 +426,9 @@ func TestOwnerIntegrity(t *testing.T) {
 			wantReason: "OwnerChangeDenied", wantChanged: createdBy,
 			wantObject: corev1.ObjectReference{APIVersion: "core.kcp.io/v1alpha1", Kind: "LogicalCluster", Name: "cluster"},
 		},
+		"a user changes one of as many annotations as are compared": {
+			by: alice, old: object(many(256)), new: object(many(256, "0", "other")), wantReason: "Unchanged",
+		},
 		"a user changes none of many annotations": {by: alice, old: object(many(257)), new: object(many(257)), wantReason: "Unchanged"},
 		"kcp changes one of many annotations":     {by: apiServer, old: object(many(257)), new: object(many(256)), wantReason: "System"},
 		"kcp records the owner on create": {
