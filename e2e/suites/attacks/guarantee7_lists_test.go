@@ -109,17 +109,12 @@ func startConversion() *slowConversion {
 // install creates the CRD of metalKind in a tenant's workspace, and an object that is stored in another version than warrantgate reads.
 func (c *slowConversion) install(ctx context.Context, who owner) {
 	GinkgoHelper()
-	version := func(name string, storage bool) apiextensionsv1.CustomResourceDefinitionVersion {
-		return apiextensionsv1.CustomResourceDefinitionVersion{Name: name, Served: true, Storage: storage, Schema: &apiextensionsv1.CustomResourceValidation{
-			OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
-		}}
-	}
 	Expect(who.client.Create(ctx, &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "metalmachines." + metalKind.Group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: metalKind.Group, Scope: apiextensionsv1.NamespaceScoped,
 			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "metalmachines", Singular: "metalmachine", Kind: metalKind.Kind, ListKind: "MetalMachineList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version(metalKind.Version, false), version("v2", true)},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{openVersion(metalKind.Version, false), openVersion("v2", true)},
 			Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
 				ConversionReviewVersions: []string{"v1"},
 				ClientConfig: &apiextensionsv1.WebhookClientConfig{

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
@@ -24,19 +25,21 @@ const farmAnnotation = "farms.example.com/owner"
 // installFarms creates the CRD of farmKind, which is also served in another version.
 func (w *kubeWorld) installFarms(ctx SpecContext) {
 	GinkgoHelper()
-	version := func(name string, storage bool) apiextensionsv1.CustomResourceDefinitionVersion {
-		open := true
-		return apiextensionsv1.CustomResourceDefinitionVersion{Name: name, Served: true, Storage: storage,
-			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &open}}}
-	}
 	Expect(w.admin.Create(ctx, &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "farms." + farmKind.Group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: farmKind.Group, Scope: apiextensionsv1.NamespaceScoped,
 			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "farms", Singular: "farm", Kind: "Farm", ListKind: "FarmList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version("v1", true), version("v2", false)},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{openVersion("v1", true), openVersion("v2", false)},
 		},
 	})).To(Succeed())
+}
+
+// openVersion is a served version of a CRD that accepts all fields.
+func openVersion(name string, storage bool) apiextensionsv1.CustomResourceDefinitionVersion {
+	return apiextensionsv1.CustomResourceDefinitionVersion{Name: name, Served: true, Storage: storage, Schema: &apiextensionsv1.CustomResourceValidation{
+		OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
+	}}
 }
 
 // Further finding: the list of kinds that name a user was fixed.
