@@ -20,15 +20,19 @@ import (
 	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/volume"
 )
 
-// Run runs the specs of a suite. timeout and interval are the defaults of Eventually.
+// Run runs the specs of a suite, without those that package volume keeps for "make test-all". timeout and interval are the defaults of
+// Eventually.
 func Run(t *testing.T, name string, timeout, interval time.Duration) {
 	t.Helper()
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(timeout)
 	SetDefaultEventuallyPollingInterval(interval)
-	RunSpecs(t, name)
+	selected, _ := GinkgoConfiguration()
+	selected.LabelFilter = volume.Filter(selected.LabelFilter)
+	RunSpecs(t, name, selected)
 }
 
 // Binary returns the path of a binary; see package asset.
