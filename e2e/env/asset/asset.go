@@ -2,13 +2,16 @@
 package asset
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
-// Environment variables with the paths of binaries. An empty variable means the binary in the folder bin of the repository.
+// Environment variables with the paths of binaries. An empty variable means the server in PATH, or else the binary in the folder bin of the
+// repository.
 const (
 	// KCP is the kcp to run, as in kcp's own test framework.
 	KCP = "TEST_ASSET_KCP"
@@ -25,56 +28,68 @@ const (
 	// WarrantgateBefore is the earlier warrantgate that an upgrade starts from. It is in the folder bin of its own source tree,
 	// which also contains its chart.
 	WarrantgateBefore = "TEST_ASSET_WARRANTGATE_BEFORE"
-	// EffectiveUsers is the program that evaluates kcp's own scope rules (e2e/servers/kcp/effectiveusers).
+	// EffectiveUsers is the program that evaluates kcp's own scope rules (e2e/servers/kcp/kcp-effective-users).
 	EffectiveUsers = "TEST_ASSET_EFFECTIVE_USERS"
 )
 
-// built returns the target of make that builds the binary, and the name of the binary in the folder bin.
+// built returns the target of make that builds a program of this repository, and the name of the program in the folder bin.
 func built(env string) (target, name string, err error) {
 	switch env {
-	case KCP:
-		return "servers", "kcp", nil
-	case FrontProxy:
-		return "servers", "kcp-front-proxy", nil
-	case CacheServer:
-		return "servers", "cache-server", nil
-	case KubeAPIServer:
-		return "servers", "kube-apiserver", nil
-	case Etcd:
-		return "servers", "etcd", nil
 	case Warrantgate:
 		return "build", "warrantgate", nil
 	case WarrantgateBefore:
 		return "before", "before/bin/warrantgate", nil
-	case EffectiveUsers:
-		return "servers", "kcp-effective-users", nil
 	default:
 		return "", "", fmt.Errorf("no binary belongs to %q: use a constant of package asset", env)
 	}
 }
 
-// Path returns the path of a binary: the value of the environment variable or, if it is empty, the binary in the repository's folder
-// bin. It returns an error if the file does not exist.
+// Path returns the path of a binary: the value of the environment variable or, if it is empty, the server in PATH (see Servers) or the
+// binary in the repository's folder bin. It returns an error if the file does not exist.
 func Path(env string) (string, error) {
-	target, name, err := built(env)
+	paths, err := Paths(env)
 	if err != nil {
 		return "", err
 	}
-	path := os.Getenv(env)
-	if path == "" {
-		root, err := repositoryRoot()
-		if err != nil {
-			return "", fmt.Errorf("%s is not set: %w", env, err)
+	return paths[0], nil
+}
+
+// Paths returns the paths of several binaries. The programs of one kcp have the same version.
+func Paths(envs ...string) ([]string, error) {
+	servers, err := Servers(context.Background(), envs...)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, env := range envs {
+		path, target := "", "servers"
+		if i := slices.IndexFunc(servers, func(s Server) bool { return s.Env == env }); i >= 0 {
+			path = servers[i].Path
+		} else if path, target, err = own(env); err != nil {
+			return nil, err
 		}
-		path = filepath.Join(root, "bin", name)
+		if path, err = existing(path); err != nil {
+			return nil, fmt.Errorf("%w: run `make %s`, or name another one in %s", err, target, env)
+		}
+		paths = append(paths, path)
 	}
-	if path, err = filepath.Abs(path); err != nil {
-		return "", err
+	return paths, nil
+}
+
+// own returns the path of a program of this repository, and the target of make that builds it.
+func own(env string) (path, target string, err error) {
+	target, name, err := built(env)
+	if err != nil {
+		return "", "", err
 	}
-	if info, err := os.Stat(path); err != nil || info.IsDir() {
-		return "", fmt.Errorf("no binary at %s: run `make %s`, or name another one in %s", path, target, env)
+	if path = os.Getenv(env); path != "" {
+		return path, target, nil
 	}
-	return path, nil
+	root, err := repositoryRoot()
+	if err != nil {
+		return "", "", fmt.Errorf("%s is not set: %w", env, err)
+	}
+	return filepath.Join(root, "bin", name), target, nil
 }
 
 // Default sets an empty path to the path of a binary.

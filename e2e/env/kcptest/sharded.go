@@ -27,8 +27,6 @@ const (
 
 // ShardedOptions configure a kcp of several shards.
 type ShardedOptions struct {
-	// KCP, FrontProxy and CacheServer are the paths of the binaries. Default: those of package asset.
-	KCP, FrontProxy, CacheServer string
 	// Dir is the directory for the data and the logs of the programs. Default: a new temporary directory.
 	Dir string
 	// Keep keeps the directory after the end, to read the logs. Default: whether KEEP is set.
@@ -41,24 +39,22 @@ type ShardedOptions struct {
 // ShardAdmin connects to one shard and can do what the front-proxy rejects.
 type Sharded struct {
 	*Server
-	setup ShardedOptions
+	// frontProxyBinary and cacheServerBinary are the paths of the programs.
+	frontProxyBinary, cacheServerBinary string
 }
 
 // StartSharded runs kcp and waits until workspaces can be created on every shard. It leaves a workspace of an administrator on each
 // shard, such as root:on-shard-1.
 func StartSharded(ctx context.Context, options ShardedOptions) (*Sharded, error) {
-	for env, path := range map[string]*string{
-		asset.KCP: &options.KCP, asset.FrontProxy: &options.FrontProxy, asset.CacheServer: &options.CacheServer,
-	} {
-		if err := asset.Default(env, path); err != nil {
-			return nil, err
-		}
-	}
-	server, err := newServer(Options{Binary: options.KCP, Dir: options.Dir, Keep: options.Keep})
+	paths, err := asset.Paths(asset.KCP, asset.FrontProxy, asset.CacheServer)
 	if err != nil {
 		return nil, err
 	}
-	s := &Sharded{Server: server, setup: options}
+	server, err := newServer(Options{Binary: paths[0], Dir: options.Dir, Keep: options.Keep})
+	if err != nil {
+		return nil, err
+	}
+	s := &Sharded{Server: server, frontProxyBinary: paths[1], cacheServerBinary: paths[2]}
 	if err := s.writeCertificates(); err != nil {
 		return nil, errors.Join(err, s.removeDir())
 	}
@@ -102,10 +98,10 @@ func (s *Sharded) start(ctx context.Context) error {
 }
 
 func (s *Sharded) newCacheServer(ctx context.Context, ports []int) (*program, error) {
-	cache := s.newProgram("cache-server", s.setup.CacheServer, ports[0])
+	cache := s.newProgram("cache-server", s.cacheServerBinary, ports[0])
 	cache.args = append(append(cache.args, s.servingArgs()...), etcdArgs(ports)...)
 	// Later releases authenticate requests. v0.30 does not, and has no such flag.
-	help, err := exec.CommandContext(ctx, s.setup.CacheServer, "--help").Output()
+	help, err := exec.CommandContext(ctx, s.cacheServerBinary, "--help").Output()
 	if err != nil {
 		return nil, fmt.Errorf("flags of the cache server: %w", err)
 	}
@@ -116,7 +112,7 @@ func (s *Sharded) newCacheServer(ctx context.Context, ports []int) (*program, er
 }
 
 func (s *Sharded) newFrontProxy(port int) *program {
-	frontProxy := s.newProgram("front-proxy", s.setup.FrontProxy, port)
+	frontProxy := s.newProgram("front-proxy", s.frontProxyBinary, port)
 	frontProxy.args = append(append(frontProxy.args, s.servingArgs()...),
 		"--mapping-file="+s.file("mapping.yaml"),
 		"--client-ca-file="+s.clientCAFile(),

@@ -1,4 +1,4 @@
-// Command effectiveusers evaluates, with kcp's own code, the effective users of a user in a logical cluster. Property tests of the owner
+// Command kcp-effective-users evaluates, with kcp's own code, the effective users of a user in a logical cluster. Property tests of the owner
 // rewrite use it as their reference, so that they do not compare warrantgate with a copy of its own logic. It reads one question per line
 // from standard input and writes one answer per line to standard output, both as JSON, until the input ends. It exits at a question that
 // cannot be decoded: a property test must not continue without its reference.
@@ -47,7 +47,7 @@ type userInfo struct {
 
 func main() {
 	if err := run(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "effectiveusers:", err)
+		fmt.Fprintln(os.Stderr, "kcp-effective-users:", err)
 		os.Exit(1)
 	}
 }
