@@ -250,13 +250,23 @@ func (s *Server) AdmitsServiceAccounts() (bool, error) {
 	return !strings.HasPrefix(version, "v0.30."), err
 }
 
-// HasMutatingPolicies returns whether kcp evaluates MutatingAdmissionPolicies: since v0.32, unless the plugin is disabled.
+// sayWithoutPolicies prints once that specs about policies test something else.
+var sayWithoutPolicies = sync.OnceFunc(func() {
+	fmt.Fprintln(os.Stderr, "This kcp has no mutating admission policies, which kcp has from v0.32 on: specs about them test that the webhook rewrites owners instead.")
+})
+
+// HasMutatingPolicies returns whether kcp evaluates MutatingAdmissionPolicies: since v0.32, unless the plugin is disabled. If not, it prints
+// once that the specs about them test the webhook.
 func (s *Server) HasMutatingPolicies() (bool, error) {
 	server, err := discovery.NewDiscoveryClientForConfig(s.Admin("root"))
 	if err != nil {
 		return false, err
 	}
-	return kcp.HasMutatingPolicies(server)
+	has, err := kcp.HasMutatingPolicies(server)
+	if err == nil && !has {
+		sayWithoutPolicies()
+	}
+	return has, err
 }
 
 // Dir is the directory of the server. Stop removes it.
