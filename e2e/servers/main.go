@@ -1,0 +1,249 @@
+// Command servers finds the servers that the suites, the demo and the benchmarks run, prints one line for each, builds those that are
+// missing, and then runs a command with the environment variables that name them:
+//
+//	go run ./e2e/servers kcp kube-apiserver etcd -- go test -tags e2e ./e2e/suites/...
+//
+// "all" stands for all servers. Package asset says where a server is taken from.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"warrantgate.dev/e2e/env/asset"
+)
+
+// sayEvery is how often a build says that it goes on.
+const sayEvery = 20 * time.Second
+
+// names are the names of the servers on the command line.
+var names = map[string]string{
+	"kcp": asset.KCP, "kcp-front-proxy": asset.FrontProxy, "cache-server": asset.CacheServer, "kube-apiserver": asset.KubeAPIServer,
+	"etcd": asset.Etcd, "kcp-effective-users": asset.EffectiveUsers,
+}
+
+// builds say, for each module, how long it takes on two cores with empty caches, how to avoid it, and what the linker is told.
+var builds = map[string]struct{ takes, instead, ldflags string }{
+	"kcp":        {takes: "about 6 minutes", instead: "a kcp v0.30 or later in PATH is used instead"},
+	"kubernetes": {takes: "about 4 minutes", instead: "a kube-apiserver and an etcd in PATH are used instead", ldflags: "-X k8s.io/component-base/version.gitVersion="},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "servers:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	var command []string
+	if i := slices.Index(args, "--"); i >= 0 {
+		args, command = args[:i], args[i+1:]
+	}
+	envs, err := named(args)
+	if err != nil {
+		return err
+	}
+	servers, err := asset.Servers(ctx, envs...)
+	if err != nil {
+		return err
+	}
+	for _, s := range servers {
+		fmt.Fprintln(os.Stderr, line(s))
+	}
+	if i := slices.IndexFunc(servers, isOld); i >= 0 {
+		fmt.Fprintln(os.Stderr, "kcp before v0.32 has no mutating admission policies: specs about them test that the webhook rewrites owners instead")
+	}
+	if err := buildMissing(ctx, servers); err != nil {
+		return err
+	}
+	if len(command) == 0 {
+		return nil
+	}
+	for _, s := range servers {
+		if err := os.Setenv(s.Env, s.Path); err != nil {
+			return err
+		}
+	}
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		return err
+	}
+	// In place of this program, so that signals and the exit status are those of the command.
+	return syscall.Exec(path, command, os.Environ())
+}
+
+// named returns the environment variables of servers.
+func named(args []string) (envs []string, err error) {
+	for _, name := range args {
+		switch env, ok := names[name]; {
+		case name == "all":
+			for _, env := range names {
+				envs = append(envs, env)
+			}
+		case !ok:
+			return nil, fmt.Errorf("no server %q", name)
+		default:
+			envs = append(envs, env)
+		}
+	}
+	return envs, nil
+}
+
+// line says which server is used, where it is from, and its version.
+func line(s asset.Server) string {
+	text := fmt.Sprintf("%s %s from %s: %s", s.Name, s.Version, s.From, s.Path)
+	if s.Passed != "" {
+		text += " (" + s.Passed + ")"
+	}
+	return text
+}
+
+// isOld returns whether a server is a kcp before v0.32.
+func isOld(s asset.Server) bool {
+	v, err := version.ParseGeneric(s.Version)
+	return s.Env == asset.KCP && err == nil && v.LessThan(version.MustParseGeneric("v0.32.0"))
+}
+
+// buildMissing builds the servers that modules provide and that do not exist, or are older than their module file or sources. The modules
+// are built at the same time, because each waits for its downloads and its linker.
+func buildMissing(ctx context.Context, servers []asset.Server) error {
+	modules := map[string][]asset.Server{}
+	for _, s := range servers {
+		if s.From != asset.FromModules {
+			continue
+		}
+		current, err := isCurrent(s)
+		if err != nil {
+			return err
+		}
+		if !current {
+			modules[s.Module] = append(modules[s.Module], s)
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for module, missing := range modules {
+		group.Go(func() error { return build(ctx, module, missing) })
+	}
+	return group.Wait()
+}
+
+// isCurrent returns whether a server exists and is not older than what it is built from.
+func isCurrent(s asset.Server) (bool, error) {
+	binary, err := os.Stat(s.Path)
+	if err != nil {
+		return false, nil //nolint:nilerr // it is built
+	}
+	sources, err := filepath.Glob(filepath.Join(folder(s), s.Package, "*.go"))
+	if err != nil {
+		return false, err
+	}
+	for _, source := range append(sources, filepath.Join(folder(s), "go.mod"), filepath.Join(folder(s), "go.sum")) {
+		info, err := os.Stat(source)
+		if err != nil {
+			return false, err
+		}
+		if info.ModTime().After(binary.ModTime()) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// folder is the folder of the module that builds a server.
+func folder(s asset.Server) string {
+	return filepath.Join(filepath.Dir(filepath.Dir(s.Path)), "e2e", "servers", s.Module)
+}
+
+// build builds servers of one module, and says how far it is.
+func build(ctx context.Context, module string, servers []asset.Server) (err error) {
+	var packages, programs []string
+	for _, s := range servers {
+		packages, programs = append(packages, s.Package), append(programs, s.Name)
+	}
+	text := strings.Join(programs, ", ")
+	about := builds[module]
+	fmt.Fprintf(os.Stderr, "building %s from modules, which takes %s on two cores with empty caches; %s\n", text, about.takes, about.instead)
+	begin := time.Now()
+	args := []string{"build", "-mod=readonly", "-v", "-o", filepath.Dir(servers[0].Path) + string(filepath.Separator)}
+	if about.ldflags != "" {
+		args = append(args, "-ldflags", about.ldflags+servers[0].Version)
+	}
+	command := exec.CommandContext(ctx, goCommand(), append(args, packages...)...)
+	command.Dir = folder(servers[0])
+	output, err := command.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	var lines atomic.Int64
+	done := make(chan struct{})
+	go say(done, func() string {
+		return fmt.Sprintf("building %s: %d packages and modules after %s", text, lines.Load(), time.Since(begin).Round(time.Second))
+	})
+	tail := read(output, &lines)
+	close(done)
+	if err := command.Wait(); err != nil {
+		return fmt.Errorf("go %s in %s: %w\n%s", strings.Join(command.Args[1:], " "), command.Dir, err, strings.Join(tail, "\n"))
+	}
+	fmt.Fprintf(os.Stderr, "built %s in %s\n", text, time.Since(begin).Round(time.Second))
+	// The go command leaves a program as it is that is current, which can be older than a new clone of its module file.
+	now := time.Now()
+	for _, s := range servers {
+		err = errors.Join(err, os.Chtimes(s.Path, now, now))
+	}
+	return err
+}
+
+// goCommand is the go command that make uses.
+func goCommand() string {
+	if command := os.Getenv("GO"); command != "" {
+		return command
+	}
+	return "go"
+}
+
+// read counts the lines of the go command, one for each package and each download, and returns the last ones.
+func read(output io.Reader, lines *atomic.Int64) (tail []string) {
+	const most = 20
+	for scanner := bufio.NewScanner(output); scanner.Scan(); lines.Add(1) {
+		if tail = append(tail, scanner.Text()); len(tail) > most {
+			tail = tail[1:]
+		}
+	}
+	return tail
+}
+
+// say prints a text from time to time until done is closed.
+func say(done <-chan struct{}, text func() string) {
+	ticker := time.NewTicker(sayEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+			fmt.Fprintln(os.Stderr, text())
+		}
+	}
+}
