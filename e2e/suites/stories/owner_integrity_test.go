@@ -1,0 +1,73 @@
+//go:build e2e
+
+package stories_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/env/kcptest"
+)
+
+// forgedOwner is an owner that an attacker would choose.
+const forgedOwner = `{"username":"root-boss","groups":["system:masters","system:kcp:admin"]}`
+
+// Nobody can forge, change or remove the recorded owner, also while warrantgate is down. Mallory owns the workspace.
+var _ = Describe("Owner integrity", func() {
+	DescribeTable("denies a change, with user, annotation, workspace and advice",
+		func(ctx SpecContext, key string, value any) {
+			p := newPlace(ctx)
+			mallory := p.user(ctx, "mallory")
+			p.create(ctx, mallory)
+			child := p.waitSettled(ctx, "child")
+
+			err := annotate(ctx, mallory, key, value)
+			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+			Expect(err).To(MatchError(And(
+				ContainSubstring("mallory"), ContainSubstring(key), ContainSubstring(`workspace "child"`), ContainSubstring(p.cluster),
+			)))
+			now, err := kcptest.GetWorkspace(ctx, p.admin(), "child")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(now.Annotations).To(Equal(child.Annotations))
+
+			By("kubectl describe shows it")
+			Eventually(p.describe).WithArguments("child").Should(MatchRegexp(`(?m)^ +Warning +OwnerChangeDenied .*User "mallory" tried to change `))
+		},
+		Entry("of the owner", kcptest.OwnerAnnotation, forgedOwner, SpecTimeout(specTimeout)),
+		Entry("that removes the owner", kcptest.OwnerAnnotation, nil, SpecTimeout(specTimeout)),
+		Entry("of the recorded creator", kcptest.CreatedByAnnotation, "alice", SpecTimeout(specTimeout)),
+		Entry("of another annotation of warrantgate", "warrantgate.dev/skip", "true", SpecTimeout(specTimeout)),
+	)
+
+	It("denies a change while warrantgate is down", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		mallory := p.user(ctx, "mallory")
+		p.create(ctx, mallory)
+		p.waitSettled(ctx, "child")
+		Expect(kcp.gate.Stop()).To(Succeed())
+		DeferCleanup(kcp.gate.Start, NodeTimeout(startTimeout))
+		err := annotate(ctx, mallory, kcptest.OwnerAnnotation, forgedOwner)
+		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+	}, SpecTimeout(specTimeout))
+
+	DescribeTable("denies a recorded creator at the creation",
+		func(ctx SpecContext, as func(SpecContext, place) *rest.Config) {
+			p := newPlace(ctx)
+			_, err := kcptest.TryCreateWorkspace(ctx, as(ctx, p), "child", kcptest.WithAnnotation(kcptest.CreatedByAnnotation, "alice"))
+			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+			Expect(err).To(MatchError(ContainSubstring(kcptest.CreatedByAnnotation)))
+		},
+		Entry("of a service account", func(_ SpecContext, p place) *rest.Config { return p.bot }, SpecTimeout(specTimeout)),
+		Entry("of a user", func(ctx SpecContext, p place) *rest.Config { return p.user(ctx, "mallory") }, SpecTimeout(specTimeout)),
+		Entry("of an administrator of kcp", func(_ SpecContext, p place) *rest.Config { return p.admin() }, SpecTimeout(specTimeout)),
+	)
+
+	It("does not prevent an owner from changing other annotations", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		carol := p.user(ctx, "carol")
+		p.create(ctx, carol)
+		Expect(annotate(ctx, carol, "example.com/team", "red")).To(Succeed())
+	}, SpecTimeout(specTimeout))
+})
