@@ -18,8 +18,10 @@ E2E_ARGS         ?=
 SUITES           ?=
 # The measurements that "make bench" runs, such as BENCH=start,serve; all if empty.
 BENCH            ?=
+# The number of suites that run at the same time. They mostly wait for servers.
+E2E_PARALLEL     ?= 3
 # The race detector needs a C compiler; without one the tests run without it.
-RACE             ?= $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+RACE_FLAG        := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
 BIN                := $(CURDIR)/bin
 SERVERS_KCP        := e2e/servers/kcp
@@ -39,17 +41,14 @@ ACTIONLINT_MOD     := .ci/actionlint.mod
 REFERENCE          := bin/crd-ref-docs --source-path=internal/config/v1beta1 --config=.ci/refdocs/config.yaml \
 	--templates-dir=.ci/refdocs --renderer=markdown --log-level=ERROR
 
-# The end-to-end suites, the demo and the benchmark run against this kcp: the binary in TEST_ASSET_KCP if it is set, otherwise the
-# version that e2e/servers/kcp/go.mod pins. The same applies to the other programs of a kcp with several shards, and to Kubernetes,
-# which e2e/servers/kubernetes/go.mod pins.
-KCP              := $(abspath $(or $(strip $(TEST_ASSET_KCP)),bin/kcp))
-FRONT_PROXY      := $(abspath $(or $(strip $(TEST_ASSET_KCP_FRONT_PROXY)),bin/kcp-front-proxy))
-CACHE_SERVER     := $(abspath $(or $(strip $(TEST_ASSET_CACHE_SERVER)),bin/cache-server))
-KUBE_APISERVER   := $(abspath $(or $(strip $(TEST_ASSET_KUBE_APISERVER)),bin/kube-apiserver))
-ETCD             := $(abspath $(or $(strip $(TEST_ASSET_ETCD)),bin/etcd))
-KCP_BUILT        := $(if $(strip $(TEST_ASSET_KCP)),,bin/kcp)
-SHARDED_BUILT    := $(if $(strip $(TEST_ASSET_KCP_FRONT_PROXY)),,bin/kcp-front-proxy) $(if $(strip $(TEST_ASSET_CACHE_SERVER)),,bin/cache-server)
-KUBERNETES_BUILT := $(if $(strip $(TEST_ASSET_KUBE_APISERVER)),,bin/kube-apiserver) $(if $(strip $(TEST_ASSET_ETCD)),,bin/etcd)
+# Finds the servers, builds what is missing, and runs a command on them: $(SERVERS) kcp etcd -- COMMAND. Each is the one in TEST_ASSET_KCP,
+# TEST_ASSET_KCP_FRONT_PROXY, TEST_ASSET_CACHE_SERVER, TEST_ASSET_KUBE_APISERVER or TEST_ASSET_ETCD, else the one in PATH, else the version that
+# e2e/servers/*/go.mod pins. TEST_SERVERS=modules does not look into PATH.
+SERVERS          := GO=$(GO) $(GO) run ./e2e/servers
+KUBERNETES       := kube-apiserver etcd
+# Says that a silent command is still at work.
+HEARTBEAT        := .ci/heartbeat
+TOOL             = $(HEARTBEAT) "building $@" $(GO) build
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -66,7 +65,7 @@ BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w -X m
 
 .PHONY: build
 build: ## Build bin/warrantgate
-	$(BUILD) -o bin/warrantgate ./cmd/warrantgate
+	@$(HEARTBEAT) "building warrantgate, which takes 4 minutes with empty caches" env $(BUILD) -o bin/warrantgate ./cmd/warrantgate
 
 # The files that "make generate" writes, below GENERATE_TO.
 GENERATED := charts/warrantgate/files/kcp-policies.yaml charts/warrantgate/files/kubernetes-policies.yaml \
@@ -98,46 +97,59 @@ before: ## Build bin/before/bin/warrantgate, the release that an upgrade is trie
 	@$(MAKE) --no-print-directory -C bin/before build VERSION=$(or $(BEFORE),$(VERSION)-before) REVISION=
 
 .PHONY: demo
-demo: build $(KCP_BUILT) ## Show what warrantgate does on kcp, on a kcp of its own
-	$(GO) run ./e2e/demo kcp
+demo: build ## Show what warrantgate does on kcp, on a kcp of its own
+	@$(SERVERS) kcp -- $(GO) run ./e2e/demo kcp
 
 .PHONY: demo-machines
-demo-machines: build $(KUBERNETES_BUILT) ## Show what warrantgate does for Cluster API on CloudSigma
-	$(GO) run ./e2e/demo machines
+demo-machines: build ## Show what warrantgate does for Cluster API on CloudSigma
+	@$(SERVERS) $(KUBERNETES) -- $(GO) run ./e2e/demo machines
 
 .PHONY: demo-openstack
-demo-openstack: build $(KUBERNETES_BUILT) ## Show what warrantgate does for Cluster API on OpenStack
-	$(GO) run ./e2e/demo openstack
+demo-openstack: build ## Show what warrantgate does for Cluster API on OpenStack
+	@$(SERVERS) $(KUBERNETES) -- $(GO) run ./e2e/demo openstack
 
 .PHONY: test
-test: unit e2e ## Run all tests
+test: unit stories ## Run the unit tests and the main stories of all gates, before each change
 
-# These send a thousand large requests, or compare a policy with a gate on tens of thousands of objects. With the race detector they take
-# two to four minutes each. Smaller tests of the same packages run the same code with it. One at a time, because the first needs the whole
-# machine for its load.
+# These send a thousand large requests, or compare a policy with a gate on tens of thousands of objects: minutes each. Smaller tests of the
+# same packages run the same code.
 LARGE := TestAThousandLargeBodies|TestPolicyAgreesWithRewrite|TestPolicyAgreesWithTheGate
+PACKAGES = $$($(GO) list ./... | grep -v '^warrantgate\.dev/e2e')
 .PHONY: unit
 unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server, those of the chart among them
-	$(GO) test $(RACE) -timeout 20m -skip '^($(LARGE))$$' $$($(GO) list ./... | grep -v '^warrantgate\.dev/e2e')
-	$(GO) test -p 1 -timeout 20m -run '^($(LARGE))$$' ./cmd/warrantgate/serve ./webhooks/cluster ./webhooks/workspace
+	$(HEARTBEAT) "unit tests" $(GO) test -timeout 20m -skip '^($(LARGE))$$' $(PACKAGES)
 
-# -count=1 because a cached result does not cover binaries that were built later. The suite that puts replicas under load runs alone:
-# an API server waits for three seconds at most.
-# E2E_ARGS follows the packages: the go command takes what follows a flag that it does not know for arguments of the tests.
+# The packages in whose code goroutines share something.
+GOROUTINES = $$(grep -rlE '(^|[[:space:]])go (func|[a-zA-Z.]+)\(|sync\.|atomic\.|errgroup|singleflight' --include='*.go' --exclude='*_test.go' \
+	cmd internal initializers webhooks | xargs -n1 dirname | sort -u | sed 's|^|./|')
+.PHONY: race
+race: bin/helm ## Run the tests of the packages with goroutines under the race detector
+	$(HEARTBEAT) "unit tests with the race detector" $(GO) test $(RACE_FLAG) -timeout 20m -skip '^($(LARGE))$$' $(GOROUTINES)
+
+# -count=1 because a cached result does not cover binaries that were built later.
 E2E_FLAGS = -tags e2e -count=1 -timeout $(E2E_TIMEOUT)
+.PHONY: stories
+stories: build ## Run the main stories of all gates on a kcp and a kube-apiserver
+	@$(SERVERS) kcp $(KUBERNETES) -- $(HEARTBEAT) "suite stories" $(GO) test $(E2E_FLAGS) ./e2e/suites/stories $(E2E_ARGS)
+
+# E2E_ARGS follows the packages: the go command takes what follows a flag that it does not know for arguments of the tests.
 .PHONY: e2e
-e2e: build $(if $(filter replicas,$(or $(strip $(SUITES)),replicas)),before) servers openstack bin/helm bin/crds ## Run the end-to-end suites on real servers
-ifneq ($(strip $(SUITES)),)
-	RATE=$(RATE) $(GO) test $(E2E_FLAGS) $(addprefix ./e2e/suites/,$(SUITES)) $(E2E_ARGS)
-else
-	$(GO) test $(E2E_FLAGS) $$($(GO) list -tags e2e ./e2e/... | grep -vE '/e2e/suites/(replicas|release)$$') $(E2E_ARGS)
-	RATE=$(RATE) $(GO) test $(E2E_FLAGS) ./e2e/suites/replicas $(E2E_ARGS)
-endif
+e2e: build $(if $(TEST_ALL),before) openstack bin/helm bin/crds ## Run all end-to-end suites on real servers
+	@RATE=$(RATE) $(SERVERS) all -- $(HEARTBEAT) "end-to-end suites" $(GO) test $(E2E_FLAGS) -p=$(E2E_PARALLEL) \
+		$(or $(addprefix ./e2e/suites/,$(SUITES)),$$($(GO) list -tags e2e ./e2e/... | grep -v /e2e/suites/release$$)) $(E2E_ARGS)
+
+# A second time on the kcp of the modules, if the first one was another one.
+.PHONY: test-all
+test-all: bin/helm bin/kubeconform bin/schemas ## Run everything: race detector, thousands of objects, load, upgrades, each kcp; takes hours
+	$(HEARTBEAT) "all unit tests with the race detector" $(GO) test $(RACE_FLAG) -timeout 60m -skip '^($(LARGE))$$' $(PACKAGES)
+	$(HEARTBEAT) "the largest unit tests" $(GO) test -p 1 -timeout 20m -run '^($(LARGE))$$' ./cmd/warrantgate/serve ./webhooks/cluster ./webhooks/workspace
+	$(MAKE) e2e TEST_ALL=1 E2E_TIMEOUT=3h E2E_PARALLEL=1
+	$(MAKE) e2e TEST_ALL=1 E2E_TIMEOUT=3h E2E_PARALLEL=1 TEST_SERVERS=modules
 
 .PHONY: lint
 lint: bin/golangci-lint bin/govulncheck bin/actionlint verify reproducible ## Check style, imports, generated files, that the modules are tidy, and what is linked
-	bin/golangci-lint run ./...
-	cd $(SERVERS_KCP) && $(GO) vet -mod=readonly ./effectiveusers
+	@$(HEARTBEAT) "golangci-lint" bin/golangci-lint run ./...
+	cd $(SERVERS_KCP) && $(GO) vet -mod=readonly ./kcp-effective-users
 	cd $(SERVERS_KUBERNETES) && $(GO) list -mod=readonly -deps k8s.io/kubernetes/cmd/kube-apiserver go.etcd.io/etcd/server/v3 >/dev/null
 	cd .ci/sbom && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
 	cd .ci/oci && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
@@ -157,22 +169,22 @@ reproducible: build ## Check that the sources make the same binary in another di
 	(cd "$$dir" && $(BUILD) -o again ./cmd/warrantgate) && cmp bin/warrantgate "$$dir/again"
 
 .PHONY: bench
-bench: build servers ## Measure what warrantgate costs, on servers of its own
-	$(GO) run ./e2e/bench $(BENCH)
+bench: build ## Measure what warrantgate costs, on servers of its own
+	@$(SERVERS) kcp $(KUBERNETES) -- $(GO) run ./e2e/bench $(BENCH)
 
 .PHONY: soak
-soak: build $(KUBERNETES_BUILT) bin/helm ## Watch memory, goroutines and descriptors for SOAK while admissions run
-	SOAK=$(SOAK) RATE=$(RATE) $(GO) test -tags e2e -count=1 -timeout 0 ./e2e/suites/replicas -ginkgo.focus='A soak' -ginkgo.timeout=48h -ginkgo.v
+soak: build bin/helm ## Watch memory, goroutines and descriptors for SOAK while admissions run
+	@TEST_ALL=1 SOAK=$(SOAK) RATE=$(RATE) $(SERVERS) $(KUBERNETES) -- $(GO) test -tags e2e -count=1 -timeout 0 ./e2e/suites/replicas -ginkgo.focus='A soak' -ginkgo.timeout=48h -ginkgo.v
 
 # The seed of the random writes is printed. SEED=... repeats the same sequences.
 .PHONY: fuzz
-fuzz: build $(KCP_BUILT) $(KUBERNETES_BUILT) ## Run each fuzz target for FUZZTIME, and WRITES random writes against the gates
+fuzz: build ## Run each fuzz target for FUZZTIME, and WRITES random writes against the gates
 	@grep -rso --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal initializers webhooks | \
 	sed 's|/[^/]*:func | |' | sort | while read -r dir target; do \
 		echo "$$dir $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzzminimizetime 10x -fuzztime $(FUZZTIME) "./$$dir" || exit 1; \
 	done
-	WRITES=$(WRITES) $(GO) test -tags e2e -count=1 -timeout 130m ./e2e/suites/attacks -ginkgo.focus='random sequences of writes' $(E2E_ARGS)
+	WRITES=$(WRITES) $(SERVERS) kcp $(KUBERNETES) -- $(GO) test -tags e2e -count=1 -timeout 130m ./e2e/suites/attacks -ginkgo.focus='random sequences of writes' $(E2E_ARGS)
 
 # The packages that make decisions. Each mutant costs one run of its package's tests.
 MUTATE ?= internal/identity internal/impersonation internal/controllermanager internal/ownership internal/settle internal/inflight internal/oslopolicy \
@@ -192,7 +204,8 @@ openstack:
 	echo "make: there is no Keystone or no Nova, on which end-to-end suites run: install $(OPENSTACK)" >&2
 
 .PHONY: servers
-servers: $(KCP_BUILT) $(SHARDED_BUILT) bin/kcp-effective-users $(KUBERNETES_BUILT) ## Build the servers that the end-to-end suites run on
+servers: ## Find the servers that the end-to-end suites run on, and build those that are missing
+	@$(SERVERS) all
 
 # From a tag, goreleaser builds a release; from any other commit a snapshot, with the next version. The chart contains the registry of
 # the images, so the registry must be set before. A commit with several tags is released under the one that TAG names.
@@ -231,77 +244,54 @@ tagged:
 
 # Not a part of "make e2e", because goreleaser and cosign take minutes to build. So do the other platforms: PLATFORMS=all includes them.
 .PHONY: e2e-release
-e2e-release: $(RELEASE_TOOLS) $(SIGNING_TOOLS) bin/helm $(KUBERNETES_BUILT) ## Make, publish, verify and install a release on this machine
-	$(GO) test $(E2E_FLAGS) ./e2e/suites/release $(E2E_ARGS)
+e2e-release: $(RELEASE_TOOLS) $(SIGNING_TOOLS) bin/helm ## Make, publish, verify and install a release on this machine
+	@$(SERVERS) $(KUBERNETES) -- $(GO) test $(E2E_FLAGS) ./e2e/suites/release $(E2E_ARGS)
 
 .PHONY: clean
 clean: ## Remove what was built, but keep the programs of others, which take minutes to build
 	rm -rf dist bin/published bin/warrantgate bin/before bin/kcp-effective-users
 
-demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_KCP := $(KCP)
-demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_KCP_FRONT_PROXY := $(FRONT_PROXY)
-demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_CACHE_SERVER := $(CACHE_SERVER)
-demo demo-machines demo-openstack e2e e2e-release bench soak fuzz: export TEST_ASSET_KUBE_APISERVER := $(KUBE_APISERVER)
-demo demo-machines demo-openstack e2e e2e-release bench soak fuzz: export TEST_ASSET_ETCD := $(ETCD)
-demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_WARRANTGATE := $(BIN)/warrantgate
-e2e: export TEST_ASSET_WARRANTGATE_BEFORE := $(BIN)/before/bin/warrantgate
-demo demo-machines demo-openstack e2e bench soak fuzz: export TEST_ASSET_EFFECTIVE_USERS := $(BIN)/kcp-effective-users
-
-# kcp, and programs that are compiled from its packages. Built again only if the pinned versions or the sources change.
-bin/kcp bin/kcp-front-proxy bin/cache-server: $(SERVERS_KCP)/go.mod $(SERVERS_KCP)/go.sum
-	cd $(SERVERS_KCP) && $(GO) build -mod=readonly -o $(BIN)/$(@F) github.com/kcp-dev/kcp/cmd/$(@F)
-
-bin/kcp-effective-users: $(SERVERS_KCP)/go.mod $(SERVERS_KCP)/go.sum $(wildcard $(SERVERS_KCP)/effectiveusers/*.go)
-	cd $(SERVERS_KCP) && $(GO) build -mod=readonly -o $(BIN)/kcp-effective-users ./effectiveusers
-
-# The linker sets the version of Kubernetes to that of the module.
-bin/kube-apiserver: $(SERVERS_KUBERNETES)/go.mod $(SERVERS_KUBERNETES)/go.sum
-	cd $(SERVERS_KUBERNETES) && $(GO) build -mod=readonly -o $(BIN)/$(@F) \
-		-ldflags "-X k8s.io/component-base/version.gitVersion=$$($(GO) list -mod=readonly -m -f '{{.Version}}' k8s.io/kubernetes)" \
-		k8s.io/kubernetes/cmd/kube-apiserver
-
-bin/etcd: $(SERVERS_KUBERNETES)/go.mod $(SERVERS_KUBERNETES)/go.sum
-	cd $(SERVERS_KUBERNETES) && $(GO) build -mod=readonly -o $(BIN)/$(@F) go.etcd.io/etcd/server/v3
+export TEST_ALL TEST_SERVERS
 
 bin/golangci-lint: $(TOOLS_MOD) $(TOOLS_MOD:.mod=.sum)
-	$(GO) build -modfile=$(TOOLS_MOD) -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@$(TOOL) -modfile=$(TOOLS_MOD) -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 # A separate module file, because it needs another version of Kubernetes than the linters and the product.
 bin/helm: $(HELM_MOD) $(HELM_MOD:.mod=.sum)
-	$(GO) build -modfile=$(HELM_MOD) -o bin/helm helm.sh/helm/v3/cmd/helm
+	@$(TOOL) -modfile=$(HELM_MOD) -o bin/helm helm.sh/helm/v3/cmd/helm
 
 bin/govulncheck: $(GOVULNCHECK_MOD) $(GOVULNCHECK_MOD:.mod=.sum)
-	$(GO) build -modfile=$(GOVULNCHECK_MOD) -o bin/govulncheck golang.org/x/vuln/cmd/govulncheck
+	@$(TOOL) -modfile=$(GOVULNCHECK_MOD) -o bin/govulncheck golang.org/x/vuln/cmd/govulncheck
 
 bin/goreleaser: $(GORELEASER_MOD) $(GORELEASER_MOD:.mod=.sum)
-	$(GO) build -modfile=$(GORELEASER_MOD) -o bin/goreleaser github.com/goreleaser/goreleaser/v2
+	@$(TOOL) -modfile=$(GORELEASER_MOD) -o bin/goreleaser github.com/goreleaser/goreleaser/v2
 
 bin/cosign: $(COSIGN_MOD) $(COSIGN_MOD:.mod=.sum)
-	$(GO) build -modfile=$(COSIGN_MOD) -o bin/cosign github.com/sigstore/cosign/v3/cmd/cosign
+	@$(TOOL) -modfile=$(COSIGN_MOD) -o bin/cosign github.com/sigstore/cosign/v3/cmd/cosign
 
 bin/actionlint: $(ACTIONLINT_MOD) $(ACTIONLINT_MOD:.mod=.sum)
-	$(GO) build -modfile=$(ACTIONLINT_MOD) -o bin/actionlint github.com/rhysd/actionlint/cmd/actionlint
+	@$(TOOL) -modfile=$(ACTIONLINT_MOD) -o bin/actionlint github.com/rhysd/actionlint/cmd/actionlint
 
 bin/sbom bin/oci: $(wildcard .ci/sbom/*.go .ci/sbom/go.* .ci/oci/*.go .ci/oci/go.*)
-	cd .ci/$(@F) && $(GO) build -mod=readonly -o $(BIN)/$(@F) .
+	@cd .ci/$(@F) && ../heartbeat "building $@" $(GO) build -mod=readonly -o $(BIN)/$(@F) .
 
 # crane pushes to registries, and serves one for the suite "release".
 bin/crane: .ci/oci/go.mod .ci/oci/go.sum
-	cd .ci/oci && $(GO) build -mod=readonly -o $(BIN)/crane github.com/google/go-containerregistry/cmd/crane
+	@cd .ci/oci && ../heartbeat "building $@" $(GO) build -mod=readonly -o $(BIN)/crane github.com/google/go-containerregistry/cmd/crane
 
 bin/gremlins: $(GREMLINS_MOD) $(GREMLINS_MOD:.mod=.sum)
-	$(GO) build -modfile=$(GREMLINS_MOD) -o bin/gremlins github.com/go-gremlins/gremlins/cmd/gremlins
+	@$(TOOL) -modfile=$(GREMLINS_MOD) -o bin/gremlins github.com/go-gremlins/gremlins/cmd/gremlins
 
 bin/kubeconform: $(KUBECONFORM_MOD) $(KUBECONFORM_MOD:.mod=.sum)
-	$(GO) build -modfile=$(KUBECONFORM_MOD) -o bin/kubeconform github.com/yannh/kubeconform/cmd/kubeconform
+	@$(TOOL) -modfile=$(KUBECONFORM_MOD) -o bin/kubeconform github.com/yannh/kubeconform/cmd/kubeconform
 
 bin/crd-ref-docs: $(REFDOCS_MOD) $(REFDOCS_MOD:.mod=.sum)
-	$(GO) build -modfile=$(REFDOCS_MOD) -o bin/crd-ref-docs github.com/elastic/crd-ref-docs
+	@$(TOOL) -modfile=$(REFDOCS_MOD) -o bin/crd-ref-docs github.com/elastic/crd-ref-docs
 
 # The schemas with which the tests of the chart compare. A directory with one file for each minor version.
 bin/schemas: .ci/schemas $(SCHEMAS_MOD) $(SCHEMAS_MOD:.mod=.sum)
-	.ci/schemas $@
+	@$(HEARTBEAT) "copying the schemas of Kubernetes" .ci/schemas $@
 
 # The CRDs with which the tests of the chart's examples for GitOps and cert-manager compare. A directory, too.
 bin/crds: .ci/crds $(CRDS_MOD) $(CRDS_MOD:.mod=.sum)
-	.ci/crds $@
+	@$(HEARTBEAT) "copying CRDs" .ci/crds $@
