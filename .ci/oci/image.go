@@ -21,7 +21,7 @@ import (
 // user is the one of distroless' nonroot, by number, because runAsNonRoot cannot check a name.
 const user = "65532:65532"
 
-// newImage returns an index with an image for each architecture. Each has the static program and the certificate authorities of
+// newImage returns an index with an image for each architecture. Each has the static program and the CA certificates of
 // Mozilla, which come from a Go module and so are pinned by hash. There is no base image: no shell, no package manager, and nothing
 // else that has to be kept up to date.
 func newImage(b build) (v1.ImageIndex, error) {
@@ -31,7 +31,7 @@ func newImage(b build) (v1.ImageIndex, error) {
 		if err != nil {
 			return nil, err
 		}
-		image, err := newImageFor(b, arch, program)
+		image, err := newImageFor(about{version: "v" + b.Version, revision: b.Commit, date: b.date}, arch, program)
 		if err != nil {
 			return nil, err
 		}
@@ -42,13 +42,19 @@ func newImage(b build) (v1.ImageIndex, error) {
 	return index, nil
 }
 
-func newImageFor(b build, arch string, program []byte) (v1.Image, error) {
+// about is what an image says about its program.
+type about struct {
+	version, revision string
+	date              time.Time
+}
+
+func newImageFor(a about, arch string, program []byte) (v1.Image, error) {
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	for _, content := range []file{
-		{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, content: authorities()},
+		{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, content: certificates()},
 		{name: "warrantgate", mode: 0o755, content: program},
 	} {
-		archive, err := pack(b.date, content)
+		archive, err := pack(a.date, content)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +64,7 @@ func newImageFor(b build, arch string, program []byte) (v1.Image, error) {
 			return nil, err
 		}
 		image, err = mutate.Append(image, mutate.Addendum{
-			Layer: layer, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: b.date}, CreatedBy: content.name},
+			Layer: layer, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: a.date}, CreatedBy: content.name},
 		})
 		if err != nil {
 			return nil, err
@@ -69,23 +75,23 @@ func newImageFor(b build, arch string, program []byte) (v1.Image, error) {
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Created = "linux", arch, v1.Time{Time: b.date}
+	config.OS, config.Architecture, config.Created = "linux", arch, v1.Time{Time: a.date}
 	config.Config = v1.Config{
 		Entrypoint: []string{"/warrantgate"}, User: user,
 		Labels: map[string]string{
 			"org.opencontainers.image.title":       "warrantgate",
 			"org.opencontainers.image.description": "Admission webhooks that keep the identities right that control planes act as",
-			"org.opencontainers.image.version":     "v" + b.Version,
-			"org.opencontainers.image.revision":    b.Commit,
+			"org.opencontainers.image.version":     a.version,
+			"org.opencontainers.image.revision":    a.revision,
 			"org.opencontainers.image.licenses":    "Apache-2.0",
 		},
 	}
 	return mutate.ConfigFile(image, config)
 }
 
-// authorities are the certificate authorities where Go looks for them on Linux. Those that are trusted for a part of what they sign
-// only are left out: a file cannot say that.
-func authorities() []byte {
+// certificates are those of the CAs that a program trusts, in PEM. CAs that are trusted for a part of what they sign only are left out: a
+// file cannot say that.
+func certificates() []byte {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {
 		if root.Constraint == nil {
