@@ -226,6 +226,11 @@ release-snapshot: $(RELEASE_TOOLS) $(if $(COSIGN_KEY),bin/cosign) ## Write what 
 	$(GORELEASER) $(if $(TAG),--skip=publish,--snapshot)$(if $(COSIGN_KEY),, --skip=sign)
 	$(OCI)
 
+IMAGE            ?= warrantgate:$(VERSION)
+.PHONY: image
+image: ## Build the image IMAGE with docker, podman or buildah, else without an engine, and print how to load it into kind and minikube
+	@GO='$(GO)' IMAGE='$(IMAGE)' VERSION='$(VERSION)' REVISION='$(REVISION)' .ci/image $(BUILD)
+
 # The workflow "release" runs this target. Nothing is published before everything is built. goreleaser cannot continue a build, so it builds
 # a second time to upload the files, and fails before that if a program differs from the one in the published image.
 .PHONY: release
