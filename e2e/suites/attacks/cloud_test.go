@@ -56,7 +56,8 @@ func (w *cloudWorld) stopUnless(complete *bool) {
 	}
 }
 
-// settings returns the settings of a warrantgate that sends requests to the cloud. dir is for its files.
+// settings returns the settings of a warrantgate that sends a few requests at once to the cloud, so that a few callers exhaust them. dir is
+// for its files.
 func (w *cloudWorld) settings(dir, configuration string) warrantgatetest.Settings {
 	GinkgoHelper()
 	caFile, err := w.cloud.CAFile(dir)
@@ -65,7 +66,7 @@ func (w *cloudWorld) settings(dir, configuration string) warrantgatetest.Setting
 	Expect(os.WriteFile(secretFile, []byte(w.account.Secret), 0o600)).To(Succeed())
 	return warrantgatetest.Settings{
 		Configuration: fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
-			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n%s",
+			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q, concurrency: 4}\n%s",
 			w.cloud.APITemplate(), w.cloud.ServiceProviderTemplate(), caFile, configuration),
 		Args: []string{
 			"--impersonation-enabled", "--oauth-url=" + w.cloud.OAuthURL(), "--client-id=" + w.account.ID, "--client-secret-file=" + secretFile,

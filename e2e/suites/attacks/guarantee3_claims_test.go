@@ -13,11 +13,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/volume"
 )
 
 // Guarantee 3: only one machine can have a server. The attacker edits two namespaces, and may name the user in both.
 var _ = Describe("guarantee 3: two machines that claim one server at the same time", func() {
-	const pairs = 40
+	pairs := volume.Of(6, 40)
 	// claim makes a machine name a server.
 	type claim func(ctx context.Context, c client.Client, machine *unstructured.Unstructured, id string) error
 	byCreation := func(ctx context.Context, c client.Client, machine *unstructured.Unstructured, id string) error {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/volume"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -87,7 +88,7 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 
 	It("cannot move with concurrent writes of the status and the metadata", func(ctx SpecContext) {
 		a := startMove(ctx)
-		for i := range 20 {
+		for i := range volume.Of(6, 20) {
 			machine := a.machine(ctx, fmt.Sprintf("worker-%d", i), "")
 			server := a.w.server(a.first, fmt.Sprintf("worker-%d", i)).UUID
 			var wg sync.WaitGroup

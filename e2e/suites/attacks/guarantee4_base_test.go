@@ -15,7 +15,8 @@ var _ = Describe("the editor of a namespace who writes an override over the poli
 	const baseNamespace, baseName = "keystone-base", "live"
 
 	It("cannot choose the base", func(ctx SpecContext) {
-		w := newKube(ctx, "machine: {mode: Enforce}\naudit: {interval: 24h}\nkeystonePolicy:\n  selector: {matchLabels: {holds: keystone-policy}}\n"+
+		w := kube(ctx)
+		w.configure(ctx, "audit: {interval: 24h}\nkeystonePolicy:\n  selector: {matchLabels: {holds: keystone-policy}}\n"+
 			"  base: [{namespace: "+baseNamespace+", name: "+baseName+"}]\n")
 		attacker := w.editor(ctx, w.namespace(ctx))
 		override := func(rule string) error {

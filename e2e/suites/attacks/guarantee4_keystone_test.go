@@ -5,7 +5,6 @@ package attacks_test
 import (
 	"context"
 	"fmt"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -51,8 +50,7 @@ func expectPolicyDenied(err error, reason metav1.CauseType) {
 var _ = Describe("the editor of a namespace who hides a policy for Keystone", Ordered, func() {
 	var w *kubeWorld
 	BeforeAll(func(ctx SpecContext) {
-		w = newKube(ctx, fmt.Sprintf("machine: {mode: Enforce}\naudit: {interval: 24h}\nkeystonePolicy:\n"+
-			"  selector: {matchLabels: {holds: keystone-policy}}\n  objects: [{namespace: %s, name: %s}]\n", mountedNamespace, mountedName))
+		w = kube(ctx)
 		Expect(w.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: mountedNamespace}})).To(Succeed())
 	}, NodeTimeout(startTimeout))
 
@@ -143,5 +141,5 @@ var _ = Describe("the editor of a namespace who hides a policy for Keystone", Or
 		Expect(attacker.client.Patch(ctx, policy, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": null}, "data": null}`)))).To(Succeed())
 		Expect(attacker.client.Create(ctx, newPolicyObject("ConfigMap", attacker.namespace, "other", policyLabels, soundPolicy))).To(Succeed())
 		Expect(attacker.client.Delete(ctx, newPolicyObject("ConfigMap", attacker.namespace, "other", nil, ""))).To(Succeed())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(startTimeout))
 })

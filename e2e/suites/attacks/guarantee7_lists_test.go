@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -49,6 +48,7 @@ var _ = Describe("the owner of two workspaces whose machines are converted slowl
 		DeferCleanup(flood.Wait)
 		DeferCleanup(stop)
 		for _, attacker := range []ownClaimant{one, two} {
+			attacker.query = "?timeout=3s"
 			for range perWorkspace {
 				flood.Go(func() {
 					defer GinkgoRecover()
@@ -63,15 +63,11 @@ var _ = Describe("the owner of two workspaces whose machines are converted slowl
 		Eventually(undecided.Load).WithContext(ctx).Should(BeNumerically(">=", 2*perWorkspace))
 
 		By("claiming a server of the victim, several times")
-		var took []time.Duration
 		for range attempts {
-			began := time.Now()
 			got := victim.claims(ctx, "machine", victim.server)
-			took = append(took, time.Since(began).Round(time.Millisecond))
-			Expect(got.code).To(Equal(http.StatusOK), "%s; claims took %s", got.text, took)
+			Expect(got.code).To(Equal(http.StatusOK), got.text)
 			Expect(victim.claims(ctx, "machine", "").code).To(Equal(http.StatusOK))
 		}
-		AddReportEntry("claims of another workspace", took)
 	}, SpecTimeout(startTimeout))
 })
 

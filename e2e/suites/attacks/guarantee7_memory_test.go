@@ -8,13 +8,13 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,17 +22,37 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/volume"
 	"warrantgate.dev/internal/identity"
 )
 
 // mostMemory is how much the resident memory of warrantgate may grow. A pod of the chart has 256 MiB.
 const mostMemory = 64 << 20
 
-// Guarantee 7: the memory of warrantgate does not depend on the size of a tenant's objects and names.
-var _ = Describe("the memory of warrantgate, against tenants with large objects and names", Serial, func() {
-	It("does not grow with the owner references of machines", func(ctx SpecContext) {
+// Guarantee 7: the memory and the log of warrantgate do not depend on the size of a tenant's objects and names.
+var _ = Describe("the memory and the log of warrantgate, against tenants with large objects and names", Serial, func() {
+	// begin restarts warrantgate, because the peak of its memory has to be that of the spec, with the timeouts of an installation.
+	begin := func(ctx SpecContext) *kubeWorld {
+		GinkgoHelper()
+		w := kube(ctx)
+		_, err := w.gate.Install(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.gate.Restart(ctx)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			w.install(ctx)
+			machines := newObject(machineKind, "", "", nil)
+			namespaces := &corev1.NamespaceList{}
+			Expect(w.admin.List(ctx, namespaces)).To(Succeed())
+			for i := range namespaces.Items {
+				Expect(w.admin.DeleteAllOf(ctx, machines, client.InNamespace(namespaces.Items[i].Name))).To(Succeed())
+			}
+		})
+		return w
+	}
+
+	It("does not grow with the owner references of machines", Label(volume.Label), func(ctx SpecContext) {
 		const machines, size = 120, 1 << 20
-		w := newKube(ctx, kubeConfiguration)
+		w := begin(ctx)
 		attacker := w.editor(ctx, w.namespace(ctx))
 		before := peak(w.gate.PID())
 		many(machines, func(i int) error {
@@ -42,13 +62,13 @@ var _ = Describe("the memory of warrantgate, against tenants with large objects 
 			}})
 			return attacker.client.Create(ctx, machine)
 		})
-		Consistently(func() int64 { return peak(w.gate.PID()) - before }).WithTimeout(stuckTime).Should(BeNumerically("<", mostMemory))
+		Consistently(func() int64 { return peak(w.gate.PID()) - before }).WithTimeout(4 * time.Second).Should(BeNumerically("<", mostMemory))
 	}, SpecTimeout(startTimeout))
 
-	It("does not grow with lists of large machines, which do not delay those of another namespace", func(ctx SpecContext) {
+	It("does not grow with lists of large machines, which do not delay those of another namespace", Label(volume.Label), func(ctx SpecContext) {
 		const machines, size, writes = 100, 1 << 20, 12
 		const small, flooding, attempts = 100, 20, 5
-		w := newKube(ctx, kubeConfiguration)
+		w := begin(ctx)
 		attacker, victim := w.editor(ctx, w.namespace(ctx)), w.editor(ctx, w.namespace(ctx))
 		many(machines, func(i int) error {
 			machine := newMachine(attacker.namespace, fmt.Sprintf("large-%d", i), "pool", nil)
@@ -93,10 +113,10 @@ var _ = Describe("the memory of warrantgate, against tenants with large objects 
 		AddReportEntry("writes of another namespace", took)
 	}, SpecTimeout(startTimeout))
 
-	It("does not grow with the names of users whom a tenant impersonates, nor does its log", func(ctx SpecContext) {
-		const attempts, size = 100, 700 << 10
-		const group = "long-names"
-		w := kcp(ctx)
+	// forge tries to forge an owner as users with long names, whom the attacker impersonates.
+	forge := func(ctx SpecContext, w *kcpWorld, attempts int) {
+		GinkgoHelper()
+		const group, size = "long-names", 700 << 10
 		attacker := w.owner(ctx, "attacker")
 		_, err := kcptest.CreateWorkspace(ctx, attacker.config, "child")
 		Expect(err).NotTo(HaveOccurred())
@@ -106,24 +126,31 @@ var _ = Describe("the memory of warrantgate, against tenants with large objects 
 			ObjectMeta: metav1.ObjectMeta{Name: group}, Subjects: []rbacv1.Subject{kcptest.Group(group)},
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		})).To(Succeed())
-		forge := func(name string) error {
+		as := func(name string) error {
 			ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
 			return newKCPClient(attacker.impersonating(identity.Owner{Username: name, Groups: []string{group, "system:authenticated"}})).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))
 		}
-		Eventually(ctx, func() error { return forge("short") }).Should(MatchError(ContainSubstring("only the system may change it")))
-		before, logged := peak(w.gate.PID()), logSize(w.gate.LogFile())
-		var forbidden atomic.Int64
+		Eventually(ctx, func() error { return as("short") }).Should(MatchError(ContainSubstring("only the system may change it")))
+		logged := logSize(w.gate.LogFile())
 		many(attempts, func(i int) error {
-			err := forge(fmt.Sprintf("%d-%s", i, strings.Repeat("x", size)))
+			err := as(fmt.Sprintf("%d-%s", i, strings.Repeat("x", size)))
 			if !apierrors.IsForbidden(err) {
 				return fmt.Errorf("attempt %d: %.300s", i, fmt.Sprint(err))
 			}
-			forbidden.Add(1)
 			return nil
 		})
-		AddReportEntry("forbidden", forbidden.Load())
-		Expect(peak(w.gate.PID()) - before).To(BeNumerically("<", mostMemory))
 		Expect(logSize(w.gate.LogFile())-logged).To(BeNumerically("<", attempts*16<<10), "bytes of log")
+	}
+
+	It("does not log the whole names of users whom a tenant impersonates", func(ctx SpecContext) {
+		forge(ctx, kcp(ctx), 5)
+	}, SpecTimeout(startTimeout))
+
+	It("does not grow with the names of users whom a tenant impersonates", Label(volume.Label), func(ctx SpecContext) {
+		w := kcp(ctx)
+		before := peak(w.gate.PID())
+		forge(ctx, w, 100)
+		Expect(peak(w.gate.PID()) - before).To(BeNumerically("<", mostMemory))
 	}, SpecTimeout(startTimeout))
 })
 

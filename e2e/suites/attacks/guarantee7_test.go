@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/volume"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -30,14 +31,14 @@ var _ = Describe("the editor of a namespace who names random instances", Serial,
 		}
 		server := w.server(users[victim.name], "worker-1")
 
-		const slow = 500 * time.Millisecond // 12 concurrent lookups of a tenant take this long, or twice if they are denied
+		const slow = 500 * time.Millisecond // 3 concurrent lookups of a tenant take this long, or twice if they are denied
 		w.cloud.SetLatency(slow, cloudsigmatest.GetServer, cloudsigmatest.ListServers)
 		DeferCleanup(func() { w.cloud.SetLatency(0) })
 		flooding, stop := context.WithCancel(ctx)
 		var flood sync.WaitGroup
 		DeferCleanup(flood.Wait)
 		DeferCleanup(stop)
-		for i := range 500 {
+		for i := range volume.Of(60, 500) { // 3 are looked up, and 32 wait
 			flood.Go(func() {
 				defer GinkgoRecover()
 				for flooding.Err() == nil {

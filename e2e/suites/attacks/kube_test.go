@@ -5,7 +5,7 @@ package attacks_test
 import (
 	"context"
 	"fmt"
-	"strings"
+	"os"
 
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // kubeWorld is a kube-apiserver with the kinds of the providers, a CloudSigma, and a warrantgate with all gates, whose user only has
@@ -27,15 +28,13 @@ type kubeWorld struct {
 	gate *kubetest.Warrantgate
 	// admin is in the group system:masters.
 	admin client.Client
-	// labeled is true if the label holds: keystone-policy selects policies for Keystone.
-	labeled bool
 	// editors is the number of editors, for unique names.
 	editors int
 }
 
-// kubeConfiguration is that of the shared world, besides where the cloud is. Policies for Keystone are in objects with the label
-// holds: keystone-policy. Controller managers have the label app: cloudsigma-ccm, or the name ccm in the namespace named-managers. Claims
-// are denied at once: guarantee7_claims_test.go attacks those that are undecided at first.
+// kubeConfiguration is that of the world, besides where the cloud is. Policies for Keystone are in objects with the label
+// holds: keystone-policy, or in the one that Keystone mounts by name. Controller managers have the label app: cloudsigma-ccm, or the name
+// ccm in the namespace named-managers. Claims are denied at once: guarantee7_claims_test.go attacks those that are undecided at first.
 const kubeConfiguration = `
 audit: {interval: 24h}
 machine: {settle: 0s}
@@ -44,6 +43,7 @@ controllerManager:
   objects: [{namespace: named-managers, name: ccm}]
 keystonePolicy:
   selector: {matchLabels: {holds: keystone-policy}}
+  objects: [{namespace: ` + mountedNamespace + `, name: ` + mountedName + `}]
 cluster:
   impersonation:
     kinds:
@@ -54,22 +54,14 @@ cluster:
 func kube(ctx SpecContext) *kubeWorld {
 	GinkgoHelper()
 	if sharedKube == nil {
-		sharedKube = startKube(ctx, kubeConfiguration)
+		sharedKube = startKube(ctx)
 	}
 	return sharedKube
 }
 
-// newKube starts a world that stops with the spec or container that calls it.
-func newKube(ctx SpecContext, configuration string) *kubeWorld {
+func startKube(ctx SpecContext) *kubeWorld {
 	GinkgoHelper()
-	w := startKube(ctx, configuration)
-	DeferCleanup(w.stop)
-	return w
-}
-
-func startKube(ctx SpecContext, configuration string) *kubeWorld {
-	GinkgoHelper()
-	w := &kubeWorld{labeled: strings.Contains(configuration, "holds: keystone-policy")}
+	w := &kubeWorld{}
 	complete := false
 	defer w.stopUnless(&complete)
 	w.startCloud(ctx)
@@ -79,15 +71,36 @@ func startKube(ctx SpecContext, configuration string) *kubeWorld {
 	w.started(w.api.Stop)
 	w.admin = w.api.Client()
 
-	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, w.settings(w.api.Dir(), configuration))
+	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, w.settings(w.api.Dir(), kubeConfiguration))
 	Expect(err).NotTo(HaveOccurred())
 	w.started(w.gate.Stop)
-	_, err = w.gate.Install(ctx)
-	Expect(err).NotTo(HaveOccurred())
+	w.install(ctx)
 	Expect(w.gate.Start(ctx)).To(Succeed())
 	w.awaitGates(ctx)
 	complete = true
 	return w
+}
+
+// install installs the webhooks of the current configuration and token.
+func (w *kubeWorld) install(ctx context.Context) {
+	GinkgoHelper()
+	_, err := w.gate.Install(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	suite.Patient(ctx, w.admin)
+}
+
+// configure restarts warrantgate with another configuration, until the end of the spec.
+func (w *kubeWorld) configure(ctx context.Context, configuration string) {
+	GinkgoHelper()
+	restart := func(ctx context.Context, configuration string) {
+		GinkgoHelper()
+		content := w.settings(w.api.Dir(), configuration).Configuration
+		Expect(os.WriteFile(w.gate.ConfigFile(), []byte(content), 0o600)).To(Succeed())
+		w.install(ctx)
+		Expect(w.gate.Restart(ctx)).To(Succeed())
+	}
+	restart(ctx, configuration)
+	DeferCleanup(func(ctx SpecContext) { restart(ctx, kubeConfiguration) })
 }
 
 // awaitGates returns once the API server calls the gates, a moment after the installation of the webhook configurations.
@@ -97,14 +110,9 @@ func (w *kubeWorld) awaitGates(ctx context.Context) {
 	Eventually(func() error {
 		return w.admin.Create(ctx, newMachine(namespace, "canary", "no-cluster", map[string]any{"providerID": "cloudsigma://" + uuid.NewString()}), client.DryRunAll)
 	}).Should(MatchError(ContainSubstring("machine.warrantgate.dev")))
-	if w.labeled {
-		Eventually(func() error {
-			return w.admin.Create(ctx, &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "canary", Labels: map[string]string{"holds": "keystone-policy"}},
-				Data:       map[string]string{"policy.yaml": "\"identity:list_users\": \"no such rule\"\n"},
-			}, client.DryRunAll)
-		}).Should(MatchError(ContainSubstring("keystone.warrantgate.dev")))
-	}
+	Eventually(func() error {
+		return w.admin.Create(ctx, newPolicyObject("ConfigMap", namespace, "canary", policyLabels, openPolicy), client.DryRunAll)
+	}).Should(MatchError(ContainSubstring("keystone.warrantgate.dev")))
 }
 
 // namespace creates a namespace.

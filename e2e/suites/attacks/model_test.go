@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/volume"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 	"warrantgate.dev/e2e/suites/attacks/model"
 )
@@ -31,16 +32,19 @@ const (
 	modelTimeout = time.Hour
 )
 
+// defaultWrites is the number of writes on a kube-apiserver. On kcp there are a tenth of them.
+func defaultWrites() int { return volume.Of(900, 5000) }
+
 // Random sequences of writes find cases that no other spec contains. SEED=… repeats the sequences of an earlier run, WRITES=… sets
 // their number.
 var _ = Describe("random sequences of writes", func() {
 	It("break no promise on a kube-apiserver", func(ctx SpecContext) {
-		w := newKube(ctx, "\naudit: {interval: 24h}\nmachine: {settle: 0s}\n")
+		w := kube(ctx)
 		var worlds []*model.World
 		for i := range modelWorkers {
 			worlds = append(worlds, w.modelWorld(ctx, fmt.Sprintf("w%d", i)))
 		}
-		writes, err := model.Writes(5000)
+		writes, err := model.Writes(defaultWrites())
 		Expect(err).NotTo(HaveOccurred())
 		expectPromisesKept(model.Run(ctx, model.Options{Writes: writes, Admitted: 0.2, Restart: func(ctx context.Context) error {
 			return w.gate.Restart(ctx)
@@ -49,7 +53,7 @@ var _ = Describe("random sequences of writes", func() {
 
 	It("break no promise on a kcp", func(ctx SpecContext) {
 		w := kcp(ctx)
-		writes, err := model.Writes(5000)
+		writes, err := model.Writes(defaultWrites())
 		Expect(err).NotTo(HaveOccurred())
 		expectPromisesKept(model.Run(ctx, model.Options{Writes: writes / 10, Admitted: 0.2, Restart: func(ctx context.Context) error {
 			return w.gate.Restart(ctx)

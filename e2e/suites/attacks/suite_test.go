@@ -17,8 +17,8 @@
 //	attacker.as(username, extra)              // a user that the attacker impersonates in its workspace
 //
 // A spec creates its own namespaces and workspaces with unique names. The users and servers of a world are in one cloud: use
-// different names in each spec. Read the Events of an attack as w.admin. newKube starts another world, for specs that need another
-// configuration.
+// different names in each spec. Read the Events of an attack as w.admin. configure restarts warrantgate with another configuration for a
+// spec.
 package attacks_test
 
 import (
@@ -54,7 +54,7 @@ var (
 
 func TestAttacks(t *testing.T) {
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	suite.Run(t, "attacks", 30*time.Second, 50*time.Millisecond)
+	suite.Run(t, "attacks", 2*time.Minute, 50*time.Millisecond)
 }
 
 // The worlds that have started.
