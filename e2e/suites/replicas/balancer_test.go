@@ -190,7 +190,7 @@ func join(ctx context.Context, client net.Conn, address string) {
 }
 
 // prober opens a new connection for each probe, as a kubelet does.
-var prober = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+var prober = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // answers returns whether a URL responds with 200.
 func answers(ctx context.Context, url string) bool {

@@ -3,8 +3,6 @@
 package replicas_test
 
 import (
-	"time"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -19,11 +17,12 @@ var _ = Describe("The environment of warrantgate:", Ordered, func() {
 			Expect(r.process.Alive()).To(Succeed())
 		}
 		Expect(chaos.begin(ctx).checkVerdicts(ctx)).To(Succeed(), "the gates give the expected verdicts again")
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(timeout))
 
 	Context("the clock", clocks)
 	Context("the disk", disks)
 	Context("the API server", apiServers)
 	Context("the Lease", leases)
 	Context("warrantgate itself", coldStarts)
+	Context("an admission in progress", underWay)
 })

@@ -22,10 +22,7 @@ func clocks() {
 		Eventually(func() error { return chaos.begin(ctx).checkVerdicts(ctx) }).WithContext(ctx).Should(Succeed())
 
 		By("with new tokens only")
-		for _, r := range chaos.replicas {
-			r.terminate(ctx)
-			r.serve(ctx)
-		}
+		chaos.restart(ctx)
 		Expect(chaos.begin(ctx).checkVerdicts(ctx)).To(Succeed())
 	},
 		Entry("ahead", skew, SpecTimeout(timeout)),
@@ -39,9 +36,8 @@ func clocks() {
 		good := chaos.serving
 		bad := newPair(chaos.ca, change)
 		chaos.certify(ctx, bad)
-		for _, r := range chaos.replicas { // open connections continue to work
-			r.terminate(ctx)
-			r.serve(ctx)
+		chaos.restart(ctx) // open connections continue to work
+		for _, r := range chaos.replicas {
 			Expect(r.log()).To(And(ContainSubstring("the serving certificate is not valid now"), ContainSubstring(message)))
 		}
 		Expect(s.checkVerdicts(ctx)).To(MatchError(ContainSubstring("certificate has expired or is not yet valid")))

@@ -3,8 +3,6 @@
 package replicas_test
 
 import (
-	"time"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,18 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// unansweredWithin limits the time of a write without a verdict: the timeout of a webhook, and a little.
-const unansweredWithin = 5 * time.Second
-
 func coldStarts() {
 	It("may be down: the objects that it needs to start are not gated, writes of all others are retried, and one replica is enough to continue", func(ctx SpecContext) {
 		s := chaos.begin(ctx)
 		for _, r := range chaos.replicas {
 			r.kill(ctx)
 		}
-		began := time.Now()
 		Expect(s.checkVerdicts(ctx)).To(MatchError(ContainSubstring("failed calling webhook")))
-		Expect(time.Since(began)).To(BeNumerically("<", unansweredWithin))
 		Expect(s.instanceID(ctx)).To(BeEmpty())
 
 		By("the objects of warrantgate and of the API server are not gated")

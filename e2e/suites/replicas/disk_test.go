@@ -49,7 +49,7 @@ func disks() {
 
 		By("there is space for the whole next certificate")
 		Expect(os.WriteFile(key, next.Key, 0o600)).To(Succeed())
-		Eventually(r.serves).WithContext(ctx).WithTimeout(pickedUpWithin).Should(Equal(serial(next)))
+		Eventually(r.serves).WithContext(ctx).Should(Equal(serial(next)))
 		Expect(s.checkVerdicts(ctx)).To(Succeed())
 
 		for _, other := range chaos.replicas {

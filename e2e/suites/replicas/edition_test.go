@@ -21,6 +21,7 @@ import (
 	"warrantgate.dev/charts/charttest"
 	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/suite"
+	"warrantgate.dev/e2e/env/volume"
 )
 
 // edition is a release of warrantgate: its program, and the objects that its own chart renders from the values of a world.
@@ -70,7 +71,7 @@ func (e edition) version(ctx context.Context) string {
 }
 
 // install replaces the installed objects by those of an edition, as helm does: all at once, while the running replicas are still of the
-// earlier edition. New replicas are of this edition.
+// earlier edition. New replicas are of this edition. The timeouts of the webhooks are only those of the edition if the load is large.
 func (w *world) install(ctx context.Context, e edition) {
 	GinkgoHelper()
 	type key struct {
@@ -100,4 +101,7 @@ func (w *world) install(ctx context.Context, e edition) {
 		}
 	}
 	w.installed = e
+	if !volume.All() {
+		suite.Patient(ctx, w.admin)
+	}
 }

@@ -15,15 +15,16 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/time/rate"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/volume"
 )
 
-// rateEnv is the environment variable with the admissions per second: see "make e2e".
+// rateEnv is the environment variable with the admissions per second of a large load.
 const rateEnv = "RATE"
 
 const (
-	// admissions is the minimum number of admissions, defaultRate the rate without rateEnv.
-	admissions  = 2000
-	defaultRate = 20
+	// smallRate is the rate of a small load, defaultRate that of a large one without rateEnv.
+	smallRate, defaultRate = 5, 20
 	// concurrency limits the concurrent admissions, in case the machine is too slow.
 	concurrency = 100
 )
@@ -35,6 +36,8 @@ type load struct {
 	kinds []kind
 	// perSecond is the rate.
 	perSecond int
+	// least is the minimum number of admissions.
+	least int64
 	// tidy is true if each write is reverted, so that the number of objects does not grow.
 	tidy bool
 	// underWay is locked for reading by each admission.
@@ -60,7 +63,7 @@ func (w *world) newLoad(ctx context.Context) *load {
 	create := func(ctx context.Context, as client.Client, object client.Object) (func() error, error) {
 		return func() error { return w.admin.Delete(ctx, object) }, as.Create(ctx, object)
 	}
-	return &load{world: w, perSecond: perSecond(), kinds: []kind{
+	return &load{world: w, perSecond: volume.Of(smallRate, perSecond()), least: int64(volume.Of(0, 2000)), kinds: []kind{
 		{name: "a machine that names its user's own server", write: func(ctx context.Context, number int64) (func() error, error) {
 			object := machine(s.namespace, fmt.Sprintf("machine-%d", number), "pool")
 			undo, err := create(ctx, w.admin, object)
@@ -97,7 +100,7 @@ func (l *load) run(ctx context.Context, done <-chan struct{}) {
 	slots := make(chan struct{}, concurrency)
 	var all sync.WaitGroup
 	defer all.Wait()
-	for number := int64(0); number < admissions || !isClosed(done); number++ {
+	for number := int64(0); number < l.least || !isClosed(done); number++ {
 		if limiter.Wait(ctx) != nil {
 			return
 		}
@@ -143,6 +146,7 @@ func (l *load) awaitMore(ctx context.Context) {
 	Eventually(l.made.Load).WithContext(ctx).Should(BeNumerically(">=", l.made.Load()+more))
 }
 
+// perSecond is the rate of a large load.
 func perSecond() int {
 	GinkgoHelper()
 	value := os.Getenv(rateEnv)

@@ -108,10 +108,22 @@ func (r *replica) terminate(ctx context.Context) {
 	r.awaitEnd(ctx)
 }
 
+// restart terminates all replicas and starts them again. There must be no admission in progress.
+func (w *world) restart(ctx context.Context) {
+	GinkgoHelper()
+	for _, r := range w.replicas {
+		Expect(r.process.Signal(syscall.SIGTERM)).To(Succeed())
+	}
+	for _, r := range w.replicas {
+		r.awaitEnd(ctx)
+		r.serve(ctx)
+	}
+}
+
 // awaitEnd waits until the replica has stopped gracefully and the API server has closed its connections.
 func (r *replica) awaitEnd(ctx context.Context) {
 	GinkgoHelper()
-	Eventually(r.process.Alive).WithContext(ctx).WithTimeout(timeout).ShouldNot(Succeed())
+	Eventually(r.process.Alive).WithContext(ctx).ShouldNot(Succeed())
 	Expect(r.process.WaitEnd()).To(Succeed())
 	Eventually(r.isReady).WithContext(ctx).Should(BeFalse())
 	Eventually(r.openConnections).WithContext(ctx).Should(BeZero())

@@ -10,21 +10,24 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/env/volume"
 )
 
 const (
-	// loadTimeout limits the time of all admissions. On an idle machine they take two and a half minutes: a little longer than the
-	// drain.
+	// loadTimeout limits the time of all admissions. On an idle machine, a large load takes two and a half minutes: a little longer than
+	// the default drain.
 	loadTimeout = 20 * time.Minute
-	// turns is the number of times that all replicas are replaced, one crashes, and all get another certificate.
-	turns = 3
+	// longEnough, in seconds, is a drain time in which the balancer observes that a replica is not ready, also on a busy machine.
+	longEnough = 10
 )
 
 var _ = Describe("Three replicas", Ordered, func() {
 	var w *world
-	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, 3, 0) }, NodeTimeout(startTimeout))
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, 3, volume.Of(longEnough, 0)) }, NodeTimeout(startTimeout))
 
 	It("give the expected verdict for every admission while they are terminated, crash, start and change their certificates", func(ctx SpecContext) {
+		turns := volume.Of(1, 3) // in each, all replicas are replaced, one crashes, and all get another certificate
 		load := w.newLoad(ctx)
 		done := make(chan struct{})
 		var leaving []*replica
@@ -32,7 +35,8 @@ var _ = Describe("Three replicas", Ordered, func() {
 			defer GinkgoRecover()
 			defer close(done)
 			for turn := range turns {
-				for i := range w.replicas {
+				for i, old := range w.replicas {
+					load.goTo(ctx, old)
 					leaving = append(leaving, w.replace(ctx, i))
 					load.awaitMore(ctx)
 				}
@@ -49,6 +53,9 @@ var _ = Describe("Three replicas", Ordered, func() {
 				}
 				load.awaitMore(ctx)
 			}
+			for _, r := range w.replicas {
+				load.goTo(ctx, r)
+			}
 			for _, r := range leaving {
 				r.awaitEnd(ctx)
 			}
@@ -57,11 +64,7 @@ var _ = Describe("Three replicas", Ordered, func() {
 		load.run(ctx, done)
 		AddReportEntry("load", fmt.Sprintf("%d admissions in %s; %d replicas were terminated, and %d crashed", load.made.Load(), time.Since(began), len(leaving), turns))
 		Expect(load.wrong).To(BeEmpty())
-		Expect(load.made.Load()).To(BeNumerically(">=", admissions))
-		for _, r := range append(leaving, w.replicas...) {
-			_, accepted := w.balancer.connections(r.backend)
-			Expect(accepted).To(BeNumerically(">", 0), "each replica was called")
-		}
+		Expect(load.made.Load()).To(BeNumerically(">=", load.least))
 	}, SpecTimeout(loadTimeout))
 })
 

@@ -43,7 +43,7 @@ func soak(duration string) bool {
 			Expect(err).NotTo(HaveOccurred())
 			w := newWorld(ctx, 2, 0)
 			load := w.newLoad(ctx)
-			load.tidy = true
+			load.perSecond, load.tidy = perSecond(), true
 			done := make(chan struct{})
 			loaded := make(chan struct{})
 			go func() {

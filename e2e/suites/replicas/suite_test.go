@@ -13,12 +13,12 @@ import (
 )
 
 func TestReplicas(t *testing.T) {
-	suite.Run(t, "replicas", time.Minute, 50*time.Millisecond)
+	suite.Run(t, "replicas", 3*time.Minute, 50*time.Millisecond)
 }
 
 const (
 	// startTimeout limits the start of a world.
-	startTimeout = 3 * time.Minute
+	startTimeout = 5 * time.Minute
 	// timeout limits a spec.
-	timeout = 3 * time.Minute
+	timeout = 8 * time.Minute
 )

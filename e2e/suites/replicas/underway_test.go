@@ -15,14 +15,11 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-var _ = Describe("An admission in progress", Ordered, func() {
-	var w *world
-	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, 2, briefly) }, NodeTimeout(startTimeout))
-
+func underWay() {
 	It("is completed by a replica that is terminated", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := chaos.begin(ctx)
 		blocked, answer := s.block(ctx)
-		for _, r := range w.replicas {
+		for _, r := range chaos.replicas {
 			Expect(r.process.Signal(syscall.SIGTERM)).To(Succeed())
 			Eventually(r.isReady).WithContext(ctx).Should(BeFalse())
 		}
@@ -30,7 +27,7 @@ var _ = Describe("An admission in progress", Ordered, func() {
 		blocked.Release()
 		Eventually(answer).WithContext(ctx).Should(Receive(BeNil()))
 		Expect(s.instanceID(ctx)).NotTo(BeEmpty())
-		for _, r := range w.replicas {
+		for _, r := range chaos.replicas {
 			r.awaitEnd(ctx)
 			r.serve(ctx)
 		}
@@ -39,9 +36,9 @@ var _ = Describe("An admission in progress", Ordered, func() {
 	// The API server does not retry when a connection breaks during a review, because the webhook can have side effects. So a gate
 	// can only guarantee that the write is not admitted without a verdict, and that the author gets a message to try again.
 	It("fails with a killed replica, and is admitted in a retry", func(ctx SpecContext) {
-		s := w.begin(ctx)
+		s := chaos.begin(ctx)
 		blocked, answer := s.block(ctx)
-		for _, r := range w.replicas {
+		for _, r := range chaos.replicas {
 			r.kill(ctx)
 		}
 		var err error
@@ -50,12 +47,12 @@ var _ = Describe("An admission in progress", Ordered, func() {
 		Expect(err).To(MatchError(ContainSubstring(`failed calling webhook "cloudsigmamachines.machine.warrantgate.dev"`)))
 		Expect(s.instanceID(ctx)).To(BeEmpty())
 		blocked.Release()
-		for _, r := range w.replicas {
+		for _, r := range chaos.replicas {
 			r.serve(ctx)
 		}
 		Expect(s.checkVerdicts(ctx)).To(Succeed())
 	}, SpecTimeout(timeout))
-})
+}
 
 // block makes the machine name a server of its user while the cloud does not respond, and returns once the gate waits for the cloud.
 // The result of the write is sent to the channel.

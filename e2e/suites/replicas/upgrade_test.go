@@ -15,6 +15,7 @@ import (
 
 	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/env/volume"
 )
 
 var _ = Describe("Three replicas of the earlier release", Ordered, func() {
@@ -31,7 +32,7 @@ var _ = Describe("Three replicas of the earlier release", Ordered, func() {
 		w.serve(ctx, 3)
 	}, NodeTimeout(startTimeout))
 
-	It("are upgraded to this release and rolled back, and all give the same expected verdicts for every admission", func(ctx SpecContext) {
+	It("are upgraded to this release and rolled back, and all give the same expected verdicts for every admission", Label(volume.Label), func(ctx SpecContext) {
 		s, load := w.begin(ctx), w.newLoad(ctx)
 		done := make(chan struct{})
 		var leaving []*replica
