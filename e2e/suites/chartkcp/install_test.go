@@ -22,16 +22,17 @@ import (
 // The objects of the chart are sufficient for a kcp, and "helm test" reports whether warrantgate is called.
 var _ = Describe("The chart beside a kcp", Ordered, func() {
 	var w *world
-	var bot *rest.Config
 	var serving *process.Process
 
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx)
+		w = begin()
 		w.deploy(ctx, "install")
 		serving = w.serve(ctx)
-		Expect(kcptest.Grant(ctx, w.kcp.Admin("root"), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
-		bot = w.bot(ctx)
 	}, NodeTimeout(startTimeout))
+
+	AfterAll(func(ctx SpecContext) {
+		Expect(w.helm(ctx, "uninstall", "--wait")).To(Succeed())
+	}, NodeTimeout(specTimeout))
 
 	It("installs the webhook configurations in root with a Job", func(ctx SpecContext) {
 		Expect(w.kubelet.Output("warrantgate-kcp-install")).To(And(

@@ -37,13 +37,10 @@ const webhookPath = "warrantgate-webhook-path"
 // Flux or Helm installs the chart. The specs do the same with the objects of the example, which the API server accepts.
 var _ = Describe("The examples for platform teams", Ordered, func() {
 	var w *world
-	var bot *rest.Config
-
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx)
+		w = begin()
 		w.preparePlatform(ctx)
-		bot = w.bot(ctx)
-	}, NodeTimeout(startTimeout))
+	}, NodeTimeout(specTimeout))
 
 	It("register the gates of the cluster with Argo CD, and remove them first", func(ctx SpecContext) {
 		here := w.here()

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
 
+	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
 )
 
@@ -21,5 +24,24 @@ const (
 
 func TestChartBesideKCP(t *testing.T) {
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	suite.Run(t, "The chart beside a kcp", time.Minute, 100*time.Millisecond)
+	suite.Run(t, "The chart beside a kcp", 2*time.Minute, 100*time.Millisecond)
+}
+
+// The world with a kcp of one shard. Stories install a release in it, one after the other, and uninstall it.
+var (
+	oneShard *world
+	// bot is a service account of root:provider that may create workspaces there.
+	bot *rest.Config
+)
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	oneShard = newWorld(ctx)
+	bot = oneShard.bot(ctx)
+	Expect(kcptest.Grant(ctx, oneShard.kcp.Admin("root"), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
+}, NodeTimeout(startTimeout))
+
+// begin returns the world with the values that it had at first.
+func begin() *world {
+	oneShard.values = oneShard.defaults
+	return oneShard
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -23,9 +22,8 @@ import (
 // helm uninstall removes all objects that the chart created in kcp.
 var _ = Describe("helm uninstall beside a kcp", func() {
 	It("removes the webhook configurations from root and from a provider's workspace, and leaves no objects there", func(ctx SpecContext) {
-		w := newWorld(ctx)
+		w := begin()
 		w.provide(ctx)
-		Expect(kcptest.Grant(ctx, w.kcp.Admin("root"), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
 		places := []*rest.Config{w.kcp.ShardAdmin("root"), w.kcp.ShardAdmin("system:admin"), w.kcp.ShardAdmin(providerPath)}
 		var before [][]string
 		for _, place := range places {
@@ -58,7 +56,7 @@ var _ = Describe("helm uninstall beside a kcp", func() {
 		Expect(err).NotTo(HaveOccurred())
 		_, err = kcptest.WaitReady(ctx, w.kcp.User("root", "alice"), "afterwards")
 		Expect(err).NotTo(HaveOccurred())
-	}, SpecTimeout(startTimeout+2*time.Minute))
+	}, SpecTimeout(startTimeout))
 })
 
 // hostObjects are the objects of the API server beside kcp.

@@ -44,13 +44,13 @@ type world struct {
 	host client.Client
 	// kubelet runs the Jobs and Pods of helm.
 	kubelet *podtest.Kubelet
-	// kubeconfig is that of the administrator of the API server. values are those of the chart, in JSON.
-	kubeconfig, values string
+	// kubeconfig is that of the administrator of the API server. values are those of the chart, in JSON, and defaults those at the start.
+	kubeconfig, values, defaults string
 	// addresses are the addresses of warrantgate, by those of its container.
 	addresses map[string]string
 }
 
-// newWorld starts a kcp of one shard and an API server, which stop with the spec or container that calls it, and creates the objects that
+// newWorld starts a kcp of one shard and an API server, which stop with the suite, spec or container that calls it, and creates the objects that
 // must exist before the chart is installed.
 func newWorld(ctx context.Context) *world {
 	GinkgoHelper()
@@ -138,7 +138,7 @@ func (w *world) prepare(ctx context.Context) {
 		},
 	})
 	Expect(err).NotTo(HaveOccurred())
-	w.values = string(values)
+	w.values, w.defaults = string(values), string(values)
 }
 
 func (w *world) named(name string) metav1.ObjectMeta {
