@@ -5,7 +5,6 @@ package chart_test
 import (
 	"context"
 	"fmt"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -30,7 +29,7 @@ var _ = Describe("The Deployment of a controller manager, where the chart is ins
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx)
 		w.startCalled(ctx)
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(timeout))
 
 	DescribeTable("gets the identity of its cluster", func(ctx SpecContext, clusterName string) {
 		made := manager(clusterName)

@@ -34,7 +34,7 @@ type deletion struct {
 // watchDeletions watches kinds until the spec ends.
 func (w *world) watchDeletions(ctx context.Context, lists ...client.ObjectList) *deletions {
 	GinkgoHelper()
-	watcher, err := client.NewWithWatch(w.api.Config(), client.Options{})
+	watcher, err := client.NewWithWatch(api.Config(), client.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	d := &deletions{}
 	for _, list := range lists {

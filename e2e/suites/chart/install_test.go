@@ -4,7 +4,6 @@ package chart_test
 
 import (
 	"net/http"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -25,7 +24,7 @@ var _ = Describe("The chart", Ordered, func() {
 		w = newWorld(ctx)
 		w.pod.startReady(ctx, w.admin)
 		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(timeout))
 
 	It("denies a broken policy, with an Event", func(ctx SpecContext) {
 		namespace := w.newNamespace(ctx)

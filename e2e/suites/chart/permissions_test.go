@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -32,7 +31,7 @@ var _ = Describe("The permissions of the service account", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx)
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(timeout))
 
 	DescribeTable("are needed to become ready", func(ctx SpecContext, resource string) {
 		w.without(ctx, resource, "list")

@@ -5,7 +5,6 @@ package chart_test
 import (
 	"context"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -32,7 +31,7 @@ var _ = Describe("helm uninstall", func() {
 		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 		Eventually(func() error { return w.admin.Get(ctx, lease, &coordinationv1.Lease{}) }).Should(Succeed())
 		deletions := w.watchDeletions(ctx, &admissionregistrationv1.ValidatingWebhookConfigurationList{}, &corev1.ServiceList{}, &appsv1.DeploymentList{})
-		_, err := charttest.Helm(ctx, "", "uninstall", release, "--namespace="+namespace, "--kubeconfig="+w.kubeconfig, "--wait", "--timeout=30s")
+		_, err := charttest.Helm(ctx, "", "uninstall", release, "--namespace="+namespace, "--kubeconfig="+w.kubeconfig, "--wait")
 		Expect(err).NotTo(HaveOccurred())
 		// The first deletion is the configuration with the webhooks. The second is its replacement without webhooks.
 		Eventually(deletions.inOrder).Should(HaveExactElements("webhooks", "no webhooks", "service", "deployment"))
@@ -41,7 +40,7 @@ var _ = Describe("helm uninstall", func() {
 		By("listing the remaining objects")
 		Expect(w.left(ctx)).To(BeEmpty())
 		Expect(w.author.Create(ctx, policy(w.newNamespace(ctx), "policy", broken))).To(Succeed())
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(timeout))
 })
 
 // To continue without warrantgate, an operator removes the gates as the README describes, and restores them later.
@@ -60,7 +59,7 @@ var _ = Describe("Without its gates", func() {
 		w.upgrade(ctx)
 		w.pod.startReady(ctx, w.admin)
 		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(timeout))
 })
 
 // left are the remaining objects of the chart, helm or warrantgate, by their kinds. It does not contain other objects: the namespace,

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -21,7 +22,6 @@ import (
 
 	"warrantgate.dev/charts/charttest"
 	"warrantgate.dev/e2e/env/asset"
-	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/process"
 	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
@@ -40,14 +40,13 @@ const (
 	rootCA = "kube-root-ca.crt"
 )
 
-// world is an API server with the chart in it.
+// world is the API server with the chart in it, for one story.
 type world struct {
-	api           *kubetest.Server
 	admin, author client.Client
 	// cloud is nil without addCloud.
 	cloud *cloudsigmatest.Cloud
-	// kubeconfig is that of the administrator.
-	kubeconfig string
+	// dir is the directory of the story's files. kubeconfig is that of the administrator.
+	dir, kubeconfig string
 	// values are the values of the chart.
 	values map[string]any
 	// tried are the rules of the release's roles that specs have removed.
@@ -59,8 +58,7 @@ type world struct {
 	routed sync.RWMutex
 }
 
-// newWorld starts an API server, which ends with the spec or container that it is called from, and installs the chart, with
-// every gate on and a certificate that it generates.
+// newWorld installs the chart, with every gate on and a certificate that it generates, until the end of the spec or container that calls it.
 func newWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	w := startWorld(ctx)
@@ -72,25 +70,21 @@ func newWorld(ctx context.Context) *world {
 // startWorld is newWorld without the chart and without a CloudSigma.
 func startWorld(ctx context.Context) *world {
 	GinkgoHelper()
-	w := &world{}
+	w := &world{admin: api.Client()}
 	var err error
-	w.api = suite.KubeAPIServer(ctx)
-	Expect(w.api.ApplyCRDs(ctx, crds()...)).To(Succeed())
-	w.admin = w.api.Client()
-	w.kubeconfig, err = w.api.KubeconfigFile("helm", w.api.Config())
+	w.dir, err = os.MkdirTemp(api.Dir(), "story-")
 	Expect(err).NotTo(HaveOccurred())
-	author, err := w.api.User(authorName)
+	w.kubeconfig, err = api.KubeconfigFile("helm", api.Config())
 	Expect(err).NotTo(HaveOccurred())
-	w.author, err = w.api.NewClient(author)
+	author, err := api.User(authorName)
 	Expect(err).NotTo(HaveOccurred())
-	w.grant(ctx, authorName, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "create"}},
-		rbacv1.PolicyRule{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}},
-		rbacv1.PolicyRule{APIGroups: []string{appsv1.GroupName}, Resources: []string{"deployments"}, Verbs: []string{"create", "patch"}})
+	w.author, err = api.NewClient(author)
+	Expect(err).NotTo(HaveOccurred())
 	ports, err := process.FreePorts(ctx, 1)
 	Expect(err).NotTo(HaveOccurred())
 	w.port = ports[0]
 	w.values = map[string]any{
-		"kubernetes":   map[string]any{"server": strings.TrimSuffix(w.api.Config().Host, "/")},
+		"kubernetes":   map[string]any{"server": strings.TrimSuffix(api.Config().Host, "/")},
 		"service":      map[string]any{"port": w.port},
 		"drainSeconds": 1, // no other pod would serve during that time
 		"config": map[string]any{
@@ -99,7 +93,6 @@ func startWorld(ctx context.Context) *world {
 			"keystonePolicy":    map[string]any{"selector": map[string]any{"matchLabels": selected}},
 		},
 	}
-	w.prepare(ctx)
 	return w
 }
 
@@ -116,12 +109,11 @@ func (w *world) addCloud(ctx context.Context) {
 	})
 	account := w.cloud.AddClient(accountName)
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "capcs-system", Name: "cloudsigma-impersonation"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.newNamespace(ctx), Name: "cloudsigma-impersonation"},
 		StringData: map[string]string{"oauth-url": w.cloud.OAuthURL(), "client-id": account.ID, "client-secret": account.Secret},
 	}
-	Expect(w.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: secret.Namespace}})).To(Succeed())
 	Expect(w.admin.Create(ctx, secret)).To(Succeed())
-	caFile, err := w.cloud.CAFile(w.api.Dir())
+	caFile, err := w.cloud.CAFile(w.dir)
 	Expect(err).NotTo(HaveOccurred())
 	w.values["cloudSigma"] = map[string]any{"enabled": true, "secret": map[string]any{"namespace": secret.Namespace, "name": secret.Name}}
 	config := w.values["config"].(map[string]any) //nolint:errcheck,forcetypeassert // startWorld has put it there
@@ -129,38 +121,38 @@ func (w *world) addCloud(ctx context.Context) {
 }
 
 // prepare creates the objects that exist before an installation, and those that a controller of Kubernetes would create for the
-// pods.
-func (w *world) prepare(ctx context.Context) {
+// pods. The author has permissions in the whole cluster.
+func prepare(ctx context.Context) {
 	GinkgoHelper()
+	Expect(api.ApplyCRDs(ctx, crds()...)).To(Succeed())
 	for _, object := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
 		&corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: rootCA},
-			Data:       map[string]string{"ca.crt": string(w.api.Config().CAData)},
+			Data:       map[string]string{"ca.crt": string(api.Config().CAData)},
 		},
-	} {
-		Expect(w.admin.Create(ctx, object)).To(Succeed())
-	}
-}
-
-// grant grants a user permissions in the whole cluster.
-func (w *world) grant(ctx context.Context, user string, rules ...rbacv1.PolicyRule) {
-	GinkgoHelper()
-	for _, object := range []client.Object{
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: authorName}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "create"}},
+			{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}},
+			{APIGroups: []string{appsv1.GroupName}, Resources: []string{"deployments"}, Verbs: []string{"create", "patch"}},
+		}},
 		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: user},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+			ObjectMeta: metav1.ObjectMeta{Name: authorName},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: authorName},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: authorName}},
 		},
 	} {
-		Expect(w.admin.Create(ctx, object)).To(Succeed())
+		Expect(api.Client().Create(ctx, object)).To(Succeed())
 	}
 }
 
-// install runs helm install, and creates the files of a pod.
+// install runs helm install, and creates the files of a pod. The release is uninstalled at the end.
 func (w *world) install(ctx context.Context) {
 	GinkgoHelper()
+	DeferCleanup(func(ctx SpecContext) {
+		_, err := w.run(ctx, "uninstall", "--ignore-not-found", "--wait")
+		Expect(err).NotTo(HaveOccurred())
+	}, NodeTimeout(timeout))
 	w.helm(ctx, "install")
 	w.route(ctx)
 	w.pod = w.newPod(ctx, "pod", w.port)
@@ -184,6 +176,7 @@ func (w *world) helm(ctx context.Context, verb string, args ...string) {
 	Expect(err).NotTo(HaveOccurred())
 	_, err = charttest.Helm(ctx, string(values), append([]string{verb, release, chart, "--values=-", "--namespace=" + namespace, "--kubeconfig=" + w.kubeconfig}, args...)...)
 	Expect(err).NotTo(HaveOccurred())
+	suite.Patient(ctx, w.admin)
 }
 
 // route makes the API server reach the pod by the Service.
@@ -202,7 +195,7 @@ func (w *world) newPod(ctx context.Context, folder string, port int) pod {
 	ports, err := process.FreePorts(ctx, 2)
 	Expect(err).NotTo(HaveOccurred())
 	p := pod{
-		dir: filepath.Join(w.api.Dir(), folder), binary: suite.Binary(asset.Warrantgate), deployment: client.ObjectKey{Namespace: namespace, Name: release},
+		dir: filepath.Join(w.dir, folder), binary: suite.Binary(asset.Warrantgate), deployment: client.ObjectKey{Namespace: namespace, Name: release},
 		addresses: map[string]string{":9443": ":" + strconv.Itoa(port), ":8080": process.Loopback(ports[0]), ":8081": process.Loopback(ports[1])},
 	}
 	p.mount(ctx, w.admin)
