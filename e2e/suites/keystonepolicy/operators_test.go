@@ -127,7 +127,7 @@ var _ = Describe("The override of the operators", func() {
 		}
 		Expect(want).To(HaveLen(len(table.Cases)), "cases have the same name")
 		Expect(cmp.Diff(want, got)).To(BeEmpty(), "statuses of Keystone (-want +got)")
-	}, SpecTimeout(2*specTimeout))
+	}, SpecTimeout(specTimeout))
 })
 
 // acceptance sends the request of a case of the acceptance matrix, on objects of its own.

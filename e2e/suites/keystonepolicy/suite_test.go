@@ -15,12 +15,12 @@ import (
 	"warrantgate.dev/e2e/env/suite"
 )
 
-const specTimeout = time.Minute
+const specTimeout = 5 * time.Minute
 
 var keystone *keystonetest.Keystone
 
 func TestKeystonePolicy(t *testing.T) {
-	suite.Run(t, "Keystone policy", 30*time.Second, 100*time.Millisecond)
+	suite.Run(t, "Keystone policy", 2*time.Minute, 100*time.Millisecond)
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
@@ -28,7 +28,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	keystone, err = keystonetest.Start(ctx, keystonetest.Options{ExtraConf: keystonetest.AdminProject})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() error { return keystone.Stop() })
-}, NodeTimeout(2*time.Minute))
+}, NodeTimeout(specTimeout))
 
 var _ = JustAfterEach(func() {
 	if CurrentSpecReport().Failed() {

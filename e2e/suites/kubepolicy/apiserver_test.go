@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -51,7 +50,7 @@ endpoint: %s
 samplingRatePerMillion: 1000000
 `, traces.address)))
 		w.serve(ctx, "Enforce", "--client-ca-file="+clientCA, "--client-names="+apiServerName)
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(timeout))
 
 	It("gets a verdict with its client certificate, and a caller without one does not", func(ctx SpecContext) {
 		namespace := w.namespace(ctx)

@@ -4,7 +4,6 @@ package kubepolicy_test
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -22,7 +21,7 @@ var _ = Describe("The gate on policies", Ordered, func() {
 		w = newWorld(ctx)
 		w.serve(ctx, "Warn")
 		namespace = w.namespace(ctx)
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(timeout))
 
 	// registered are the names of the installed webhooks.
 	registered := func(ctx context.Context) ([]string, error) {
@@ -42,7 +41,7 @@ var _ = Describe("The gate on policies", Ordered, func() {
 		Expect(w.author.Create(ctx, policy)).To(Succeed())
 		message := about("ConfigMap", namespace, saidOfBroken)
 		Expect(w.recorder.TakeWarnings()).To(HaveExactElements("KeystonePolicyBroken (mode Warn, nothing was changed or denied): " + message))
-		Eventually(w.eventsOf).WithArguments(ctx, policy).WithTimeout(eventWithin).Should(ContainSubstring("Admitted with a warning: " + message))
+		Eventually(w.eventsOf).WithArguments(ctx, policy).Should(ContainSubstring("Admitted with a warning: " + message))
 		Expect(w.verdicts(ctx, map[string]string{"decision": "warned", "reason": "KeystonePolicyBroken"})).To(BeNumerically(">=", 1))
 		Expect(registered(ctx)).To(ContainElement("policies.keystone.warrantgate.dev"))
 

@@ -14,11 +14,11 @@ import (
 )
 
 func TestKubepolicy(t *testing.T) {
-	suite.Run(t, "kubepolicy", 30*time.Second, 50*time.Millisecond)
+	suite.Run(t, "kubepolicy", 2*time.Minute, 50*time.Millisecond)
 }
 
 // timeout limits a spec.
-const timeout = time.Minute
+const timeout = 5 * time.Minute
 
 // shared is the world of all specs without their own.
 var shared *world
@@ -26,4 +26,4 @@ var shared *world
 var _ = BeforeSuite(func(ctx SpecContext) {
 	shared = newWorld(ctx)
 	shared.serve(ctx, "Enforce")
-}, NodeTimeout(3*time.Minute))
+}, NodeTimeout(timeout))

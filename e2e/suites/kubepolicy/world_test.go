@@ -94,6 +94,7 @@ keystonePolicy:
 	Expect(err).NotTo(HaveOccurred())
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
+	suite.Patient(ctx, w.admin)
 	Expect(w.gate.Start(ctx)).To(Succeed())
 	DeferCleanup(w.gate.Stop)
 	Eventually(w.log).Should(ContainSubstring("Events are on"))

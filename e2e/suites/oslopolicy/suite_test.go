@@ -21,7 +21,7 @@ import (
 )
 
 // specTimeout limits a spec. All of them together take some ten seconds.
-const specTimeout = 2 * time.Minute
+const specTimeout = 5 * time.Minute
 
 // oslo is the reference that the specs share.
 var oslo *reference
@@ -36,7 +36,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	oslo, err = startReference(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() error { return oslo.stop() })
-}, NodeTimeout(time.Minute))
+}, NodeTimeout(specTimeout))
 
 // reference is the Python program that evaluates policies with the real oslo.policy.
 type reference struct {

@@ -26,7 +26,7 @@ const (
 
 func TestReadme(t *testing.T) {
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	suite.Run(t, "The README", time.Minute, 100*time.Millisecond)
+	suite.Run(t, "The README", 2*time.Minute, 100*time.Millisecond)
 }
 
 // root is the directory of the repository.
