@@ -3,6 +3,8 @@
 package attacks_test
 
 import (
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -16,8 +18,7 @@ var _ = Describe("the editor of a namespace who writes an override over the poli
 
 	It("cannot choose the base", func(ctx SpecContext) {
 		w := kube(ctx)
-		w.configure(ctx, "audit: {interval: 24h}\nkeystonePolicy:\n  selector: {matchLabels: {holds: keystone-policy}}\n"+
-			"  base: [{namespace: "+baseNamespace+", name: "+baseName+"}]\n")
+		w.configure(ctx, strings.Replace(kubeConfiguration, "keystonePolicy:\n", "keystonePolicy:\n  base: [{namespace: "+baseNamespace+", name: "+baseName+"}]\n", 1))
 		attacker := w.editor(ctx, w.namespace(ctx))
 		override := func(rule string) error {
 			return attacker.client.Create(ctx, newPolicyObject("ConfigMap", attacker.namespace, "override", policyLabels, "identity:create_user: "+rule+"\n"))

@@ -31,7 +31,7 @@ var _ = Describe("the editor of a namespace whose machines claim random instance
 			perShare = 500 // claims of one namespace that are stored, at most 4 of a machine
 		)
 		w := kube(ctx)
-		w.configure(ctx, fmt.Sprintf("\naudit: {interval: 24h}\nmachine: {settle: %s}\n", period))
+		w.configure(ctx, strings.Replace(kubeConfiguration, "settle: 0s", "settle: "+period.String(), 1))
 		attacker, victim := w.editor(ctx, w.namespace(ctx)), w.editor(ctx, w.namespace(ctx))
 		users := map[string]cloudsigmatest.User{}
 		for _, who := range []tenant{attacker, victim} {

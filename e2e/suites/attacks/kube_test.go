@@ -89,7 +89,7 @@ func (w *kubeWorld) install(ctx context.Context) {
 	suite.Patient(ctx, w.admin)
 }
 
-// configure restarts warrantgate with another configuration, until the end of the spec.
+// configure restarts warrantgate with another configuration that has the same webhooks, until the end of the spec.
 func (w *kubeWorld) configure(ctx context.Context, configuration string) {
 	GinkgoHelper()
 	restart := func(ctx context.Context, configuration string) {
