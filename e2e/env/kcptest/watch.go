@@ -3,7 +3,6 @@ package kcptest
 import (
 	"context"
 	"fmt"
-	"time"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -21,7 +20,7 @@ func WatchWorkspaces(ctx context.Context, config *rest.Config) (watch.Interface,
 	}
 	// A new workspace is Ready shortly before kcp serves the bound kinds there. The context of the poll ends with the poll.
 	var w watch.Interface
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, cacheTimeout, true, func(context.Context) (bool, error) {
 		var err error
 		w, err = c.Watch(ctx, &tenancyv1alpha1.WorkspaceList{})
 		return err == nil, client.IgnoreNotFound(err)

@@ -31,7 +31,7 @@ const (
 const describeTimeout = 15 * time.Second
 
 // cacheTimeout is far longer than a cache of kcp needs to follow its storage.
-const cacheTimeout = 30 * time.Second
+const cacheTimeout = 2 * time.Minute
 
 // WorkspaceOption changes a Workspace before it is created.
 type WorkspaceOption func(*tenancyv1alpha1.Workspace)
@@ -86,7 +86,7 @@ func CreateWorkspaceType(ctx context.Context, admin *rest.Config, path string, w
 // CreateWorkspace creates a Workspace in the cluster of config, as the user of config. It does not wait until the workspace is Ready.
 //
 // On a busy machine, the first requests in a new workspace are answered from caches that do not contain its APIs, permissions or service
-// accounts yet. CreateWorkspace repeats a request that such a cache can have caused to fail, for half a minute. A denial of warrantgate is
+// accounts yet. CreateWorkspace repeats a request that such a cache can have caused to fail, for two minutes. A denial of warrantgate is
 // not repeated. For a request that should fail, use TryCreateWorkspace.
 func CreateWorkspace(ctx context.Context, config *rest.Config, name string, options ...WorkspaceOption) (*tenancyv1alpha1.Workspace, error) {
 	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
