@@ -13,22 +13,15 @@ import (
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
+	"warrantgate.dev/e2e/env/volume"
 )
 
-const (
-	// manyAlone is the number of service accounts that create a workspace each, forgedAlone the number of those that are forged meanwhile.
-	manyAlone, forgedAlone = 200, 100
-	// manySharded is the same on two shards.
-	manySharded = 50
-)
+// manyAlone is the number of service accounts that create a workspace each, forgedAlone the number of those that are forged meanwhile.
+var manyAlone, forgedAlone = volume.Of(20, 200), volume.Of(10, 100)
 
-// Only kcp runs, and an administrator has applied one file.
+// Only kcp runs, and an administrator has applied one file. e2e/suites/sharded does the same on several shards.
 var _ = Describe("With the policies alone", Ordered, func() {
-	var kcp *kcptest.Server
-	var byPolicy bool
-
 	BeforeAll(func(ctx SpecContext) {
-		kcp, byPolicy = startKCP(ctx)
 		if byPolicy {
 			applyPolicies(ctx, kcp)
 		}
@@ -49,7 +42,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		return false
 	}
 
-	It("two hundred workspaces of service accounts become Ready, each owned by its creator, and no owner is forged in a hundred attacks", func(ctx SpecContext) {
+	It("the workspaces of many service accounts become Ready, each owned by its creator, and no owner is forged in many attacks", func(ctx SpecContext) {
 		if !hasPolicies(ctx) {
 			return
 		}
@@ -71,7 +64,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 			}
 		}
 		Expect(met).To(Equal(forgedAlone), "a forgery must have reached every workspace")
-		AddReportEntry("seconds to Ready, on average", total/manyAlone)
+		AddReportEntry("seconds to Ready, on average", total/float64(manyAlone))
 	}, SpecTimeout(manyTimeout))
 
 	It("an API that the service account may bind only at home is bound", func(ctx SpecContext) {
@@ -112,33 +105,6 @@ var _ = Describe("With the policies alone", Ordered, func() {
 			return code
 		}).Should(Equal(1))
 	}, SpecTimeout(specTimeout))
-})
-
-// Policies in root apply to the Workspaces of all shards.
-var _ = Describe("With the policies alone on two shards", func() {
-	It("fifty workspaces of service accounts become Ready on both shards, each owned by its creator", func(ctx SpecContext) {
-		kcp, err := kcptest.StartSharded(ctx, kcptest.ShardedOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(kcp.Stop)
-		if byPolicy, err := kcp.HasMutatingPolicies(); !byPolicy {
-			Expect(err).NotTo(HaveOccurred())
-			output, code := run(ctx, kcp.Server, "install", "kcp", "--policies-only")
-			Expect(code).To(Equal(1), output)
-			return
-		}
-		applyPolicies(ctx, kcp.Server)
-		shards := kcp.Shards()
-		for i, own := range shards {
-			h := newHome(ctx, kcp.Server, kcptest.OnShard(own))
-			for _, on := range []string{own, shards[(i+1)%len(shards)]} {
-				children := h.many(ctx, "on-"+on, manySharded/(2*len(shards))+1, ignored, never, kcptest.OnShard(on))
-				h.expectOwned(ctx, children)
-				for _, c := range children {
-					Expect(kcp.ShardOf(ctx, c.ws.Spec.Cluster)).To(Equal(on))
-				}
-			}
-		}
-	}, SpecTimeout(manyTimeout))
 })
 
 // widgets is the APIExport of widgetType.

@@ -38,7 +38,7 @@ import (
 const (
 	startTimeout = 5 * time.Minute
 	specTimeout  = 3 * time.Minute
-	// manyTimeout is for specs that create hundreds of workspaces, of which kcp makes about one a second on two processors.
+	// manyTimeout is for specs that create many workspaces, of which kcp makes about one a second on two processors.
 	manyTimeout = 20 * time.Minute
 	// readyTimeout is far longer than a workspace takes to become Ready.
 	readyTimeout = 2 * time.Minute
@@ -47,12 +47,21 @@ const (
 	abreast = 5
 )
 
+var (
+	// kcp is the server of all specs but those that need other arguments. Each container installs what it needs, and removes it.
+	kcp *kcptest.Server
+	// byPolicy reports whether kcp has MutatingAdmissionPolicies.
+	byPolicy bool
+)
+
 func TestPolicies(t *testing.T) {
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	suite.Run(t, "Policies", readyTimeout, pollInterval)
 }
 
-// startKCP starts a kcp of one shard for a container of specs, and reports whether it has MutatingAdmissionPolicies.
+var _ = BeforeSuite(func(ctx SpecContext) { kcp, byPolicy = startKCP(ctx) }, NodeTimeout(startTimeout))
+
+// startKCP starts a kcp of one shard, and reports whether it has MutatingAdmissionPolicies.
 func startKCP(ctx context.Context, args ...string) (server *kcptest.Server, byPolicy bool) {
 	GinkgoHelper()
 	server = suite.KCP(ctx, args...)

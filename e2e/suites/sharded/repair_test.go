@@ -16,7 +16,7 @@ import (
 )
 
 // lag is the time without the cache server, in which kcp's shards do not observe each other's objects.
-const lag = 10 * time.Second
+const lag = 5 * time.Second
 
 var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFailure, func() {
 	var writing string
@@ -167,5 +167,11 @@ func (p place) extendingType(ctx context.Context) kcptest.WorkspaceOption {
 
 func explain(ctx context.Context, path string) suite.Output {
 	GinkgoHelper()
-	return suite.Warrantgate(ctx, "explain", "workspace", path, "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
+	return asAdmin(ctx, "explain", "workspace", path)
+}
+
+// asAdmin runs a command of warrantgate as an administrator of root.
+func asAdmin(ctx context.Context, args ...string) suite.Output {
+	GinkgoHelper()
+	return suite.Warrantgate(ctx, append(args, "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")...)
 }
