@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -17,13 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/volume"
 )
 
 // requiredGroups is the annotation with the groups that are required for access.
 const requiredGroups = "authorization.kcp.io/required-groups"
 
 // many is the number of stuck workspaces after an outage of the webhook.
-const many = 50
+var many = volume.Of(10, 50)
 
 // A platform team runs serve, and stuck workspaces become Ready by themselves.
 var _ = Describe("the repair that serve runs", func() {
@@ -66,11 +66,11 @@ var _ = Describe("the repair that serve runs", func() {
 		Expect(versions(ctx, p, ws)).To(Equal(before))
 	}, SpecTimeout(specTimeout))
 
-	It("repairs fifty workspaces, although serve is killed during the repair", func(ctx SpecContext) {
+	It("repairs many workspaces, although serve is killed during the repair", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		makeStuck(ctx, p, many)
 		w := serve(ctx, "Enforce")
-		Eventually(ctx, func() float64 { return repairedBy(ctx, w) }).Should(BeNumerically(">=", 5))
+		Eventually(ctx, func() float64 { return repairedBy(ctx, w) }).Should(BeNumerically(">=", many/10))
 		w.Kill()
 		Expect(w.Restart(ctx)).To(Succeed())
 		expectAllReady(ctx, p, many)
@@ -246,10 +246,7 @@ func childName(i int) string { return fmt.Sprintf("child-%d", i) }
 func expectAllReady(ctx context.Context, p place, count int) {
 	GinkgoHelper()
 	for i := range count {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-		_, err := kcptest.WaitReady(ctx, p.admin(), childName(i))
-		cancel()
-		Expect(err).NotTo(HaveOccurred())
+		waitReady(ctx, p.admin(), childName(i))
 	}
 }
 

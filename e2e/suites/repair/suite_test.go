@@ -20,11 +20,12 @@ import (
 
 const (
 	startTimeout = 5 * time.Minute
-	specTimeout  = 3 * time.Minute
+	specTimeout  = 8 * time.Minute
 	// repairTimeout is far longer than a workspace takes to become Ready once its owner is valid.
-	repairTimeout = 45 * time.Second
+	repairTimeout = 3 * time.Minute
 	pollInterval  = 100 * time.Millisecond
-	stuckTime     = 2 * time.Second
+	// stuckTime is how long kcp must not write a workspace that counts as at rest, and how long nothing must happen to it.
+	stuckTime = 2 * time.Second
 	// longStuck is the age after which kcp v0.30 reconciles a workspace only every six seconds.
 	longStuck = 30 * time.Second
 )

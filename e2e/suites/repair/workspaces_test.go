@@ -89,7 +89,13 @@ func (p place) stuck(ctx context.Context, as *rest.Config) *tenancyv1alpha1.Work
 	GinkgoHelper()
 	_, err := kcptest.CreateWorkspace(ctx, as, "child")
 	Expect(err).NotTo(HaveOccurred())
-	ws := p.waitInitializing(ctx, "child")
+	return p.waitDenied(ctx, "child")
+}
+
+// waitDenied waits until kcp has tried and failed to act as the owner of a workspace.
+func (p place) waitDenied(ctx context.Context, name string) *tenancyv1alpha1.Workspace {
+	GinkgoHelper()
+	ws := p.waitInitializing(ctx, name)
 	Eventually(ctx, func() (string, error) {
 		return kcp.InitializationError(ctx, ws.Spec.Cluster)
 	}).Should(Or(ContainSubstring("forbidden"), ContainSubstring("no permission to bind")))
@@ -112,10 +118,7 @@ func (p place) waitInitializing(ctx context.Context, name string) *tenancyv1alph
 // waitScheduled waits until a workspace has a logical cluster. It may be Ready by then, if something repairs it.
 func (p place) waitScheduled(ctx context.Context, name string) {
 	GinkgoHelper()
-	Eventually(ctx, func() (string, error) {
-		ws, err := kcptest.GetWorkspace(ctx, p.admin(), name)
-		return ws.Spec.Cluster, err
-	}).ShouldNot(BeEmpty())
+	Eventually(ctx, kcptest.GetWorkspace).WithArguments(p.admin(), name).ShouldNot(HaveField("Spec.Cluster", BeEmpty()))
 }
 
 func waitReady(ctx context.Context, admin *rest.Config, name string) *tenancyv1alpha1.Workspace {
@@ -137,8 +140,8 @@ func expectAtHome(ctx context.Context, user *rest.Config, cluster string) {
 	}).Should(Succeed())
 }
 
-// removeRule removes the rule on a resource from a role that install created, until the spec ends.
-func removeRule(ctx context.Context, place, role, resource string) {
+// removeRule removes the rule on a resource from a role that install created, until restore is called or the spec ends.
+func removeRule(ctx context.Context, place, role, resource string) (restore func(context.Context)) {
 	GinkgoHelper()
 	admin, err := kcptest.NewClient(kcp.ShardAdmin(place))
 	Expect(err).NotTo(HaveOccurred())
@@ -153,18 +156,22 @@ func removeRule(ctx context.Context, place, role, resource string) {
 			return admin.Update(ctx, object)
 		})).To(Succeed())
 	}
+	var original []rbacv1.PolicyRule
 	var removed rbacv1.PolicyRule
-	DeferCleanup(func(cleanup context.Context) {
-		change(cleanup, func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(rules, removed) })
-		Eventually(cleanup, may).WithArguments(cleanup, removed).Should(BeTrue())
-	})
+	restore = func(ctx context.Context) {
+		GinkgoHelper()
+		change(ctx, func([]rbacv1.PolicyRule) []rbacv1.PolicyRule { return original })
+		Eventually(ctx, may).WithArguments(ctx, removed).Should(BeTrue())
+	}
 	change(ctx, func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		at := slices.IndexFunc(rules, func(rule rbacv1.PolicyRule) bool { return slices.Equal(rule.Resources, []string{resource}) })
 		Expect(at).NotTo(Equal(-1), "%s has no rule on %s alone", role, resource)
-		removed = rules[at]
+		original, removed = slices.Clone(rules), rules[at]
 		return slices.Delete(slices.Clone(rules), at, at+1)
 	})
+	DeferCleanup(restore)
 	Eventually(ctx, may).WithArguments(ctx, removed).Should(BeFalse())
+	return restore
 }
 
 // may reports whether a rule is allowed for the account that warrantgate serves as.
