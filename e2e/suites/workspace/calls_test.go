@@ -70,7 +70,7 @@ var _ = Describe("The owner-rewrite webhook", func() {
 		err := suite.KCPClient(guarded.ShardAdmin(parent.path)).Patch(ctx, ws, client.RawPatch(types.MergePatchType, patch))
 		Expect(err).To(WithTransform(apierrors.IsConflict, BeTrue()))
 		Expect(rewriteCalls(ctx)).To(Equal(before))
-		Consistently(ctx, parent.reasonsOf).WithArguments(ws).Should(BeEmpty())
+		parent.expectNoEvents(ctx, ws)
 	}, SpecTimeout(specTimeout))
 })
 

@@ -39,7 +39,7 @@ var _ = Describe("A dry run of scheduling a service account's workspace", func()
 		stored, err := kcptest.GetWorkspace(ctx, parent.admin(), "child")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored.Annotations).NotTo(HaveKey(kcptest.CreatedByAnnotation))
-		Consistently(ctx, parent.reasonsOf).WithArguments(stored).Should(BeEmpty())
+		parent.expectNoEvents(ctx, stored)
 	}, SpecTimeout(specTimeout))
 })
 

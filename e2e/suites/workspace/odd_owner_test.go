@@ -5,25 +5,33 @@ package workspace_test
 import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/rand"
 
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
 // Only system:masters can set the owner of a Workspace. kcp's scheduler accepts any such owner, and an Event shows why kcp cannot act as
 // it.
-var _ = Describe("A workspace with a malformed owner", func() {
+var _ = Describe("A workspace with a malformed owner", Ordered, ContinueOnFailure, func() {
+	var parent place
+	var held kcptest.WorkspaceOption
+
+	BeforeAll(func(ctx SpecContext) {
+		parent = newPlace(ctx, guarded)
+		held = parent.heldType(ctx)
+	}, NodeTimeout(specTimeout))
+
 	DescribeTable("is scheduled, keeps the owner, and has an Event with the reason",
 		func(ctx SpecContext, owner, why string) {
-			parent := newPlace(ctx, guarded)
-			held := parent.heldType(ctx)
+			name := "odd-" + rand.String(6)
 			options := []kcptest.WorkspaceOption{held}
 			if owner != "" {
 				options = append(options, kcptest.WithAnnotation(kcptest.OwnerAnnotation, owner))
 			}
-			ws := create(ctx, guarded.ShardAdmin(parent.path), "odd", options...)
-			parent.waitInitializing(ctx, "odd")
+			ws := create(ctx, guarded.ShardAdmin(parent.path), name, options...)
+			parent.waitInitializing(ctx, name)
 
-			now, err := kcptest.GetWorkspace(ctx, parent.admin(), "odd")
+			now, err := kcptest.GetWorkspace(ctx, parent.admin(), name)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(now.Annotations[kcptest.OwnerAnnotation]).To(Equal(owner))
 			Expect(now.Annotations).NotTo(HaveKey(kcptest.CreatedByAnnotation))

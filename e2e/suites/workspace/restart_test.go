@@ -16,10 +16,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/volume"
 )
 
 // creators is the number of service accounts. Each creates one workspace.
-const creators = 30
+var creators = volume.Of(9, 30)
 
 // An upgrade or a crash of warrantgate only delays workspaces.
 var _ = Describe("Killing warrantgate while service accounts create workspaces", func() {

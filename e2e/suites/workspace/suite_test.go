@@ -23,15 +23,15 @@ const (
 	// startTimeout limits the start of two servers at the same time on a busy machine.
 	startTimeout = 5 * time.Minute
 	// specTimeout limits a spec, long before the timeout of the suite.
-	specTimeout = 3 * time.Minute
+	specTimeout = 8 * time.Minute
 	// readyTimeout is far longer than a workspace takes to become Ready, which is about a second.
-	readyTimeout = 45 * time.Second
+	readyTimeout = 3 * time.Minute
 	// stuckTime is how long a stuck workspace is observed after kcp has logged the reason.
-	stuckTime = 2 * time.Second
+	stuckTime = time.Second
 	// pollInterval is the polling interval of Eventually.
 	pollInterval = 100 * time.Millisecond
 	// manyWorkspaces limits specs that create dozens of workspaces.
-	manyWorkspaces = 10 * time.Minute
+	manyWorkspaces = 15 * time.Minute
 )
 
 var (

@@ -18,15 +18,21 @@ import (
 )
 
 // A verdict depends on the changed fields, not on the kind of request.
-var _ = Describe("The same forgery", func() {
+var _ = Describe("The same forgery", Ordered, ContinueOnFailure, func() {
+	var mallory client.Client
+	var child *tenancyv1alpha1.Workspace
+
+	BeforeAll(func(ctx SpecContext) {
+		parent := newPlace(ctx, guarded)
+		config := parent.user(ctx, "mallory")
+		mallory = suite.KCPClient(config)
+		create(ctx, config, "child")
+		child = waitSettled(ctx, parent.admin(), "child") // else kcp's own writes make a PUT conflict
+	}, NodeTimeout(specTimeout))
+
 	DescribeTable("is denied",
 		func(ctx SpecContext, send func(context.Context, client.Client, *tenancyv1alpha1.Workspace) error) {
-			parent := newPlace(ctx, guarded)
-			mallory := parent.user(ctx, "mallory")
-			create(ctx, mallory, "child")
-			child := waitSettled(ctx, parent.admin(), "child") // else kcp's own writes make a PUT conflict
-
-			err := send(ctx, suite.KCPClient(mallory), child.DeepCopy())
+			err := send(ctx, mallory, child.DeepCopy())
 			Expect(err).To(beNotAllowed)
 			Expect(err).To(MatchError(And( // other changed annotations may be before or after the owner
 				ContainSubstring(`user "mallory" tried to change `), ContainSubstring(kcptest.OwnerAnnotation), ContainSubstring(`of workspace "child"`))))
