@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os/exec"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -83,5 +82,5 @@ var _ = Describe("warrantgate check events", func() {
 		var exit *exec.ExitError
 		Expect(errors.As(err, &exit)).To(BeTrue())
 		Expect(exit.ExitCode()).To(Equal(2))
-	}, SpecTimeout(90*time.Second))
+	}, SpecTimeout(specTimeout))
 })

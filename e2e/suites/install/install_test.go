@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -58,7 +57,7 @@ var _ = Describe("install and uninstall", func() {
 		output, err = w.Uninstall(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(output).To(ContainSubstring(`root: MutatingWebhookConfiguration "warrantgate" not found`))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(specTimeout))
 
 	It("change no object in a second run, and repair an object that an administrator has changed", func(ctx SpecContext) {
 		w := serve(ctx, "")
@@ -75,7 +74,7 @@ var _ = Describe("install and uninstall", func() {
 		output, err = w.Install(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(output).To(ContainSubstring(`ValidatingAdmissionPolicyBinding "warrantgate-owner-integrity" created`))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(specTimeout))
 
 	It("do not change an object of the same name that install did not create", func(ctx SpecContext) {
 		root := suite.KCPClient(kcp.Admin("root"))
@@ -92,7 +91,7 @@ var _ = Describe("install and uninstall", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(output).To(ContainSubstring(`ValidatingWebhookConfiguration "warrantgate" not changed, because warrantgate did not install it`))
 		Expect(root.Get(ctx, client.ObjectKeyFromObject(foreign), foreign)).To(Succeed())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(specTimeout))
 
 	It("report that Events and the repair are off without the kubeconfigs of the shards, while the gates work", func(ctx SpecContext) {
 		w := serve(ctx, "")
@@ -112,7 +111,7 @@ var _ = Describe("install and uninstall", func() {
 		Eventually(logOf(w)).Should(ContainSubstring("Events are on"))
 		rewritten := createAs(ctx, bot, "with-events")
 		Eventually(eventReasons(ctx, rewritten)).Should(ConsistOf("OwnerRewritten"))
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(specTimeout))
 })
 
 // planned returns the output of "install --dry-run", in order.

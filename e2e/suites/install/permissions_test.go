@@ -4,7 +4,6 @@ package install_test
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -26,7 +25,7 @@ var _ = Describe("the user of serve", func() {
 				"get workspacetypes", "get apiexports", "list apibindings").Insert(more...)
 			Expect(permissions(ctx, place, kcptest.WarrantgateUser)).To(ConsistOf(want.UnsortedList()), place)
 		}
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(specTimeout))
 })
 
 // permissions returns the permissions, of all relevant ones, of a user in a workspace. The user is only in the group system:authenticated.

@@ -5,7 +5,6 @@ package install_test
 import (
 	"context"
 	"errors"
-	"time"
 
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
@@ -19,9 +18,6 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
 )
-
-// ruleTimeout is for a spec that runs three times: with a rule, without it, and with it again.
-const ruleTimeout = 2 * time.Minute
 
 // Every RBAC rule that install writes into root is necessary: for each rule, a function works with all rules, and fails without this rule.
 var _ = Describe("of the RBAC rules in root", Ordered, func() {
@@ -49,7 +45,7 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 			}}},
 		})
 		Expect(err).NotTo(HaveOccurred())
-	}, NodeTimeout(ruleTimeout))
+	}, NodeTimeout(specTimeout))
 
 	// without removes the rule with a resource and a verb from a role, until the caller calls the returned function or the spec
 	// ends.
@@ -73,35 +69,15 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 		return func() string { return logOf(w)()[already:] }
 	}
 
-	DescribeTable("one is needed to find stuck workspaces:", func(ctx SpecContext, resource, verb, want string) {
-		repair := func() error {
-			_, err := w.Run(ctx, "repair", "--kubeconfig="+readingFile, "--logical-cluster-kubeconfig="+writingFile, "--dry-run")
-			return err
-		}
-		Expect(repair()).To(Succeed())
-		restore := without(ctx, "warrantgate-repair", resource, verb)
-		Eventually(repair).Should(MatchError(And(ContainSubstring(want), ContainSubstring("forbidden"))))
-		restore()
-		Eventually(repair).Should(Succeed())
-	},
-		Entry("to read the shards", "apiexportendpointslices", "get", "find the shards (APIExportEndpointSlice tenancy.kcp.io in root): ", SpecTimeout(ruleTimeout)),
-		Entry("to list the workspaces", "apiexports/content", "list", "the permissions list and watch on apiexports/content of tenancy.kcp.io in root", SpecTimeout(ruleTimeout)),
-	)
+	// waiting is the logical cluster of a workspace that serve could not initialize. kcp before v0.32 checks the Workspace itself with
+	// exponential backoff.
+	var waiting string
+	initialized := func(ctx context.Context) (*corev1alpha1.LogicalCluster, error) {
+		return kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(waiting))
+	}
+	waits := HaveField("Status.Initializers", ContainElement(BeEquivalentTo("root:warranted")))
 
-	DescribeTable("one is needed for the Lease of the repair:", func(ctx SpecContext, verb string) {
-		const leads = `"this replica holds the Lease"`
-		Eventually(restart(ctx)).Should(ContainSubstring(leads))
-		restore := without(ctx, "warrantgate-repair", "leases", verb)
-		logged := restart(ctx)
-		Eventually(logged).Should(ContainSubstring("cannot " + verb + ` resource \"leases\"`))
-		Expect(logged()).NotTo(ContainSubstring(leads))
-		restore()
-		Eventually(logged).Should(ContainSubstring(leads))
-	},
-		Entry("to create the Lease", "create", SpecTimeout(ruleTimeout)),
-		Entry("to read the Lease", "get", SpecTimeout(ruleTimeout)),
-	)
-
+	// First, because the virtual workspace caches a denial for half a minute. Meanwhile, the other specs run.
 	It("one is needed to initialize workspaces of the type warranted", func(ctx SpecContext) {
 		create := func(name string) {
 			GinkgoHelper()
@@ -122,16 +98,39 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 			return nil
 		})
 		Expect(err).NotTo(HaveOccurred())
-		// kcp before v0.32 checks the Workspace itself with exponential backoff.
-		initialized := func() (*corev1alpha1.LogicalCluster, error) {
-			return kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(ws.Spec.Cluster))
-		}
-		waits := HaveField("Status.Initializers", ContainElement(BeEquivalentTo("root:warranted")))
-		Expect(initialized()).To(waits)
+		waiting = ws.Spec.Cluster
+		Expect(initialized(ctx)).To(waits)
 		restore()
-		// The virtual workspace caches a denial for half a minute, and denied requests are retried with exponential backoff.
-		Eventually(initialized).WithTimeout(ruleTimeout).ShouldNot(waits)
-	}, SpecTimeout(2*ruleTimeout))
+	}, SpecTimeout(specTimeout))
+
+	DescribeTable("one is needed to find stuck workspaces:", func(ctx SpecContext, resource, verb, want string) {
+		repair := func() error {
+			_, err := w.Run(ctx, "repair", "--kubeconfig="+readingFile, "--logical-cluster-kubeconfig="+writingFile, "--dry-run")
+			return err
+		}
+		Expect(repair()).To(Succeed())
+		restore := without(ctx, "warrantgate-repair", resource, verb)
+		Eventually(repair).Should(MatchError(And(ContainSubstring(want), ContainSubstring("forbidden"))))
+		restore()
+		Eventually(repair).Should(Succeed())
+	},
+		Entry("to read the shards", "apiexportendpointslices", "get", "find the shards (APIExportEndpointSlice tenancy.kcp.io in root): ", SpecTimeout(specTimeout)),
+		Entry("to list the workspaces", "apiexports/content", "list", "the permissions list and watch on apiexports/content of tenancy.kcp.io in root", SpecTimeout(specTimeout)),
+	)
+
+	DescribeTable("one is needed for the Lease of the repair:", func(ctx SpecContext, verb string) {
+		const leads = `"this replica holds the Lease"`
+		Eventually(restart(ctx)).Should(ContainSubstring(leads))
+		restore := without(ctx, "warrantgate-repair", "leases", verb)
+		logged := restart(ctx)
+		Eventually(logged).Should(ContainSubstring("cannot " + verb + ` resource \"leases\"`))
+		Expect(logged()).NotTo(ContainSubstring(leads))
+		restore()
+		Eventually(logged).Should(ContainSubstring(leads))
+	},
+		Entry("to create the Lease", "create", SpecTimeout(specTimeout)),
+		Entry("to read the Lease", "get", SpecTimeout(specTimeout)),
+	)
 
 	It("one is needed, by all users, to create workspaces of the type warranted", func(ctx SpecContext) {
 		create := func() error {
@@ -144,13 +143,18 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 		Eventually(create).Should(MatchError(ContainSubstring("forbidden")))
 		restore()
 		Eventually(create).Should(Succeed())
-	}, SpecTimeout(ruleTimeout))
+	}, SpecTimeout(specTimeout))
+
+	It("all are sufficient again: the workspace is initialized that was not without one of them", func(ctx SpecContext) {
+		restart(ctx) // which retries at once
+		Eventually(ctx, initialized).ShouldNot(waits)
+	}, SpecTimeout(specTimeout))
 
 	It("each is tested by one of these specs", func(ctx SpecContext) {
 		all, _, err := kcptest.RulesPlanned(runInstall(ctx, w, "--dry-run"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(tried).To(ConsistOf(all))
-	}, SpecTimeout(ruleTimeout))
+	}, SpecTimeout(specTimeout))
 })
 
 // removeRule removes a rule from a role, until the caller calls the returned function or the spec ends. See kcptest.RemoveRule.

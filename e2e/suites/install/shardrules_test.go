@@ -4,8 +4,6 @@ package install_test
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
@@ -44,7 +42,7 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		_, err = kcptest.CreateWorkspace(ctx, bot, "stuck", binding)
 		Expect(err).NotTo(HaveOccurred())
-	}, NodeTimeout(ruleTimeout))
+	}, NodeTimeout(specTimeout))
 
 	without := func(ctx context.Context, role, resource, verb string) (restore func()) {
 		GinkgoHelper()
@@ -71,17 +69,17 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		restore()
 		Eventually(explained(ctx, stuck)).Should(reports)
 	},
-		Entry("to enter the workspace", "warrantgate-events", "/", "access", `could not be read: you lack "get"`, SpecTimeout(ruleTimeout)),
+		Entry("to enter the workspace", "warrantgate-events", "/", "access", `could not be read: you lack "get"`, SpecTimeout(specTimeout)),
 		Entry("to read its LogicalCluster", "warrantgate-explain", "logicalclusters", "get",
-			`you lack "get" on logicalclusters.core.kcp.io in `, SpecTimeout(ruleTimeout)),
+			`you lack "get" on logicalclusters.core.kcp.io in `, SpecTimeout(specTimeout)),
 		Entry("to read its type", "warrantgate-explain", "workspacetypes", "get",
-			`you lack "get" on workspacetypes.tenancy.kcp.io in root:provider`, SpecTimeout(ruleTimeout)),
+			`you lack "get" on workspacetypes.tenancy.kcp.io in root:provider`, SpecTimeout(specTimeout)),
 		Entry("to read the APIExports that it binds", "warrantgate-explain", "apiexports", "get",
-			`you lack "get" on apiexports.apis.kcp.io in root:provider`, SpecTimeout(ruleTimeout)),
+			`you lack "get" on apiexports.apis.kcp.io in root:provider`, SpecTimeout(specTimeout)),
 		Entry("to list its APIBindings", "warrantgate-explain", "apibindings", "list",
-			`you lack "list" on apibindings.apis.kcp.io in `, SpecTimeout(ruleTimeout)),
+			`you lack "list" on apibindings.apis.kcp.io in `, SpecTimeout(specTimeout)),
 		Entry("to check who may bind these APIExports", "warrantgate-explain", "subjectaccessreviews", "create",
-			`you lack "create" on subjectaccessreviews.authorization.k8s.io in root:provider`, SpecTimeout(ruleTimeout)),
+			`you lack "create" on subjectaccessreviews.authorization.k8s.io in root:provider`, SpecTimeout(specTimeout)),
 	)
 
 	It("one is needed to write Events", func(ctx SpecContext) {
@@ -98,7 +96,7 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		Eventually(logged).Should(ContainSubstring("Events are off; gates and controllers work without them"))
 		restore()
 		Eventually(logged).Should(ContainSubstring("Events are on"))
-	}, SpecTimeout(ruleTimeout))
+	}, SpecTimeout(specTimeout))
 
 	It("one is needed to report a workspace that waits for warrantgate", func(ctx SpecContext) {
 		Expect(w.Stop()).To(Succeed())
@@ -113,40 +111,33 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		Expect(w.Start(ctx)).To(Succeed())
 		_, err = kcptest.WaitReady(ctx, provider, "unscheduled")
 		Expect(err).NotTo(HaveOccurred())
-	}, SpecTimeout(ruleTimeout))
+	}, SpecTimeout(specTimeout))
 
 	It("one is needed to repair workspaces that were created while warrantgate was down, with failurePolicy Ignore", func(ctx SpecContext) {
 		_, err := w.Install(ctx, "--rewrite=Webhook", "--failure-policy=Ignore")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.Stop()).To(Succeed())
-		foreign := 0
-		var ws *tenancyv1alpha1.Workspace
-		Eventually(func(g Gomega) { // kcp observes a webhook configuration a moment later; earlier workspaces are stuck
-			foreign++
-			name := fmt.Sprintf("foreign-%d", foreign)
-			_, err := kcptest.CreateWorkspace(ctx, bot, name)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Eventually(func() (string, error) {
-				ws, err = kcptest.GetWorkspace(ctx, provider, name)
-				return ws.Spec.Cluster, err
-			}).WithTimeout(3 * time.Second).ShouldNot(BeEmpty())
-		}).Should(Succeed())
+		_, err = kcptest.CreateWorkspace(ctx, bot, "foreign")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() (*tenancyv1alpha1.Workspace, error) { // kcp observes a webhook configuration a moment later, and retries
+			return kcptest.GetWorkspace(ctx, provider, "foreign")
+		}).ShouldNot(HaveField("Spec.Cluster", BeEmpty()))
 		repair := func() error {
-			_, err := w.Run(ctx, "repair", "--kubeconfig="+readingFile, "--logical-cluster-kubeconfig="+writingFile, "--after=0s", "--under=root:provider:"+ws.Name)
+			_, err := w.Run(ctx, "repair", "--kubeconfig="+readingFile, "--logical-cluster-kubeconfig="+writingFile, "--after=0s", "--under=root:provider:foreign")
 			return err
 		}
 		restore := without(ctx, "warrantgate-explain", "clusterrolebindings", "get")
 		Eventually(repair).Should(MatchError(And(ContainSubstring("workspace-admin is read with the permissions of"), ContainSubstring("forbidden"))))
 		restore()
 		Eventually(repair).Should(Succeed())
-		_, err = kcptest.WaitReady(ctx, provider, ws.Name)
+		_, err = kcptest.WaitReady(ctx, provider, "foreign")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.Start(ctx)).To(Succeed())
-	}, SpecTimeout(ruleTimeout))
+	}, SpecTimeout(specTimeout))
 
 	It("each is tested by one of these specs", func(ctx SpecContext) {
 		_, all, err := kcptest.RulesPlanned(runInstall(ctx, w, "--dry-run"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(tried).To(ConsistOf(all))
-	}, SpecTimeout(ruleTimeout))
+	}, SpecTimeout(specTimeout))
 })

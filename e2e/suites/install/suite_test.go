@@ -31,6 +31,12 @@ rules:
 - level: None
 `
 
+const (
+	specTimeout = 8 * time.Minute
+	// awaitTimeout is far longer than kcp needs to observe a change.
+	awaitTimeout = 3 * time.Minute
+)
+
 var (
 	kcp      *kcptest.Server
 	auditLog string
@@ -41,7 +47,7 @@ var (
 )
 
 func TestInstall(t *testing.T) {
-	suite.Run(t, "install", 30*time.Second, 50*time.Millisecond)
+	suite.Run(t, "install", awaitTimeout, 50*time.Millisecond)
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
@@ -61,7 +67,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(kcptest.Grant(ctx, provider, kcptest.ServiceAccountSubject("default", "bot"), kcptest.CreatorRules()...)).To(Succeed())
 	Expect(kcptest.Grant(ctx, provider, kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
-}, NodeTimeout(3*time.Minute))
+}, NodeTimeout(specTimeout))
 
 // serve starts a warrantgate with a configuration. kcp does not call it before install. It is uninstalled at the end of the spec.
 func serve(ctx context.Context, configuration string, args ...string) *kcptest.Warrantgate {
@@ -73,7 +79,7 @@ func serve(ctx context.Context, configuration string, args ...string) *kcptest.W
 		_, err := w.Uninstall(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.Stop()).To(Succeed())
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(specTimeout))
 	return w
 }
 

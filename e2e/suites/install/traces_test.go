@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -58,7 +57,7 @@ var _ = Describe("a verdict", func() {
 		Eventually(func() (map[string]string, error) {
 			return auditAnnotations("traced", "validation.policy.admission.k8s.io/validation_failure")
 		}).Should(HaveKeyWithValue("validation.policy.admission.k8s.io/validation_failure", ContainSubstring("warrantgate-owner-integrity")))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(specTimeout))
 })
 
 // auditAnnotations returns the annotations of the audited request for a Workspace that has the given one.
