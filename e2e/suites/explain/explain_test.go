@@ -3,7 +3,6 @@
 package explain_test
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -15,8 +14,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,60 +62,6 @@ var _ = Describe("explain workspace", func() {
 		Expect(found.waiting()).To(ConsistOf("system:apibindings"))
 		Expect(found.Owner.InScope).To(BeFalse())
 		Expect(found.answers()).To(Equal(map[string]string{home.path + ":widgets.example.io": "yes"}))
-	}, SpecTimeout(specTimeout))
-
-	It("prints the missing permissions of an owner, and the workspace becomes Ready once they are granted", func(ctx SpecContext) {
-		home, elsewhere := newPlace(ctx), newPlace(ctx)
-		local, remote := home.export(ctx, "widgets"), elsewhere.export(ctx, "gadgets")
-		home.workspaceType(ctx, "base", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{local}})
-		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{
-			Extend:             tenancyv1alpha1.WorkspaceTypeExtension{With: []tenancyv1alpha1.WorkspaceTypeReference{{Name: "base", Path: home.path}}},
-			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{remote},
-		})
-		guard(ctx)
-		create(ctx, home.bot(ctx), "child", ofType)
-		home.waitDenied(ctx, "no permission to bind to export")
-
-		text, found := explainAsAdmin(ctx, home.path+":child")
-		Expect(text.code).To(Equal(1), text.out)
-		Expect(found.reasons()).To(ConsistOf("BindPermissionMissing", "BindPermissionMissing"))
-		Expect(found.Workspace.CreatedBy).To(Equal(home.cluster + ":default:bot"))
-		byPolicy, err := kcp.HasMutatingPolicies()
-		Expect(err).NotTo(HaveOccurred())
-		if byPolicy {
-			Expect(found.Workspace.RewrittenBy).To(Equal("policy"))
-			Expect(text.out).To(MatchRegexp(`Rewritten by: +the admission policy warrantgate-owner-rewrite`))
-		} else {
-			Expect(found.Workspace.RewrittenBy).To(Equal("warrantgate"))
-			Expect(text.out).To(MatchRegexp(`Rewritten by: +warrantgate: the webhook`))
-		}
-		Expect(found.answers()).To(Equal(map[string]string{
-			home.path + ":widgets.example.io": "no", elsewhere.path + ":gadgets.example.io": "no",
-		}))
-		for _, where := range []place{home, elsewhere} {
-			Expect(text.out).To(ContainSubstring("service account default/bot of %s lacks \"bind\" on the APIExport", home.path))
-			Expect(text.out).To(ContainSubstring("apply the objects below in %s; kcp", where.path))
-		}
-
-		By("granting the printed permissions")
-		for _, f := range found.Findings {
-			c := suite.KCPClient(kcp.Admin(f.Grant.Workspace))
-			for _, raw := range f.Grant.Objects {
-				Expect(text.out).To(ContainSubstring("name: " + asObject(raw).GetName()))
-				Expect(c.Create(ctx, asObject(raw))).To(Succeed())
-			}
-		}
-		Eventually(ctx, func() []string { // kcp v0.30 retries
-			return explainAsJSON(ctx, home.path+":child").reasons()
-		}).Should(Or(ConsistOf("InitializerPending"), BeEmpty()))
-
-		By("touching the type")
-		home.touch(ctx, "team")
-		_, err = kcptest.WaitReady(ctx, home.admin(), "child")
-		Expect(err).NotTo(HaveOccurred())
-		text, found = explainAsAdmin(ctx, home.path+":child")
-		Expect(text.code).To(Equal(0), text.out)
-		Expect(found.Findings).To(BeEmpty())
 	}, SpecTimeout(specTimeout))
 
 	It("names an APIExport that does not exist, also if its workspace does not exist", func(ctx SpecContext) {
@@ -210,27 +153,6 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.out).To(ContainSubstring("in its home workspace %s kcp treats it as\n    alice", home.path))
 	}, SpecTimeout(specTimeout))
 
-	It("reports that a workspace waits for a warrantgate that is down", func(ctx SpecContext) {
-		home := newPlace(ctx)
-		w := guard(ctx)
-		Expect(w.Stop()).To(Succeed())
-		home.alice(ctx)         // who may create workspaces
-		asAlice := home.admin() // no admission policy rewrites a scoped owner
-		asAlice.Impersonate = rest.ImpersonationConfig{UserName: "alice"}
-		create(ctx, asAlice, "child")
-		Eventually(ctx, func() []string { return explainAsJSON(ctx, home.path+":child").reasons() }).Should(ConsistOf("NotReady"))
-
-		text := explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root")
-		Expect(text.code).To(Equal(1), text.out)
-		Expect(text.out).To(SatisfyAll(
-			MatchRegexp(`Logical cluster: +none yet`), ContainSubstring("kcp has not found a shard for the workspace yet"),
-			ContainSubstring("check whether warrantgate runs"),
-		))
-		Expect(w.Start(ctx)).To(Succeed())
-		_, err := kcptest.WaitReady(ctx, home.admin(), "child")
-		Expect(err).NotTo(HaveOccurred())
-	}, SpecTimeout(specTimeout))
-
 	It("reports the mount of a workspace without a logical cluster", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		create(ctx, home.alice(ctx), "child", func(ws *tenancyv1alpha1.Workspace) {
@@ -292,29 +214,6 @@ var _ = Describe("explain workspace", func() {
 		text, _ := explainAsAdmin(ctx, home.path+":child")
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(text.out).To(ContainSubstring(`requires the groups "team-a,on-call;operators"`))
-	}, SpecTimeout(specTimeout))
-
-	It("reports that required groups may prevent Events, and a group of warrantgate's user allows them", func(ctx SpecContext) {
-		const group = "warrantgate-events"
-		with, without := newPlace(ctx), newPlace(ctx)
-		inGroup, err := kcp.KubeconfigFile("in-group", kcp.User("root", kcptest.WarrantgateUser, group))
-		Expect(err).NotTo(HaveOccurred())
-		w := guardAs(ctx, inGroup)
-		for at, groups := range map[place]string{with: "team-a;" + group, without: "team-a"} {
-			bot := at.bot(ctx)
-			at.requireGroups(ctx, groups)
-			create(ctx, bot, "child")
-			_, err := kcptest.WaitReady(ctx, at.admin(), "child")
-			Expect(err).NotTo(HaveOccurred())
-			text, _ := explainAsAdmin(ctx, at.path+":child")
-			Expect(text.code).To(Equal(0), text.out)
-			Expect(text.out).To(ContainSubstring(`the workspace requires the groups %q, so there may be no Events of warrantgate about it`, groups))
-		}
-		Eventually(ctx, func() string { return kcptest.Describe(ctx, with.admin(), "child") }).Should(ContainSubstring("event Normal OwnerRewritten"))
-		Eventually(ctx, func() (float64, error) {
-			return w.Metric(ctx, "warrantgate_events_total", map[string]string{"outcome": "failed"})
-		}).Should(BeNumerically(">=", 1))
-		Expect(kcptest.Describe(ctx, without.admin(), "child")).NotTo(ContainSubstring("event Normal OwnerRewritten"))
 	}, SpecTimeout(specTimeout))
 
 	It("gives no verdict without a permission to read, and names the missing permission", func(ctx SpecContext) {
@@ -390,30 +289,3 @@ var _ = Describe("explain workspace", func() {
 		Expect(got.code).To(Equal(2))
 	}, SpecTimeout(specTimeout))
 })
-
-// guard installs warrantgate until the end of the spec.
-func guard(ctx SpecContext) *kcptest.Warrantgate {
-	GinkgoHelper()
-	return guardAs(ctx, "")
-}
-
-// guardAs is guard with the user of a kubeconfig. The user has the same name as the default one.
-func guardAs(ctx SpecContext, kubeconfig string) *kcptest.Warrantgate {
-	GinkgoHelper()
-	w, err := kcptest.StartWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Kubeconfig: kubeconfig})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func(ctx SpecContext) {
-		_, err := w.Uninstall(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(w.Stop()).To(Succeed())
-	}, NodeTimeout(specTimeout))
-	return w
-}
-
-// asObject reads an object that was printed.
-func asObject(raw []byte) client.Object {
-	GinkgoHelper()
-	object := &unstructured.Unstructured{}
-	Expect(yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), len(raw)).Decode(object)).To(Succeed())
-	return object
-}

@@ -27,7 +27,7 @@ var _ = Describe("An operator with a scoped service account", func() {
 
 	It("creates the workspaces of organizations after it has the permissions that explain prints", func(ctx SpecContext) {
 		home, platform := newPlace(ctx), newPlace(ctx)
-		guard(ctx)
+		guard(ctx, "")
 		ofType := platform.workspaceType(ctx, "org", tenancyv1alpha1.WorkspaceTypeSpec{
 			Extend:             tenancyv1alpha1.WorkspaceTypeExtension{With: []tenancyv1alpha1.WorkspaceTypeReference{{Name: "universal", Path: "root"}}},
 			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{platform.export(ctx, "accounts")},

@@ -17,17 +17,21 @@ import (
 	"warrantgate.dev/e2e/env/suite"
 )
 
-const specTimeout = 90 * time.Second
+const (
+	specTimeout = 8 * time.Minute
+	// awaitTimeout is far longer than kcp needs to observe a change.
+	awaitTimeout = 3 * time.Minute
+)
 
 var kcp *kcptest.Server
 
 func TestExplain(t *testing.T) {
-	suite.Run(t, "explain", 30*time.Second, 100*time.Millisecond)
+	suite.Run(t, "explain", awaitTimeout, 100*time.Millisecond)
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	kcp = suite.KCP(ctx, "--feature-gates=WorkspaceMounts=true")
-}, NodeTimeout(3*time.Minute))
+}, NodeTimeout(specTimeout))
 
 // explanation is the output of the command and its exit status.
 type explanation struct {
