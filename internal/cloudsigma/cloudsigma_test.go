@@ -228,6 +228,37 @@ func TestNoVerdict(t *testing.T) {
 				Text: "RateLimited: profile request: the answer was 429 unspecified",
 			},
 		},
+		"a profile request with 500": {
+			answers: answers{getServer: ownServer, getProfile: reply(http.StatusInternalServerError, anError)},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-500", Text: "CloudUnavailable: profile request: the answer was 500 backend",
+			},
+		},
+		"a profile request with 403": {
+			answers: answers{getServer: ownServer, getProfile: reply(http.StatusForbidden, anError)},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-403", Text: "CloudUnavailable: profile request: the answer was 403 backend",
+			},
+		},
+		"a profile request with 401 twice": {
+			answers: answers{getServer: ownServer, getProfile: reply(http.StatusUnauthorized, canary)},
+			want: failure{
+				Cause: ownership.CauseCredentials, RequestID: "req-401",
+				Text: "CredentialsDenied: profile request: the answer was 401 unspecified",
+			},
+		},
+		"a profile that is not JSON": {
+			answers: answers{getServer: ownServer, getProfile: ok(canary)},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: profile request: the response cannot be parsed",
+			},
+		},
+		"a profile request whose connection breaks": {
+			answers: answers{getServer: ownServer, getProfile: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+			want: failure{
+				Cause: ownership.CauseCloud, Text: "CloudUnavailable: profile request: the connection broke before the end of the answer",
+			},
+		},
 		"a token of another user, who owns the server": {
 			answers: answers{
 				getServer:  ok(inJSON(aServer(serverID, machineName, strangerID, machineUID))),

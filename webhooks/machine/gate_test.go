@@ -60,9 +60,12 @@ func invalidBy(field, value, reason, text string) outcome {
 
 // unknownOwner is the answer without a verdict about the instance ID ownID.
 func unknownOwner(cause ownership.Cause, requestID string) outcome {
-	const field = "status.instanceID"
+	return unknownOwnerOf("status.instanceID", ownID, cause, requestID)
+}
+
+func unknownOwnerOf(field, value string, cause ownership.Cause, requestID string) outcome {
 	o := outcome{
-		decision: webhooks.Undecided, reason: "OwnershipUnknown", field: field, message: of(field, ownID) + notChecked + cause.Explain(),
+		decision: webhooks.Undecided, reason: "OwnershipUnknown", field: field, message: of(field, value) + notChecked + cause.Explain(),
 		causes: []metav1.StatusCause{{Type: metav1.CauseType(cause), Message: cause.Explain()}},
 	}
 	if requestID != "" {
@@ -116,9 +119,22 @@ func situations() map[string]situation {
 				event: of(instance, absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", which cluster "metal" acts as; ` + advice,
 			},
 		},
+		"one that does not exist, by provider ID": {
+			changed: fields(providerID("cloudsigma://" + absentID)), wantID: absentID,
+			want: outcome{
+				reason: "InstanceNotFound", field: provider,
+				message: of(provider, "cloudsigma://"+absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", which cluster "metal" acts as; ` +
+					`the cloud answered 404 not found; ` + advice,
+				event: of(provider, "cloudsigma://"+absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", which cluster "metal" acts as; ` + advice,
+			},
+		},
 		// There is no verdict.
 		"the cloud does not respond": {
 			changed: fields(instanceID(ownID)), wantID: ownID, want: unknownOwner(ownership.CauseCloud, "r-503"),
+			world: worldOf(unanswered(&ownership.UnknownError{Cause: ownership.CauseCloud, RequestID: "r-503", Err: errors.New("503")})),
+		},
+		"the cloud does not respond about a provider ID": {
+			changed: fields(providerID("cloudsigma://" + ownID)), wantID: ownID, want: unknownOwnerOf(provider, "cloudsigma://"+ownID, ownership.CauseCloud, "r-503"),
 			world: worldOf(unanswered(&ownership.UnknownError{Cause: ownership.CauseCloud, RequestID: "r-503", Err: errors.New("503")})),
 		},
 		"the identity provider does not respond": {
@@ -232,6 +248,15 @@ func situations() map[string]situation {
 		"cleared with an empty text": {
 			old: fields(instanceID(foreignID), providerID("cloudsigma://"+foreignID)), changed: fields(instanceID(""), providerID("cloudsigma://"+foreignID)), onlyUpdate: true,
 			want: nothing,
+		},
+		"a provider ID that is cleared": {old: fields(providerID("cloudsigma://" + foreignID)), changed: nil, onlyUpdate: true, want: nothing},
+		"a provider ID that is cleared with an empty text": {
+			old: fields(instanceID(foreignID), providerID("cloudsigma://"+foreignID)), changed: fields(instanceID(foreignID), providerID("")), onlyUpdate: true,
+			want: nothing,
+		},
+		"an unchanged provider ID, and another user's": {
+			old: fields(providerID("cloudsigma://" + foreignID)), changed: fields(providerID("cloudsigma://"+foreignID), with("spec.flavor", "metal")),
+			onlyUpdate: true, want: nothing,
 		},
 		"cleared, after a malformed ID": {old: fields(instanceID("soon")), changed: fields(instanceID(nil)), onlyUpdate: true, want: nothing},
 		"unchanged": {

@@ -1,9 +1,11 @@
 package impersonation
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -72,6 +74,10 @@ func TestTokenErrors(t *testing.T) {
 		"the exchange is denied": {
 			flow: v1beta1.TokenExchange, at: stepExchange, reply: says(http.StatusBadRequest, `{"error":"access_denied"}`), wantRequests: 1,
 			wantError: `UserNotImpersonable: token step "exchange": rejected, status 400, error code "access_denied"`,
+		},
+		"the exchange rejects the client": {
+			flow: v1beta1.TokenExchange, at: stepExchange, reply: says(http.StatusBadRequest, `{"error":"unauthorized_client"}`), wantRequests: 1,
+			wantError: `CredentialsDenied: token step "exchange": rejected, status 400, error code "unauthorized_client"`,
 		},
 		"need_info of UMA": {
 			flow: v1beta1.TokenExchange, at: stepExchange, reply: says(http.StatusBadRequest, `{"error":"invalid_target"}`), wantRequests: 1,
@@ -147,6 +153,68 @@ func TestTokenErrors(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestFailuresOfEachStep: each step has the cause of its failure, within the time of the caller, and a token as soon as the step succeeds.
+func TestFailuresOfEachStep(t *testing.T) {
+	const patience = 2 * time.Second
+	failures := map[string]struct {
+		reply *reply // nil if there is no response
+		want  ownership.Cause
+	}{
+		"too many requests":       {retryIn("3"), ownership.CauseRateLimited},
+		"it fails":                {says(http.StatusInternalServerError, ""), ownership.CauseIdentityProvider},
+		"it does not respond":     {nil, ownership.CauseTimeout},
+		"the connection breaks":   {noAnswer(), ownership.CauseIdentityProvider},
+		"it is not JSON":          {says(http.StatusOK, "<html>"), ownership.CauseIdentityProvider},
+		"the token has expired":   {says(http.StatusOK, `{"access_token":"t","expires_in":-5}`), ownership.CauseIdentityProvider},
+		"it rejects the client":   {says(http.StatusUnauthorized, `{"error":"unauthorized_client"}`), ownership.CauseCredentials},
+		"a token of another type": {says(http.StatusOK, `{"access_token":"t","token_type":"mac","expires_in":300}`), ownership.CauseIdentityProvider},
+	}
+	for at, flow := range map[step]v1beta1.ImpersonationFlow{
+		stepAccount: v1beta1.ServiceProvider, stepTicket: v1beta1.ServiceProvider, stepImpersonate: v1beta1.ServiceProvider, stepExchange: v1beta1.TokenExchange,
+	} {
+		for name, tc := range failures {
+			t.Run(fmt.Sprintf("%s, %s", at, name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					defer settle()
+					cloud := newCloud(t)
+					failing := true
+					s := source(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+						body, err := io.ReadAll(r.Body)
+						if err != nil {
+							return nil, err
+						}
+						r.Body = io.NopCloser(bytes.NewReader(body))
+						requested, _ := cloud.read(r, string(body))
+						if failing && requested == at && tc.reply == nil {
+							<-r.Context().Done()
+							return nil, r.Context().Err()
+						}
+						return cloud.RoundTrip(r)
+					}), options(flow))
+					cloud.answer = func(requested step, _ url.Values, _ int) *reply {
+						if failing && requested == at {
+							return tc.reply
+						}
+						return nil
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					began := time.Now()
+					_, err := s.Token(ctx, alice, "zrh")
+					wantCause(t, err, tc.want)
+					if took := time.Since(began); took > patience {
+						t.Errorf("Token() took %v, and the caller waits for %v", took, patience)
+					}
+					settle()
+					failing = false
+					advance(time.Minute)
+					mustToken(t, s, alice)
+				})
+			})
+		}
 	}
 }
 
