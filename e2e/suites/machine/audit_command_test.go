@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -44,7 +43,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 		worker = s.createMachine(ctx, "worker")
 		server = w.cloud.AddServer(region, s.user, "worker")
 		Expect(w.setInstanceID(ctx, worker, server.UUID)).To(Succeed())
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
 	It("finds no problem, and exits with 0", func(ctx SpecContext) {
 		got := command.run(ctx)

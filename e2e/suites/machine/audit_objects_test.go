@@ -4,7 +4,6 @@ package machine_test
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -38,7 +37,7 @@ var _ = Describe("the audit of objects", Ordered, func() {
 			}})
 			Expect(w.client.Update(ctx, owned)).To(Succeed())
 		}})
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
 	wanted := func() map[*unstructured.Unstructured][2]string {
 		return map[*unstructured.Unstructured][2]string{

@@ -4,7 +4,6 @@ package machine_test
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
@@ -53,7 +52,7 @@ var _ = Describe("the audit", Ordered, func() {
 			w.cloud.AddServer(region, s.user, "desktop") // it was not created for a machine, so it is not reported
 			versions, servers = w.versions(ctx, machineKind, clusterKind), w.cloud.Servers()
 		}})
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
 	It("writes one Event with a count for each finding on the machine or cluster", func(ctx SpecContext) {
 		expectEvents := func(object *unstructured.Unstructured, want ...any) {

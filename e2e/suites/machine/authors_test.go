@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -40,7 +39,7 @@ func recordedBy(who author) OmegaMatcher {
 }
 
 // The audit can check a permission again only if it knows whose it was.
-var _ = Describe("who named a cluster's user", func() {
+var _ = Describe("who named a cluster's user", sharing, func() {
 	for _, kind := range authors {
 		It("is recorded for every kind of write by "+kind.what, func(ctx SpecContext) {
 			s := begin(ctx)
@@ -113,7 +112,7 @@ var _ = Describe("the audit of who named a cluster's user", Ordered, func() {
 			Expect(w.client.Create(ctx, early)).To(Succeed())
 		}})
 		s = w.begin(ctx)
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
 	reported := func(ctx context.Context, object client.Object, reason, message string) {
 		GinkgoHelper()

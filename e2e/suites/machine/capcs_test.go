@@ -39,8 +39,9 @@ type provider struct {
 	created func(machine client.ObjectKey, server *cloudsigma.Server)
 
 	mu sync.Mutex
-	// failures are the errors by the name of the machine.
+	// failures are the errors by the name of the machine, observed the numbers of times that it had no problem.
 	failures map[string][]error
+	observed map[string]int
 	stop     func()
 }
 
@@ -63,7 +64,7 @@ func (w *world) newProviderWith(token string) *provider {
 	httpClient := &http.Client{Transport: toCloud{cloud: w.cloud}}
 	sdk := cloudsigma.NewClient(cloudsigma.NewTokenCredentialsProvider(token), cloudsigma.WithLocation(region), cloudsigma.WithHTTPClient(httpClient))
 	return &provider{
-		objects: w.client, servers: sdk.Servers, retry: providerRetry, resync: providerResync, failures: map[string][]error{},
+		objects: w.client, servers: sdk.Servers, retry: providerRetry, resync: providerResync, failures: map[string][]error{}, observed: map[string]int{},
 	}
 }
 
@@ -89,12 +90,15 @@ func (p *provider) reconcileLoop(ctx context.Context, machine client.ObjectKey) 
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil {
+		p.mu.Lock()
+		switch {
+		case err != nil:
 			after = p.retry
-			p.mu.Lock()
 			p.failures[machine.Name] = append(p.failures[machine.Name], err)
-			p.mu.Unlock()
+		case after > 0:
+			p.observed[machine.Name]++
 		}
+		p.mu.Unlock()
 		select {
 		case <-time.After(after):
 		case <-ctx.Done():
@@ -108,6 +112,13 @@ func (p *provider) failed(machine *unstructured.Unstructured) []error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.failures[machine.GetName()])
+}
+
+// timesObserved returns how often it found no problem with a machine so far.
+func (p *provider) timesObserved(machine *unstructured.Unstructured) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.observed[machine.GetName()]
 }
 
 // reconcile does the next step for a machine, and returns when to reconcile it again.

@@ -15,7 +15,7 @@ import (
 )
 
 // IDs are compared after parsing, so their spelling does not matter.
-var _ = Describe("A server in another spelling", func() {
+var _ = Describe("A server in another spelling", sharing, func() {
 	for _, style := range styles {
 		for _, field := range []string{providerIDPath, instanceIDPath} {
 			write := style.of[field]
@@ -90,7 +90,7 @@ var styles = []style{
 }
 
 // Both fields must name the same server; otherwise the controller and the node use different ones.
-var _ = Describe("Two fields that name different servers", func() {
+var _ = Describe("Two fields that name different servers", sharing, func() {
 	for _, changed := range []string{instanceIDPath, providerIDPath} {
 		held := map[string]string{providerIDPath: instanceIDPath, instanceIDPath: providerIDPath}[changed]
 		for _, was := range holdings {
@@ -148,7 +148,7 @@ var holdings = []holding{
 }
 
 // A server belongs to one machine, and a machine to a cluster with a user.
-var _ = Describe("A server that another machine names", func() {
+var _ = Describe("A server that another machine names", sharing, func() {
 	It("is denied with the name of that machine if it is in the same namespace, until it clears the ID", func(ctx SpecContext) {
 		s := begin(ctx)
 		id := s.server("own").UUID
@@ -180,7 +180,7 @@ var _ = Describe("A server that another machine names", func() {
 	}, SpecTimeout(timeout))
 })
 
-var _ = Describe("A machine whose provider acts as an unknown user", func() {
+var _ = Describe("A machine whose provider acts as an unknown user", sharing, func() {
 	DescribeTable("may not name a server until the user is known",
 		func(ctx SpecContext, reason, text string, without, mended func(context.Context, story, *unstructured.Unstructured)) {
 			s := begin(ctx)

@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -30,6 +29,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/volume"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -66,7 +66,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Eventually(func() error { // the API server calls the webhook a moment after it is registered
 			return w.client.Create(ctx, newManager(s.namespace, "canary", func(d *appsv1.Deployment) { d.Labels = onlyApp() }), client.DryRunAll)
 		}).Should(MatchError(ContainSubstring(identityWebhook)))
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
 	It("gets the identity of its cluster at its creation, by reference to the Secret", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
@@ -265,7 +265,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		err := s.patchManager(ctx, modify)
 		expect("ccm", err)
 		Expect(s.deployment(ctx, "ccm")).To(Equal(before))
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(before).WithTimeout(eventWithin).Should(HaveExactElements(And(
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(before).Should(HaveExactElements(And(
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", wanted.reason), HaveField("Count", BeEquivalentTo(1)),
 			HaveField("Message", "Denied: "+messageOf(err)))))
 		// Events are written in order: if there is one about the second attempt, none about the first will follow.
@@ -400,7 +400,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(w.client.Create(ctx, manager)).To(Succeed())
 		before := w.managerAdmissions(ctx, nil)
 
-		for i := range 20 {
+		for i := range volume.Of(5, 20) {
 			Expect(s.patchManager(ctx, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(i % 3)) })).To(Succeed())
 			Expect(s.patchManager(ctx, func(d *appsv1.Deployment) { d.Annotations = map[string]string{"attempt": fmt.Sprint(i)} })).To(Succeed())
 			current := s.deployment(ctx, "ccm")
@@ -409,7 +409,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: int32(i % 4)}}
 			Expect(w.client.SubResource("scale").Update(ctx, s.deployment(ctx, "ccm"), client.WithSubResourceBody(scale))).To(Succeed())
 		}
-		Expect(*s.deployment(ctx, "ccm").Spec.Replicas).To(BeEquivalentTo(19 % 4))
+		Expect(*s.deployment(ctx, "ccm").Spec.Replicas).To(BeEquivalentTo((volume.Of(5, 20) - 1) % 4))
 
 		Expect(w.client.Delete(ctx, manager)).To(Succeed())
 		Expect(s.patchManager(ctx, func(d *appsv1.Deployment) { d.Finalizers = nil })).To(Succeed())
@@ -473,7 +473,7 @@ var _ = Describe("In the mode Warn the Deployment of a cloud controller manager"
 			Expect(w.client.Create(ctx, newManager(s.namespace, "canary"), client.DryRunAll)).To(Succeed())
 			return w.recorder.TakeWarnings()
 		}).ShouldNot(BeEmpty())
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
 	It("is not changed, and a warning contains the change", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
@@ -525,7 +525,7 @@ var _ = Describe("Where impersonation is not configured the Deployment of a clou
 				return nil, []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password}
 			},
 		})
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
 	It("is not changed, with the legacy credentials and without", func(ctx SpecContext) {
 		s := w.begin(ctx)

@@ -8,18 +8,19 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/volume"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -33,42 +34,33 @@ const (
 	allowUser        = "the identity provider does not permit warrantgate to impersonate this user; allow it there, or correct the user of the cluster"
 )
 
-// failureEntries are all failures of each request that a verdict needs. They are created again for each table.
+// failureEntries are failures of each kind and of each request that a verdict needs. The unit tests of packages cloudsigma and
+// impersonation have all failures of each request.
 func failureEntries() []TableEntry {
-	var entries []TableEntry
-	add := func(operation cloudsigmatest.Operation, what string, fault cloudsigmatest.Fault, cause, advice string) {
-		entries = append(entries, Entry(fmt.Sprintf("when %q %s", operation, what), operation, fault, cause, advice, SpecTimeout(timeout)))
+	entry := func(operation cloudsigmatest.Operation, what string, fault cloudsigmatest.Fault, cause, advice string) TableEntry {
+		return Entry(fmt.Sprintf("when %q %s", operation, what), operation, fault, cause, advice, SpecTimeout(timeout))
 	}
-	for _, operation := range []cloudsigmatest.Operation{cloudsigmatest.GetServer, cloudsigmatest.GetProfile} {
-		add(operation, "answers 429", cloudsigmatest.TooManyRequests(time.Second), "RateLimited", fewerRequests)
-		add(operation, "answers 500", cloudsigmatest.Status(http.StatusInternalServerError), "CloudUnavailable", cloudFails)
-		add(operation, "hangs", cloudsigmatest.Hang(), "Timeout", noResponse)
-		add(operation, "cuts the connection", cloudsigmatest.Cut(), "CloudUnavailable", cloudFails)
-		add(operation, "answers bad JSON", cloudsigmatest.BadJSON(), "CloudUnavailable", cloudFails)
-		add(operation, "takes no token", cloudsigmatest.Status(http.StatusUnauthorized), "CredentialsDenied", renewCredentials)
+	failing := cloudsigmatest.Status(http.StatusInternalServerError)
+	return []TableEntry{
+		entry(cloudsigmatest.GetServer, "answers 429", cloudsigmatest.TooManyRequests(time.Second), "RateLimited", fewerRequests),
+		entry(cloudsigmatest.GetServer, "cuts the connection", cloudsigmatest.Cut(), "CloudUnavailable", cloudFails),
 		// It must not be treated as the response that the server belongs to another user, which has the same status code.
-		add(operation, "answers 403 for another reason", cloudsigmatest.Status(http.StatusForbidden), "CloudUnavailable", cloudFails)
-	}
-	for _, operation := range []cloudsigmatest.Operation{
-		cloudsigmatest.ClientCredentials, cloudsigmatest.UMATicket, cloudsigmatest.Impersonate,
-	} {
+		entry(cloudsigmatest.GetServer, "answers 403 for another reason", cloudsigmatest.Status(http.StatusForbidden), "CloudUnavailable", cloudFails),
+		entry(cloudsigmatest.GetProfile, "answers 500", failing, "CloudUnavailable", cloudFails),
+		entry(cloudsigmatest.GetProfile, "answers bad JSON", cloudsigmatest.BadJSON(), "CloudUnavailable", cloudFails),
+		entry(cloudsigmatest.GetProfile, "takes no token", cloudsigmatest.Status(http.StatusUnauthorized), "CredentialsDenied", renewCredentials),
+		entry(cloudsigmatest.ClientCredentials, "answers 500", failing, "IdentityProviderUnavailable", providerFails),
+		entry(cloudsigmatest.ClientCredentials, "does not know the client", oauthError(http.StatusUnauthorized, "invalid_client"),
+			"CredentialsDenied", renewCredentials),
 		// Longer than any caller waits: if the retry were delayed until then, the caller would not get the reason.
-		add(operation, "answers 429", cloudsigmatest.TooManyRequests(3*time.Second), "RateLimited", fewerRequests)
-		add(operation, "answers 500", cloudsigmatest.Status(http.StatusInternalServerError), "IdentityProviderUnavailable", providerFails)
-		add(operation, "hangs", cloudsigmatest.Hang(), "Timeout", noResponse)
-		add(operation, "cuts the connection", cloudsigmatest.Cut(), "IdentityProviderUnavailable", providerFails)
-		add(operation, "answers bad JSON", cloudsigmatest.BadJSON(), "IdentityProviderUnavailable", providerFails)
-		add(operation, "gives a token that has expired", cloudsigmatest.ExpiredToken(), "IdentityProviderUnavailable", providerFails)
+		entry(cloudsigmatest.UMATicket, "answers 429", cloudsigmatest.TooManyRequests(3*time.Second), "RateLimited", fewerRequests),
+		entry(cloudsigmatest.UMATicket, "hangs", cloudsigmatest.Hang(), "Timeout", noResponse),
+		entry(cloudsigmatest.Impersonate, "gives a token that has expired", cloudsigmatest.ExpiredToken(), "IdentityProviderUnavailable", providerFails),
+		entry(cloudsigmatest.Impersonate, "denies access to the user", oauthError(http.StatusForbidden, "access_denied"),
+			"UserNotImpersonable", allowUser),
+		entry(cloudsigmatest.Impersonate, "returns the token of another user", cloudsigmatest.TokenOf("someone-else@example.com"),
+			"IdentityProviderUnavailable", providerFails),
 	}
-	add(cloudsigmatest.ClientCredentials, "does not know the client", oauthError(http.StatusUnauthorized, "invalid_client"),
-		"CredentialsDenied", renewCredentials)
-	add(cloudsigmatest.UMATicket, "denies the service account access", oauthError(http.StatusForbidden, "access_denied"),
-		"CredentialsDenied", renewCredentials)
-	add(cloudsigmatest.Impersonate, "denies access to the user", oauthError(http.StatusForbidden, "access_denied"),
-		"UserNotImpersonable", allowUser)
-	add(cloudsigmatest.Impersonate, "returns the token of another user", cloudsigmatest.TokenOf("someone-else@example.com"),
-		"IdentityProviderUnavailable", providerFails)
-	return entries
 }
 
 // oauthError responds with an error of RFC 6749, section 5.2.
@@ -82,7 +74,7 @@ func oauthError(status int, code string) cloudsigmatest.Fault {
 
 // While the cloud or the identity provider fails, the owner of a server cannot be checked. Requests that name a server are then denied,
 // with a message that says to try again.
-var _ = Describe("a failure of the cloud or the identity provider", func() {
+var _ = Describe("a failure of the cloud or the identity provider", sharing, func() {
 	DescribeTable("denies with advice, and stores nothing",
 		func(ctx SpecContext, operation cloudsigmatest.Operation, fault cloudsigmatest.Fault, cause, advice string) {
 			bystander := begin(ctx)
@@ -101,10 +93,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 				if operation == cloudsigmatest.GetProfile && id == foreign {
 					continue // the denial of the cloud is complete
 				}
-				began := time.Now()
-				err := s.setInstanceID(ctx, machine, id)
-				expectUnknown(err, id, s.user, cause, advice)
-				AddReportEntry(fmt.Sprintf("denied after %v", time.Since(began).Round(time.Millisecond)))
+				expectUnknown(s.setInstanceID(ctx, machine, id), id, s.user, cause, advice)
 			}
 			Expect(failure.Met()).To(BeNumerically(">", 0))
 			Expect(s.instanceID(ctx, machine)).To(BeEmpty())
@@ -190,9 +179,7 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 		}
 		Expect(failure.WaitMet(ctx, waiters)).To(Succeed())
 		theirs := bystander.cloud.AddServer(region, bystander.user, "node").UUID
-		began := time.Now()
 		Expect(bystander.setInstanceID(ctx, bystander.createMachine(ctx, "node"), theirs)).To(Succeed())
-		AddReportEntry(fmt.Sprintf("the bystander took %v", time.Since(began).Round(time.Millisecond)))
 		for range waiters {
 			var err error
 			Eventually(denied).WithContext(ctx).Should(Receive(&err))
@@ -202,56 +189,44 @@ var _ = Describe("a failure of the cloud or the identity provider", func() {
 })
 
 // An overloaded identity provider gets no more requests, whatever controllers do meanwhile.
-var _ = Describe("an identity provider that fails", func() {
-	It("gets one request a second while 50 writers retry, and is used again without a restart", func(ctx SpecContext) {
-		const writers, hammering = 50, 6 * time.Second
+var _ = Describe("an identity provider that fails", sharing, func() {
+	It("gets one request a second while many writers retry, and is used again without a restart", func(ctx SpecContext) {
+		writers, attempts := volume.Of(10, 50), volume.Of(10, 100)
+		w := shared(ctx)
 		stories := make([]story, writers)
 		machines, ids := make([]*unstructured.Unstructured, writers), make([]string, writers)
 		for i := range stories {
-			stories[i] = begin(ctx)
+			stories[i] = w.begin(ctx)
 			machines[i] = stories[i].createMachine(ctx, "node")
-			ids[i] = shared.cloud.AddServer(region, stories[i].user, "node").UUID
+			ids[i] = w.cloud.AddServer(region, stories[i].user, "node").UUID
 		}
-		failure := shared.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0,
+		failure := w.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0,
 			cloudsigmatest.ClientCredentials, cloudsigmatest.UMATicket, cloudsigmatest.Impersonate)
 		DeferCleanup(failure.Release)
 		for i := range stories {
-			shared.forgetTokens(stories[i].user) // the audit may have had some
+			w.forgetTokens(stories[i].user) // the audit may have had some
 		}
 		expectUnknown(stories[0].setInstanceID(ctx, machines[0], ids[0]), ids[0], stories[0].user, "IdentityProviderUnavailable", providerFails)
 
-		requested, began := shared.tokenRequests(), time.Now()
-		hammer, cancel := context.WithTimeout(ctx, hammering)
-		defer cancel()
-		var writes atomic.Int64
-		wrong := make(chan error, writers)
+		requested, began := w.tokenRequests(), time.Now()
+		var hammering errgroup.Group
 		for i := range stories {
-			go func() {
-				var err error
-				for hammer.Err() == nil && err == nil {
-					answer := shared.setInstanceID(hammer, machines[i], ids[i])
-					if hammer.Err() == nil && !apierrors.HasStatusCause(answer, "IdentityProviderUnavailable") {
-						err = fmt.Errorf("writer %d: %w", i, errors.Join(errors.New("not denied as expected"), answer))
+			hammering.Go(func() error {
+				// The provider gets further requests after a second, so the writers continue for longer.
+				for n := 0; n < attempts || time.Since(began) < 3*time.Second; n++ {
+					if err := w.setInstanceID(ctx, machines[i], ids[i]); !apierrors.HasStatusCause(err, "IdentityProviderUnavailable") {
+						return fmt.Errorf("writer %d: want a denial as IdentityProviderUnavailable, got %w", i, err)
 					}
-					writes.Add(1)
 				}
-				wrong <- err
-			}()
+				return nil
+			})
 		}
-		for range writers {
-			var err error
-			Eventually(wrong).WithContext(ctx).WithTimeout(timeout).Should(Receive(&err))
-			Expect(err).NotTo(HaveOccurred())
-		}
-		elapsed := time.Since(began)
-		requested = shared.tokenRequests() - requested
-		AddReportEntry(fmt.Sprintf("%d requests to the identity provider in %v of %d writes", requested, elapsed.Round(time.Millisecond), writes.Load()))
-		Expect(writes.Load()).To(BeNumerically(">=", 2*writers))
-		Expect(requested).To(BeNumerically("<=", int(elapsed.Seconds())+2))
+		Expect(hammering.Wait()).To(Succeed())
+		Expect(w.tokenRequests() - requested).To(BeNumerically("<=", int(time.Since(began).Seconds())+2))
 
 		failure.Release()
 		for i := range stories {
-			Eventually(shared.setInstanceID).WithContext(ctx).WithArguments(machines[i], ids[i]).Should(Succeed())
+			Eventually(w.setInstanceID).WithContext(ctx).WithArguments(machines[i], ids[i]).Should(Succeed())
 		}
 	}, SpecTimeout(2*timeout))
 
@@ -282,10 +257,10 @@ var _ = Describe("a gate that admits requests without a decision", Ordered, func
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx, setup{configuration: "machine:\n  unknown: Admit\n  settle: 0s\n"})
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
 	DescribeTable("admits with a warning and an Event, and denies again by itself",
-		func(ctx SpecContext, operation cloudsigmatest.Operation, fault cloudsigmatest.Fault, _, advice string) {
+		func(ctx SpecContext, operation cloudsigmatest.Operation, fault cloudsigmatest.Fault, advice string) {
 			s := w.begin(ctx)
 			machine := s.createMachine(ctx, "node")
 			foreign := w.cloud.AddServer(region, w.user("someone-else@example.com"), "node").UUID
@@ -319,7 +294,15 @@ var _ = Describe("a gate that admits requests without a decision", Ordered, func
 			w.recorder.TakeWarnings()
 			Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
 			Expect(w.recorder.TakeWarnings()).To(BeEmpty())
-		}, failureEntries())
+		},
+		Entry("when the request for the server is not answered", cloudsigmatest.GetServer, cloudsigmatest.Hang(), noResponse, SpecTimeout(timeout)),
+		Entry("when the request for the profile fails", cloudsigmatest.GetProfile, cloudsigmatest.Status(http.StatusInternalServerError), cloudFails,
+			SpecTimeout(timeout)),
+		Entry("when the identity provider rejects the client", cloudsigmatest.ClientCredentials, oauthError(http.StatusUnauthorized, "invalid_client"),
+			renewCredentials, SpecTimeout(timeout)),
+		Entry("when the identity provider limits the rate of requests", cloudsigmatest.Impersonate, cloudsigmatest.TooManyRequests(3*time.Second),
+			fewerRequests, SpecTimeout(timeout)),
+	)
 
 	It("admits claims that the audit finds later", func(ctx SpecContext) {
 		s := w.begin(ctx)

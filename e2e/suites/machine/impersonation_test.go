@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -27,6 +26,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/volume"
 )
 
 var kdcClusterKind = schema.GroupVersionKind{Group: "k8s.kube-dc.com", Version: "v1alpha1", Kind: "KdcCluster"}
@@ -242,12 +243,14 @@ var authors = []struct {
 }{{"a user", story.newUser}, {"a service account", story.newServiceAccount}}
 
 // A user who names another user in a cluster makes the provider act as that user, and so needs the permission to impersonate it.
-var _ = Describe("a cluster's user", func() {
-	// everywhere names a user by each kind of write in each place.
-	everywhere := func(ctx context.Context, s story, who author, email string, check func(p place, object *unstructured.Unstructured, err error)) {
+var _ = Describe("a cluster's user", sharing, func() {
+	// everywhere names a user by these kinds of writes in each place.
+	everywhere := func(
+		ctx context.Context, s story, who author, email string, ways []request, check func(p place, object *unstructured.Unstructured, err error),
+	) {
 		GinkgoHelper()
 		for i, p := range places {
-			for j, way := range requests {
+			for j, way := range ways {
 				By(fmt.Sprintf("by %s in %s", way.name, p.field))
 				name := fmt.Sprintf("cluster-%d-%d", i, j)
 				if !way.creates {
@@ -258,80 +261,99 @@ var _ = Describe("a cluster's user", func() {
 			}
 		}
 	}
+	canBeNamed := func(ctx context.Context, s story, who author, email string, ways ...request) {
+		GinkgoHelper()
+		everywhere(ctx, s, who, email, ways, func(p place, object *unstructured.Unstructured, err error) {
+			GinkgoHelper()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(s.named(ctx, p, object)).To(Equal(email))
+		})
+		Expect(s.verdictEvents(ctx)).To(BeEmpty())
+	}
+	cannotBeNamed := func(ctx context.Context, s story, who author, email string, ways ...request) {
+		GinkgoHelper()
+		everywhere(ctx, s, who, email, ways, func(p place, object *unstructured.Unstructured, err error) {
+			GinkgoHelper()
+			expectNotAllowed(err, p, object, who, email)
+			current := object.DeepCopy()
+			if err := s.client.Get(ctx, client.ObjectKeyFromObject(object), current); !apierrors.IsNotFound(err) {
+				Expect(err).NotTo(HaveOccurred())
+				Expect(s.named(ctx, p, object)).To(Equal(s.user.Email))
+			}
+		})
+	}
+	creating, patching := requests[0], requests[3]
+	namedIn := func(s story) string { return "named-" + s.namespace + "@example.com" }
+
+	DescribeTable("can be named by an author who may impersonate that user", func(ctx SpecContext, kind func(story, context.Context) author, spelled string, given permission) {
+		s := begin(ctx)
+		who, email := kind(s, ctx), namedIn(s)
+		if len(given.rule.ResourceNames) > 0 {
+			given.rule.ResourceNames = []string{email}
+		}
+		s.grant(ctx, who, given)
+		if spelled == "capitals" {
+			email = strings.ToUpper(email)
+		}
+		canBeNamed(ctx, s, who, email, creating, patching)
+	},
+		Entry("by the user's name, as a member of a group", story.newUser, "", permission{rule: impersonating("?"), toGroup: true}, SpecTimeout(timeout)),
+		Entry("by the permission for all users", story.newUser, "", permission{rule: impersonating()}, SpecTimeout(timeout)),
+		Entry("by the permission for everything", story.newUser, "", permission{rule: rule("*", "*", "*")}, SpecTimeout(timeout)),
+		Entry("by the permission for everything, as a member of a group of service accounts", story.newServiceAccount, "",
+			permission{rule: rule("*", "*", "*"), toGroup: true}, SpecTimeout(timeout)),
+		Entry("by the user's name in lower case, for every spelling", story.newUser, "capitals", permission{rule: impersonating("?")}, SpecTimeout(timeout)),
+	)
+
+	DescribeTable("cannot be named by an author who may not impersonate that user", func(ctx SpecContext, given func(s story, email string) permission) {
+		s := begin(ctx)
+		who, email := s.newUser(ctx), namedIn(s)
+		s.grant(ctx, who, given(s, email))
+		cannotBeNamed(ctx, s, who, email, creating, patching)
+	},
+		Entry("but may impersonate another one", func(s story, _ string) permission { return permission{rule: impersonating(s.user.Email)} }, SpecTimeout(timeout)),
+		Entry("but may impersonate it by a Role, which does not cover users", func(s story, email string) permission {
+			return permission{rule: impersonating(email), namespace: s.namespace}
+		}, SpecTimeout(timeout)),
+		Entry("but may impersonate a group of that name", func(_ story, email string) permission {
+			groups := rule(corev1.GroupName, "groups", "impersonate")
+			groups.ResourceNames = []string{email}
+			return permission{rule: groups}
+		}, SpecTimeout(timeout)),
+		Entry("but may read it", func(story, string) permission {
+			return permission{rule: rule(corev1.GroupName, "users", "get", "list", "bind", "escalate")}
+		}, SpecTimeout(timeout)),
+		Entry("but may impersonate users of another API group", func(story, string) permission {
+			return permission{rule: rule("example.com", "users", "impersonate")}
+		}, SpecTimeout(timeout)),
+		Entry("but may impersonate it under constraints (KEP-5284)", func(_ story, email string) permission {
+			constrained := rule("authentication.k8s.io", "users", "impersonate:user-info")
+			constrained.ResourceNames = []string{email}
+			return permission{rule: constrained}
+		}, SpecTimeout(timeout)),
+		Entry("but may impersonate all users under constraints, for every action (KEP-5284)", func(story, string) permission {
+			return permission{rule: rule("*", "*", "impersonate:user-info", "impersonate:serviceaccount", "impersonate:arbitrary-node",
+				"impersonate:associated-node", "impersonate-on:user-info:create", "impersonate-on:user-info:update",
+				"impersonate-on:user-info:patch", "impersonate-on:user-info:get")}
+		}, SpecTimeout(timeout)),
+		Entry("but has a permission for a name that looks like a pattern", func(story, string) permission {
+			return permission{rule: impersonating("*", "*@example.com")}
+		}, SpecTimeout(timeout)),
+	)
 
 	for _, kind := range authors {
-		DescribeTable("can be named, by every kind of write, by "+kind.what+" who may impersonate that user", func(ctx SpecContext, spelled string, given permission) {
+		It("can be named, by every kind of write, by "+kind.what+" who may impersonate that user", func(ctx SpecContext) {
 			s := begin(ctx)
-			who := kind.make(s, ctx)
-			email := "named-" + s.namespace + "@example.com"
-			if len(given.rule.ResourceNames) > 0 {
-				given.rule.ResourceNames = []string{email}
-			}
-			s.grant(ctx, who, given)
-			if spelled == "capitals" {
-				email = strings.ToUpper(email)
-			}
-			everywhere(ctx, s, who, email, func(p place, object *unstructured.Unstructured, err error) {
-				GinkgoHelper()
-				Expect(err).NotTo(HaveOccurred())
-				Expect(s.named(ctx, p, object)).To(Equal(email))
-			})
-			Expect(s.verdictEvents(ctx)).To(BeEmpty())
-		},
-			Entry("by the user's name", "", permission{rule: impersonating("?")}, SpecTimeout(timeout)),
-			Entry("by the user's name, as a member of a group", "", permission{rule: impersonating("?"), toGroup: true}, SpecTimeout(timeout)),
-			Entry("by the permission for all users", "", permission{rule: impersonating()}, SpecTimeout(timeout)),
-			Entry("by the permission for everything", "", permission{rule: rule("*", "*", "*")}, SpecTimeout(timeout)),
-			Entry("by the permission for everything, as a member of a group", "", permission{rule: rule("*", "*", "*"), toGroup: true}, SpecTimeout(timeout)),
-			Entry("by the user's name in lower case, for every spelling", "capitals", permission{rule: impersonating("?")}, SpecTimeout(timeout)),
-		)
+			who, email := kind.make(s, ctx), namedIn(s)
+			s.grant(ctx, who, permission{rule: impersonating(email)})
+			canBeNamed(ctx, s, who, email, requests...)
+		}, SpecTimeout(timeout))
 
-		DescribeTable("cannot be named, by any kind of write, by "+kind.what+" who may not impersonate that user", func(ctx SpecContext, given func(s story, email string) *permission) {
+		It("cannot be named, by any kind of write, by "+kind.what+" without any permission", func(ctx SpecContext) {
 			s := begin(ctx)
-			who := kind.make(s, ctx)
-			email := "named-" + s.namespace + "@example.com"
-			if r := given(s, email); r != nil {
-				s.grant(ctx, who, *r)
-			}
-			everywhere(ctx, s, who, email, func(p place, object *unstructured.Unstructured, err error) {
-				GinkgoHelper()
-				expectNotAllowed(err, p, object, who, email)
-				current := object.DeepCopy()
-				if err := s.client.Get(ctx, client.ObjectKeyFromObject(object), current); !apierrors.IsNotFound(err) {
-					Expect(err).NotTo(HaveOccurred())
-					Expect(s.named(ctx, p, object)).To(Equal(s.user.Email))
-				}
-			})
-		},
-			Entry("without any permission", func(story, string) *permission { return nil }, SpecTimeout(timeout)),
-			Entry("but may impersonate another one", func(s story, _ string) *permission { return &permission{rule: impersonating(s.user.Email)} }, SpecTimeout(timeout)),
-			Entry("but may impersonate it by a Role, which does not cover users", func(s story, email string) *permission {
-				return &permission{rule: impersonating(email), namespace: s.namespace}
-			}, SpecTimeout(timeout)),
-			Entry("but may impersonate a group of that name", func(_ story, email string) *permission {
-				groups := rule(corev1.GroupName, "groups", "impersonate")
-				groups.ResourceNames = []string{email}
-				return &permission{rule: groups}
-			}, SpecTimeout(timeout)),
-			Entry("but may read it", func(story, string) *permission {
-				return &permission{rule: rule(corev1.GroupName, "users", "get", "list", "bind", "escalate")}
-			},
-				SpecTimeout(timeout)),
-			Entry("but may impersonate users of another API group", func(story, string) *permission { return &permission{rule: rule("example.com", "users", "impersonate")} },
-				SpecTimeout(timeout)),
-			Entry("but may impersonate it under constraints (KEP-5284)", func(_ story, email string) *permission {
-				constrained := rule("authentication.k8s.io", "users", "impersonate:user-info")
-				constrained.ResourceNames = []string{email}
-				return &permission{rule: constrained}
-			}, SpecTimeout(timeout)),
-			Entry("but may impersonate all users under constraints, for every action (KEP-5284)", func(story, string) *permission {
-				return &permission{rule: rule("*", "*", "impersonate:user-info", "impersonate:serviceaccount", "impersonate:arbitrary-node",
-					"impersonate:associated-node", "impersonate-on:user-info:create", "impersonate-on:user-info:update",
-					"impersonate-on:user-info:patch", "impersonate-on:user-info:get")}
-			}, SpecTimeout(timeout)),
-			Entry("but has a permission for a name that looks like a pattern", func(story, string) *permission { return &permission{rule: impersonating("*", "*@example.com")} },
-				SpecTimeout(timeout)),
-		)
+			who, email := kind.make(s, ctx), namedIn(s)
+			cannotBeNamed(ctx, s, who, email, requests...)
+		}, SpecTimeout(timeout))
 
 		// The constrained verbs limit the requests of the user in Kubernetes. A provider sends all requests as the user, in the cloud.
 		It("cannot be named by "+kind.what+" who impersonates that user under constraints (KEP-5284)", func(ctx SpecContext) {
@@ -432,7 +454,7 @@ var _ = Describe("a cluster's user", func() {
 		cluster := newObject(clusterKind, s.namespace, clusterName)
 		Expect(s.client.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)).To(Succeed())
 		before := s.impersonationAdmissions(ctx)
-		for i := range 100 {
+		for i := range volume.Of(20, 100) {
 			with("status.heartbeat", int64(i))(cluster)
 			Expect(who.client.Status().Update(ctx, cluster)).To(Succeed())
 		}
@@ -483,7 +505,7 @@ var _ = Describe("a cluster's user", func() {
 				continue
 			}
 			message := "Denied: " + messageOf(err)
-			Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).WithTimeout(eventWithin).Should(HaveExactElements(And(
+			Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).Should(HaveExactElements(And(
 				HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", "ImpersonationNotAllowed"),
 				HaveField("Message", message), HaveField("Count", BeEquivalentTo(1)))))
 			// Events are written in order: if there is one about the second attempt, there will be none about the first.
@@ -515,7 +537,7 @@ var _ = Describe("a cluster's user", func() {
 		ownedBy(owners[0])(cluster)
 		err := who.client.Create(ctx, cluster.DeepCopy())
 		expectNotAllowed(err, ownerAnnotation, cluster, who, email)
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(owners[0]).WithTimeout(eventWithin).Should(HaveExactElements(And(
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(owners[0]).Should(HaveExactElements(And(
 			HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Message", "Denied: "+messageOf(err)), HaveField("Count", BeEquivalentTo(1)))))
 		Expect(s.verdictEvents(ctx)).To(HaveLen(1), "an Event on another object would have been written before")
 	}, SpecTimeout(timeout))
@@ -546,7 +568,7 @@ var _ = Describe("a cluster's user", func() {
 		var w *world
 		BeforeAll(func(ctx SpecContext) {
 			w = newWorld(ctx, setup{configuration: "cluster: {impersonation: {mode: Warn}}\naudit: {mode: Off}\n"})
-		}, NodeTimeout(3*time.Minute))
+		}, NodeTimeout(setupTimeout))
 
 		It("is admitted with a warning, an Event and the same reason", func(ctx SpecContext) {
 			s := w.begin(ctx)

@@ -4,7 +4,6 @@ package machine_test
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
@@ -28,7 +27,7 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 			w.cloud.AllowPassword(email, password)
 			return nil, []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password}
 		}})
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 	AfterAll(func() { Expect(w.tokenRequests()).To(BeZero()) })
 
 	// beginWithoutUser begins a story whose cluster names no user.

@@ -4,11 +4,10 @@ package machine_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"os"
-	"path/filepath"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -22,9 +21,9 @@ var _ = Describe("In the mode Warn the verdict on a machine", Ordered, ContinueO
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx, setup{configuration: "machine: {mode: Warn, settle: 0s}\naudit: {mode: Off}\n"})
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
-	everyVerdict(func() *world { return w }, policy{warn: true})
+	everyVerdict(func(context.Context) *world { return w }, policy{warn: true})
 
 	It("is admitted while warrantgate does not run", func(ctx SpecContext) {
 		s := w.begin(ctx)
@@ -39,23 +38,15 @@ var _ = Describe("In the mode Warn the verdict on a machine", Ordered, ContinueO
 
 // With unknown: Admit, only requests without a decision are admitted.
 var _ = Describe("With unknown: Admit, the verdict on a machine", Ordered, ContinueOnFailure, func() {
-	var (
-		w        *world
-		auditLog string
-	)
+	var w *world
 	BeforeAll(func(ctx SpecContext) {
-		dir := GinkgoT().TempDir()
-		auditLog = filepath.Join(dir, "audit.log")
-		policyFile := filepath.Join(dir, "audit-policy.yaml")
-		Expect(os.WriteFile(policyFile, []byte(auditPolicy), 0o600)).To(Succeed())
 		w = newWorld(ctx, setup{
 			configuration: "machine: {unknown: Admit, settle: 0s}\naudit: {mode: Off}\n",
 			args:          []string{"--log-level=debug"}, // otherwise there is no line about an admitted request
-			apiArgs:       []string{"--audit-policy-file=" + policyFile, "--audit-log-path=" + auditLog},
 		})
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
-	everyVerdict(func() *world { return w }, policy{admitUnknown: true})
+	everyVerdict(func(context.Context) *world { return w }, policy{admitUnknown: true})
 
 	It("is in the API server's audit log and in warrantgate's log under one decision ID", func(ctx SpecContext) {
 		s := w.begin(ctx)

@@ -11,7 +11,7 @@ import (
 
 // A KdcCluster sets the user of its cloud controller manager, and its CloudSigmaCluster that of the provider. If they differ, the
 // controller manager does not see the servers that the provider creates.
-var _ = Describe("the owner of a KdcCluster who is not the user of its CloudSigmaCluster", func() {
+var _ = Describe("the owner of a KdcCluster who is not the user of its CloudSigmaCluster", sharing, func() {
 	const actsAs = " of the same name: the cloud controller manager acts as the user of the KdcCluster and does not see the servers of the user " +
 		"of the CloudSigmaCluster; name the same user in both"
 

@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
@@ -37,7 +35,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n"})
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
 	It("has the message of the webhook, and replaces it without a gap", func(ctx SpecContext) {
 		s := w.begin(ctx)
@@ -143,7 +141,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 	}, SpecTimeout(2*timeout))
 
 	It("is removed by uninstall", func(ctx SpecContext) {
-		_, err := w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))
+		_, err := w.uninstall(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		var policies admissionregistrationv1.ValidatingAdmissionPolicyList
 		var bindings admissionregistrationv1.ValidatingAdmissionPolicyBindingList

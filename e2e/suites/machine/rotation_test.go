@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -28,7 +27,7 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx, setup{})
 		pid = w.gate.PID()
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 	AfterEach(func() { Expect(w.gate.PID()).To(Equal(pid), "warrantgate was not restarted") })
 
 	It("is used as soon as it is renewed", func(ctx SpecContext) {
@@ -115,7 +114,7 @@ var _ = Describe("the client secret in a file", Ordered, func() {
 				"--impersonation-enabled", "--oauth-url=" + w.cloud.OAuthURL(), "--client-id=" + serviceAccount, "--client-secret-file=" + file,
 			}, nil
 		}})
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
 	It("is used as soon as it is renewed", func(ctx SpecContext) {
 		w.admitsNewUser(ctx)

@@ -33,7 +33,7 @@ var _ = Describe("secrets and tokens", func() {
 			var w *world
 			BeforeAll(func(ctx SpecContext) {
 				w = newWorld(ctx, setup{cloud: "  flow: " + flow.name, args: []string{"--log-level=debug"}})
-			}, NodeTimeout(3*time.Minute))
+			}, NodeTimeout(setupTimeout))
 
 			It("are not in logs, Events, metrics and errors, though responses of the cloud repeat them", func(ctx SpecContext) {
 				for _, operation := range append(flow.operations, cloudsigmatest.GetProfile, cloudsigmatest.GetServer, cloudsigmatest.ListServers) {

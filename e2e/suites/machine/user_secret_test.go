@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
@@ -20,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/volume"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 )
 
 // A requester names a user by making a cluster refer to a Secret with that user, and also by writing that Secret.
-var _ = Describe("a Secret that names a cluster's user", func() {
+var _ = Describe("a Secret that names a cluster's user", sharing, func() {
 	It("needs the same permission as an email, and is not disclosed to requesters who may not read it", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.newUser(ctx)
@@ -244,7 +245,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 
 		before := s.impersonationAdmissions(ctx)
 		Expect(who.client.Create(ctx, other)).To(Succeed())
-		for i := range 100 {
+		for i := range volume.Of(20, 100) {
 			Expect(who.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType,
 				fmt.Appendf(nil, `{"metadata":{"annotations":{"heartbeat":"%[1]d"}},"stringData":{"password":"%[1]d","userEmail":%[2]q}}`, i, s.user.Email)))).To(Succeed())
 			Expect(who.client.Patch(ctx, other, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"password":"%d"}}`, i)))).To(Succeed())
@@ -263,7 +264,7 @@ var _ = Describe("a Secret that names a cluster's user", func() {
 		BeforeAll(func(ctx SpecContext) {
 			// The audit reports clusters that an administrator created, and names their users.
 			w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n", args: []string{"--log-level=debug"}})
-		}, NodeTimeout(3*time.Minute))
+		}, NodeTimeout(setupTimeout))
 
 		It("is in no denial, no Event and no line of the log", func(ctx SpecContext) {
 			s := w.begin(ctx)

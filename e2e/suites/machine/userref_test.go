@@ -4,7 +4,6 @@ package machine_test
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -19,7 +18,7 @@ import (
 )
 
 // A cluster can take its user from a Secret. Claims of its machines are evaluated with the current user in that Secret.
-var _ = Describe("a cluster that takes its user from a Secret", func() {
+var _ = Describe("a cluster that takes its user from a Secret", sharing, func() {
 	It("may name servers of the user in a Secret of its own namespace", func(ctx SpecContext) {
 		s := beginWithSecret(ctx, inOwnNamespace)
 		s.expectOnlyOwn(ctx)
@@ -89,7 +88,7 @@ var _ = Describe("a cluster that takes its user from a Secret", func() {
 })
 
 // The region of a cluster determines the host that warrantgate sends tokens to.
-var _ = Describe("a cluster's region", func() {
+var _ = Describe("a cluster's region", sharing, func() {
 	It("is denied if it could be another host or path, without a request to the cloud", func(ctx SpecContext) {
 		for _, odd := range []string{"next.example.com/", "..", "Next", "next/../zrh", "next@example.com", "-next"} {
 			s := begin(ctx)
@@ -102,7 +101,7 @@ var _ = Describe("a cluster's region", func() {
 		var w *world
 		BeforeAll(func(ctx SpecContext) {
 			w = newWorld(ctx, setup{cloud: "  regions: [" + region + "]"})
-		}, NodeTimeout(3*time.Minute))
+		}, NodeTimeout(setupTimeout))
 
 		It("is denied if the list does not contain it, without a request to the cloud", func(ctx SpecContext) {
 			s := w.begin(ctx)
@@ -124,8 +123,9 @@ type withSecret struct {
 
 func beginWithSecret(ctx context.Context, where func(context.Context, story) string) withSecret {
 	GinkgoHelper()
-	s := withSecret{story: story{world: shared, namespace: shared.namespace(ctx)}}
-	s.user = shared.user(s.namespace + "@example.com")
+	w := shared(ctx)
+	s := withSecret{story: story{world: w, namespace: w.namespace(ctx)}}
+	s.user = w.user(s.namespace + "@example.com")
 	s.secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: where(ctx, s.story), Name: "user"}}
 	s.putSecret(ctx)
 	Expect(s.client.Create(ctx, s.newCluster(clusterName))).To(Succeed())

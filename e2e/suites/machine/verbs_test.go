@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
@@ -21,7 +20,7 @@ import (
 )
 
 // A verdict depends on the change that a request makes, not on its verb.
-var _ = Describe("The same claim", func() {
+var _ = Describe("The same claim", sharing, func() {
 	for _, version := range []string{infrastructure.Version, "v1alpha4"} {
 		kind := infrastructure.WithKind(machineKind.Kind).GroupKind().WithVersion(version)
 		for _, verb := range verbs {
@@ -169,11 +168,11 @@ machine:
 			before: func(w *world) { Expect(w.api.ApplyCRDs(ctx, metalMachines())).To(Succeed()) },
 		})
 		s = w.begin(ctx)
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
 	metal := func(version, name string) *unstructured.Unstructured {
 		machine := newMachine(s.namespace, name, clusterName)
-		machine.SetGroupVersionKind(schema.GroupVersionKind{Group: "metal.example.com", Version: version, Kind: "MetalMachine"})
+		machine.SetGroupVersionKind(metalMachineKind.GroupKind().WithVersion(version))
 		return machine
 	}
 
@@ -219,6 +218,8 @@ machine:
 		Expect(err).To(MatchError(ContainSubstring(`CloudSigmaMachine "sigma" names this instance already`)))
 	}, SpecTimeout(timeout))
 })
+
+var metalMachineKind = schema.GroupVersionKind{Group: "metal.example.com", Version: "v1", Kind: "MetalMachine"}
 
 // metalMachines is a kind without the subresource status, in two versions.
 func metalMachines() *apiextensionsv1.CustomResourceDefinition {

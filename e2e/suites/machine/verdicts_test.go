@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
@@ -24,8 +24,8 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-var _ = Describe("The verdict on a machine", func() {
-	everyVerdict(func() *world { return shared }, policy{})
+var _ = Describe("The verdict on a machine", sharing, func() {
+	everyVerdict(shared, policy{})
 
 	It("is a denial as InstanceNotOwned for a server that another user shares with the user", func(ctx SpecContext) {
 		s := begin(ctx)
@@ -65,11 +65,11 @@ type way struct {
 	malformed string
 }
 
-var ways = []way{
-	{name: "a creation with spec.providerID", field: providerIDPath, creates: true, malformed: "ProviderIDInvalid"},
-	{name: "an update of spec.providerID", field: providerIDPath, malformed: "ProviderIDInvalid"},
-	{name: "a status update of status.instanceID", field: instanceIDPath, malformed: "InstanceIDInvalid"},
-}
+var (
+	creation     = way{name: "a creation with spec.providerID", field: providerIDPath, creates: true, malformed: "ProviderIDInvalid"}
+	update       = way{name: "an update of spec.providerID", field: providerIDPath, malformed: "ProviderIDInvalid"}
+	statusUpdate = way{name: "a status update of status.instanceID", field: instanceIDPath, malformed: "InstanceIDInvalid"}
+)
 
 // claim is the change of a field by a request.
 type claim struct {
@@ -80,46 +80,45 @@ type claim struct {
 	held, removed bool
 	// reason is the reason of the verdict, "" if there must be no request for one.
 	reason func(way) string
+	// ways are the kinds of writes that make this claim here. The unit test TestVerdicts makes each claim by each of them.
+	ways []way
 }
 
 func because(reason string) func(way) string { return func(way) string { return reason } }
 
 var claims = []claim{
-	{name: "the user's own server", reason: because("Owned"), value: func(s story, field, _ string) string {
+	{name: "the user's own server", reason: because("Owned"), ways: []way{creation}, value: func(s story, field, _ string) string {
 		return valueOf(field, s.server("own").UUID)
 	}},
-	{name: "another user's server", reason: because("InstanceNotOwned"), value: func(s story, field, _ string) string {
+	{name: "another user's server", reason: because("InstanceNotOwned"), ways: []way{creation, update, statusUpdate}, value: func(s story, field, _ string) string {
 		return valueOf(field, s.othersServer("others").UUID)
 	}},
-	{name: "no server that exists", reason: because("InstanceNotFound"), value: func(_ story, field, _ string) string {
+	{name: "no server that exists", reason: because("InstanceNotFound"), ways: []way{statusUpdate}, value: func(_ story, field, _ string) string {
 		return valueOf(field, uuid.NewString())
 	}},
-	{name: "what is no ID", reason: func(w way) string { return w.malformed }, value: func(_ story, field, _ string) string {
+	{name: "what is no ID", reason: func(w way) string { return w.malformed }, ways: []way{update, statusUpdate}, value: func(_ story, field, _ string) string {
 		return valueOf(field, "soon")
 	}},
-	{name: "the user's own server, while the cloud fails", reason: because("OwnershipUnknown"), value: func(s story, field, _ string) string {
+	{name: "the user's own server, while the cloud fails", reason: because("OwnershipUnknown"), ways: []way{creation, statusUpdate}, value: func(s story, field, _ string) string {
 		failure := s.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, cloudsigmatest.GetServer)
 		DeferCleanup(failure.Release)
 		return valueOf(field, s.server("own").UUID)
 	}},
-	{name: "an empty text", reason: because(""), value: func(story, string, string) string { return "" }},
-	{name: "nothing any more", held: true, removed: true, reason: because(""), value: func(story, string, string) string { return "" }},
-	{name: "an empty text instead of a server", held: true, reason: because(""), value: func(story, string, string) string { return "" }},
-	{name: "what was there before, though it is another user's by now", held: true, reason: because(""), value: func(_ story, _, held string) string {
+	{name: "an empty text", reason: because(""), ways: []way{creation}, value: func(story, string, string) string { return "" }},
+	{name: "nothing any more", held: true, removed: true, reason: because(""), ways: []way{update, statusUpdate}, value: func(story, string, string) string { return "" }},
+	{name: "an empty text instead of a server", held: true, reason: because(""), ways: []way{statusUpdate}, value: func(story, string, string) string { return "" }},
+	{name: "what was there before, though it is another user's by now", held: true, reason: because(""), ways: []way{update}, value: func(_ story, _, held string) string {
 		return held
 	}},
 }
 
-// everyVerdict creates a spec for each claim and each way.
-func everyVerdict(of func() *world, p policy) {
-	for _, by := range ways {
-		for _, c := range claims {
-			if by.creates && c.held {
-				continue // a created object named nothing before
-			}
+// everyVerdict creates the specs of all claims.
+func everyVerdict(of func(context.Context) *world, p policy) {
+	for _, c := range claims {
+		for _, by := range c.ways {
 			it := "is " + outcomeOf(p, c.reason(by))
 			It(fmt.Sprintf("%s on %s that names %s", it, by.name, c.name), func(ctx SpecContext) {
-				verdict(ctx, of().begin(ctx), p, by, c)
+				verdict(ctx, of(ctx).begin(ctx), p, by, c)
 			}, SpecTimeout(timeout))
 		}
 	}
@@ -197,7 +196,7 @@ func expectTraces(ctx context.Context, s story, p policy, subject client.Object,
 	GinkgoHelper()
 	if reason == "" || reason == "Owned" || p.isPolicy(reason) {
 		Expect(warned).To(BeEmpty())
-		Consistently(s.verdictEvents, 200*time.Millisecond).WithArguments(ctx).Should(BeEmpty())
+		Expect(s.finalEvents(ctx)).To(BeEmpty())
 		return
 	}
 	verb := "Denied: "
@@ -211,14 +210,22 @@ func expectTraces(ctx context.Context, s story, p policy, subject client.Object,
 	default:
 		Expect(warned).To(BeEmpty())
 	}
-	one := HaveExactElements(And(
+	Expect(s.finalEvents(ctx)).To(HaveExactElements(And(
 		HaveField("InvolvedObject.UID", subject.GetUID()),
 		HaveField("InvolvedObject.Name", subject.GetName()),
 		HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", reason), HaveField("Count", BeEquivalentTo(1)),
 		HaveField("Message", And(HavePrefix(verb), Not(ContainSubstring("request id")), Not(ContainSubstring(othersEmail)))),
-	))
-	Eventually(s.verdictEvents).WithArguments(ctx).Should(one)
-	Consistently(s.verdictEvents, 200*time.Millisecond).WithArguments(ctx).Should(one)
+	)))
+}
+
+// finalEvents are the Events of the story that are about verdicts. Events are written in order, so it waits for one of a last machine.
+func (s story) finalEvents(ctx context.Context) ([]corev1.Event, error) {
+	GinkgoHelper()
+	last := s.createMachine(ctx, "last")
+	_ = s.set(ctx, last, instanceIDPath, noServer) // with a warning or a denial
+	Eventually(s.eventsOn).WithContext(ctx).WithArguments(last).ShouldNot(BeEmpty())
+	events, err := s.verdictEvents(ctx)
+	return slices.DeleteFunc(events, func(event corev1.Event) bool { return event.InvolvedObject.UID == last.GetUID() }), err
 }
 
 func decisionOf(p policy, reason string) string {

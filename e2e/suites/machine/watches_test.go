@@ -46,7 +46,7 @@ machine:
 			},
 			before: func(w *world) { Expect(w.api.ApplyCRDs(ctx, metalMachines())).To(Succeed()) },
 		})
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(setupTimeout))
 
 	objects := func(ctx context.Context) (string, error) { return process.Body(ctx, w.health()+"/readyz/objects") }
 

@@ -6,18 +6,22 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
-	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -29,19 +33,22 @@ const (
 	region          = "next"
 )
 
+// api is the API server of all worlds.
+var api *kubetest.Server
+
 // setup configures a world.
 type setup struct {
 	// configuration is more of the configuration file. cloud is more of its section cloudSigma.
 	configuration, cloud string
-	// args are more arguments of serve, apiArgs of the kube-apiserver, env more variables.
-	args, apiArgs, env []string
+	// args are more arguments of serve.
+	args []string
 	// credentials are the arguments and variables with the credentials for the cloud. Default: those that name the Secret.
 	credentials func(w *world) (args, env []string)
-	// before is called before warrantgate is started.
+	// before is called before warrantgate is installed, and no gate is called for its writes.
 	before func(w *world)
 }
 
-// world is an API server with the kinds of Cluster API, a CloudSigma with its identity provider, and a warrantgate between them.
+// world is the API server with the kinds of Cluster API, a CloudSigma with its identity provider, and a warrantgate between them.
 // warrantgate has a user with only the documented permissions.
 type world struct {
 	api    *kubetest.Server
@@ -52,16 +59,38 @@ type world struct {
 	recorder *kubetest.Recorder
 }
 
-// newWorld starts a world. It stops with the suite or the spec that calls newWorld. At its end, the cloud must have no violations, and no
-// output may contain a secret.
+// current is the world whose warrantgate is installed. There is one at a time, because each installation replaces the one before, and
+// because the audit reads the objects of all namespaces.
+var current *world
+
+// newWorld ends the current world and starts another one, which ends with the container that calls newWorld. At its end, the cloud must
+// have no violations, and no output may contain a secret.
 func newWorld(ctx context.Context, s setup) *world {
 	GinkgoHelper()
-	w := &world{recorder: &kubetest.Recorder{}}
+	endWorld(ctx)
+	DeferCleanup(endWorld)
+	return startWorld(ctx, s)
+}
+
+// sharing is the priority of the containers that use the shared world: they run first, one after the other.
+const sharing = SpecPriority(1)
+
+// shared returns the world without further configuration. It starts with the first spec that needs it, and ends when a container starts
+// another one.
+func shared(ctx context.Context) *world {
+	GinkgoHelper()
+	if current == nil {
+		startWorld(ctx, setup{})
+	}
+	return current
+}
+
+func startWorld(ctx context.Context, s setup) *world {
+	GinkgoHelper()
+	w := &world{api: api, recorder: &kubetest.Recorder{}}
 	var err error
 	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(w.cloud.Stop)
-	w.api = suite.KubeAPIServer(ctx, s.apiArgs...)
 	w.client = w.listening(w.api.Config())
 	w.giveCredentials(ctx, w.cloud.AddClient(serviceAccount))
 	if s.before != nil {
@@ -90,31 +119,80 @@ cloudSigma:
 		args, env = s.credentials(w)
 	}
 	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
-		Configuration: configuration, Args: append(args, s.args...), Env: append(env, s.env...),
+		Configuration: configuration, Args: append(args, s.args...), Env: env,
 	})
 	Expect(err).NotTo(HaveOccurred())
+	// The last replica that ran the audit may not have released the Lease.
+	Expect(w.cleanUp(ctx, auditLease())).To(Succeed())
+	current = w
 	// The permissions first: without them it cannot become ready.
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.gate.Start(ctx)).To(Succeed())
-	DeferCleanup(w.end)
 	Eventually(w.log).Should(ContainSubstring("Events are on"))
 	w.awaitGate(ctx)
 	return w
 }
 
-// end stops warrantgate, and checks that it has written no secrets.
-func (w *world) end(ctx SpecContext) {
+// auditLease is the Lease of the replica that runs the audit.
+func auditLease() *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "warrantgate-audit"}}
+}
+
+// endWorld ends the current world, if there is one: it uninstalls warrantgate, removes all objects that a warrantgate reads, and checks
+// that no output contains a secret.
+func endWorld(ctx context.Context) {
+	GinkgoHelper()
+	w := current
+	if w == nil {
+		return
+	}
+	current = nil
+	metrics, metricsErr := w.gate.OpenMetrics(ctx)
+	_, err := w.uninstall(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	w.awaitNoGate(ctx)
+	Expect(w.gate.Stop()).To(Succeed())
+	Expect(w.cloud.Stop()).To(Succeed())
+	w.removeObjects(ctx)
+
+	Expect(metricsErr).NotTo(HaveOccurred())
 	Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud received unknown requests")
 	var events corev1.EventList
 	Expect(w.client.List(ctx, &events)).To(Succeed())
-	metrics := w.metrics(ctx)
-	Expect(w.gate.Stop()).To(Succeed())
-	Expect(w.leaks(w.log())).To(BeEmpty(), "secrets in the log")
-	Expect(w.leaks(metrics)).To(BeEmpty(), "secrets in the metrics")
-	Expect(w.leaks(w.recorder.Texts())).To(BeEmpty(), "secrets in an error or a warning")
+	var messages strings.Builder
 	for i := range events.Items {
-		Expect(w.leaks(events.Items[i].Message)).To(BeEmpty(), "secrets in an Event")
+		messages.WriteString(events.Items[i].Message + "\n")
+	}
+	for where, text := range map[string]string{
+		"the log": w.log(), "the metrics": metrics, "an error or a warning": w.recorder.Texts(), "an Event": messages.String(),
+	} {
+		Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
+	}
+}
+
+// uninstall runs "warrantgate uninstall", and returns its output.
+func (w *world) uninstall(ctx context.Context) (string, error) {
+	return w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))
+}
+
+// removeObjects deletes the objects of all kinds that a warrantgate watches.
+func (w *world) removeObjects(ctx context.Context) {
+	GinkgoHelper()
+	for _, kind := range []schema.GroupVersionKind{machineKind, clusterKind, kdcClusterKind, capiMachineKind, metalMachineKind} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		if err := w.client.List(ctx, list); !meta.IsNoMatchError(err) { // only some worlds have MetalMachines
+			Expect(err).NotTo(HaveOccurred())
+		}
+		for i := range list.Items {
+			object := &list.Items[i]
+			if len(object.GetFinalizers()) > 0 {
+				object.SetFinalizers(nil)
+				Expect(w.client.Update(ctx, object)).To(Succeed())
+			}
+			Expect(w.client.Delete(ctx, object)).To(Succeed())
+		}
 	}
 }
 
@@ -154,6 +232,27 @@ func (w *world) awaitGate(ctx context.Context) {
 		err := c.Create(ctx, newMachine(namespace, "canary", "no-cluster", providerID("no-uuid")), client.DryRunAll)
 		return fmt.Sprint(err, recorder.TakeWarnings())
 	}).Should(Or(ContainSubstring("ValidatingAdmissionPolicy"), ContainSubstring("mode Warn")))
+	Eventually(func() map[string]string { // the webhooks that change objects are in a configuration of their own
+		cluster := newCluster(namespace, "canary", "canary@example.com")
+		Expect(c.Create(ctx, cluster, client.DryRunAll)).To(Succeed())
+		return cluster.GetAnnotations()
+	}).Should(HaveKey(recordKey))
+}
+
+// awaitNoGate returns once the API server calls no gate, and evaluates no policy, a moment after they were uninstalled.
+func (w *world) awaitNoGate(ctx context.Context) {
+	GinkgoHelper()
+	namespace := w.namespace(ctx)
+	c, recorder := w.warned()
+	Eventually(func(g Gomega) {
+		for _, id := range []string{noServer, "no-uuid"} {
+			g.Expect(c.Create(ctx, newMachine(namespace, "canary", "no-cluster", providerID(id)), client.DryRunAll)).To(Succeed())
+		}
+		cluster := newCluster(namespace, "canary", "canary@example.com")
+		g.Expect(c.Create(ctx, cluster, client.DryRunAll)).To(Succeed())
+		g.Expect(cluster.GetAnnotations()).NotTo(HaveKey(recordKey))
+		g.Expect(recorder.TakeWarnings()).To(BeEmpty())
+	}).Should(Succeed())
 }
 
 // namespace creates a namespace for a spec.
@@ -185,7 +284,7 @@ var stories int
 // begin creates the cluster "pool" of a new user in the shared world.
 func begin(ctx context.Context) story {
 	GinkgoHelper()
-	return shared.begin(ctx)
+	return shared(ctx).begin(ctx)
 }
 
 func (w *world) begin(ctx context.Context) story {
@@ -196,5 +295,5 @@ func (w *world) begin(ctx context.Context) story {
 	return s
 }
 
-// timeout limits a spec.
-const timeout = time.Minute
+// timeout limits a spec, setupTimeout the start of a world.
+const timeout, setupTimeout = 3 * time.Minute, 5 * time.Minute
