@@ -10,9 +10,9 @@ import (
 )
 
 // The gate evaluates an object when it starts to refer to credentials. Other requests do not wait for it.
-var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, func() {
+var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, first, func() {
 	var w *world
-	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+	BeforeAll(func(ctx SpecContext) { w = worldWith(ctx, "") }, NodeTimeout(setupTimeout))
 
 	It("of a machine with its own is evaluated as that of a cluster", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)

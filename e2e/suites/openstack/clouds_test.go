@@ -13,10 +13,10 @@ import (
 )
 
 // A Secret is checked even if no cluster refers to it: otherwise a cluster could be admitted with the former content of a Secret.
-var _ = Describe("A Secret with a clouds.yaml", Ordered, ContinueOnFailure, func() {
+var _ = Describe("A Secret with a clouds.yaml", Ordered, ContinueOnFailure, first, func() {
 	const field = "data[clouds.yaml]"
 	var w *world
-	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+	BeforeAll(func(ctx SpecContext) { w = worldWith(ctx, "") }, NodeTimeout(setupTimeout))
 
 	secretWith := func(s story, name string, auth entry) *corev1.Secret {
 		return &corev1.Secret{

@@ -15,9 +15,9 @@ import (
 )
 
 // One Keystone serves a whole cloud. The number of clusters must not increase its load.
-var _ = Describe("Authentications", Ordered, ContinueOnFailure, func() {
+var _ = Describe("Authentications", Ordered, ContinueOnFailure, first, func() {
 	var w *world
-	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+	BeforeAll(func(ctx SpecContext) { w = worldWith(ctx, "") }, NodeTimeout(setupTimeout))
 
 	It("happen once for all clusters of one identity, and not again while it is cached", func(ctx SpecContext) {
 		const clusters = 50

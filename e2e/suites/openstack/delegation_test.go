@@ -20,9 +20,9 @@ import (
 
 // A cluster may act with the roles that Keystone lets the tenant delegate without an administrator's permissions. So the specs delegate the
 // same roles in Keystone itself: by a trust, as Magnum does.
-var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, func() {
+var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, first, func() {
 	var w *world
-	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+	BeforeAll(func(ctx SpecContext) { w = worldWith(ctx, "") }, NodeTimeout(setupTimeout))
 
 	const created, unauthorized, forbidden, notFound = http.StatusCreated, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound
 	// row is an identity, and the expected results.

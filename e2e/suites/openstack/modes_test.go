@@ -108,7 +108,7 @@ var _ = Describe("In the mode Off", Ordered, ContinueOnFailure, func() {
 // Keystone creates no trust with an application credential, which Magnum would detect only later.
 var _ = Describe("Where clusters act through a trust", Ordered, ContinueOnFailure, func() {
 	var w *world
-	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "cluster: {delegation: {through: Trust}}") }, NodeTimeout(setupTimeout))
+	BeforeAll(func(ctx SpecContext) { w = worldWith(ctx, "cluster: {delegation: {through: Trust}}") }, NodeTimeout(setupTimeout))
 
 	It("an application credential has a warning, and a password has none", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)

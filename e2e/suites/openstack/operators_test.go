@@ -242,7 +242,7 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 // An unrestricted application credential has more permissions than its roles.
 var _ = Describe("An unrestricted application credential", Ordered, ContinueOnFailure, func() {
 	var w *world
-	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "cluster: {delegation: {through: Trust}}") }, NodeTimeout(setupTimeout))
+	BeforeAll(func(ctx SpecContext) { w = worldWith(ctx, "cluster: {delegation: {through: Trust}}") }, NodeTimeout(setupTimeout))
 
 	It("can create further ones, which remain after it is deleted, and a restricted one cannot", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)

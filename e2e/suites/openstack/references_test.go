@@ -32,9 +32,9 @@ var coreKind = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1be
 
 // Guarantee 3 of SECURITY.md on OpenStack: the provider finds the credentials of a machine by spec.infrastructureRef of its Cluster.
 // The attacker has every permission in its namespace, credentials of two projects, and moves machines between them.
-var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, func() {
+var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, first, func() {
 	var w *world
-	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "") }, NodeTimeout(setupTimeout))
+	BeforeAll(func(ctx SpecContext) { w = worldWith(ctx, "") }, NodeTimeout(setupTimeout))
 
 	// attack is a namespace with the OpenStackClusters "one" and "two" of two projects, and the objects of the attacker there.
 	type attack struct {

@@ -15,15 +15,17 @@ import (
 )
 
 func TestOpenStack(t *testing.T) {
-	suite.Run(t, "openstack", 30*time.Second, 50*time.Millisecond)
+	suite.Run(t, "openstack", time.Minute, 50*time.Millisecond)
 }
 
 // timeout limits a spec, setupTimeout the start of a world.
-const timeout, setupTimeout = time.Minute, time.Minute
+const timeout, setupTimeout = 3 * time.Minute, 5 * time.Minute
 
 // shared are the servers of all worlds.
 var shared *servers
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	shared = startServers(ctx)
-}, NodeTimeout(2*time.Minute))
+}, NodeTimeout(setupTimeout))
+
+var _ = AfterSuite(endWorld, NodeTimeout(setupTimeout))

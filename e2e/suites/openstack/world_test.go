@@ -21,20 +21,44 @@ import (
 	"warrantgate.dev/e2e/env/kubetest"
 )
 
-// world is a warrantgate on the shared servers. Its user has only the documented permissions. There is one world at a time.
+// world is a warrantgate on the shared servers. Its user has only the documented permissions.
 type world struct {
 	*servers
-	client client.Client
-	gate   *kubetest.Warrantgate
+	configuration string
+	client        client.Client
+	gate          *kubetest.Warrantgate
 	// recorder records the denials and warnings of client.
 	recorder *kubetest.Recorder
 }
 
-// newWorld starts a warrantgate with additional configuration. It stops with the container that calls newWorld. Then it must have sent no
-// unknown requests to the cloud, and written no secrets.
+// current is the world whose warrantgate is installed. There is one at a time.
+var current *world
+
+// first is the priority of the containers that use worldWith without a configuration: they run first, one after the other.
+const first = SpecPriority(1)
+
+// worldWith returns a world with additional configuration: the current one if it has the same, or else another one, which ends when a
+// container needs a world with another configuration.
+func worldWith(ctx context.Context, configuration string) *world {
+	GinkgoHelper()
+	if current != nil && current.configuration == configuration {
+		return current
+	}
+	endWorld(ctx)
+	return startWorld(ctx, configuration)
+}
+
+// newWorld starts a world for the container that calls it, and ends it with that container.
 func newWorld(ctx context.Context, configuration string) *world {
 	GinkgoHelper()
-	w := &world{servers: shared, recorder: &kubetest.Recorder{}}
+	endWorld(ctx)
+	DeferCleanup(endWorld)
+	return startWorld(ctx, configuration)
+}
+
+func startWorld(ctx context.Context, configuration string) *world {
+	GinkgoHelper()
+	w := &world{servers: shared, configuration: configuration, recorder: &kubetest.Recorder{}}
 	w.client = w.listening()
 	if !strings.Contains(configuration, "audit:") {
 		configuration += "\naudit: {mode: Off}\n" // an audit would change the number of requests
@@ -55,7 +79,7 @@ openStack: {authURLs: [%q], caFile: %q}
 	Expect(client.IgnoreNotFound(w.client.Delete(ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "warrantgate-audit"},
 	}))).To(Succeed())
-	DeferCleanup(w.end)
+	current = w
 	// The permissions first: without them it cannot become ready.
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
@@ -83,17 +107,24 @@ func (w *world) awaitGate(ctx context.Context) {
 	}).WithContext(ctx).Should(Or(ContainSubstring("ValidatingAdmissionPolicy"), ContainSubstring("mode Warn")))
 }
 
-// end removes warrantgate and all objects of specs, and checks for secrets.
-func (w *world) end(ctx SpecContext) {
-	metrics, err := w.gate.OpenMetrics(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(w.gate.Stop()).To(Succeed())
+// endWorld ends the current world, if there is one: it removes warrantgate and all objects of specs. warrantgate must have sent no unknown
+// requests to the cloud, and written no secrets.
+func endWorld(ctx context.Context) {
+	GinkgoHelper()
+	w := current
+	if w == nil {
+		return
+	}
+	current = nil
+	metrics, metricsErr := w.gate.OpenMetrics(ctx)
 	w.uninstall(ctx)
+	Expect(w.gate.Stop()).To(Succeed())
 	for _, kind := range []schema.GroupVersionKind{machineKind, clusterKind} {
 		for _, item := range w.list(ctx, kind) {
 			Expect(w.client.Delete(ctx, &item)).To(Succeed())
 		}
 	}
+	Expect(metricsErr).NotTo(HaveOccurred())
 	Expect(w.novaFront.Violations()).To(BeEmpty(), "Nova received unknown requests")
 	Expect(w.front.violated()).To(BeEmpty(), "Keystone received requests other than for tokens")
 	w.expectNoLeaks(ctx, metrics)
