@@ -19,21 +19,12 @@ type measurement struct {
 // measurements returns all measurements. Those without a kcp come first: an idle kcp uses enough CPU to disturb others.
 func measurements() []measurement {
 	return []measurement{
-		{"rewrite", func(ctx context.Context, out *figures, dir string) error {
-			if err := measureRewrite(out); err != nil {
-				return err
-			}
-			return measureHandler(ctx, out, handlersLog(dir))
-		}},
-		{"gate", func(ctx context.Context, out *figures, dir string) error {
-			return measureMachineHandler(ctx, out, handlersLog(dir))
-		}},
+		{"rewrite", logged(measureHandler)},
+		{"gate", logged(measureMachineHandler)},
 		{"policy", measurePolicy},
 		{"roles", anywhere(measureRoleChecks)},
 		{"start", anywhere(measureStart)},
-		{"serve", func(ctx context.Context, out *figures, dir string) error {
-			return measureServe(ctx, out, handlersLog(dir))
-		}},
+		{"serve", logged(measureServe)},
 		{"writes", anywhere(measureWrites)},
 		{"machines", anywhere(measureMachines)},
 		{"workspaces", anywhere(measureWorkspaces)},
@@ -49,8 +40,12 @@ func anywhere(measure func(context.Context, *figures) error) func(context.Contex
 	return func(ctx context.Context, out *figures, _ string) error { return measure(ctx, out) }
 }
 
-// handlersLog is the log file of the compared handlers.
-func handlersLog(dir string) string { return filepath.Join(dir, "handlers.log") }
+// logged is a measurement with a log file of the compared handlers.
+func logged(measure func(context.Context, *figures, string) error) func(context.Context, *figures, string) error {
+	return func(ctx context.Context, out *figures, dir string) error {
+		return measure(ctx, out, filepath.Join(dir, "handlers.log"))
+	}
+}
 
 // choose returns the measurements of the given names in their own order, or all if there are none. A name can be a list with commas.
 func choose(names []string) ([]measurement, error) {

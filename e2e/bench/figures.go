@@ -8,13 +8,12 @@ import (
 	"strconv"
 )
 
-// figures prints figures and records those that miss their bounds.
+// figures prints figures, each with a bound, and records those that miss it.
 type figures struct {
 	writer io.Writer
 	errs   []error
 }
 
-// show prints a figure without a bound.
 func (f *figures) show(name string, value float64, unit string) {
 	fmt.Fprintf(f.writer, "%s %s %s\n", name, format(value), unit)
 }
@@ -62,13 +61,6 @@ func format(value float64) string {
 func quantile(values []float64, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[int(q*float64(len(sorted)-1)+0.5)]
-}
-
-// showQuantiles prints the quantiles 0.5, 0.95 and 0.99 in milliseconds.
-func showQuantiles(out *figures, name string, millis []float64) {
-	out.show(name+"_p50_ms", median(millis), "ms")
-	out.show(name+"_p95_ms", quantile(millis, 0.95), "ms")
-	out.show(name+"_p99_ms", quantile(millis, 0.99), "ms")
 }
 
 func median(values []float64) float64 { return quantile(values, 0.5) }

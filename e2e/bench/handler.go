@@ -1,17 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"net/http"
-	"net/http/httptest"
-	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"warrantgate.dev/internal/events"
 )
 
 const (
@@ -31,7 +25,6 @@ const (
 
 // contestant is a handler that is compared with a no-op handler. Both get the same reviews.
 type contestant struct {
-	// name is the prefix of the names of the figures.
 	name, path string
 	// patches is true if the responses must have a patch.
 	patches bool
@@ -46,10 +39,9 @@ func measureHandler(ctx context.Context, out *figures, logFile string) error {
 	if err != nil {
 		return err
 	}
-	measured.show(out, "noop")
 	out.atMost("rewrite_p50_ratio", measured.p50Ratio(), "ratio", p50RatioBound)
 	out.atLeast("rewrite_throughput_ratio", measured.throughputRatio(), "ratio", throughputRatioBound)
-	return rewrite.showAllocations(ctx, out, "noop")
+	return nil
 }
 
 // comparison contains the results of both handlers, by path.
@@ -95,17 +87,6 @@ func (c comparison) add(ctx context.Context, logFile string) (err error) {
 		return err
 	}
 	return c.throughput(ctx, callers)
-}
-
-// show prints figures without a bound. Those of the no-op handler begin with noop.
-func (c comparison) show(out *figures, noop string) {
-	own, others := c.micros[c.path], c.micros[noopPath]
-	out.show(c.name+"_p50_us", median(own), "us")
-	out.show(noop+"_p50_us", median(others), "us")
-	out.show(c.name+"_p99_us", quantile(own, 0.99), "us")
-	out.show(noop+"_p99_us", quantile(others, 0.99), "us")
-	out.show(c.name+"_throughput_rps", median(c.perSecond[c.path]), "requests/s")
-	out.show(noop+"_throughput_rps", median(c.perSecond[noopPath]), "requests/s")
 }
 
 func (c comparison) p50Ratio() float64 { return median(c.micros[c.path]) / median(c.micros[noopPath]) }
@@ -183,28 +164,6 @@ func rateOf(ctx context.Context, callers []*caller, path string) (float64, error
 		total += count
 	}
 	return float64(total) / time.Since(start).Seconds(), nil
-}
-
-// showAllocations prints the allocations of one review without the network. Both figures include those of the test's own request and
-// response.
-func (c contestant) showAllocations(ctx context.Context, out *figures, noop string) error {
-	all, stop, err := handlers(events.NewRecorder(nil))
-	if err != nil {
-		return err
-	}
-	defer stop()
-	reviews, err := c.reviews(0)
-	if err != nil {
-		return err
-	}
-	for _, one := range []struct{ name, path string }{{c.name, c.path}, {noop, noopPath}} {
-		out.show(one.name+"_handler_allocs", testing.AllocsPerRun(1000, func() {
-			request := httptest.NewRequestWithContext(ctx, http.MethodPost, one.path+"?timeout=3s", bytes.NewReader(reviews.next()))
-			request.Header.Set("Content-Type", "application/json")
-			all[one.path].ServeHTTP(httptest.NewRecorder(), request)
-		}), "allocs")
-	}
-	return nil
 }
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

@@ -20,9 +20,7 @@ const (
 
 // rival is one of two servers that get the same load.
 type rival struct {
-	// name is the prefix of the names of its figures.
 	name      string
-	pid       int
 	admitters []*admitter
 	// rounds are the rounds that count. dropped is the number of dropped admissions of all rounds.
 	rounds  []loadRound
@@ -31,10 +29,9 @@ type rival struct {
 
 // loadRound is the result of a round.
 type loadRound struct {
-	// millis is the time of each admission, took the time of the round, and processor the CPU time of the server in it.
-	millis          []float64
-	took, processor time.Duration
-	dropped         int
+	// millis is the time of each admission.
+	millis  []float64
+	dropped int
 	// firstDrop is the error of the first dropped admission.
 	firstDrop error
 }
@@ -55,8 +52,8 @@ type kindOfRequest struct {
 
 // newRival returns a server at a URL that gets the load of the contestants, each at its path. If noop is not "", all requests go to
 // that path.
-func newRival(name, url string, roots *x509.CertPool, pid int, load []contestant, noop string) (*rival, error) {
-	r := &rival{name: name, pid: pid}
+func newRival(name, url string, roots *x509.CertPool, load []contestant, noop string) (*rival, error) {
+	r := &rival{name: name}
 	for i := range admitters {
 		// Each admitter begins with a different kind, so that all kinds are in flight at any time.
 		a := &admitter{next: i % len(load)}
@@ -89,10 +86,6 @@ func (r *rival) verify(ctx context.Context) error {
 
 // run runs all admitters for a time. A dropped admission does not end the run.
 func (r *rival) run(ctx context.Context, duration time.Duration) (loadRound, error) {
-	before, err := processorTime(r.pid)
-	if err != nil {
-		return loadRound{}, err
-	}
 	var all loadRound
 	var lock sync.Mutex
 	var group errgroup.Group
@@ -109,13 +102,7 @@ func (r *rival) run(ctx context.Context, duration time.Duration) (loadRound, err
 			return ctx.Err()
 		})
 	}
-	err = group.Wait()
-	all.took = time.Since(start)
-	if err != nil {
-		return loadRound{}, err
-	}
-	after, err := processorTime(r.pid)
-	all.processor = after - before
+	err := group.Wait()
 	return all, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,7 +23,7 @@ func TestLoadCountsDroppedAdmissions(t *testing.T) {
 	t.Cleanup(server.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
-	r, err := newRival("test", server.URL, roots, os.Getpid(), []contestant{
+	r, err := newRival("test", server.URL, roots, []contestant{
 		{path: "/one", reviews: workspaceReviews}, {path: "/other", reviews: hitReviews},
 	}, "")
 	if err != nil {

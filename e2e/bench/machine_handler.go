@@ -2,13 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"testing"
-	"time"
-
-	admissionv1 "k8s.io/api/admission/v1"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/clusterapi"
@@ -24,23 +17,16 @@ const (
 
 	// hitMachines is the number of instances that each caller names in turn, so that all verdicts but the first come from the cache.
 	hitMachines = 64
-	// verdicts is the number of verdicts that are timed one by one.
-	verdicts = 20_000
 )
 
 // measureMachineHandler compares the gate on machines with a no-op handler. The verdicts are in the cache.
 func measureMachineHandler(ctx context.Context, out *figures, logFile string) error {
-	if err := measureHit(ctx, out); err != nil {
-		return err
-	}
-	gate := contestant{name: "gate", path: machinePath, reviews: hitReviews}
-	measured, err := compare(ctx, gate, logFile)
+	measured, err := compare(ctx, contestant{name: "gate", path: machinePath, reviews: hitReviews}, logFile)
 	if err != nil {
 		return err
 	}
-	measured.show(out, "gate_noop")
 	out.atLeast("gate_throughput_ratio", measured.throughputRatio(), "ratio", gateThroughputRatioBound)
-	return gate.showAllocations(ctx, out, "gate_noop")
+	return nil
 }
 
 // hitReviews are reviews of few machines that repeat.
@@ -51,40 +37,6 @@ func hitReviews(caller int) (*reviews, error) {
 	}
 	reviews.cycle = hitMachines
 	return reviews, nil
-}
-
-// measureHit measures a verdict from the cache without transport.
-func measureHit(ctx context.Context, out *figures) error {
-	gate, stop, err := newMachineGate(v1beta1.Default())
-	if err != nil {
-		return err
-	}
-	defer stop()
-	reviews, err := hitReviews(0)
-	if err != nil {
-		return err
-	}
-	progress("verdict of the gate on machines, from its cache")
-	requests := make([]admission.Request, hitMachines)
-	for i := range requests {
-		var review admissionv1.AdmissionReview
-		if err := json.Unmarshal(reviews.next(), &review); err != nil {
-			return err
-		}
-		requests[i] = admission.Request{AdmissionRequest: *review.Request}
-		if answer := gate.Review(ctx, requests[i]); answer.Decision != webhooks.Allowed || answer.Reason != "Owned" {
-			return fmt.Errorf("the verdict is %s (%s: %s)", answer.Decision, answer.Reason, answer.Message)
-		}
-	}
-	micros := make([]float64, verdicts)
-	for i := range micros {
-		start := time.Now()
-		gate.Review(ctx, requests[i%len(requests)])
-		micros[i] = microseconds(time.Since(start))
-	}
-	out.show("gate_hit_p50_us", median(micros), "us")
-	out.show("gate_hit_allocs", testing.AllocsPerRun(verdicts, func() { gate.Review(ctx, requests[0]) }), "allocs")
-	return nil
 }
 
 // newMachineGate returns a gate for machines of one user, who owns every instance.

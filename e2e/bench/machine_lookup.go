@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -69,11 +68,6 @@ func (m *machines) measureAdded(ctx context.Context, out *figures) error {
 	const want = 2 * (lookupWarmUpRounds + lookupRounds) * lookupsPerRound * users
 	if got := m.cloud.Count(cloudsigmatest.GetServer) - before; got != want {
 		return fmt.Errorf("the cloud got lookups of %d servers, want %d", got, want)
-	}
-	for _, way := range []string{throughGate, directly} {
-		all := slices.Concat(took[way]...)
-		out.show(way+"_lookup_p50_ms", median(all), "ms")
-		out.show(way+"_lookup_p99_ms", quantile(all, 0.99), "ms")
 	}
 	out.atMost("gate_added_p50_ms", added(took[throughGate], took[directly], 0.5), "ms", gateAddedP50Bound)
 	out.atMost("gate_added_p99_ms", added(took[throughGate], took[directly], 0.99), "ms", gateAddedP99Bound)

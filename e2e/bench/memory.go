@@ -21,9 +21,6 @@ func residentMebibytes(pid int) (float64, error) { return statusMebibytes(pid, "
 // pressure.
 func anonymousMebibytes(pid int) (float64, error) { return statusMebibytes(pid, "RssAnon") }
 
-// peakMebibytes returns the peak of the resident memory of a process.
-func peakMebibytes(pid int) (float64, error) { return statusMebibytes(pid, "VmHWM") }
-
 func statusMebibytes(pid int, field string) (float64, error) {
 	path := fmt.Sprintf("/proc/%d/status", pid)
 	status, err := os.ReadFile(path)

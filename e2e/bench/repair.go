@@ -136,8 +136,6 @@ func (h *repairs) measureInitializer(ctx context.Context, out *figures) (err err
 	if err != nil {
 		return err
 	}
-	out.show("initializer_ready_service_account_ms", median(serviceAccount), "ms")
-	out.show("initializer_ready_user_ms", median(user), "ms")
 	out.atMost("initializer_ready_ratio", median(serviceAccount)/median(user), "ratio", initializerReadyBound)
 	return nil
 }
@@ -154,27 +152,24 @@ func (h *repairs) measureRepair(ctx context.Context, out *figures) error {
 	if err := h.awaitCalm(ctx); err != nil {
 		return err
 	}
-	var user, repair effort
+	var user, repair time.Duration // each for the same number of workspaces
 	for _, part := range []struct {
-		of         *effort
-		workspaces int
-		what       string
-		do         func() error
+		took *time.Duration
+		what string
+		do   func() error
 	}{
-		{&user, repaired / 2, "a user's, the first half", h.making(ctx, 0, repaired/2)},
-		{&repair, repaired, "all stuck workspaces", h.repairing(ctx)},
-		{&user, repaired / 2, "a user's, the second half", h.making(ctx, repaired/2, repaired)},
+		{&user, "a user's, the first half", h.making(ctx, 0, repaired/2)},
+		{&repair, "all stuck workspaces", h.repairing(ctx)},
+		{&user, "a user's, the second half", h.making(ctx, repaired/2, repaired)},
 	} {
 		progress("repair: %s", part.what)
-		if err := part.of.spend(h.kcp.PID(), part.workspaces, part.do); err != nil {
+		start := time.Now()
+		if err := part.do(); err != nil {
 			return err
 		}
+		*part.took += time.Since(start)
 	}
-	out.show("repair_rate", repair.rate(), "workspaces/s")
-	out.show("user_rate", user.rate(), "workspaces/s")
-	out.show("repair_kcp_work", repair.work(), "ms/workspace")
-	out.show("user_kcp_work", user.work(), "ms/workspace")
-	out.atLeast("repair_rate_ratio", repair.rate()/user.rate(), "ratio", repairRateBound)
+	out.atLeast("repair_rate_ratio", user.Seconds()/repair.Seconds(), "ratio", repairRateBound)
 	return nil
 }
 
@@ -196,35 +191,6 @@ func (h *repairs) repairing(ctx context.Context) func() error {
 		return h.race.await(ctx, "stuck", 0, repaired, corev1alpha1.LogicalClusterPhaseReady)
 	}
 }
-
-// effort is the cost of making workspaces Ready: time, and the CPU time of kcp, which depends less on other load of the machine.
-type effort struct {
-	workspaces      int
-	took, processor time.Duration
-}
-
-// spend adds the cost of making a number of workspaces Ready.
-func (e *effort) spend(kcp, workspaces int, do func() error) error {
-	start := time.Now()
-	before, err := processorTime(kcp)
-	if err != nil {
-		return err
-	}
-	if err := do(); err != nil {
-		return err
-	}
-	after, err := processorTime(kcp)
-	e.workspaces += workspaces
-	e.took += time.Since(start)
-	e.processor += after - before
-	return err
-}
-
-// rate is the number of workspaces that became Ready per second.
-func (e *effort) rate() float64 { return float64(e.workspaces) / e.took.Seconds() }
-
-// work is the CPU time per workspace in milliseconds.
-func (e *effort) work() float64 { return milliseconds(e.processor) / float64(e.workspaces) }
 
 // awaitCalm waits until kcp rarely retries the setup of stuck workspaces.
 func (h *repairs) awaitCalm(ctx context.Context) error {

@@ -17,25 +17,16 @@ import (
 //go:embed review.json
 var recorded []byte
 
-// scheduled contains the fields of a recorded Workspace that are needed here.
-func scheduled() (metav1.PartialObjectMetadata, error) {
-	var review admissionv1.AdmissionReview
-	var workspace metav1.PartialObjectMetadata
-	if err := json.Unmarshal(recorded, &review); err != nil {
-		return workspace, fmt.Errorf("read the recorded review: %w", err)
-	}
-	if err := json.Unmarshal(review.Request.Object.Raw, &workspace); err != nil {
-		return workspace, fmt.Errorf("read the recorded workspace: %w", err)
-	}
-	return workspace, nil
-}
-
 // workspaceReviews returns the recorded review for one workspace after the other. With a single workspace, its Events would be
 // aggregated into one, which is less work than in production.
 func workspaceReviews(caller int) (*reviews, error) {
-	workspace, err := scheduled()
-	if err != nil {
-		return nil, err
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(recorded, &review); err != nil {
+		return nil, fmt.Errorf("read the recorded review: %w", err)
+	}
+	var workspace metav1.PartialObjectMetadata
+	if err := json.Unmarshal(review.Request.Object.Raw, &workspace); err != nil {
+		return nil, fmt.Errorf("read the recorded workspace: %w", err)
 	}
 	var wire bytes.Buffer
 	if err := json.Compact(&wire, recorded); err != nil {

@@ -146,7 +146,6 @@ func serveHandlers(ctx context.Context, in io.Reader, out io.Writer) error {
 type server struct {
 	url   string
 	roots *x509.CertPool
-	pid   int
 	stop  func() error
 }
 
@@ -178,7 +177,7 @@ func startServer(ctx context.Context, logFile string) (*server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the server of the handlers: %w", err), stop())
 	}
-	s := &server{url: found.URL, roots: x509.NewCertPool(), pid: cmd.Process.Pid, stop: stop}
+	s := &server{url: found.URL, roots: x509.NewCertPool(), stop: stop}
 	s.roots.AppendCertsFromPEM(found.CA)
 	return s, nil
 }

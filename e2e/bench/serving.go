@@ -45,11 +45,6 @@ func measureServe(ctx context.Context, out *figures, logFile string) (err error)
 	if err := underLoad(ctx, rivals); err != nil {
 		return err
 	}
-	for _, r := range rivals {
-		if err := r.show(out); err != nil {
-			return err
-		}
-	}
 	one, other := rivals[0], rivals[1]
 	out.atMost("serve_p99_ratio", p99Ratio(one, other), "ratio", serveP99RatioBound)
 	out.exactly("serve_dropped", float64(one.dropped), "requests", 0)
@@ -76,11 +71,11 @@ func (m *machines) newRivals(ctx context.Context, noop *server) ([]*rival, error
 		{path: machinePath, reviews: m.ownedReviews},
 		{path: workspace.OwnerNoticePath, reviews: workspaceReviews},
 	}
-	one, err := newRival("serve", m.warrantgate.HookURL(""), roots, m.warrantgate.PID(), load, "")
+	one, err := newRival("serve", m.warrantgate.HookURL(""), roots, load, "")
 	if err != nil {
 		return nil, err
 	}
-	other, err := newRival("serve_noop", noop.url, noop.roots, noop.pid, load, noopPath)
+	other, err := newRival("serve_noop", noop.url, noop.roots, load, noopPath)
 	if err != nil {
 		return nil, err
 	}
@@ -119,25 +114,6 @@ func underLoad(ctx context.Context, rivals []*rival) error {
 			}
 		}
 	}
-	return nil
-}
-
-// show prints figures without a bound.
-func (r *rival) show(out *figures) error {
-	peak, err := peakMebibytes(r.pid)
-	if err != nil {
-		return err
-	}
-	var millis []float64
-	var took, processor time.Duration
-	for _, round := range r.rounds {
-		millis = append(millis, round.millis...)
-		took, processor = took+round.took, processor+round.processor
-	}
-	showQuantiles(out, r.name, millis)
-	out.show(r.name+"_throughput_rps", float64(len(millis))/took.Seconds(), "requests/s")
-	out.show(r.name+"_cpu_us", microseconds(processor)/float64(len(millis)), "us") // per admission
-	out.show(r.name+"_peak_rss_mib", peak, "MiB")
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -86,18 +85,9 @@ func measureWrites(ctx context.Context, out *figures) (err error) {
 			}
 		}
 	}
-	showWrites(out, took)
+	out.atMost("writes_added_p99_ms", added(took[gated], took[plain], 0.99), "ms", writesAddedP99Bound)
 	out.exactly("writes_failed", float64(failed), "writes", 0)
 	return nil
-}
-
-func showWrites(out *figures, took map[string][][]float64) {
-	for _, way := range []string{gated, plain} {
-		showQuantiles(out, "writes_"+way, slices.Concat(took[way]...))
-	}
-	out.show("writes_added_p50_ms", added(took[gated], took[plain], 0.5), "ms")
-	out.show("writes_added_p95_ms", added(took[gated], took[plain], 0.95), "ms")
-	out.atMost("writes_added_p99_ms", added(took[gated], took[plain], 0.99), "ms", writesAddedP99Bound)
 }
 
 // writeRound makes all writers write for a round, while the API server calls the gate or does not. It returns an error if the number
@@ -207,7 +197,6 @@ func writePaced(ctx context.Context, writers []func(context.Context) error, inte
 		})
 	}
 	_ = group.Wait() // the caller checks ctx
-	all.took = time.Since(start)
 	return all
 }
 
