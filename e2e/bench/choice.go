@@ -29,7 +29,6 @@ func measurements() []measurement {
 		{"machines", anywhere(measureMachines)},
 		{"workspaces", anywhere(measureWorkspaces)},
 		{"policies", anywhere(measurePolicies)},
-		{"parents", anywhere(measurePolicyParents)},
 		{"repair", anywhere(measureRepairs)},
 		{"watched", anywhere(measureWatched)},
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
@@ -29,13 +28,6 @@ const (
 	policyWarmUpRounds, policyRounds, policyWorkspaces = 2, 20, 4
 	// policySettleTime is the time in which kcp loads a change of the policies, and ends what it does for the workspaces that tested it.
 	policySettleTime = 3 * time.Second
-
-	// parents is the number of logical clusters with workspaces in them in an idle kcp. The measurement takes idleRounds times
-	// idleTime.
-	parents    = 200
-	idleRounds = 3
-	// settleTime is how long kcp is idle before, because it keeps working after the last workspace is Ready.
-	settleTime = 90 * time.Second
 )
 
 // contestedKCP is a kcp in which contenders create workspaces.
@@ -86,19 +78,6 @@ func measurePolicies(ctx context.Context, out *figures) (err error) {
 	}
 	out.atMost("policy_cpu_ratio", median(with.worked)/median(without.worked), "ratio", policyCPUBound)
 	return nil
-}
-
-// measurePolicyParents compares an idle kcp with the admission policies with an idle one without any configuration.
-func measurePolicyParents(ctx context.Context, out *figures) (err error) {
-	all, stop, err := startAllContested(ctx, "plain", "policy")
-	defer func() { err = errors.Join(err, stop()) }()
-	if err != nil || len(all) == 0 {
-		return err
-	}
-	if err := installPolicies(ctx, all[1]); err != nil {
-		return err
-	}
-	return measureIdle(ctx, out, all[0], all[1])
 }
 
 // startAllContested starts kcps with these names, none if they have no mutating policies. stop, which is never nil, stops them.
@@ -290,91 +269,4 @@ func showContest(out *figures, policy, webhook *contestedKCP) {
 	out.show("webhook_cpu_ms", median(byWebhook.worked), "ms")
 	out.show("policy_over_webhook_ratio", median(byPolicy.took)/median(byWebhook.took), "ratio")
 	out.atMost("policy_ready_ratio", median(byPolicy.took)/median(user.took), "ratio", policyReadyBound)
-}
-
-// measureIdle compares two idle kcps with the same number of parents of workspaces. Once a mutating policy exists, kcp keeps an
-// evaluator for each logical cluster in which workspaces are written.
-func measureIdle(ctx context.Context, out *figures, plain, policy *contestedKCP) error {
-	for _, c := range []*contestedKCP{plain, policy} {
-		progress("%d workspaces with workspaces in them: %s", parents, c.name)
-		if err := c.addParents(ctx); err != nil {
-			return err
-		}
-	}
-	progress("both kcps become idle")
-	if err := pause(ctx, settleTime); err != nil {
-		return err
-	}
-	var cpu, memory []float64
-	for round := range idleRounds {
-		progress("idle: round %d of %d", round+1, idleRounds)
-		before, err := processorTimes(plain, policy)
-		if err != nil {
-			return err
-		}
-		start := time.Now()
-		if err := pause(ctx, idleTime); err != nil {
-			return err
-		}
-		after, err := processorTimes(plain, policy)
-		if err != nil {
-			return err
-		}
-		seconds := time.Since(start).Seconds()
-		cpu = append(cpu, 1e3*milliseconds((after[1]-before[1])-(after[0]-before[0]))/seconds/parents)
-		more, err := memoryDifference(plain, policy)
-		if err != nil {
-			return err
-		}
-		memory = append(memory, more*1024/parents)
-	}
-	out.show("policy_idle_cpu_per_parent_us", median(cpu), "us/s")
-	out.show("policy_idle_memory_per_parent_kib", median(memory), "KiB")
-	return nil
-}
-
-// addParents creates workspaces with workspaces in them.
-func (c *contestedKCP) addParents(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(creators)
-	for i := range parents {
-		group.Go(func() error {
-			name := fmt.Sprintf("parent-%d", i)
-			if _, err := kcptest.CreateWorkspace(ctx, c.race.admin, name); err != nil {
-				return err
-			}
-			parent, err := kcptest.WaitReady(ctx, c.race.admin, name)
-			if err != nil {
-				return err
-			}
-			// A dry run passes admission as any other write, and leaves no object that kcp would reconcile.
-			in, err := kcptest.NewClient(kcptest.In(c.race.admin, parent.Spec.Cluster))
-			if err != nil {
-				return err
-			}
-			return in.Create(ctx, &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}, client.DryRunAll)
-		})
-	}
-	return group.Wait()
-}
-
-func processorTimes(kcps ...*contestedKCP) ([]time.Duration, error) {
-	times := make([]time.Duration, len(kcps))
-	for i, c := range kcps {
-		var err error
-		if times[i], err = processorTime(c.kcp.PID()); err != nil {
-			return nil, err
-		}
-	}
-	return times, nil
-}
-
-// memoryDifference returns how many mebibytes of resident memory the second has more than the first.
-func memoryDifference(one, other *contestedKCP) (float64, error) {
-	less, err := residentMebibytes(one.kcp.PID())
-	if err != nil {
-		return 0, err
-	}
-	more, err := residentMebibytes(other.kcp.PID())
-	return more - less, err
 }
