@@ -30,13 +30,10 @@ const (
 	policySettleTime = 3 * time.Second
 )
 
-// contestedKCP is a kcp in which contenders create workspaces.
+// contestedKCP is a kcp in which contenders create workspaces in turn.
 type contestedKCP struct {
-	name string
 	kcp  *kcptest.Server
 	race *race
-	// contenders take turns. Each kcp has the same number of them, because kcp gets slower with every workspace.
-	contenders []*contender
 }
 
 // contender creates workspaces in a kcp.
@@ -52,27 +49,27 @@ type contender struct {
 	took, worked []float64
 }
 
-// measurePolicies compares a kcp with only the admission policies of warrantgate with one with the webhook, which take turns, and one kcp
-// with the policies with itself without them.
+// measurePolicies compares, in one kcp, a service account with a user while the admission policies are installed, and a user with the
+// policies and without them.
 func measurePolicies(ctx context.Context, out *figures) (err error) {
-	all, stop, err := startAllContested(ctx, "policy", "webhook")
-	defer func() { err = errors.Join(err, stop()) }()
-	if err != nil || len(all) == 0 {
-		return err
-	}
-	policy, webhook := all[0], all[1]
-	if err := installPolicies(ctx, policy); err != nil {
-		return err
-	}
-	warrantgate, err := startWarrantgate(ctx, webhook.kcp, "--rewrite=Webhook")
+	c, err := startContested(ctx)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(contest(ctx, all), warrantgate.Stop()); err != nil {
+	defer func() { err = errors.Join(err, c.stop()) }()
+	if has, err := hasMutatingPolicies(c.kcp); err != nil || !has {
+		progress("this kcp has no mutating admission policies, which came with v0.32: there is nothing to measure")
 		return err
 	}
-	showContest(out, policy, webhook)
-	with, without, err := contestCPU(ctx, policy)
+	if err := installPolicies(ctx, c); err != nil {
+		return err
+	}
+	serviceAccount, user, err := contestReady(ctx, c)
+	if err != nil {
+		return err
+	}
+	out.atMost("policy_ready_ratio", median(serviceAccount.took)/median(user.took), "ratio", policyReadyBound)
+	with, without, err := contestCPU(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -80,40 +77,14 @@ func measurePolicies(ctx context.Context, out *figures) (err error) {
 	return nil
 }
 
-// startAllContested starts kcps with these names, none if they have no mutating policies. stop, which is never nil, stops them.
-func startAllContested(ctx context.Context, names ...string) ([]*contestedKCP, func() error, error) {
-	var all []*contestedKCP
-	stop := func() (err error) {
-		for _, c := range all {
-			err = errors.Join(err, c.stop())
-		}
-		return err
-	}
-	for _, name := range names {
-		c, err := startContested(ctx, name)
-		if err != nil {
-			return nil, stop, err
-		}
-		all = append(all, c)
-		if has, err := hasMutatingPolicies(c.kcp); err != nil || !has {
-			progress("this kcp has no mutating admission policies, which came with v0.32: there is nothing to measure")
-			return nil, stop, err
-		}
-	}
-	return all, stop, nil
-}
-
-func startContested(ctx context.Context, name string) (*contestedKCP, error) {
+func startContested(ctx context.Context) (*contestedKCP, error) {
 	server, err := startKCP(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &contestedKCP{name: name, kcp: server}
+	c := &contestedKCP{kcp: server}
 	if c.race, err = prepareRace(ctx, server); err != nil {
 		return nil, errors.Join(err, server.Stop())
-	}
-	c.contenders = []*contender{
-		{name: "user", client: c.race.user}, {name: "service-account", client: c.race.serviceAccount, isRewritten: true},
 	}
 	return c, nil
 }
@@ -176,6 +147,21 @@ func uninstallPolicies(ctx context.Context, c *contestedKCP) error {
 	})
 }
 
+// contestReady makes a service account, whose owners the policies rewrite, and a user create workspaces in turn.
+func contestReady(ctx context.Context, c *contestedKCP) (serviceAccount, user *contender, err error) {
+	serviceAccount = &contender{name: "service-account", client: c.race.serviceAccount, isRewritten: true}
+	user = &contender{name: "user", client: c.race.user}
+	for round := range policyWarmUpRounds + policyRounds {
+		progress("workspaces of a service account and of a user: round %d of %d", round+1, policyWarmUpRounds+policyRounds)
+		for _, one := range turns(round, serviceAccount, user) {
+			if err := c.turn(ctx, one, round); err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", one.name, err)
+			}
+		}
+	}
+	return serviceAccount, user, nil
+}
+
 // contestCPU makes a user create workspaces in one kcp, in turn with the policies and without them. They leave the owner of a user. Two
 // processes of kcp differ by more CPU time than the policies take.
 func contestCPU(ctx context.Context, c *contestedKCP) (with, without *contender, err error) {
@@ -204,24 +190,6 @@ func contestCPU(ctx context.Context, c *contestedKCP) (with, without *contender,
 		slices.Reverse(order)
 	}
 	return with, without, nil
-}
-
-// contest makes all contenders create workspaces in turn.
-func contest(ctx context.Context, all []*contestedKCP) error {
-	all = slices.Clone(all)
-	for round := range policyWarmUpRounds + policyRounds {
-		progress("workspaces with policy and webhook: round %d of %d", round+1, policyWarmUpRounds+policyRounds)
-		for _, c := range all {
-			for _, one := range c.contenders {
-				if err := c.turn(ctx, one, round); err != nil {
-					return fmt.Errorf("%s: %s: %w", c.name, one.name, err)
-				}
-			}
-			slices.Reverse(c.contenders)
-		}
-		slices.Reverse(all)
-	}
-	return nil
 }
 
 // turn makes one contender create the workspaces of a round.
@@ -253,20 +221,4 @@ func (c *contestedKCP) turn(ctx context.Context, one *contender, round int) erro
 	one.took = append(one.took, took...)
 	one.worked = append(one.worked, milliseconds(after-before)/policyWorkspaces)
 	return nil
-}
-
-// named returns the contender with a name.
-func (c *contestedKCP) named(name string) *contender {
-	return c.contenders[slices.IndexFunc(c.contenders, func(one *contender) bool { return one.name == name })]
-}
-
-func showContest(out *figures, policy, webhook *contestedKCP) {
-	byPolicy, user, byWebhook := policy.named("service-account"), policy.named("user"), webhook.named("service-account")
-	out.show("policy_ready_service_account_ms", median(byPolicy.took), "ms")
-	out.show("policy_ready_user_ms", median(user.took), "ms")
-	out.show("webhook_ready_service_account_ms", median(byWebhook.took), "ms")
-	out.show("policy_cpu_ms", median(byPolicy.worked), "ms")
-	out.show("webhook_cpu_ms", median(byWebhook.worked), "ms")
-	out.show("policy_over_webhook_ratio", median(byPolicy.took)/median(byWebhook.took), "ratio")
-	out.atMost("policy_ready_ratio", median(byPolicy.took)/median(user.took), "ratio", policyReadyBound)
 }

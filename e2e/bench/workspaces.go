@@ -55,7 +55,7 @@ func measureWorkspaces(ctx context.Context, out *figures) (err error) {
 	}
 	defer race.watch.Stop()
 	progress("warrantgate is installed and starts")
-	warrantgate, err := startWarrantgate(ctx, kcp, "--rewrite=Webhook")
+	warrantgate, err := startWarrantgate(ctx, kcp)
 	if err != nil {
 		return err
 	}
@@ -93,8 +93,8 @@ func startKCP(ctx context.Context) (*kcptest.Server, error) {
 	return kcptest.Start(ctx, kcptest.Options{Binary: binary})
 }
 
-// startWarrantgate installs warrantgate with further arguments, starts it, and waits until it is ready.
-func startWarrantgate(ctx context.Context, kcp *kcptest.Server, args ...string) (*kcptest.Warrantgate, error) {
+// startWarrantgate installs warrantgate with the webhook that rewrites owners, starts it, and waits until it is ready.
+func startWarrantgate(ctx context.Context, kcp *kcptest.Server) (*kcptest.Warrantgate, error) {
 	binary, err := asset.Path(asset.Warrantgate)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func startWarrantgate(ctx context.Context, kcp *kcptest.Server, args ...string) 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := warrantgate.Install(ctx, args...); err != nil {
+	if _, err := warrantgate.Install(ctx, "--rewrite=Webhook"); err != nil {
 		return nil, err
 	}
 	return warrantgate, warrantgate.Start(ctx)
