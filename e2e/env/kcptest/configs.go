@@ -71,11 +71,6 @@ func (s *Server) ClientCA() (certificate, key string, err error) {
 	return s.clientCAFile(), key, os.WriteFile(key, content, 0o600)
 }
 
-// Anonymous has no credentials. With a BearerToken, it acts as the user of the token.
-func (s *Server) Anonymous(cluster string) *rest.Config {
-	return s.config(s.url, cluster)
-}
-
 func (s *Server) config(url, cluster string) *rest.Config {
 	return &rest.Config{
 		Host:            url + "/clusters/" + cluster,

@@ -163,9 +163,6 @@ func (s *Sharded) ShardAdmin(shard, cluster string) *rest.Config {
 	return s.adminAt(s.shard(shard), cluster)
 }
 
-// ShardLogFile is the log of one shard.
-func (s *Sharded) ShardLogFile(shard string) string { return s.shard(shard).logFile }
-
 // ShardOf is the name of the shard that contains a logical cluster, by the cluster's name.
 func (s *Sharded) ShardOf(ctx context.Context, clusterName string) (string, error) {
 	shard, _, err := s.shardOf(ctx, clusterName)

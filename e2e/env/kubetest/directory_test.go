@@ -45,10 +45,7 @@ func TestStopRemovesTheDirectoryUnlessItIsKept(t *testing.T) {
 		"it is kept":    {keep: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Server{options: Options{Dir: t.TempDir()}}
-			if tc.keep {
-				s.KeepDir()
-			}
+			s := &Server{options: Options{Dir: t.TempDir(), Keep: tc.keep}}
 			if err := s.Stop(); err != nil {
 				t.Fatal(err)
 			}

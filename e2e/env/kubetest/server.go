@@ -197,9 +197,6 @@ func (s *Server) Stop() error {
 // Dir is the directory of the server. Stop removes it.
 func (s *Server) Dir() string { return s.options.Dir }
 
-// KeepDir keeps the directory after the end, as Options.Keep does.
-func (s *Server) KeepDir() { s.options.Keep = true }
-
 // LogFile is the log of kube-apiserver.
 func (s *Server) LogFile() string { return s.file("kube-apiserver.log") }
 

@@ -134,9 +134,6 @@ func (n *Nova) Endpoint() string { return n.endpoint }
 // Dir is the directory of Nova. Stop removes it.
 func (n *Nova) Dir() string { return n.options.Dir }
 
-// PID is the process ID, for measurements.
-func (n *Nova) PID() int { return n.server.PID() }
-
 // LogFile is the log of Nova.
 func (n *Nova) LogFile() string { return n.file("nova.log") }
 

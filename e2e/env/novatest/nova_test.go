@@ -4,7 +4,6 @@ package novatest_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -71,14 +70,6 @@ func newWorld(t *testing.T, options novatest.Options) *world {
 
 func (w *world) stop(t *testing.T) {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.nova.PID()))
-	if err == nil {
-		for line := range strings.Lines(string(status)) {
-			if strings.HasPrefix(line, "VmHWM:") {
-				t.Logf("the slowest response of Nova took %s", strings.TrimSpace(strings.TrimPrefix(line, "VmHWM:")))
-			}
-		}
-	}
 	if err := w.nova.Stop(); err != nil {
 		t.Error(err)
 	}

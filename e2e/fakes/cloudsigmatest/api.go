@@ -21,16 +21,8 @@ type apiError struct {
 	Point   *string `json:"error_point"`
 }
 
-// SetBareErrors makes the API respond with one error instead of a list of errors, as production servers sometimes do.
-func (c *Cloud) SetBareErrors(bare bool) { c.bareErrors.Store(bare) }
-
-func (c *Cloud) writeError(w http.ResponseWriter, status int, kind, message string) {
-	text := apiError{Type: kind, Message: message}
-	if c.bareErrors.Load() {
-		writeJSON(w, status, text)
-		return
-	}
-	writeJSON(w, status, []apiError{text})
+func (*Cloud) writeError(w http.ResponseWriter, status int, kind, message string) {
+	writeJSON(w, status, []apiError{{Type: kind, Message: message}})
 }
 
 // denied responds that a user has no permission.

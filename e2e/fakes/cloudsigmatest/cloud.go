@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"warrantgate.dev/e2e/fakes/faults"
@@ -52,8 +51,6 @@ type Cloud struct {
 	cancel     context.CancelFunc
 	served     chan struct{} // closed after serveErr has been set
 	serveErr   error
-
-	bareErrors atomic.Bool
 }
 
 // Start starts a cloud on a free port of the loopback interface. It runs until Stop, even after ctx has ended.

@@ -60,14 +60,6 @@ func (d *directory) addUser(user User) User {
 	return user
 }
 
-// RemoveUser removes a user and invalidates the user's tokens. The user's servers stay.
-func (d *directory) RemoveUser(email string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.users, email)
-	delete(d.passwords, email)
-}
-
 // AllowPassword allows a user to authenticate with a password. This is the legacy way and off by default.
 func (d *directory) AllowPassword(email, password string) {
 	d.secrets.remember(password, basicAuth(email, password))

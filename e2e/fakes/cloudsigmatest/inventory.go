@@ -36,9 +36,6 @@ type ServerOption func(*Server)
 // WithUUID sets the UUID of the server. Default: a random one.
 func WithUUID(id string) ServerOption { return func(s *Server) { s.UUID = id } }
 
-// WithStatus sets the status of the server. Default: running.
-func WithStatus(status string) ServerOption { return func(s *Server) { s.Status = status } }
-
 // WithMeta adds a key to the server's meta; see MachineUID.
 func WithMeta(key string, value any) ServerOption { return func(s *Server) { s.Meta[key] = value } }
 
