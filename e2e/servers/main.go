@@ -9,7 +9,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -173,11 +172,11 @@ func folder(s asset.Server) string {
 	return filepath.Join(filepath.Dir(filepath.Dir(s.Path)), "e2e", "servers", s.Module)
 }
 
-// build builds servers of one module, and says how far it is.
-func build(ctx context.Context, module string, servers []asset.Server) (err error) {
-	var packages, programs []string
+// build builds servers of one module, one after the other, and says how far it is.
+func build(ctx context.Context, module string, servers []asset.Server) error {
+	var programs []string
 	for _, s := range servers {
-		packages, programs = append(packages, s.Package), append(programs, s.Name)
+		programs = append(programs, s.Name)
 	}
 	text := strings.Join(programs, ", ")
 	about := builds[module]
@@ -186,12 +185,29 @@ func build(ctx context.Context, module string, servers []asset.Server) (err erro
 	}
 	fmt.Fprintf(os.Stderr, "building %s from modules, which takes %s on two cores with empty caches; %s\n", text, about.takes, about.instead)
 	begin := time.Now()
-	args := []string{"build", "-mod=readonly", "-v", "-o", filepath.Dir(servers[0].Path) + string(filepath.Separator)}
-	if about.ldflags != "" {
-		args = append(args, "-ldflags", about.ldflags+servers[0].Version)
+	var lines atomic.Int64
+	done := make(chan struct{})
+	go say(done, func() string {
+		return fmt.Sprintf("building %s: %d packages and modules after %s", text, lines.Load(), time.Since(begin).Round(time.Second))
+	})
+	defer close(done)
+	for _, s := range servers {
+		args := []string{"build", "-mod=readonly", "-v", "-o", s.Path}
+		if about.ldflags != "" {
+			args = append(args, "-ldflags", about.ldflags+s.Version)
+		}
+		if err := goBuild(ctx, folder(s), append(args, s.Package), s.Path, &lines); err != nil {
+			return err
+		}
 	}
-	command := exec.CommandContext(ctx, goCommand(), append(args, packages...)...)
-	command.Dir = folder(servers[0])
+	fmt.Fprintf(os.Stderr, "built %s in %s\n", text, time.Since(begin).Round(time.Second))
+	return nil
+}
+
+// goBuild runs the go command in a folder, and counts the lines that it prints.
+func goBuild(ctx context.Context, dir string, args []string, target string, lines *atomic.Int64) error {
+	command := exec.CommandContext(ctx, goCommand(), args...)
+	command.Dir = dir
 	output, err := command.StderrPipe()
 	if err != nil {
 		return err
@@ -199,23 +215,13 @@ func build(ctx context.Context, module string, servers []asset.Server) (err erro
 	if err := command.Start(); err != nil {
 		return err
 	}
-	var lines atomic.Int64
-	done := make(chan struct{})
-	go say(done, func() string {
-		return fmt.Sprintf("building %s: %d packages and modules after %s", text, lines.Load(), time.Since(begin).Round(time.Second))
-	})
-	tail := read(output, &lines)
-	close(done)
+	tail := read(output, lines)
 	if err := command.Wait(); err != nil {
-		return fmt.Errorf("go %s in %s: %w\n%s", strings.Join(command.Args[1:], " "), command.Dir, err, strings.Join(tail, "\n"))
+		return fmt.Errorf("go %s in %s: %w\n%s", strings.Join(args, " "), dir, err, strings.Join(tail, "\n"))
 	}
-	fmt.Fprintf(os.Stderr, "built %s in %s\n", text, time.Since(begin).Round(time.Second))
 	// The go command leaves a program as it is that is current, which can be older than a new clone of its module file.
 	now := time.Now()
-	for _, s := range servers {
-		err = errors.Join(err, os.Chtimes(s.Path, now, now))
-	}
-	return err
+	return os.Chtimes(target, now, now)
 }
 
 // goCommand is the go command that make uses.
