@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -124,7 +123,7 @@ var _ = Describe("the audit of a provider", func() {
 		Eventually(func() (float64, error) {
 			return auditor.Metric(ctx, "warrantgate_audit_findings", map[string]string{"platform": "kcp", "reason": "InstanceIDConflict"})
 		}).Should(BeZero())
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(specTimeout))
 })
 
 // recordKey is the annotation with the requester who named a user.
@@ -176,7 +175,7 @@ var _ = Describe("the audit of who named a cluster's user", func() {
 		grantInProvider(ctx, kcptest.User(username), tenant.Email)
 		grantInProvider(ctx, kcptest.User(botUser), tenant.Email)
 		Eventually(findings).Should(BeZero())
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(specTimeout))
 })
 
 // revokeInProvider removes all permissions of a user in the provider's workspace.

@@ -5,7 +5,6 @@ package provider_test
 import (
 	"context"
 	"fmt"
-	"time"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	. "github.com/onsi/ginkgo/v2"
@@ -53,21 +52,24 @@ func setInstanceID(ctx context.Context, config *rest.Config, machine *unstructur
 	return unstructuredClient(config).Status().Patch(ctx, machine.DeepCopy(), patch)
 }
 
-var _ = Describe("in a workspace that binds a provider's kinds", func() {
-	It("a machine cannot name a server of another user, and can name one of its own user", func(ctx SpecContext) {
-		config := consumer(ctx, incident.User.Email)
-		machine := object("CloudSigmaMachine", incident.Created.Name, "pool", map[string]any{})
-		Expect(unstructuredClient(config).Create(ctx, machine)).To(Succeed())
+var _ = Describe("in a workspace that binds a provider's kinds", Ordered, ContinueOnFailure, func() {
+	// own is the workspace of the specs.
+	var own *rest.Config
+	BeforeAll(func(ctx SpecContext) { own = consumer(ctx, incident.User.Email) }, NodeTimeout(specTimeout))
 
-		err := setInstanceID(ctx, config, machine, incident.Stale.UUID)
+	It("a machine cannot name a server of another user, and can name one of its own user", func(ctx SpecContext) {
+		machine := object("CloudSigmaMachine", incident.Created.Name, "pool", map[string]any{})
+		Expect(unstructuredClient(own).Create(ctx, machine)).To(Succeed())
+
+		err := setInstanceID(ctx, own, machine, incident.Stale.UUID)
 		Expect(apierrors.HasStatusCause(err, "InstanceNotOwned")).To(BeTrue(), "%v", err)
 		Expect(err).To(MatchError(And(ContainSubstring(incident.User.Email), ContainSubstring(incident.Created.UUID))))
-		Expect(setInstanceID(ctx, config, machine, incident.Created.UUID)).To(Succeed())
+		Expect(setInstanceID(ctx, own, machine, incident.Created.UUID)).To(Succeed())
 
 		By("reading the Event of the machine in its own workspace")
 		Eventually(func() ([]string, error) {
 			events := &corev1.EventList{}
-			err := unstructuredClient(config).List(ctx, events, client.InNamespace("default"))
+			err := unstructuredClient(own).List(ctx, events, client.InNamespace("default"))
 			var reasons []string
 			for i := range events.Items {
 				if events.Items[i].InvolvedObject.UID == machine.GetUID() {
@@ -76,33 +78,31 @@ var _ = Describe("in a workspace that binds a provider's kinds", func() {
 			}
 			return reasons, err
 		}).Should(ConsistOf("InstanceNotOwned"))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(specTimeout))
 
 	It("objects with equal names in two workspaces are never confused", func(ctx SpecContext) {
-		own, others := consumer(ctx, incident.User.Email), consumer(ctx, incident.Other.Email)
-		machine := object("CloudSigmaMachine", incident.Stale.Name, "pool", map[string]any{})
-		for _, config := range []*rest.Config{own, others} {
-			Expect(unstructuredClient(config).Create(ctx, machine.DeepCopy())).To(Succeed())
+		others := consumer(ctx, incident.Other.Email)
+		machine := object("CloudSigmaMachine", "namesake", "pool", map[string]any{})
+		for _, each := range []*rest.Config{own, others} {
+			Expect(unstructuredClient(each).Create(ctx, machine.DeepCopy())).To(Succeed())
 		}
 		Expect(setInstanceID(ctx, others, machine, incident.Stale.UUID)).To(Succeed())
 		Expect(apierrors.IsForbidden(setInstanceID(ctx, own, machine, incident.Stale.UUID))).To(BeTrue())
 		Expect(apierrors.IsForbidden(setInstanceID(ctx, others, machine, incident.Created.UUID))).To(BeTrue())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(specTimeout))
 
 	It("a machine cannot name an ID that another machine of the workspace holds", func(ctx SpecContext) {
-		config := consumer(ctx, incident.User.Email)
 		for _, name := range []string{"first", "second"} {
-			Expect(unstructuredClient(config).Create(ctx, object("CloudSigmaMachine", name, "pool", map[string]any{}))).To(Succeed())
+			Expect(unstructuredClient(own).Create(ctx, object("CloudSigmaMachine", name, "pool", map[string]any{}))).To(Succeed())
 		}
-		Expect(setInstanceID(ctx, config, object("CloudSigmaMachine", "first", "pool", nil), incident.Sibling.UUID)).To(Succeed())
-		err := setInstanceID(ctx, config, object("CloudSigmaMachine", "second", "pool", nil), incident.Sibling.UUID)
+		Expect(setInstanceID(ctx, own, object("CloudSigmaMachine", "first", "pool", nil), incident.Sibling.UUID)).To(Succeed())
+		err := setInstanceID(ctx, own, object("CloudSigmaMachine", "second", "pool", nil), incident.Sibling.UUID)
 		Expect(apierrors.HasStatusCause(err, "InstanceIDConflict")).To(BeTrue(), "%v", err)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(specTimeout))
 
 	It("a cluster cannot take its user from a Secret that no webhook guards", func(ctx SpecContext) {
-		config := consumer(ctx, incident.User.Email)
 		bySecret := func() error {
-			return unstructuredClient(config).Create(ctx, object("CloudSigmaCluster", "by-secret", "by-secret", map[string]any{
+			return unstructuredClient(own).Create(ctx, object("CloudSigmaCluster", "by-secret", "by-secret", map[string]any{
 				"region": incident.Region, "userRef": map[string]any{"name": "user"},
 			}))
 		}
@@ -142,7 +142,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", func() {
 		Eventually(func() error { // the webhook is registered
 			return exporter.Create(ctx, newSecret("called"), client.DryRunAll)
 		}).Should(MatchError(ContainSubstring("secrets.example.com")))
-		c, err := kcptest.NewClient(config)
+		c, err := kcptest.NewClient(own)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func(g Gomega) {
 			binding := &apisv1alpha2.APIBinding{}
@@ -158,5 +158,5 @@ var _ = Describe("in a workspace that binds a provider's kinds", func() {
 		}).Should(Succeed())
 		Expect(c.Create(ctx, newSecret("user"))).To(Succeed(), "a foreign user, without a check")
 		Expect(apierrors.HasStatusCause(bySecret(), "UserRefUnguarded")).To(BeTrue())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(specTimeout))
 })

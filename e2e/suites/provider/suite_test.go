@@ -21,6 +21,12 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
+const (
+	specTimeout = 8 * time.Minute
+	// awaitTimeout is far longer than kcp needs to observe a change.
+	awaitTimeout = 3 * time.Minute
+)
+
 var (
 	kcp      *kcptest.Server
 	cloud    *cloudsigmatest.Cloud
@@ -33,7 +39,7 @@ var (
 )
 
 func TestProvider(t *testing.T) {
-	suite.Run(t, "provider", 30*time.Second, 50*time.Millisecond)
+	suite.Run(t, "provider", awaitTimeout, 50*time.Millisecond)
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
@@ -70,7 +76,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		Expect(cloud.Violations()).To(BeEmpty())
 		Expect(gate.Stop()).To(Succeed())
 	})
-}, NodeTimeout(3*time.Minute))
+}, NodeTimeout(specTimeout))
 
 // installProvider installs the gates in the provider's workspace, with a configuration file.
 func installProvider(ctx context.Context, configFile string) {

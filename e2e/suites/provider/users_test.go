@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -50,13 +49,13 @@ func printed(err error) string {
 }
 
 // RBAC of the provider's workspace authorizes the user of a cluster. In its own workspace, every tenant is cluster-admin.
-var _ = Describe("the permission to name a user in a cluster", func() {
+var _ = Describe("the permission to name a user in a cluster", Ordered, ContinueOnFailure, func() {
 	// The owner of a consumer's workspace, and a service account there.
 	var (
 		config, owner, bot *rest.Config
 		botUser            string
 	)
-	BeforeEach(func(ctx SpecContext) {
+	BeforeAll(func(ctx SpecContext) {
 		config = consumer(ctx, incident.User.Email)
 		path := fmt.Sprintf("root:consumer-%d", consumers)
 		username := fmt.Sprintf("owner-%d", consumers)
@@ -67,7 +66,7 @@ var _ = Describe("the permission to name a user in a cluster", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(kcptest.Grant(ctx, config, kcptest.ServiceAccountSubject("default", "bot"), kcptest.AccessRule(), everything)).To(Succeed())
 		botUser = "system:kcp:serviceaccount:" + clusterOf(ctx, config) + ":default:bot"
-	})
+	}, NodeTimeout(specTimeout))
 
 	It("comes from the provider: a denial contains the commands for its administrator", func(ctx SpecContext) {
 		for i, who := range []struct {
@@ -88,7 +87,7 @@ var _ = Describe("the permission to name a user in a cluster", func() {
 			By("the granted permission is for this name only")
 			Expect(printed(creates(ctx, config, name+"-other", incident.Other.Email))).To(HavePrefix("kubectl ws :" + clusterOf(ctx, provider) + "; "))
 		}
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(specTimeout))
 
 	It("can be granted to a whole workspace, by the group of its scope", func(ctx SpecContext) {
 		bob := rest.CopyConfig(owner)
@@ -97,7 +96,7 @@ var _ = Describe("the permission to name a user in a cluster", func() {
 		Expect(printed(creates(ctx, bob, "scoped", incident.User.Email))).To(ContainSubstring("an impersonated one always is"))
 		grantInProvider(ctx, kcptest.Group("system:cluster:"+clusterOf(ctx, config)), incident.User.Email)
 		Eventually(func() error { return creates(ctx, bob, "scoped", incident.User.Email) }).Should(Succeed())
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(specTimeout))
 
 	It("is checked in the workspace of the provider whose webhook configuration calls the gate", func(ctx SpecContext) {
 		makeWorkspace(ctx, "root", "second-provider")
@@ -109,7 +108,7 @@ var _ = Describe("the permission to name a user in a cluster", func() {
 		Expect(err).NotTo(HaveOccurred(), output)
 		Expect(output).To(ContainSubstring("/kcp/" + clusterOf(ctx, second) + "/cluster/impersonation"))
 		Expect(output).NotTo(ContainSubstring(clusterOf(ctx, provider)))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(specTimeout))
 })
 
 // grantInProvider allows a subject to impersonate a user of the cloud.
