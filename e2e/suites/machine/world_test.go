@@ -130,7 +130,7 @@ cloudSigma:
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.gate.Start(ctx)).To(Succeed())
 	Eventually(w.log).Should(ContainSubstring("Events are on"))
-	w.awaitGate(ctx)
+	w.awaitGate(ctx, !strings.Contains(s.configuration, "impersonation: {mode: Warn}"))
 	return w
 }
 
@@ -219,8 +219,9 @@ func (w *world) giveCredentials(ctx context.Context, account cloudsigmatest.Clie
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// awaitGate returns once the API server calls the gate, a moment after the installation of the webhook configuration.
-func (w *world) awaitGate(ctx context.Context) {
+// awaitGate returns once the API server calls the gate, a moment after the installation of the webhook configurations. records is false if the
+// gate on clusters changes nothing.
+func (w *world) awaitGate(ctx context.Context, records bool) {
 	GinkgoHelper()
 	namespace := w.namespace(ctx)
 	c, recorder := w.warned()
@@ -232,6 +233,9 @@ func (w *world) awaitGate(ctx context.Context) {
 		err := c.Create(ctx, newMachine(namespace, "canary", "no-cluster", providerID("no-uuid")), client.DryRunAll)
 		return fmt.Sprint(err, recorder.TakeWarnings())
 	}).Should(Or(ContainSubstring("ValidatingAdmissionPolicy"), ContainSubstring("mode Warn")))
+	if !records {
+		return
+	}
 	Eventually(func() map[string]string { // the webhooks that change objects are in a configuration of their own
 		cluster := newCluster(namespace, "canary", "canary@example.com")
 		Expect(c.Create(ctx, cluster, client.DryRunAll)).To(Succeed())
