@@ -123,7 +123,7 @@ unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server,
 GOROUTINES = $$(grep -rlE '(^|[[:space:]])go (func|[a-zA-Z.]+)\(|sync\.|atomic\.|errgroup|singleflight' --include='*.go' --exclude='*_test.go' \
 	cmd internal initializers webhooks | xargs -n1 dirname | sort -u | sed 's|^|./|')
 .PHONY: race
-race: bin/helm ## Run the tests of the packages with goroutines under the race detector
+race: ## Run the tests of the packages with goroutines under the race detector
 	$(HEARTBEAT) "unit tests with the race detector" $(GO) test $(RACE_FLAG) -timeout 20m -skip '^($(LARGE))$$' $(GOROUTINES)
 
 # -count=1 because a cached result does not cover binaries that were built later.
@@ -157,6 +157,8 @@ lint: bin/golangci-lint bin/govulncheck bin/actionlint verify reproducible ## Ch
 	cd .ci/mutants && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
 	bin/actionlint -shellcheck= -pyflakes=
 	.ci/pinned-test
+	.ci/image-test
+	.ci/kcp-test
 	.ci/pinned .github/workflows
 	$(GO) mod tidy -diff
 	.ci/govulncheck-test
