@@ -109,7 +109,8 @@ func startWarrantgate(ctx context.Context, kcp *kcptest.Server) (*kcptest.Warran
 	if _, err := warrantgate.Install(ctx, "--rewrite=Webhook"); err != nil {
 		return nil, err
 	}
-	return warrantgate, warrantgate.Start(ctx)
+	err = warrantgate.Start(ctx)
+	return warrantgate, err
 }
 
 // installed copies the binary to a directory in small pieces, as a container runtime unpacks an image. Linux keeps a file in memory

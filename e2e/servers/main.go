@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	servers, err := asset.Servers(ctx, envs...)
+	servers, err := asset.Servers(envs...)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@
 package asset
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -56,7 +55,7 @@ func Path(env string) (string, error) {
 
 // Paths returns the paths of several binaries. The programs of one kcp have the same version.
 func Paths(envs ...string) ([]string, error) {
-	servers, err := Servers(context.Background(), envs...)
+	servers, err := Servers(envs...)
 	if err != nil {
 		return nil, err
 	}

@@ -166,7 +166,7 @@ func TestServers(t *testing.T) {
 				write(t, file, printing(text))
 				t.Setenv(env, file)
 			}
-			servers, err := asset.Servers(t.Context(), tc.envs...)
+			servers, err := asset.Servers(tc.envs...)
 			if tc.wantErr != "" {
 				if err == nil || err.Error() != tc.wantErr {
 					t.Fatalf("Servers() error = %v, want %s", err, tc.wantErr)

@@ -1,7 +1,6 @@
 package asset
 
 import (
-	"context"
 	"debug/buildinfo"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/version"
 )
@@ -76,7 +74,7 @@ var kinds = []kind{
 // Servers returns where each server comes from: its environment variable, else PATH, else the folder bin, for which it is built from modules.
 // All programs of one kcp that are asked for together have the same version: PATH is used only if it has all of them in one version that
 // is not too old. It returns an error if environment variables name different versions, or one that no other program can match.
-func Servers(ctx context.Context, envs ...string) (servers []Server, err error) {
+func Servers(envs ...string) (servers []Server, err error) {
 	sets := map[string][]kind{}
 	for _, k := range kinds {
 		if slices.Contains(envs, k.env) {
@@ -84,7 +82,7 @@ func Servers(ctx context.Context, envs ...string) (servers []Server, err error) 
 		}
 	}
 	for _, set := range sets {
-		found, err := resolve(ctx, set)
+		found, err := resolve(set)
 		if err != nil {
 			return nil, err
 		}
@@ -96,12 +94,12 @@ func Servers(ctx context.Context, envs ...string) (servers []Server, err error) 
 }
 
 // resolve finds the servers of a set.
-func resolve(ctx context.Context, set []kind) ([]Server, error) {
-	named, rest, err := namedServers(ctx, set)
+func resolve(set []kind) ([]Server, error) {
+	named, rest, err := namedServers(set)
 	if err != nil || len(rest) == 0 {
 		return named, err
 	}
-	inPath, why := pathServers(ctx, rest)
+	inPath, why := pathServers(rest)
 	if why == "" && (len(named) == 0 || named[0].Version == inPath[0].Version) {
 		return append(named, inPath...), nil
 	}
@@ -117,7 +115,7 @@ func resolve(ctx context.Context, set []kind) ([]Server, error) {
 }
 
 // namedServers are the servers of a set that environment variables name. rest are the others.
-func namedServers(ctx context.Context, set []kind) (named []Server, rest []kind, err error) {
+func namedServers(set []kind) (named []Server, rest []kind, err error) {
 	for _, k := range set {
 		path := os.Getenv(k.env)
 		if path == "" {
@@ -127,7 +125,7 @@ func namedServers(ctx context.Context, set []kind) (named []Server, rest []kind,
 		if path, err = existing(path); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", k.env, err)
 		}
-		named = append(named, Server{Env: k.env, Name: k.name, Path: path, Version: k.versionOf(ctx, path), From: k.env})
+		named = append(named, Server{Env: k.env, Name: k.name, Path: path, Version: k.versionOf(path), From: k.env})
 	}
 	for _, s := range named {
 		if s.Version != named[0].Version {
@@ -139,7 +137,7 @@ func namedServers(ctx context.Context, set []kind) (named []Server, rest []kind,
 }
 
 // pathServers are the servers of a set that are in PATH. why is the reason if they cannot be used.
-func pathServers(ctx context.Context, set []kind) (found []Server, why string) {
+func pathServers(set []kind) (found []Server, why string) {
 	if os.Getenv(FromEnv) == FromModules {
 		return nil, FromEnv + "=" + FromModules
 	}
@@ -153,7 +151,7 @@ func pathServers(ctx context.Context, set []kind) (found []Server, why string) {
 		if path, err = existing(path); err != nil {
 			return nil, err.Error()
 		}
-		found = append(found, Server{Env: k.env, Name: k.name, Path: path, Version: k.versionOf(ctx, path), From: "PATH"})
+		found = append(found, Server{Env: k.env, Name: k.name, Path: path, Version: k.versionOf(path), From: "PATH"})
 	}
 	switch {
 	case len(found) == 0:
@@ -200,13 +198,12 @@ func moduleServers(set []kind, why string) (servers []Server, err error) {
 }
 
 // versionOf asks a server for its version. Where it has no flag for it, as the cache server, the version is that with which it was built.
-func (k kind) versionOf(ctx context.Context, path string) string {
+func (k kind) versionOf(path string) string {
 	if k.stamp == nil {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	if output, err := exec.CommandContext(ctx, path, "--version").Output(); err == nil {
+	//nolint:noctx // it ends by itself, and not all that ask for a path have a context
+	if output, err := exec.Command(path, "--version").Output(); err == nil {
 		if found := k.stamp.FindSubmatch(output); found != nil {
 			return "v" + string(found[1])
 		}

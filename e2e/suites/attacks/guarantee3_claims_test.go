@@ -17,9 +17,11 @@ import (
 	"warrantgate.dev/e2e/env/volume"
 )
 
+// pairs is the number of pairs of machines that claim one server.
+var pairs = volume.Of(6, 40)
+
 // Guarantee 3: only one machine can have a server. The attacker edits two namespaces, and may name the user in both.
 var _ = Describe("guarantee 3: two machines that claim one server at the same time", func() {
-	pairs := volume.Of(6, 40)
 	// claim makes a machine name a server.
 	type claim func(ctx context.Context, c client.Client, machine *unstructured.Unstructured, id string) error
 	byCreation := func(ctx context.Context, c client.Client, machine *unstructured.Unstructured, id string) error {

@@ -100,7 +100,7 @@ func (w *kubeWorld) configure(ctx context.Context, configuration string) {
 		Expect(w.gate.Restart(ctx)).To(Succeed())
 	}
 	restart(ctx, configuration)
-	DeferCleanup(func(ctx SpecContext) { restart(ctx, kubeConfiguration) })
+	DeferCleanup(restart, kubeConfiguration)
 }
 
 // awaitGates returns once the API server calls the gates, a moment after the installation of the webhook configurations.

@@ -145,7 +145,7 @@ func (w *world) bringCertificate(ctx context.Context) *corev1.Secret {
 		Data: map[string][]byte{corev1.TLSCertKey: serving, corev1.TLSPrivateKeyKey: key},
 	}
 	Expect(w.admin.Create(ctx, secret)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { Expect(w.admin.Delete(ctx, secret)).To(Succeed()) }, NodeTimeout(timeout))
+	DeferCleanup(func(ctx SpecContext) { Expect(w.admin.Delete(ctx, secret)).To(Succeed()) }, NodeTimeout(timeout)) //nolint:contextcheck // a clean-up has a context of its own
 	w.values["certificates"] = map[string]any{"secret": map[string]any{"name": secret.Name, "caBundle": string(serving)}}
 	return secret
 }

@@ -149,7 +149,7 @@ func prepare(ctx context.Context) {
 // install runs helm install, and creates the files of a pod. The release is uninstalled at the end.
 func (w *world) install(ctx context.Context) {
 	GinkgoHelper()
-	DeferCleanup(func(ctx SpecContext) {
+	DeferCleanup(func(ctx SpecContext) { //nolint:contextcheck // a clean-up has a context of its own
 		_, err := w.run(ctx, "uninstall", "--ignore-not-found", "--wait")
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(timeout))

@@ -19,6 +19,9 @@ import (
 	"warrantgate.dev/e2e/env/suite"
 )
 
+// waitForWarranted matches the LogicalCluster of a workspace that the initializer has not initialized.
+var waitForWarranted = HaveField("Status.Initializers", ContainElement(BeEquivalentTo("root:warranted")))
+
 // Every RBAC rule that install writes into root is necessary: for each rule, a function works with all rules, and fails without this rule.
 var _ = Describe("of the RBAC rules in root", Ordered, func() {
 	var (
@@ -75,7 +78,6 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 	initialized := func(ctx context.Context) (*corev1alpha1.LogicalCluster, error) {
 		return kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(waiting))
 	}
-	waits := HaveField("Status.Initializers", ContainElement(BeEquivalentTo("root:warranted")))
 
 	// First, because the virtual workspace caches a denial for half a minute. Meanwhile, the other specs run.
 	It("one is needed to initialize workspaces of the type warranted", func(ctx SpecContext) {
@@ -99,7 +101,7 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 		})
 		Expect(err).NotTo(HaveOccurred())
 		waiting = ws.Spec.Cluster
-		Expect(initialized(ctx)).To(waits)
+		Expect(initialized(ctx)).To(waitForWarranted)
 		restore()
 	}, SpecTimeout(specTimeout))
 
@@ -147,7 +149,7 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 
 	It("all are sufficient again: the workspace is initialized that was not without one of them", func(ctx SpecContext) {
 		restart(ctx) // which retries at once
-		Eventually(ctx, initialized).ShouldNot(waits)
+		Eventually(ctx, initialized).ShouldNot(waitForWarranted)
 	}, SpecTimeout(specTimeout))
 
 	It("each is tested by one of these specs", func(ctx SpecContext) {

@@ -282,7 +282,6 @@ var _ = Describe("a cluster's user", sharing, func() {
 			}
 		})
 	}
-	creating, patching := requests[0], requests[3]
 	namedIn := func(s story) string { return "named-" + s.namespace + "@example.com" }
 
 	DescribeTable("can be named by an author who may impersonate that user", func(ctx SpecContext, kind func(story, context.Context) author, spelled string, given permission) {
@@ -295,7 +294,7 @@ var _ = Describe("a cluster's user", sharing, func() {
 		if spelled == "capitals" {
 			email = strings.ToUpper(email)
 		}
-		canBeNamed(ctx, s, who, email, creating, patching)
+		canBeNamed(ctx, s, who, email, requests[0], requests[3]) // POST and merge patch
 	},
 		Entry("by the user's name, as a member of a group", story.newUser, "", permission{rule: impersonating("?"), toGroup: true}, SpecTimeout(timeout)),
 		Entry("by the permission for all users", story.newUser, "", permission{rule: impersonating()}, SpecTimeout(timeout)),
@@ -309,7 +308,7 @@ var _ = Describe("a cluster's user", sharing, func() {
 		s := begin(ctx)
 		who, email := s.newUser(ctx), namedIn(s)
 		s.grant(ctx, who, given(s, email))
-		cannotBeNamed(ctx, s, who, email, creating, patching)
+		cannotBeNamed(ctx, s, who, email, requests[0], requests[3]) // POST and merge patch
 	},
 		Entry("but may impersonate another one", func(s story, _ string) permission { return permission{rule: impersonating(s.user.Email)} }, SpecTimeout(timeout)),
 		Entry("but may impersonate it by a Role, which does not cover users", func(s story, email string) permission {

@@ -20,10 +20,12 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
+// atOnce is the number of machines that are written at once.
+var atOnce = volume.Of(20, 100)
+
 // warrantgate sends no unnecessary request, and no request twice.
 var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 	var w *world
-	atOnce := volume.Of(20, 100)
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n"}) // the audit sends requests to the cloud as well
 	}, NodeTimeout(setupTimeout))

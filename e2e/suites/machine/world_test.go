@@ -153,7 +153,7 @@ func endWorld(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	w.awaitNoGate(ctx)
 	Expect(w.gate.Stop()).To(Succeed())
-	Expect(w.cloud.Stop()).To(Succeed())
+	Expect(w.cloud.Stop()).To(Succeed()) //nolint:contextcheck // it stops also if ctx has ended
 	w.removeObjects(ctx)
 
 	Expect(metricsErr).NotTo(HaveOccurred())

@@ -108,10 +108,10 @@ type home struct {
 	path, cluster string
 }
 
-func newHome(ctx context.Context, server *kcptest.Server, options ...kcptest.WorkspaceOption) home {
+func newHome(ctx context.Context, server *kcptest.Server) home {
 	GinkgoHelper()
 	name := "home-" + rand.String(6)
-	_, err := kcptest.CreateWorkspace(ctx, server.Admin("root"), name, options...)
+	_, err := kcptest.CreateWorkspace(ctx, server.Admin("root"), name)
 	Expect(err).NotTo(HaveOccurred())
 	ws, err := kcptest.WaitReady(ctx, server.Admin("root"), name)
 	Expect(err).NotTo(HaveOccurred())

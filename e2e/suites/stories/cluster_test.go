@@ -60,7 +60,7 @@ var _ = Describe("Impersonation and delegation", func() {
 	It("denies another user as long as machines hold servers of the first one, with the list", func(ctx SpecContext) {
 		t, other := begin(ctx), begin(ctx)
 		id := t.server("worker")
-		Expect(claim(ctx, t.client, t.machine(ctx, "worker"), id)).To(Succeed())
+		Expect(claim(ctx, t.client, t.machine(ctx), id)).To(Succeed())
 		// An administrator may impersonate both.
 		err := kube.admin.Patch(ctx, newCluster(t.namespace, clusterName, ""), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"userEmail":"`+other.user.Email+`"}}`)))
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
@@ -70,7 +70,7 @@ var _ = Describe("Impersonation and delegation", func() {
 
 	It("never denies a deletion", func(ctx SpecContext) {
 		t := begin(ctx)
-		Expect(claim(ctx, t.client, t.machine(ctx, "worker"), t.server("worker"))).To(Succeed())
+		Expect(claim(ctx, t.client, t.machine(ctx), t.server("worker"))).To(Succeed())
 		Expect(t.client.Delete(ctx, newCluster(t.namespace, clusterName, ""))).To(Succeed())
 	}, SpecTimeout(specTimeout))
 })

@@ -133,10 +133,10 @@ func (p place) waitReady(ctx context.Context, name string) *tenancyv1alpha1.Work
 	return ws
 }
 
-// waitSettled waits until kcp has shortened the recorded owner of a Ready workspace to its name.
-func (p place) waitSettled(ctx context.Context, name string) *tenancyv1alpha1.Workspace {
+// waitSettled waits until kcp has shortened the recorded owner of the Ready workspace "child" to its name.
+func (p place) waitSettled(ctx context.Context) *tenancyv1alpha1.Workspace {
 	GinkgoHelper()
-	ws, err := kcptest.WaitWorkspace(within(ctx), p.admin(), name, func(ws *tenancyv1alpha1.Workspace) error {
+	ws, err := kcptest.WaitWorkspace(within(ctx), p.admin(), "child", func(ws *tenancyv1alpha1.Workspace) error {
 		var owner map[string]any
 		if err := json.Unmarshal([]byte(ws.Annotations[kcptest.OwnerAnnotation]), &owner); err != nil {
 			return err

@@ -184,10 +184,10 @@ func begin(ctx context.Context) tenant {
 // server creates a server of the tenant's user in the cloud, and returns its UUID.
 func (t tenant) server(name string) string { return kube.cloud.AddServer(region, t.user, name).UUID }
 
-// machine creates a machine of the tenant's cluster that names no server.
-func (t tenant) machine(ctx context.Context, name string) *unstructured.Unstructured {
+// machine creates the machine "worker" of the tenant's cluster, which names no server.
+func (t tenant) machine(ctx context.Context) *unstructured.Unstructured {
 	GinkgoHelper()
-	machine := newMachine(t.namespace, name, clusterName, "")
+	machine := newMachine(t.namespace, "worker", clusterName, "")
 	Expect(t.client.Create(ctx, machine)).To(Succeed())
 	return machine
 }

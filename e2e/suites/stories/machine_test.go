@@ -19,7 +19,7 @@ var _ = Describe("Machine ownership", func() {
 	It("admits a server of the cluster's user, by its instance ID and by its provider ID", func(ctx SpecContext) {
 		t := begin(ctx)
 		id := t.server("worker")
-		machine := t.machine(ctx, "worker")
+		machine := t.machine(ctx)
 		Expect(claim(ctx, t.client, machine, id)).To(Succeed())
 		Expect(instanceID(ctx, machine)).To(Equal(id))
 		Expect(t.client.Create(ctx, newMachine(t.namespace, "second", clusterName, t.server("second")))).To(Succeed())
@@ -28,7 +28,7 @@ var _ = Describe("Machine ownership", func() {
 	It("denies a server of another user, and names what the user owns under that name, but not the other user", func(ctx SpecContext) {
 		t, other := begin(ctx), begin(ctx)
 		own, stale := t.server("worker"), other.server("worker")
-		machine := t.machine(ctx, "worker")
+		machine := t.machine(ctx)
 		err := claim(ctx, t.client, machine, stale)
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 		Expect(apierrors.HasStatusCause(err, "InstanceNotOwned")).To(BeTrue(), "%v", err)
@@ -45,7 +45,7 @@ var _ = Describe("Machine ownership", func() {
 
 	It("denies another user's server in place of the own one, and in the provider ID", func(ctx SpecContext) {
 		t, other := begin(ctx), begin(ctx)
-		machine, stale := t.machine(ctx, "worker"), other.server("worker")
+		machine, stale := t.machine(ctx), other.server("worker")
 		own := t.server("worker")
 		Expect(claim(ctx, t.client, machine, own)).To(Succeed())
 		Expect(apierrors.IsForbidden(claim(ctx, t.client, machine, stale))).To(BeTrue())
@@ -55,7 +55,7 @@ var _ = Describe("Machine ownership", func() {
 
 	It("denies a server that does not exist", func(ctx SpecContext) {
 		t := begin(ctx)
-		err := claim(ctx, t.client, t.machine(ctx, "worker"), uuid.NewString())
+		err := claim(ctx, t.client, t.machine(ctx), uuid.NewString())
 		Expect(apierrors.HasStatusCause(err, "InstanceNotFound")).To(BeTrue(), "%v", err)
 	}, SpecTimeout(specTimeout))
 
@@ -76,7 +76,7 @@ var _ = Describe("Machine ownership", func() {
 
 	It("denies a move of the machine to a cluster of another user", func(ctx SpecContext) {
 		t, other := begin(ctx), begin(ctx)
-		machine := t.machine(ctx, "worker")
+		machine := t.machine(ctx)
 		Expect(claim(ctx, t.client, machine, t.server("worker"))).To(Succeed())
 		Expect(kube.admin.Create(ctx, newCluster(t.namespace, "others", other.user.Email))).To(Succeed())
 		err := t.client.Patch(ctx, machine, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"cluster.x-k8s.io/cluster-name":"others"}}}`)))
@@ -85,7 +85,7 @@ var _ = Describe("Machine ownership", func() {
 
 	It("is not asked about heartbeats, a cleared ID and deletions", func(ctx SpecContext) {
 		t := begin(ctx)
-		machine := t.machine(ctx, "worker")
+		machine := t.machine(ctx)
 		Expect(claim(ctx, t.client, machine, t.server("worker"))).To(Succeed())
 		asked := func() float64 {
 			GinkgoHelper()
@@ -102,7 +102,7 @@ var _ = Describe("Machine ownership", func() {
 
 	It("does nothing in a dry run but the denial", func(ctx SpecContext) {
 		t, other := begin(ctx), begin(ctx)
-		machine := t.machine(ctx, "worker")
+		machine := t.machine(ctx)
 		Expect(apierrors.IsForbidden(t.client.Status().Patch(ctx, machine.DeepCopy(), client.RawPatch(types.MergePatchType,
 			[]byte(`{"status":{"instanceID":"`+other.server("tried")+`"}}`)), client.DryRunAll))).To(BeTrue())
 		Expect(apierrors.IsForbidden(claim(ctx, t.client, machine, other.server("denied")))).To(BeTrue())
@@ -113,7 +113,7 @@ var _ = Describe("Machine ownership", func() {
 
 	It("reports an orphaned server as an Event on the cluster", func(ctx SpecContext) {
 		t := begin(ctx)
-		machine := t.machine(ctx, "worker")
+		machine := t.machine(ctx)
 		Expect(claim(ctx, t.client, machine, t.server("worker"))).To(Succeed())
 		orphan := t.server("worker")
 		Eventually(func() (string, error) {

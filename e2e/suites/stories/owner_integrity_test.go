@@ -21,7 +21,7 @@ var _ = Describe("Owner integrity", func() {
 			p := newPlace(ctx)
 			mallory := p.user(ctx, "mallory")
 			p.create(ctx, mallory)
-			child := p.waitSettled(ctx, "child")
+			child := p.waitSettled(ctx)
 
 			err := annotate(ctx, mallory, key, value)
 			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
@@ -45,7 +45,7 @@ var _ = Describe("Owner integrity", func() {
 		p := newPlace(ctx)
 		mallory := p.user(ctx, "mallory")
 		p.create(ctx, mallory)
-		p.waitSettled(ctx, "child")
+		p.waitSettled(ctx)
 		Expect(kcp.gate.Stop()).To(Succeed())
 		DeferCleanup(kcp.gate.Start, NodeTimeout(startTimeout))
 		err := annotate(ctx, mallory, kcptest.OwnerAnnotation, forgedOwner)

@@ -76,7 +76,7 @@ var _ = Describe("Owner rewrite", func() {
 	It("does not change the owner of a user who is in scope", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		p.create(ctx, p.user(ctx, "carol"))
-		child := p.waitSettled(ctx, "child")
+		child := p.waitSettled(ctx)
 		Expect(child.Annotations).To(And(
 			HaveKeyWithValue(kcptest.OwnerAnnotation, `{"username":"carol"}`), Not(HaveKey(kcptest.CreatedByAnnotation)),
 		))
@@ -86,7 +86,7 @@ var _ = Describe("Owner rewrite", func() {
 	It("leaves nothing for explain to report", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		p.create(ctx, p.bot)
-		p.waitSettled(ctx, "child")
+		p.waitSettled(ctx)
 		Eventually(ctx, func() suite.Output { return p.explain(ctx, "child") }).Should(And(
 			HaveField("Status", 0), HaveField("Stdout", ContainSubstring("Ready"))))
 	}, SpecTimeout(specTimeout))
