@@ -48,7 +48,7 @@ func archive(args []string) error {
 	return tarball.WriteToFile(flags.Arg(1), tag, made)
 }
 
-// contents are what two images of the same sources have in common, whoever has built them.
+// contents are what two images of the same sources have in common, regardless of the engine.
 type contents struct {
 	User       string
 	Entrypoint []string

@@ -36,7 +36,7 @@ var names = map[string]string{
 	"etcd": asset.Etcd, "kcp-effective-users": asset.EffectiveUsers,
 }
 
-// builds say, for each module, how long it takes on two cores with empty caches, how to avoid it, and what the linker is told.
+// builds say, for each module, how long it takes on two cores with empty caches, how to avoid it, and the flags of the linker.
 var builds = map[string]struct{ takes, instead, ldflags string }{
 	"kcp":        {takes: "about 6 minutes", instead: "a kcp v0.30 or later in PATH is used instead"},
 	"kubernetes": {takes: "about 4 minutes", instead: "a kube-apiserver and an etcd in PATH are used instead", ldflags: "-X k8s.io/component-base/version.gitVersion="},
