@@ -272,7 +272,7 @@ func newPolicy(namespace, policy string) *corev1.ConfigMap {
 	}
 }
 
-// describe is the output of "kubectl describe" of an object.
+// describeObject is the output of "kubectl describe" of an object.
 func describeObject(object client.Object) (string, error) {
 	kind := object.GetObjectKind().GroupVersionKind()
 	describer, _ := describe.GenericDescriberFor(&meta.RESTMapping{
