@@ -7,6 +7,7 @@
 package cloudsigma
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -47,9 +48,11 @@ type Options struct {
 	Legacy func() (LegacyCredentials, error)
 	// Regions are the allowed regions. Default: every valid name of a region.
 	Regions []string
-	// API is the URL template of the APIs, with https. {region} is replaced with the region. Default:
-	// https://{region}.cloudsigma.com/api/2.0/.
+	// API is the URL template of the APIs for tokens of users, with https. {region} is replaced with the region. Default:
+	// https://direct.{region}.cloudsigma.com/api/2.0/, the only host at which an impersonated token acts as its user.
 	API string
+	// LegacyAPI is the URL template of the APIs for the legacy credentials. Default: https://{region}.cloudsigma.com/api/2.0/.
+	LegacyAPI string
 	// RootCAs are the trusted CAs. Default: those of the system.
 	RootCAs *x509.CertPool
 	// UserAgent is the User-Agent header. Default: warrantgate.
@@ -58,12 +61,13 @@ type Options struct {
 
 // Cloud is a client of CloudSigma. Its methods are safe for concurrent use.
 type Cloud struct {
-	tokens    Tokens
-	legacy    func() (LegacyCredentials, error)
-	endpoints endpoints
-	transport http.RoundTripper
-	userAgent string
-	profiles  *otter.Cache[profileKey, profile]
+	tokens Tokens
+	legacy func() (LegacyCredentials, error)
+	// direct and legacyAPI are the APIs for the tokens and for the legacy credentials.
+	direct, legacyAPI endpoints
+	transport         http.RoundTripper
+	userAgent         string
+	profiles          *otter.Cache[profileKey, profile]
 }
 
 var _ ownership.Cloud = &Cloud{}
@@ -77,7 +81,11 @@ func newCloud(options Options, transport http.RoundTripper) (*Cloud, error) {
 	if (options.Tokens == nil) == (options.Legacy == nil) {
 		return nil, errors.New("exactly one of tokens of users and credentials of one account is required")
 	}
-	endpoints, err := newEndpoints(options.API, options.Regions)
+	direct, err := newEndpoints(cmp.Or(options.API, defaultAPI), options.Regions)
+	if err != nil {
+		return nil, err
+	}
+	legacyAPI, err := newEndpoints(cmp.Or(options.LegacyAPI, defaultLegacyAPI), options.Regions)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +98,7 @@ func newCloud(options Options, transport http.RoundTripper) (*Cloud, error) {
 		userAgent = defaultUserAgent
 	}
 	return &Cloud{
-		tokens: options.Tokens, legacy: options.Legacy, endpoints: endpoints, transport: transport,
+		tokens: options.Tokens, legacy: options.Legacy, direct: direct, legacyAPI: legacyAPI, transport: transport,
 		userAgent: userAgent, profiles: profiles,
 	}, nil
 }

@@ -515,9 +515,10 @@ func TestLegacyAccount(t *testing.T) {
 	credentials := func() (cloudsigma.LegacyCredentials, error) {
 		return cloudsigma.LegacyCredentials{Username: userEmail, Password: canary}, nil
 	}
+	const legacyServer, legacyProfile = "legacy." + getServer, "legacy." + getProfile
 	owned := answers{
-		getServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
-		getProfile: theProfile(),
+		legacyServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
+		legacyProfile: theProfile(),
 	}
 	for name, tc := range map[string]struct {
 		answers      answers
@@ -526,17 +527,17 @@ func TestLegacyAccount(t *testing.T) {
 		want         failure // the zero value for a server that is owned
 		wantRequests []string
 	}{
-		"for its own user": {answers: owned, legacy: credentials, user: "Tsap@Shalb.com", wantRequests: []string{getServer, getProfile}},
-		"without a user":   {answers: owned, legacy: credentials, wantRequests: []string{getServer, getProfile}},
+		"for its own user": {answers: owned, legacy: credentials, user: "Tsap@Shalb.com", wantRequests: []string{legacyServer, legacyProfile}},
+		"without a user":   {answers: owned, legacy: credentials, wantRequests: []string{legacyServer, legacyProfile}},
 		"for another user": {
-			answers: owned, legacy: credentials, user: "other@example.com", wantRequests: []string{getServer, getProfile},
+			answers: owned, legacy: credentials, user: "other@example.com", wantRequests: []string{legacyServer, legacyProfile},
 			want: failure{
 				Cause: ownership.CauseNotImpersonable, RequestID: "req-200",
 				Text: "UserNotImpersonable: the credentials belong to another user than the claimed one",
 			},
 		},
 		"rejected by the cloud, without a retry": {
-			answers: answers{getServer: reply(http.StatusUnauthorized, canary)}, legacy: credentials, wantRequests: []string{getServer},
+			answers: answers{legacyServer: reply(http.StatusUnauthorized, canary)}, legacy: credentials, wantRequests: []string{legacyServer},
 			want: failure{
 				Cause: ownership.CauseCredentials, RequestID: "req-401", Text: "CredentialsDenied: server request: the answer was 401 unspecified",
 			},

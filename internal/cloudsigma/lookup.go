@@ -33,7 +33,11 @@ type lookup struct {
 
 // newLookup starts a lookup. It returns an *ownership.RegionError or an *ownership.UnknownError.
 func (c *Cloud) newLookup(account ownership.Account) (*lookup, error) {
-	api, err := c.endpoints.api(account.Region)
+	endpoints := c.direct
+	if c.legacy != nil {
+		endpoints = c.legacyAPI
+	}
+	api, err := endpoints.api(account.Region)
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,7 @@ func (a *fakeAPI) cloud(tokens cloudsigma.Tokens, modify ...func(*cloudsigma.Opt
 	a.t.Helper()
 	roots := x509.NewCertPool()
 	roots.AddCert(a.server.Certificate())
-	options := cloudsigma.Options{Tokens: tokens, API: a.server.URL + "/api/{region}", RootCAs: roots}
+	options := cloudsigma.Options{Tokens: tokens, API: a.server.URL + "/api/{region}", LegacyAPI: a.server.URL + "/api/legacy.{region}", RootCAs: roots}
 	for _, m := range modify {
 		m(&options)
 	}

@@ -66,7 +66,7 @@ func TestInvalidRegionSendsNoRequest(t *testing.T) {
 func TestInvalidOptions(t *testing.T) {
 	tokens := &fakeTokens{}
 	legacy := func() (cloudsigma.LegacyCredentials, error) { return cloudsigma.LegacyCredentials{}, nil }
-	const wantURL = `the URL of the API has to be https://, a host and a path, such as "https://{region}.cloudsigma.com/api/2.0/"`
+	const wantURL = `the URL of the API has to be https://, a host and a path, such as "https://direct.{region}.cloudsigma.com/api/2.0/"`
 	for name, tc := range map[string]struct {
 		options cloudsigma.Options
 		want    string
@@ -83,6 +83,7 @@ func TestInvalidOptions(t *testing.T) {
 			want:    `regions: "a/b" is not a valid region: it must be a lower-case letter, followed by at most 31 lower-case letters, digits and dashes, such as "zrh"`,
 		},
 		"no TLS":                 {options: cloudsigma.Options{Tokens: tokens, API: "http://{region}.cloudsigma.com/api/2.0/"}, want: wantURL},
+		"no TLS for passwords":   {options: cloudsigma.Options{Legacy: legacy, LegacyAPI: "http://{region}.cloudsigma.com/api/2.0/"}, want: wantURL},
 		"no host":                {options: cloudsigma.Options{Tokens: tokens, API: "https:///api/2.0/"}, want: wantURL},
 		"an invalid URL":         {options: cloudsigma.Options{Tokens: tokens, API: "https://%zz/"}, want: wantURL},
 		"the region as the port": {options: cloudsigma.Options{Tokens: tokens, API: "https://cloudsigma.com:{region}/"}, want: wantURL},

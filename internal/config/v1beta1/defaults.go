@@ -28,7 +28,8 @@ const (
 	roleManager      = "manager"
 
 	// CloudSigma's own URLs, and the audiences in its Keycloak.
-	defaultAPI                     = "https://{region}.cloudsigma.com/api/2.0/"
+	defaultAPI                     = "https://direct.{region}.cloudsigma.com/api/2.0/"
+	defaultLegacyAPI               = "https://{region}.cloudsigma.com/api/2.0/"
 	defaultServiceProviderAPI      = "https://direct.{region}.cloudsigma.com/service_provider/api/v1/"
 	defaultTokenPath               = "/realms/cloudsigma/protocol/openid-connect/token"
 	defaultServiceProviderAudience = "service_provider_api"
@@ -137,6 +138,12 @@ func setControllerManagerDefaults(manager *ControllerManager) {
 
 func setCloudSigmaDefaults(cloud *CloudSigma) {
 	cloud.API = cmp.Or(cloud.API, defaultAPI)
+	// Who sets only api has a private endpoint, or a proxy, and does not expect that a password is sent to another host.
+	legacyAPI := cloud.API
+	if legacyAPI == defaultAPI {
+		legacyAPI = defaultLegacyAPI
+	}
+	cloud.LegacyAPI = cmp.Or(cloud.LegacyAPI, legacyAPI)
 	cloud.ServiceProviderAPI = cmp.Or(cloud.ServiceProviderAPI, defaultServiceProviderAPI)
 	cloud.TokenPath = cmp.Or(cloud.TokenPath, defaultTokenPath)
 	cloud.Flow = cmp.Or(cloud.Flow, ServiceProvider)

@@ -331,6 +331,7 @@ func validateCloudSigma(cloud CloudSigma, at *field.Path) field.ErrorList {
 		}
 	}
 	errs = append(errs, validateTemplate(cloud.API, at.Child("api"))...)
+	errs = append(errs, validateTemplate(cloud.LegacyAPI, at.Child("legacyAPI"))...)
 	errs = append(errs, validateTemplate(cloud.ServiceProviderAPI, at.Child("serviceProviderAPI"))...)
 	if !strings.HasPrefix(cloud.TokenPath, "/") {
 		errs = append(errs, field.Invalid(at.Child("tokenPath"), cloud.TokenPath, "must begin with /"))

@@ -107,7 +107,9 @@ func (f Flags) access(config v1beta1.CloudSigma, kubernetes *rest.Config, log lo
 			return Access{}, err
 		}
 	}
-	options := cloudsigma.Options{Regions: config.Regions, API: config.API, RootCAs: rootCAs, UserAgent: cli.UserAgent()}
+	options := cloudsigma.Options{
+		Regions: config.Regions, API: config.API, LegacyAPI: config.LegacyAPI, RootCAs: rootCAs, UserAgent: cli.UserAgent(),
+	}
 	switch {
 	case f.impersonationEnabled:
 		credentials, err := f.credentials(kubernetes)
