@@ -110,10 +110,11 @@ func startWorld(ctx context.Context, s setup) *world {
 kind: GateConfiguration
 cloudSigma:
   api: %s
+  legacyAPI: %s
   serviceProviderAPI: %s
   caFile: %s
 %s
-%s`, w.cloud.APITemplate(), w.cloud.ServiceProviderTemplate(), caFile, s.cloud, s.configuration)
+%s`, w.cloud.APITemplate(), w.cloud.LegacyAPITemplate(), w.cloud.ServiceProviderTemplate(), caFile, s.cloud, s.configuration)
 	args, env := []string{"--impersonation-enabled", "--impersonation-secret=" + secretNamespace + "/" + secretName}, []string(nil)
 	if s.credentials != nil {
 		args, env = s.credentials(w)
