@@ -1,8 +1,8 @@
 // Package cloudsigma checks the owner of a CloudSigma server. It sends its requests as the user who claims the server.
 //
 // The response of the cloud to this user decides. If the cloud returns the server, the package compares the owner with the user. If
-// it denies access, the server belongs to another user. If it does not know the server, the server does not exist. Only the UUIDs
-// of users are cached, no verdicts. After a failure the package does not retry, except once with another token. Retries are up to
+// it denies access, the server belongs to another user. If it does not know the server, the server does not exist. The profile shows
+// first that the response is one to this user. Only the UUIDs of users are cached, no verdicts. After a failure the package does not retry, except once with another token. Retries are up to
 // the caller.
 package cloudsigma
 
@@ -124,13 +124,13 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 	case x == nil:
 		return ownership.Answer{}, err
 	case x.Status == http.StatusNotFound:
-		return l.explain(ctx, claim, ownership.Answer{
+		return l.denied(ctx, claim, ownership.Answer{
 			Verdict: ownership.Absent, Response: "404 not found", RequestID: x.RequestID(),
 		})
 	// The cloud, and proxies in front of it, also use 403 for operations that are not available. Such a response does not show who owns the
 	// server.
 	case x.Status == http.StatusForbidden && x.rejection.kind == kindPermission:
-		return l.explain(ctx, claim, ownership.Answer{
+		return l.denied(ctx, claim, ownership.Answer{
 			Verdict: ownership.Foreign, Response: "403 permission", RequestID: x.RequestID(), UserID: x.rejection.userID,
 		})
 	default:
@@ -152,26 +152,31 @@ func (l *lookup) compareOwner(ctx context.Context, claim ownership.Claim, id str
 		return ownership.Answer{}, err
 	}
 	if owner != user.id {
-		return l.explain(ctx, claim, ownership.Answer{
+		return l.denied(ctx, claim, ownership.Answer{
 			Verdict: ownership.Foreign, Response: "200, owned by another user", RequestID: x.RequestID(),
 		})
 	}
 	return ownership.Answer{Verdict: ownership.Owned, UserID: user.id, Response: "200", RequestID: x.RequestID()}, nil
 }
 
-// explain adds information to a denial, to explain it. If the information is not available, the denial remains. If it shows that the
-// cloud denied another user than the claiming one, the result is an error.
-func (l *lookup) explain(ctx context.Context, claim ownership.Claim, answer ownership.Answer) (ownership.Answer, error) {
+// denied returns a denial of the cloud, with information that explains it, if it is about the claimed user. A 403 is a verdict only if the
+// profile, or the response itself, shows that the cloud did not deny another user. If the profile is not available, only a 404 remains a
+// denial: it is the same for every user. If the other information is not available, the denial remains.
+func (l *lookup) denied(ctx context.Context, claim ownership.Claim, answer ownership.Answer) (ownership.Answer, error) {
 	ctx, cancel := cloudhttp.Half(ctx)
 	defer cancel()
 	user, err := l.profile(ctx)
 	var u *ownership.UnknownError
-	if errors.As(err, &u) && u.Cause == ownership.CauseNotImpersonable {
+	switch {
+	case answer.Verdict == ownership.Absent && errors.As(err, &u) && u.Cause != ownership.CauseWrongUser:
+		return answer, nil
+	case err != nil:
 		return ownership.Answer{}, err
+	case l.user != "" && answer.UserID != "" && answer.UserID != user.id: // the profile is from the cache, and the API has changed since
+		l.cloud.profiles.Invalidate(l.key)
+		return ownership.Answer{}, l.wrongUser(answer.UserID, answer.RequestID)
 	}
-	if err == nil {
-		answer.UserID = user.id
-		answer.Candidates = l.candidates(ctx, claim, user.id)
-	}
+	answer.UserID = user.id
+	answer.Candidates = l.candidates(ctx, claim, user.id)
 	return answer, nil
 }

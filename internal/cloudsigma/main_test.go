@@ -99,6 +99,13 @@ func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, r)
 }
 
+// change replaces the responses.
+func (a *fakeAPI) change(to answers) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answers = to
+}
+
 // expect checks the requests since the last call, in order.
 func (a *fakeAPI) expect(want ...string) {
 	a.t.Helper()

@@ -3,6 +3,7 @@ package cloudsigma
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -34,8 +35,8 @@ func newProfiles() (*otter.Cache[profileKey, profile], error) {
 	})
 }
 
-// profile returns the profile of the credentials' user, and checks that this is the claimed user. Concurrent lookups for the same
-// profile send one request.
+// profile returns the profile of the credentials' user at the API, and checks that this is the claimed user: the same token is that of the
+// service account at another host, and each answer there is about this account. Concurrent lookups for the same profile send one request.
 func (l *lookup) profile(ctx context.Context) (profile, error) {
 	p, err := l.cloud.profiles.Get(ctx, l.key, otter.LoaderFunc[profileKey, profile](l.loadProfile))
 	var u *ownership.UnknownError
@@ -46,10 +47,20 @@ func (l *lookup) profile(ctx context.Context) (profile, error) {
 		return profile{}, unknown(ownership.CauseTimeout, "", "%s request: no answer in time", opProfile)
 	case l.user != "" && !sameEmail(p.email, l.user):
 		l.cloud.profiles.Invalidate(l.key) // the next token may belong to the claimed user
-		return profile{}, unknown(ownership.CauseNotImpersonable, p.requestID,
-			"the credentials belong to another user than the claimed one")
+		return profile{}, l.wrongUser(fmt.Sprintf("%.100q (%s)", p.email, p.id), p.requestID)
 	}
 	return p, nil
+}
+
+// wrongUser is the error if the API treats the token of the claimed user as another user. The error is for the operator and names that user.
+// Tenants read the explanation, which does not: the user is normally the service account's, but it is another tenant's if the API confuses
+// tokens. It does not name the claimed user either, because the messages around it name this user, or hide it if a Secret of another namespace
+// names it.
+func (l *lookup) wrongUser(treatedAs, requestID string) *ownership.UnknownError {
+	const remedy = "set cloudSigma.api to the URL at which the token acts as its user"
+	err := unknown(ownership.CauseWrongUser, requestID, "the API at %s treats the token of user %q as user %s; %s", l.api, l.user, treatedAs, remedy)
+	err.Explanation = fmt.Sprintf("the API at %s treats the token of this user as that of another user; the operator of warrantgate has to %s", l.api, remedy)
+	return err
 }
 
 func (l *lookup) loadProfile(ctx context.Context, _ profileKey) (profile, error) {

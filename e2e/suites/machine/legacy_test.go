@@ -64,7 +64,7 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		shared := w.cloud.AddServer(region, s.user, "node", cloudsigmatest.SharedWith(email)).UUID
 		machine := s.createMachine(ctx, "node")
 		for _, id := range []string{own, shared, w.cloud.AddServer(region, account, "node").UUID} {
-			expectUnknown(s.setInstanceID(ctx, machine, id), id, s.user, "UserNotImpersonable", allowUser)
+			expectUnknown(s.setInstanceID(ctx, machine, id), id, s.user, "WrongUser", "treats the token of this user as that of another user")
 		}
 	}, SpecTimeout(timeout))
 
