@@ -49,6 +49,7 @@ func configuration(modify ...func(*v1beta1.GateConfiguration)) v1beta1.GateConfi
 		},
 		Audit: v1beta1.Audit{Mode: v1beta1.Enforce, Interval: metav1.Duration{Duration: 10 * time.Minute}, RequestsPerSecond: 5},
 		CloudSigma: v1beta1.CloudSigma{
+			DefaultRegion:      "zrh",
 			API:                "https://direct.{region}.cloudsigma.com/api/2.0/",
 			LegacyAPI:          "https://{region}.cloudsigma.com/api/2.0/",
 			ServiceProviderAPI: "https://direct.{region}.cloudsigma.com/service_provider/api/v1/",
@@ -385,6 +386,7 @@ audit:
 		"a cloud to which tokens must not be sent": {
 			raw: header + `cloudSigma:
   regions: [zrh, "evil.example.com/"]
+  defaultRegion: "@127.0.0.1/#"
   api: http://{region}.cloudsigma.com/api/2.0/
   legacyAPI: ftp://{region}.cloudsigma.com/api/2.0/
   serviceProviderAPI: https://user:password@example.com/?x={region}
@@ -394,6 +396,7 @@ audit:
 `,
 			want: []string{
 				`cloudSigma.regions[1]: Invalid value: "evil.example.com/": must match ^[a-z][a-z0-9-]{0,31}$`,
+				`cloudSigma.defaultRegion: Invalid value: "@127.0.0.1/#": must match ^[a-z][a-z0-9-]{0,31}$`,
 				`cloudSigma.api: Invalid value: "http://{region}.cloudsigma.com/api/2.0/": ` + notATemplate,
 				`cloudSigma.legacyAPI: Invalid value: "ftp://{region}.cloudsigma.com/api/2.0/": ` + notATemplate,
 				`cloudSigma.serviceProviderAPI: Invalid value: "https://user:xxxxx@example.com/?x={region}": ` + notATemplate,

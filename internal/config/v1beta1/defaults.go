@@ -27,6 +27,9 @@ const (
 	roleLoadBalancer = "load-balancer_member"
 	roleManager      = "manager"
 
+	// defaultRegion is the default of CloudSigma's provider.
+	defaultRegion = "zrh"
+
 	// CloudSigma's own URLs, and the audiences in its Keycloak.
 	defaultAPI                     = "https://direct.{region}.cloudsigma.com/api/2.0/"
 	defaultLegacyAPI               = "https://{region}.cloudsigma.com/api/2.0/"
@@ -137,6 +140,7 @@ func setControllerManagerDefaults(manager *ControllerManager) {
 }
 
 func setCloudSigmaDefaults(cloud *CloudSigma) {
+	cloud.DefaultRegion = cmp.Or(cloud.DefaultRegion, defaultRegion)
 	cloud.API = cmp.Or(cloud.API, defaultAPI)
 	// Who sets only api has a private endpoint, or a proxy, and does not expect that a password is sent to another host.
 	legacyAPI := cloud.API

@@ -188,6 +188,8 @@ type CloudSigma struct {
 	// Regions are the regions that objects may name, such as zrh. Required if the region is part of a host name to which tokens are
 	// sent, as in the defaults. Default: any well-formed region.
 	Regions []string `json:"regions,omitzero"`
+	// DefaultRegion is the region of clusters that name none. It must be that of the provider (its CLOUDSIGMA_REGION). Default: zrh.
+	DefaultRegion string `json:"defaultRegion,omitzero"`
 	// API is the URL of a region's API for tokens of impersonated users, with {region} for the region. At CloudSigma, such a token acts as its
 	// user at this host only. Default: https://direct.{region}.cloudsigma.com/api/2.0/.
 	API string `json:"api,omitzero"`
