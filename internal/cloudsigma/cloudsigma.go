@@ -39,12 +39,12 @@ type LegacyCredentials struct {
 	Password string
 }
 
-// Options configure a Cloud. Either Tokens or Legacy is required.
+// Options configure a Cloud. Tokens, Legacy or both are required.
 type Options struct {
 	// Tokens provides the tokens of the users who claim servers.
 	Tokens Tokens
-	// Legacy returns the credentials of one account that sends all requests, for every user. It is called for each lookup, because
-	// the credentials may change.
+	// Legacy returns the credentials of one account. It sends the requests for accounts without a user and, without Tokens, all requests. It is
+	// called for each lookup, because the credentials may change.
 	Legacy func() (LegacyCredentials, error)
 	// Regions are the allowed regions. Default: every valid name of a region.
 	Regions []string
@@ -78,8 +78,8 @@ func New(options Options) (*Cloud, error) {
 }
 
 func newCloud(options Options, transport http.RoundTripper) (*Cloud, error) {
-	if (options.Tokens == nil) == (options.Legacy == nil) {
-		return nil, errors.New("exactly one of tokens of users and credentials of one account is required")
+	if options.Tokens == nil && options.Legacy == nil {
+		return nil, errors.New("tokens of users or the credentials of one account are required")
 	}
 	direct, err := newEndpoints(cmp.Or(options.API, defaultAPI), options.Regions)
 	if err != nil {

@@ -18,8 +18,11 @@ const (
 	maxProfiles = 10_000
 )
 
-// profileKey identifies the profile of a user in a region.
-type profileKey struct{ user, region string }
+// profileKey identifies the profile of a user in a region. Users with tokens and the legacy account are at two hosts.
+type profileKey struct {
+	user, region string
+	legacy       bool
+}
 
 // profile contains the identity of a user.
 type profile struct {

@@ -72,11 +72,7 @@ func TestInvalidOptions(t *testing.T) {
 		want    string
 	}{
 		"no credentials": {
-			want: "exactly one of tokens of users and credentials of one account is required",
-		},
-		"two kinds of credentials": {
-			options: cloudsigma.Options{Tokens: tokens, Legacy: legacy},
-			want:    "exactly one of tokens of users and credentials of one account is required",
+			want: "tokens of users or the credentials of one account are required",
 		},
 		"an invalid region": {
 			options: cloudsigma.Options{Tokens: tokens, Regions: []string{"zrh", "a/b"}},

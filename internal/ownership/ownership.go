@@ -18,8 +18,8 @@ import (
 type Account struct {
 	// Cloud is the name of the cloud, such as "cloudsigma".
 	Cloud string
-	// User is the user that the machine's provider acts as: an email at CloudSigma. It is empty if Identity is set, and if all clusters
-	// share one account.
+	// User is the user that the machine's provider acts as: an email at CloudSigma. It is empty if Identity is set, and if the cluster shares
+	// an account with others (legacy credentials).
 	User string
 	// UserSecret is the Secret of another namespace that contains User, if there is one. Messages name the Secret instead of the user, because
 	// their readers may not be allowed to read it.
@@ -53,7 +53,7 @@ func (a Account) Owner() string {
 	case a.Identity != Identity{}:
 		return fmt.Sprintf("the project of %s", a.Identity)
 	case a.User == "":
-		return "the one account that all clusters share"
+		return "the shared account (legacy credentials)"
 	case a.UserSecret != types.NamespacedName{}:
 		return fmt.Sprintf("the user that Secret %q of namespace %q names", a.UserSecret.Name, a.UserSecret.Namespace)
 	}

@@ -84,7 +84,7 @@ func TestAccountInMessages(t *testing.T) {
 		},
 		"a shared account, with a Secret that names no user": {
 			account: ownership.Account{Cloud: "cloudsigma", UserSecret: types.NamespacedName{Namespace: "team-b", Name: "s"}, Region: "next"},
-			want:    words{"the one account that all clusters share", `which cluster "c" acts as`, `region "next"`},
+			want:    words{"the shared account (legacy credentials)", `which cluster "c" acts as`, `region "next"`},
 		},
 		"credentials of the cluster": {
 			account: ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-a", Secret: "s", Entry: "e"}},
@@ -92,7 +92,7 @@ func TestAccountInMessages(t *testing.T) {
 		},
 		"credentials that all clusters share": {
 			account: ownership.Account{Cloud: "cloudsigma", Region: "next"},
-			want:    words{"the one account that all clusters share", `which cluster "c" acts as`, `region "next"`},
+			want:    words{"the shared account (legacy credentials)", `which cluster "c" acts as`, `region "next"`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

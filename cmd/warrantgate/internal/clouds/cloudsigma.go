@@ -86,6 +86,8 @@ type Access struct {
 	Cloud ownership.Cloud
 	// Impersonating is true if requests about clusters are sent as the users of the clusters.
 	Impersonating bool
+	// Legacy is true if one account is used for clusters without a user and, unless Impersonating, for all clusters.
+	Legacy bool
 }
 
 // access returns the access to CloudSigma that the flags and the environment configure.
@@ -102,16 +104,16 @@ func (f Flags) access(config v1beta1.CloudSigma, kubernetes *rest.Config, log lo
 	if err != nil {
 		return Access{}, err
 	}
-	if f.impersonationEnabled || legacy {
-		if err := config.RequireRegions(); err != nil {
-			return Access{}, err
-		}
+	if !f.impersonationEnabled && !legacy {
+		return Access{}, nil
+	}
+	if err := config.RequireRegions(); err != nil {
+		return Access{}, err
 	}
 	options := cloudsigma.Options{
 		Regions: config.Regions, API: config.API, LegacyAPI: config.LegacyAPI, RootCAs: rootCAs, UserAgent: cli.UserAgent(),
 	}
-	switch {
-	case f.impersonationEnabled:
+	if f.impersonationEnabled {
 		credentials, err := f.credentials(kubernetes)
 		if err != nil {
 			return Access{}, err
@@ -124,18 +126,20 @@ func (f Flags) access(config v1beta1.CloudSigma, kubernetes *rest.Config, log lo
 			return Access{}, err
 		}
 		options.Tokens = tokens
-	case legacy:
+	}
+	if legacy {
 		if _, err := legacyCredentials(); err != nil { // the environment does not change, so it would never work
 			return Access{}, err
 		}
-		log.Info("requests to CloudSigma use legacy credentials: one account for all, whose password can do everything that the account can; " +
-			"use impersonation instead")
+		whose := "requests to CloudSigma use legacy credentials: one account for all"
+		if f.impersonationEnabled {
+			whose = "requests to CloudSigma for clusters without a user use legacy credentials: one account for all of them"
+		}
+		log.Info(whose + ", whose password can do everything that the account can; use impersonation instead")
 		options.Legacy = legacyCredentials
-	default:
-		return Access{}, nil
 	}
 	cloud, err := cloudsigma.New(options)
-	return Access{Cloud: cloud, Impersonating: f.impersonationEnabled}, err
+	return Access{Cloud: cloud, Impersonating: f.impersonationEnabled, Legacy: legacy}, err
 }
 
 func legacyCredentials() (cloudsigma.LegacyCredentials, error) {

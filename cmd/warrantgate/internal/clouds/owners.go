@@ -74,7 +74,8 @@ func (o Owners) Start(ctx context.Context) error {
 // Options returns the options for reading machines and clusters.
 func (o Owners) Options(config v1beta1.GateConfiguration) clusterapi.Options {
 	return clusterapi.Options{
-		Kinds: Kinds(config), SharedAccount: o.Cloud != nil && !o.Impersonating, ExemptNamespaces: config.Cluster.ExemptNamespaces,
+		Kinds: Kinds(config), SharedAccount: o.Legacy, SharedByAll: o.Legacy && !o.Impersonating,
+		DefaultRegion: config.CloudSigma.DefaultRegion, ExemptNamespaces: config.Cluster.ExemptNamespaces,
 	}
 }
 
