@@ -103,6 +103,14 @@ func newCloud(options Options, transport http.RoundTripper) (*Cloud, error) {
 	}, nil
 }
 
+// Stop ends the goroutines and idle connections of the cloud. A cloud that is used until the end of the process needs no Stop.
+func (c *Cloud) Stop() {
+	c.profiles.StopAllGoroutines()
+	if transport, ok := c.transport.(*http.Transport); ok {
+		transport.CloseIdleConnections()
+	}
+}
+
 // Ask implements ownership.Cloud. If the user's UUID is cached and the user owns the server, it sends one request.
 //
 // Besides an *ownership.UnknownError, Ask may return an *ownership.RegionError, and the error of ownership.ParseInstanceID for an

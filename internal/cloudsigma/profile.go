@@ -66,6 +66,37 @@ func (l *lookup) wrongUser(treatedAs, requestID string) *ownership.UnknownError 
 	return err
 }
 
+// Identity is the user that the API treats the credentials for an account as.
+type Identity struct {
+	// API is the URL of the API.
+	API string
+	// Legacy is true for the legacy credentials, and false for a token of the account's user.
+	Legacy bool
+	// UserID and Email are those of the user.
+	UserID, Email string
+	// RequestID is the ID of the request for the support of the cloud.
+	RequestID string
+	// Claimed is true if the user is that of the account. For an account without a user, every user is.
+	Claimed bool
+}
+
+// Identify asks the API which user it treats the credentials for an account as. It uses no cached profile. The fields API and Legacy are set
+// also with an error of the request. Besides an *ownership.UnknownError, the error may be an *ownership.RegionError.
+func (c *Cloud) Identify(ctx context.Context, account ownership.Account) (Identity, error) {
+	l, err := c.newLookup(account)
+	if err != nil {
+		return Identity{}, err
+	}
+	identity := Identity{API: l.api.String(), Legacy: l.legacy != nil}
+	p, err := l.loadProfile(ctx, l.key)
+	if err != nil {
+		return identity, err
+	}
+	identity.UserID, identity.Email, identity.RequestID = p.id, p.email, p.requestID
+	identity.Claimed = account.User == "" || sameEmail(p.email, account.User)
+	return identity, nil
+}
+
 func (l *lookup) loadProfile(ctx context.Context, _ profileKey) (profile, error) {
 	var answer struct {
 		UUID  string `json:"uuid"`

@@ -3,7 +3,9 @@
 package machine_test
 
 import (
+	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -57,4 +59,47 @@ var _ = Describe("the wrong host in cloudSigma.api", Ordered, func() {
 			ContainSubstring(s.namespace), ContainSubstring("OwnershipUnknown"), ContainSubstring(explains))))
 		Expect(output).NotTo(ContainSubstring("InstanceOrphaned"))
 	}, SpecTimeout(timeout))
+
+	It("is found by warrantgate check cloudsigma", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		account := w.cloud.AddUser("service-account-" + serviceAccount)
+		output, err := w.checkCloudSigma(ctx, s.namespace+"/"+clusterName)
+		Expect(err).To(MatchError(ContainSubstring("exit status 1")))
+		Expect(output).To(And(
+			HavePrefix(fmt.Sprintf("cluster %q, user %q, region %q: WRONG\n", s.namespace+"/"+clusterName, s.user.Email, region)),
+			ContainSubstring(fmt.Sprintf("WrongUser: %s treats the token as user %q (%s), and not as %q", at, account.Email, account.UUID, s.user.Email)),
+			ContainSubstring("set cloudSigma.api, which is "+w.cloud.LegacyAPITemplate()+", to the URL at which the token acts as its user"),
+		))
+	}, SpecTimeout(timeout))
 })
+
+var _ = Describe("warrantgate check cloudsigma", sharing, func() {
+	It("confirms the user of a cluster, and of an email address", func(ctx SpecContext) {
+		s := begin(ctx)
+		treated := fmt.Sprintf("  %s treats the token as user %q (%s), request id ", strings.ReplaceAll(s.cloud.APITemplate(), "{region}", region), s.user.Email, s.user.UUID)
+		output, err := s.checkCloudSigma(ctx, s.namespace+"/"+clusterName)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(output).To(And(
+			HavePrefix(fmt.Sprintf("cluster %q, user %q, region %q: ok\n", s.namespace+"/"+clusterName, s.user.Email, region)), ContainSubstring(treated)))
+		output, err = s.checkCloudSigma(ctx, s.user.Email, "--region="+region)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(output).To(And(HavePrefix(fmt.Sprintf("user %q, region %q: ok\n", s.user.Email, region)), ContainSubstring(treated)))
+	}, SpecTimeout(timeout))
+
+	It("says that a user may not be impersonated", func(ctx SpecContext) {
+		s := begin(ctx)
+		Expect(s.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
+		output, err := s.checkCloudSigma(ctx, s.namespace+"/"+clusterName)
+		Expect(err).To(MatchError(ContainSubstring("exit status 1")))
+		Expect(output).To(And(ContainSubstring(": WRONG\n  UserNotImpersonable: "), ContainSubstring(allowUser)))
+	}, SpecTimeout(timeout))
+})
+
+// checkCloudSigma runs "warrantgate check cloudsigma" as an administrator, and returns its output.
+func (w *world) checkCloudSigma(ctx context.Context, args ...string) (string, error) {
+	GinkgoHelper()
+	return w.gate.Run(ctx, append([]string{
+		"check", "cloudsigma", "--kubeconfig=" + filepath.Join(w.api.Dir(), "admin.kubeconfig"), "--config=" + w.gate.ConfigFile(),
+		"--impersonation-enabled", "--impersonation-secret=" + secretNamespace + "/" + secretName,
+	}, args...)...)
+}

@@ -20,7 +20,6 @@ import (
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/cloudsigma/impersonation"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/ownership"
 )
 
 // Flags are the credentials with which warrantgate sends requests to CloudSigma.
@@ -83,15 +82,16 @@ func boolVariable(name string) (bool, error) {
 // Access is the access to CloudSigma.
 type Access struct {
 	// Cloud is nil if there is no access.
-	Cloud ownership.Cloud
+	Cloud *cloudsigma.Cloud
 	// Impersonating is true if requests about clusters are sent as the users of the clusters.
 	Impersonating bool
 	// Legacy is true if one account is used for clusters without a user and, unless Impersonating, for all clusters.
 	Legacy bool
 }
 
-// access returns the access to CloudSigma that the flags and the environment configure.
-func (f Flags) access(config v1beta1.CloudSigma, kubernetes *rest.Config, log logr.Logger) (Access, error) {
+// CloudSigma returns the access to CloudSigma that the flags and the environment configure. The Secret of --impersonation-secret is read through
+// kubernetes, which may be nil.
+func (f Flags) CloudSigma(config v1beta1.CloudSigma, kubernetes *rest.Config, log logr.Logger) (Access, error) {
 	f, err := f.fromEnvironment()
 	if err != nil {
 		return Access{}, err

@@ -43,7 +43,7 @@ func NewOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags 
 		FirstClaims: settle.New(config.Machine.SettlePeriod()).ReportedEvery(config.Audit.Interval.Duration),
 	}
 	var err error
-	if o.Access, err = flags.access(config.CloudSigma, kubernetes, log); err != nil {
+	if o.Access, err = flags.CloudSigma(config.CloudSigma, kubernetes, log); err != nil {
 		return o, err
 	}
 	if o.OpenStack, err = newOpenStack(config.OpenStack, kubernetes); err != nil {
