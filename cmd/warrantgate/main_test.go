@@ -75,6 +75,7 @@ func TestCommands(t *testing.T) {
 		"warrantgate lint":                       "Check files for mistakes",
 		"warrantgate lint keystone-policy":       "Report mistakes in a Keystone policy",
 		"warrantgate check":                      "Test what a policy or an API server allows",
+		"warrantgate check cloudsigma":           "Check that CloudSigma treats a token as its user",
 		"warrantgate check delegation":           "Check that a cluster on OpenStack may use credentials",
 		"warrantgate check events":               "Check that serve can write Events in workspaces of kcp",
 		"warrantgate check keystone-policy":      "Evaluate a Keystone policy for a user and an operation",

@@ -394,7 +394,7 @@ func unknown(object place, instance string, err error) Finding {
 	why := ownership.CauseCloud.Explain()
 	var cause *ownership.UnknownError
 	if errors.As(err, &cause) {
-		why = cause.Cause.Explain()
+		why = cause.Explain()
 	}
 	what := "the instances of %s in %s could not be listed: %s"
 	if instance != "" {

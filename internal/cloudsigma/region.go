@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	// defaultAPI is the URL template of CloudSigma's own regions.
-	defaultAPI = "https://{region}.cloudsigma.com/api/2.0/"
+	// defaultAPI and defaultLegacyAPI are the URL templates of CloudSigma's own regions. An impersonated token acts as its user at the first
+	// only: at the second, it acts as the service account's own user.
+	defaultAPI       = "https://direct.{region}.cloudsigma.com/api/2.0/"
+	defaultLegacyAPI = "https://{region}.cloudsigma.com/api/2.0/"
 	// placeholder is replaced with the region in the URL template.
 	placeholder = "{region}"
 )
@@ -29,9 +31,6 @@ type endpoints struct {
 }
 
 func newEndpoints(template string, regions []string) (endpoints, error) {
-	if template == "" {
-		template = defaultAPI
-	}
 	if !strings.HasSuffix(template, "/") {
 		template += "/"
 	}

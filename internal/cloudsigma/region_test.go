@@ -66,23 +66,20 @@ func TestInvalidRegionSendsNoRequest(t *testing.T) {
 func TestInvalidOptions(t *testing.T) {
 	tokens := &fakeTokens{}
 	legacy := func() (cloudsigma.LegacyCredentials, error) { return cloudsigma.LegacyCredentials{}, nil }
-	const wantURL = `the URL of the API has to be https://, a host and a path, such as "https://{region}.cloudsigma.com/api/2.0/"`
+	const wantURL = `the URL of the API has to be https://, a host and a path, such as "https://direct.{region}.cloudsigma.com/api/2.0/"`
 	for name, tc := range map[string]struct {
 		options cloudsigma.Options
 		want    string
 	}{
 		"no credentials": {
-			want: "exactly one of tokens of users and credentials of one account is required",
-		},
-		"two kinds of credentials": {
-			options: cloudsigma.Options{Tokens: tokens, Legacy: legacy},
-			want:    "exactly one of tokens of users and credentials of one account is required",
+			want: "tokens of users or the credentials of one account are required",
 		},
 		"an invalid region": {
 			options: cloudsigma.Options{Tokens: tokens, Regions: []string{"zrh", "a/b"}},
 			want:    `regions: "a/b" is not a valid region: it must be a lower-case letter, followed by at most 31 lower-case letters, digits and dashes, such as "zrh"`,
 		},
 		"no TLS":                 {options: cloudsigma.Options{Tokens: tokens, API: "http://{region}.cloudsigma.com/api/2.0/"}, want: wantURL},
+		"no TLS for passwords":   {options: cloudsigma.Options{Legacy: legacy, LegacyAPI: "http://{region}.cloudsigma.com/api/2.0/"}, want: wantURL},
 		"no host":                {options: cloudsigma.Options{Tokens: tokens, API: "https:///api/2.0/"}, want: wantURL},
 		"an invalid URL":         {options: cloudsigma.Options{Tokens: tokens, API: "https://%zz/"}, want: wantURL},
 		"the region as the port": {options: cloudsigma.Options{Tokens: tokens, API: "https://cloudsigma.com:{region}/"}, want: wantURL},

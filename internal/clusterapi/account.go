@@ -79,8 +79,8 @@ type reader struct {
 	// ownerVersion and clusterVersion cache a served version of OwnerMachines and of CoreClusters.
 	ownerVersion, clusterVersion *versionHint
 	// secrets is nil if Secrets must not specify identities.
-	secrets       corev1client.SecretsGetter
-	sharedAccount bool
+	secrets corev1client.SecretsGetter
+	sharing
 	// exempt are the namespaces whose Secrets are not checked. Clusters may not use these Secrets.
 	exempt []string
 }
@@ -166,7 +166,7 @@ func (r *reader) AccountNow(ctx context.Context, cluster Cluster) (ownership.Acc
 	}
 	object, err := r.find(ctx, kind, cluster)
 	if err != nil {
-		return ownership.Account{}, err
+		return r.withoutObject(cluster.Provider, err)
 	}
 	return kind.account(r, ctx, object)
 }

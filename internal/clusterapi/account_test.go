@@ -48,9 +48,10 @@ func TestAccount(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cluster *unstructured.Unstructured // nil: does not exist
 		secret  *corev1.Secret
-		shared  bool
-		want    ownership.Account
-		wantErr *clusterapi.AccountError
+		// shared and byAll are Options.SharedAccount and Options.SharedByAll.
+		shared, byAll bool
+		want          ownership.Account
+		wantErr       *clusterapi.AccountError
 	}{
 		"a user in the cluster": {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com")), want: account("tsap@example.com"),
@@ -94,6 +95,25 @@ func TestAccount(t *testing.T) {
 			cluster: cluster(userRef("name", "bob")), shared: true,
 			wantErr: &clusterapi.AccountError{Reason: "UserSecretMissing",
 				Message: `CloudSigmaCluster "metal": spec.userRef: there is no Secret "bob" in namespace "team-a"`},
+		},
+		"shared account, and an empty Secret": {
+			cluster: cluster(userRef("name", "bob")), secret: &corev1.Secret{ObjectMeta: bobs.ObjectMeta}, shared: true, want: account(""),
+		},
+		"shared account, no cluster": {shared: true, want: ownership.Account{Cloud: "cloudsigma", Region: "zrh"}},
+		"shared account of all clusters, and a user": {
+			cluster: cluster(with("spec.userEmail", "tsap@example.com")), shared: true, byAll: true, want: account(""),
+		},
+		"shared account of all clusters, and a user in a Secret": {
+			cluster: cluster(userRef("name", "bob", "namespace", "team-b")), secret: secret("team-b", "bob", "bob@example.com"),
+			shared: true, byAll: true, want: account(""),
+		},
+		"shared account of all clusters, and a missing Secret": {
+			cluster: cluster(userRef("name", "bob")), shared: true, byAll: true, want: account(""),
+		},
+		"shared account of all clusters, no cluster": {shared: true, byAll: true, want: ownership.Account{Cloud: "cloudsigma", Region: "zrh"}},
+		"shared account of all clusters, and an odd region": {
+			cluster: cluster(with("spec.region", int64(1))), shared: true, byAll: true,
+			wantErr: &clusterapi.AccountError{Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "metal": spec.region is int64 where a string belongs`},
 		},
 		"no cluster": {wantErr: &clusterapi.AccountError{
 			Reason: "ClusterMissing", Message: `there is no CloudSigmaCluster "metal" in namespace "team-a"`,
@@ -161,7 +181,7 @@ func TestAccount(t *testing.T) {
 				if tc.secret != nil {
 					objects = append(objects, tc.secret)
 				}
-				server := newServer(t, tc.shared, objects...)
+				server := newServerWith(t, clusterapi.Options{SharedAccount: tc.shared, SharedByAll: tc.byAll, DefaultRegion: "zrh"}, objects...)
 				check := func(when string, got ownership.Account, err error) {
 					t.Helper()
 					if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -185,6 +205,16 @@ func TestAccount(t *testing.T) {
 				check("now", got, err)
 			})
 		})
+	}
+}
+
+// The credentials of OpenStack belong to each cluster.
+func TestOpenStackSharesNoAccount(t *testing.T) {
+	server := newServerWith(t, clusterapi.Options{SharedAccount: true, SharedByAll: true, DefaultRegion: "zrh"})
+	cluster := clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"}
+	got, err := server.objects.AccountNow(t.Context(), cluster)
+	if rejected, ok := errors.AsType[*clusterapi.AccountError](err); !ok || rejected.Reason != clusterapi.ClusterMissing {
+		t.Errorf("AccountNow() = %v, %v, want %s", got, err, clusterapi.ClusterMissing)
 	}
 }
 

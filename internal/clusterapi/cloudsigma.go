@@ -97,10 +97,6 @@ func EmailIn(data map[string][]byte) string {
 
 func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {
 	account := ownership.Account{Cloud: string(v1beta1.ProviderCloudSigma)}
-	ref, err := ReadUserRef(cluster)
-	if err != nil {
-		return ownership.Account{}, err
-	}
 	region, err := stringAt(cluster, "spec.region")
 	if err != nil {
 		return ownership.Account{}, accountErrorf(ClusterUnreadable, "CloudSigmaCluster %q: %v", cluster.GetName(), err)
@@ -109,11 +105,18 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 	if account.Region = short(strings.TrimSpace(region)); account.Region == "" {
 		return ownership.Account{}, accountErrorf(RegionMissing, "CloudSigmaCluster %q names no region: spec.region is empty", cluster.GetName())
 	}
+	if r.byAll {
+		return account, nil
+	}
+	ref, err := ReadUserRef(cluster)
+	if err != nil {
+		return ownership.Account{}, err
+	}
 	if ref.Email == "" && ref.SecretName != "" && ref.SecretNamespace != cluster.GetNamespace() {
 		account.UserSecret = types.NamespacedName{Namespace: ref.SecretNamespace, Name: ref.SecretName}
 	}
 	user, err := r.User(ctx, ref)
-	if account.User = short(user); err == nil || r.noUser(err) {
+	if account.User = short(user); err == nil || r.isShared(err, UserMissing) {
 		return account, nil
 	}
 	if invalid, ok := errors.AsType[*AccountError](err); ok {
@@ -122,8 +125,28 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 	return ownership.Account{}, fmt.Errorf("CloudSigmaCluster %q: %w", cluster.GetName(), err)
 }
 
-// noUser is true if err means that a cluster has no user, and one account is used for all clusters (legacy credentials).
-func (r *reader) noUser(err error) bool {
+// sharing says which clusters of CloudSigma use one account (legacy credentials). The zero value means none. The provider does the same.
+type sharing struct {
+	// withoutUser is true for clusters that name no user, or that have no object, and byAll for all clusters.
+	withoutUser, byAll bool
+	// region is the region of clusters without an object.
+	region string
+}
+
+func (o Options) sharing() sharing {
+	return sharing{withoutUser: o.SharedAccount, byAll: o.SharedByAll, region: o.DefaultRegion}
+}
+
+// isShared is true if err has this reason, and clusters without a user share an account.
+func (s sharing) isShared(err error, reason Reason) bool {
 	invalid, ok := errors.AsType[*AccountError](err)
-	return ok && r.sharedAccount && invalid.Reason == UserMissing
+	return ok && s.withoutUser && invalid.Reason == reason
+}
+
+// withoutObject returns the shared account if err means that a Cluster has no object that names a user. Otherwise it returns err.
+func (s sharing) withoutObject(provider v1beta1.Provider, err error) (ownership.Account, error) {
+	if provider != v1beta1.ProviderCloudSigma || !s.isShared(err, ClusterMissing) {
+		return ownership.Account{}, err
+	}
+	return ownership.Account{Cloud: string(provider), Region: s.region}, nil
 }

@@ -263,10 +263,12 @@ func (e *Exports) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
 func (e *Exports) AccountNow(ctx context.Context, cluster Cluster) (ownership.Account, error) {
 	kind := clusterKinds[cluster.Provider]
 	found, exists := e.read.Load().clusters[cluster]
+	sharing := e.options.sharing()
 	if !exists {
-		return ownership.Account{}, accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace)
+		return sharing.withoutObject(cluster.Provider,
+			accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace))
 	}
-	return kind.account(&reader{sharedAccount: e.options.SharedAccount}, ctx, found.object)
+	return kind.account(&reader{sharing: sharing}, ctx, found.object)
 }
 
 // Named returns the user that a cluster named when it was read. It sends no request.

@@ -233,6 +233,9 @@ func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, use
 	if err := watched.synced(); err != nil {
 		return nil, err
 	}
+	if o.byAll {
+		user = ""
+	}
 	var found []Dependent
 	take := func(cluster *unstructured.Unstructured) {
 		region, err := stringAt(cluster, "spec.region")

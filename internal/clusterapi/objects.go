@@ -48,8 +48,11 @@ type Options struct {
 	Kinds []Kind
 	// ClustersOnly is true to watch only the clusters of these kinds, and no machines.
 	ClustersOnly bool
-	// SharedAccount is true if one account is used for all clusters without a user.
-	SharedAccount bool
+	// SharedAccount is true if one account is used for CloudSigma's clusters that name no user or have no object (legacy credentials).
+	// SharedByAll is true if it is used for all clusters, also for those that name a user.
+	SharedAccount, SharedByAll bool
+	// DefaultRegion is the region of CloudSigma's clusters that name none.
+	DefaultRegion string
 	// ExemptNamespaces are namespaces whose Secrets are not checked.
 	ExemptNamespaces []string
 }
@@ -75,7 +78,7 @@ func newObjects(
 	o := &Objects{
 		reader: reader{
 			dynamic: dynamicClient, discovery: discovery, ownerVersion: &versionHint{}, clusterVersion: &versionHint{},
-			secrets: secrets, sharedAccount: options.SharedAccount, exempt: options.ExemptNamespaces,
+			secrets: secrets, sharing: options.sharing(), exempt: options.ExemptNamespaces,
 		},
 		clusters: map[v1beta1.Provider]*watched{},
 	}

@@ -5,6 +5,7 @@
 package ownership
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -17,8 +18,8 @@ import (
 type Account struct {
 	// Cloud is the name of the cloud, such as "cloudsigma".
 	Cloud string
-	// User is the user that the machine's provider acts as: an email at CloudSigma. It is empty if Identity is set, and if all clusters
-	// share one account.
+	// User is the user that the machine's provider acts as: an email at CloudSigma. It is empty if Identity is set, and if the cluster shares
+	// an account with others (legacy credentials).
 	User string
 	// UserSecret is the Secret of another namespace that contains User, if there is one. Messages name the Secret instead of the user, because
 	// their readers may not be allowed to read it.
@@ -52,7 +53,7 @@ func (a Account) Owner() string {
 	case a.Identity != Identity{}:
 		return fmt.Sprintf("the project of %s", a.Identity)
 	case a.User == "":
-		return "the one account that all clusters share"
+		return "the shared account (legacy credentials)"
 	case a.UserSecret != types.NamespacedName{}:
 		return fmt.Sprintf("the user that Secret %q of namespace %q names", a.UserSecret.Name, a.UserSecret.Namespace)
 	}
@@ -137,6 +138,8 @@ const (
 	CauseIdentityProvider Cause = "IdentityProviderUnavailable"
 	// CauseNotImpersonable: the identity provider does not permit warrantgate to impersonate the user.
 	CauseNotImpersonable Cause = "UserNotImpersonable"
+	// CauseWrongUser: the cloud treats the token of the user as that of another user, so its answers are not about the user.
+	CauseWrongUser Cause = "WrongUser"
 	// CauseCredentials: the identity provider or the cloud rejects the credentials of warrantgate.
 	CauseCredentials Cause = "CredentialsDenied"
 	// CauseBusy: too many lookups of all tenants are queued.
@@ -160,6 +163,8 @@ func (c Cause) Explain() string {
 		return "the identity provider is unavailable or its response is invalid; try again"
 	case CauseNotImpersonable:
 		return "the identity provider does not permit warrantgate to impersonate this user; allow it there, or correct the user of the cluster"
+	case CauseWrongUser:
+		return "the cloud treats the token of this user as that of another user; the operator of warrantgate has to correct the URL of the cloud"
 	case CauseCredentials:
 		return "the credentials of warrantgate are rejected; its operator has to renew them"
 	case CauseRegion:
@@ -230,6 +235,8 @@ type UnknownError struct {
 	RequestID string
 	// RetryAfter is the Retry-After of the response, 0 if it had none.
 	RetryAfter time.Duration
+	// Explanation is what Explain returns, if the cloud has a better one than Cause.Explain. It contains nothing of another user.
+	Explanation string
 	// Err has the details, for the operator's log.
 	Err error
 }
@@ -239,6 +246,9 @@ func (e *UnknownError) Error() string { return fmt.Sprintf("%s: %v", e.Cause, e.
 
 // Unwrap returns Err.
 func (e *UnknownError) Unwrap() error { return e.Err }
+
+// Explain describes the cause and the remedy in messages to users.
+func (e *UnknownError) Explain() string { return cmp.Or(e.Explanation, e.Cause.Explain()) }
 
 // Cloud looks up instances in a cloud. It caches tokens, but no verdicts.
 type Cloud interface {

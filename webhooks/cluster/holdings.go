@@ -257,7 +257,7 @@ func (h held) notListed(err error) *webhooks.Answer {
 	errors.As(err, &unknown)
 	answer := h.answer(ownership.ReasonUnknown, func(whom string) string {
 		return fmt.Sprintf("it cannot be checked whether the instances that machines of %s name belong to %s in %s: %s",
-			h.cluster(), whom, h.place(), unknown.Cause.Explain())
+			h.cluster(), whom, h.place(), unknown.Explain())
 	})
 	answer.Decision = webhooks.Undecided
 	if unknown.Cause == ownership.CauseTenantBusy {

@@ -152,7 +152,7 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 		},
 		"to the account that all clusters share": {
 			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: accountOf(""),
-			want: denied("spec.userEmail", "the one account that all clusters share", one), wantRequested: []ownership.Account{accountOf("")},
+			want: denied("spec.userEmail", "the shared account (legacy credentials)", one), wantRequested: []ownership.Account{accountOf("")},
 		},
 		"to no user": {
 			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},

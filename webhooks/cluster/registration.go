@@ -130,7 +130,7 @@ func (k kind) written() []string {
 }
 
 // celCluster is true if the user, the Secret that names it, or the region changes, and also where one is removed: a cluster without
-// a user can act as the account that all clusters share.
+// a user can act as the shared account (legacy credentials).
 func celCluster() string { return celUser() + " || " + webhooks.CELChanged("spec", "region") }
 
 // celUser is true if the user or the Secret that names it changes.

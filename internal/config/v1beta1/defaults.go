@@ -27,8 +27,12 @@ const (
 	roleLoadBalancer = "load-balancer_member"
 	roleManager      = "manager"
 
+	// defaultRegion is the default of CloudSigma's provider.
+	defaultRegion = "zrh"
+
 	// CloudSigma's own URLs, and the audiences in its Keycloak.
-	defaultAPI                     = "https://{region}.cloudsigma.com/api/2.0/"
+	defaultAPI                     = "https://direct.{region}.cloudsigma.com/api/2.0/"
+	defaultLegacyAPI               = "https://{region}.cloudsigma.com/api/2.0/"
 	defaultServiceProviderAPI      = "https://direct.{region}.cloudsigma.com/service_provider/api/v1/"
 	defaultTokenPath               = "/realms/cloudsigma/protocol/openid-connect/token"
 	defaultServiceProviderAudience = "service_provider_api"
@@ -136,7 +140,14 @@ func setControllerManagerDefaults(manager *ControllerManager) {
 }
 
 func setCloudSigmaDefaults(cloud *CloudSigma) {
+	cloud.DefaultRegion = cmp.Or(cloud.DefaultRegion, defaultRegion)
 	cloud.API = cmp.Or(cloud.API, defaultAPI)
+	// Who sets only api has a private endpoint, or a proxy, and does not expect that a password is sent to another host.
+	legacyAPI := cloud.API
+	if legacyAPI == defaultAPI {
+		legacyAPI = defaultLegacyAPI
+	}
+	cloud.LegacyAPI = cmp.Or(cloud.LegacyAPI, legacyAPI)
 	cloud.ServiceProviderAPI = cmp.Or(cloud.ServiceProviderAPI, defaultServiceProviderAPI)
 	cloud.TokenPath = cmp.Or(cloud.TokenPath, defaultTokenPath)
 	cloud.Flow = cmp.Or(cloud.Flow, ServiceProvider)

@@ -330,7 +330,11 @@ func validateCloudSigma(cloud CloudSigma, at *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(at.Child("regions").Index(i), region, "must match "+regionPattern.String()))
 		}
 	}
+	if !regionPattern.MatchString(cloud.DefaultRegion) {
+		errs = append(errs, field.Invalid(at.Child("defaultRegion"), cloud.DefaultRegion, "must match "+regionPattern.String()))
+	}
 	errs = append(errs, validateTemplate(cloud.API, at.Child("api"))...)
+	errs = append(errs, validateTemplate(cloud.LegacyAPI, at.Child("legacyAPI"))...)
 	errs = append(errs, validateTemplate(cloud.ServiceProviderAPI, at.Child("serviceProviderAPI"))...)
 	if !strings.HasPrefix(cloud.TokenPath, "/") {
 		errs = append(errs, field.Invalid(at.Child("tokenPath"), cloud.TokenPath, "must begin with /"))

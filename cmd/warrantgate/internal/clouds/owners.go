@@ -43,7 +43,7 @@ func NewOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags 
 		FirstClaims: settle.New(config.Machine.SettlePeriod()).ReportedEvery(config.Audit.Interval.Duration),
 	}
 	var err error
-	if o.Access, err = flags.access(config.CloudSigma, kubernetes, log); err != nil {
+	if o.Access, err = flags.CloudSigma(config.CloudSigma, kubernetes, log); err != nil {
 		return o, err
 	}
 	if o.OpenStack, err = newOpenStack(config.OpenStack, kubernetes); err != nil {
@@ -74,7 +74,8 @@ func (o Owners) Start(ctx context.Context) error {
 // Options returns the options for reading machines and clusters.
 func (o Owners) Options(config v1beta1.GateConfiguration) clusterapi.Options {
 	return clusterapi.Options{
-		Kinds: Kinds(config), SharedAccount: o.Cloud != nil && !o.Impersonating, ExemptNamespaces: config.Cluster.ExemptNamespaces,
+		Kinds: Kinds(config), SharedAccount: o.Legacy, SharedByAll: o.Legacy && !o.Impersonating,
+		DefaultRegion: config.CloudSigma.DefaultRegion, ExemptNamespaces: config.Cluster.ExemptNamespaces,
 	}
 }
 
