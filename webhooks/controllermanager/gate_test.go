@@ -37,7 +37,7 @@ const (
 func config(modify ...func(*v1beta1.ControllerManager)) v1beta1.ControllerManager {
 	c := v1beta1.ControllerManager{
 		Mode: v1beta1.Enforce, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cloudsigma-ccm"}},
-		ClusterNameLabel: clusterLabel, SecretName: "cloudsigma-impersonation",
+		ClusterNameLabel: clusterLabel, SecretName: "cloudsigma-impersonation", Commands: []string{"/ccm"},
 	}
 	for _, m := range modify {
 		m(&c)
