@@ -140,12 +140,19 @@ func TestCheck(t *testing.T) {
 			objects: func(o *objects) {
 				o.account, o.accountErr = ownership.Account{}, &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: "there is no such cluster"}
 			},
-			want:    problem(string(clusterapi.ClusterMissing), "metadata.labels["+label+"]", "the user of its cluster is unknown: there is no such cluster"),
+			want:    problem(string(clusterapi.ClusterMissing), "metadata.labels["+label+"]", "the user or the region of its cluster is unknown: there is no such cluster"),
+			unknown: true,
+		},
+		"a cluster with a region that is not allowed": { // which is not copied
+			objects: func(o *objects) {
+				o.account, o.accountErr = ownership.Account{}, &clusterapi.AccountError{Reason: "RegionNotAllowed", Message: `"@evil" is not a valid region`}
+			},
+			want:    problem("RegionNotAllowed", "metadata.labels["+label+"]", `the user or the region of its cluster is unknown: "@evil" is not a valid region`),
 			unknown: true,
 		},
 		"a cluster without a user": {
 			objects: func(o *objects) { o.account = ownership.Account{} }, unknown: true,
-			want: problem(string(clusterapi.UserMissing), "metadata.labels["+label+"]", `the user of its cluster is unknown: CloudSigmaCluster "metal" names no user`),
+			want: problem(string(clusterapi.UserMissing), "metadata.labels["+label+"]", `the user or the region of its cluster is unknown: CloudSigmaCluster "metal" names no user`),
 		},
 		"a cluster that cannot be read": {
 			objects: func(o *objects) { o.account, o.accountErr = ownership.Account{}, errors.New("timeout") }, unknown: true,

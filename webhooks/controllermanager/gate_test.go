@@ -248,7 +248,7 @@ func TestBothGatesDenyProblemsThatCannotBeCorrected(t *testing.T) {
 	const (
 		env      = "spec.template.spec.containers[0].env"
 		labels   = "metadata.labels[cluster.x-k8s.io/cluster-name]"
-		unknown  = "the user of its cluster is unknown: "
+		unknown  = "the user or the region of its cluster is unknown: "
 		correct  = ": remove the variable, and warrantgate sets it, or correct the cluster"
 		unlooked = " comes from another source (valueFrom), which cannot be checked; it has to be "
 		fill     = ": remove the variable, and warrantgate sets it"

@@ -54,6 +54,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		w       *world
 		account cloudsigmatest.Client
 		// earlier has the Deployments "ccm" and "legacy", which are older than the installation of warrantgate. The second has the global credentials.
+		// The region of its cluster "elsewhere" is no region.
 		earlier story
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -64,6 +65,8 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 				earlier = w.begin(ctx)
 				earlier.putCredentials(ctx, account)
 				Expect(w.client.Create(ctx, newManager(earlier.namespace, "ccm"))).To(Succeed())
+				Expect(w.client.Create(ctx, newObject(clusterKind, earlier.namespace, "elsewhere",
+					with("spec.region", "@127.0.0.1:1/#"), with("spec.userEmail", earlier.user.Email)))).To(Succeed())
 				Expect(w.client.Create(ctx, newManager(earlier.namespace, "legacy", withEnv(
 					fromKey("CLOUDSIGMA_USERNAME", globalCredentials, "username"), fromKey("CLOUDSIGMA_PASSWORD", globalCredentials, "password"))))).To(Succeed())
 			},
@@ -132,6 +135,18 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", ofCluster("odd")))).To(Succeed())
 		// A kubelet does not expand two dollars; they mean one.
 		Expect(s.env(ctx, "ccm")).To(Equal(identity("$$(cloudsigma_client_secret)@example.com")))
+	}, SpecTimeout(timeout))
+
+	It("gets the default region of a cluster that names none, and never a text that is no region", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		Expect(w.client.Create(ctx, newObject(clusterKind, s.namespace, "near", with("spec.userEmail", s.user.Email)))).To(Succeed())
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", ofCluster("near")))).To(Succeed())
+		Expect(s.env(ctx, "ccm")).To(ContainElement(corev1.EnvVar{Name: "CLOUDSIGMA_REGION", Value: "zrh"}))
+
+		err := w.client.Create(ctx, newManager(earlier.namespace, "elsewhere", ofCluster("elsewhere")))
+		expectClusterDenial(err, identityWebhook, "RegionNotAllowed", "metadata.labels[cluster.x-k8s.io/cluster-name]")
+		Expect(messageOf(err)).To(HavePrefix("Deployment \"elsewhere\" of namespace %q: the user or the region of its cluster is unknown: "+
+			"CloudSigmaCluster \"elsewhere\": spec.region: \"@127.0.0.1:1/#\" is not a valid region", earlier.namespace))
 	}, SpecTimeout(timeout))
 
 	It("does not change if it is applied or put again", func(ctx SpecContext) {
@@ -364,7 +379,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		}, SpecTimeout(timeout)),
 		Entry("if its cluster does not exist", wrong{func(_ story, d *appsv1.Deployment) { ofCluster("lost")(d) }, "ClusterMissing",
 			"metadata.labels[cluster.x-k8s.io/cluster-name]",
-			`the user of its cluster is unknown: there is no CloudSigmaCluster "lost" in namespace "{namespace}"`,
+			`the user or the region of its cluster is unknown: there is no CloudSigmaCluster "lost" in namespace "{namespace}"`,
 		}, SpecTimeout(timeout)),
 		Entry("if no container is that of a controller manager", wrong{func(_ story, d *appsv1.Deployment) {
 			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar"})
