@@ -45,7 +45,7 @@ func configuration(modify ...func(*v1beta1.GateConfiguration)) v1beta1.GateConfi
 			Required: []string{"load-balancer_member"}, Allowed: []string{"member", "load-balancer_member", "reader"},
 		}},
 		ControllerManager: v1beta1.ControllerManager{
-			Mode: v1beta1.Off, ClusterNameLabel: "cluster.x-k8s.io/cluster-name", SecretName: "cloudsigma-impersonation",
+			Mode: v1beta1.Off, ClusterNameLabel: "cluster.x-k8s.io/cluster-name", SecretName: "cloudsigma-impersonation", Commands: []string{"/ccm"},
 		},
 		Audit: v1beta1.Audit{Mode: v1beta1.Enforce, Interval: metav1.Duration{Duration: 10 * time.Minute}, RequestsPerSecond: 5},
 		CloudSigma: v1beta1.CloudSigma{

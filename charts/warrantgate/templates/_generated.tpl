@@ -313,6 +313,9 @@
   - name: changes-the-cluster
     expression: |-
       (type(object) == map && "metadata" in object && type(object["metadata"]) == map && "labels" in object["metadata"] && type(object["metadata"]["labels"]) == map && "cluster.x-k8s.io/cluster-name" in object["metadata"]["labels"] && object["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] != null ? object["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] : '') != (type(oldObject) == map && "metadata" in oldObject && type(oldObject["metadata"]) == map && "labels" in oldObject["metadata"] && type(oldObject["metadata"]["labels"]) == map && "cluster.x-k8s.io/cluster-name" in oldObject["metadata"]["labels"] && oldObject["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] != null ? oldObject["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] : '')
+  - name: has-a-gated-machine
+    expression: |-
+      [(type(object) == map && "spec" in object && type(object["spec"]) == map && "infrastructureRef" in object["spec"] && object["spec"]["infrastructureRef"] != null ? object["spec"]["infrastructureRef"] : ''), (type(oldObject) == map && "spec" in oldObject && type(oldObject["spec"]) == map && "infrastructureRef" in oldObject["spec"] && oldObject["spec"]["infrastructureRef"] != null ? oldObject["spec"]["infrastructureRef"] : '')].map(ref, ['kind', 'apiGroup', 'apiVersion'].map(name, type(ref) == map && name in ref && type(ref[name]) == string ? ref[name] : '')).exists(ref, ref[0] == '' || ref[1] == '' && ref[2] == '' || [["infrastructure.cluster.x-k8s.io", "CloudSigmaMachine"]{{ if dig "openStack" "authURLs" list $config }}, ["infrastructure.cluster.x-k8s.io", "OpenStackMachine"]{{ end }}{{ range $kind := dig "machine" "kinds" list $config }}, [{{ quote $kind.group }}, {{ quote $kind.kind }}]{{ end }}].exists(kind, ref[0] == kind[1] && (ref[1] == kind[0] || ref[2].startsWith(kind[0] + '/'))))
   namespaceSelector: {{- include "warrantgate.namespaceSelector" $ | nindent 4 }}
   failurePolicy: {{ $failurePolicy }}
   admissionReviewVersions:
@@ -324,7 +327,6 @@
     apiVersions:
     - '*'
     operations:
-    - CREATE
     - UPDATE
     resources:
     - machines

@@ -16,6 +16,7 @@ const (
 	defaultIdentityRefPath     = "spec.identityRef"
 	defaultClusterLabel        = "cluster.x-k8s.io/cluster-name"
 	defaultSecretName          = "cloudsigma-impersonation"
+	defaultManagerCommand      = "/ccm"
 	defaultSettle              = 20 * time.Second
 	defaultAuditInterval       = 10 * time.Minute
 	defaultRequestsPerSecond   = 5
@@ -137,6 +138,9 @@ func setControllerManagerDefaults(manager *ControllerManager) {
 	manager.Mode = modeOf(manager.Mode, manager.Selector)
 	manager.ClusterNameLabel = cmp.Or(manager.ClusterNameLabel, defaultClusterLabel)
 	manager.SecretName = cmp.Or(manager.SecretName, defaultSecretName)
+	if manager.Commands == nil { // an empty list means none
+		manager.Commands = []string{defaultManagerCommand}
+	}
 }
 
 func setCloudSigmaDefaults(cloud *CloudSigma) {

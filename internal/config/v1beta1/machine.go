@@ -139,9 +139,12 @@ type ControllerManager struct {
 	Objects []ControllerManagerObject `json:"objects,omitzero"`
 	// Container is the name of the container that gets the identity. Default: the only one of the object.
 	Container string `json:"container,omitzero"`
-	// Commands are programs that may replace the entrypoint of the image, such as /manager: the first element of command. Default:
-	// none.
+	// Commands are programs that may replace the entrypoint of the image: the first element of command. Default: /ccm, the command in
+	// the provider's own manifest.
 	Commands []string `json:"commands,omitzero"`
+	// AllowCSIToken allows the flag --enable-csi-token, with which the controller manager writes a token of the cluster's user into a
+	// Secret of the tenant cluster. Default: false.
+	AllowCSIToken bool `json:"allowCSIToken,omitzero"`
 	// ClusterNameLabel is the label whose value is the name of the CloudSigmaCluster in the object's namespace.
 	// Default: cluster.x-k8s.io/cluster-name.
 	ClusterNameLabel string `json:"clusterNameLabel,omitzero"`

@@ -48,6 +48,8 @@ type objects struct {
 	userRefs             bool
 	servers              map[string]Server // by UUID
 	held                 map[key]*unstructured.Unstructured
+	// reported are the machines that the audit reports; see reportOwners.
+	reported map[key]bool
 }
 
 func (o *objects) clone() *objects {
@@ -56,11 +58,11 @@ func (o *objects) clone() *objects {
 	return &c
 }
 
-// wrong returns the machines with an instance that does not belong to the user of their provider.
+// wrong returns the machines with an instance that does not belong to the user of their provider, except those that the audit reports.
 func (o *objects) wrong() map[key]string {
 	found := map[key]string{}
 	for k, machine := range o.held {
-		if k.kind != Machine.Kind {
+		if k.kind != Machine.Kind || o.reported[k] {
 			continue
 		}
 		user, region := o.account(k, machine)
@@ -113,19 +115,13 @@ func instances(machine *unstructured.Unstructured) []string {
 // owner in Cluster API. For a machine without an owner, the label of the machine decides.
 func (o *objects) account(k key, machine *unstructured.Unstructured) (user, region string) {
 	name := machine.GetLabels()[clusterNameLabel]
-	for _, ref := range machine.GetOwnerReferences() {
-		group, _, _ := strings.Cut(ref.APIVersion, "/")
-		if ref.Kind != OwnerMachine.Kind || group != OwnerMachine.Group {
-			continue
-		}
-		owner := o.held[key{k.place, OwnerMachine.Kind, ref.Name}]
+	if owned, owner := o.owner(k, machine); owned {
 		if owner == nil {
 			return "", "" // the provider waits for the owner
 		}
 		if name = owner.GetLabels()[clusterNameLabel]; name == "" {
 			return "", "" // "cluster-name label is missing"
 		}
-		break
 	}
 	cluster := o.held[key{k.place, Cluster.Kind, name}]
 	if cluster == nil {
@@ -135,6 +131,31 @@ func (o *objects) account(k key, machine *unstructured.Unstructured) (user, regi
 		return "", "" // the provider has no cloud
 	}
 	return o.userOf(k.place, cluster), region
+}
+
+// owner returns whether a machine refers to an owner in Cluster API, and the owner, nil if there is none.
+func (o *objects) owner(k key, machine *unstructured.Unstructured) (bool, *unstructured.Unstructured) {
+	for _, ref := range machine.GetOwnerReferences() {
+		group, _, _ := strings.Cut(ref.APIVersion, "/")
+		if ref.Kind == OwnerMachine.Kind && group == OwnerMachine.Group {
+			return true, o.held[key{k.place, OwnerMachine.Kind, ref.Name}]
+		}
+	}
+	return false, nil
+}
+
+// reportOwners notes the machines whose owner was created since before with another label than theirs. Creating it is always admitted, and the audit
+// reports the machine, until both have the same label.
+func (o *objects) reportOwners(before *objects) {
+	o.reported = map[key]bool{}
+	for k, machine := range o.held {
+		_, owner := o.owner(k, machine)
+		if k.kind != Machine.Kind || owner == nil || owner.GetLabels()[clusterNameLabel] == machine.GetLabels()[clusterNameLabel] {
+			continue
+		}
+		_, earlier := before.owner(k, machine)
+		o.reported[k] = before.reported[k] || earlier == nil || earlier.GetUID() != owner.GetUID()
+	}
 }
 
 // userOf is the user that a CloudSigmaCluster names, directly or by a Secret.

@@ -62,6 +62,40 @@ func TestWrong(t *testing.T) {
 	}
 }
 
+func TestReportOwners(t *testing.T) {
+	const owned = "machine"
+	state := func(ownerUID, ownerCluster, cluster string, reported bool) *objects {
+		machine := object(Machine, owned, label(cluster), field{[]string{"metadata", "ownerReferences"}, []any{
+			map[string]any{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "name": "owner", "uid": "1"},
+		}})
+		o := &objects{held: map[key]*unstructured.Unstructured{{0, Machine.Kind, owned}: machine}, reported: map[key]bool{{0, Machine.Kind, owned}: reported}}
+		if ownerUID != "" {
+			o.held[key{0, OwnerMachine.Kind, "owner"}] = object(OwnerMachine, "owner", label(ownerCluster), field{[]string{"metadata", "uid"}, ownerUID})
+		}
+		return o
+	}
+	for name, tc := range map[string]struct {
+		before, after *objects
+		want          bool
+	}{
+		"the owner gets another label":                        {before: state("1", "a", "a", false), after: state("1", "b", "a", false)},
+		"the machine gets another label":                      {before: state("1", "a", "a", false), after: state("1", "a", "b", false)},
+		"an owner of its cluster is created":                  {before: state("", "", "a", false), after: state("1", "a", "a", false)},
+		"an owner of another cluster is created":              {before: state("", "", "a", false), after: state("1", "b", "a", false), want: true},
+		"an owner of another cluster replaces one":            {before: state("1", "a", "a", false), after: state("2", "b", "a", false), want: true},
+		"a reported machine, and nothing changes":             {before: state("1", "b", "a", true), after: state("1", "b", "a", false), want: true},
+		"a reported machine, whose owner gets the same label": {before: state("1", "b", "a", true), after: state("1", "a", "a", false)},
+		"a reported machine, whose owner is deleted":          {before: state("1", "b", "a", true), after: state("", "", "a", false)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.after.reportOwners(tc.before)
+			if got := tc.after.reported[key{0, Machine.Kind, owned}]; got != tc.want {
+				t.Errorf("reported = %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestShared(t *testing.T) {
 	named := func(name string, fields ...field) *unstructured.Unstructured { return object(Machine, name, fields...) }
 	for name, tc := range map[string]struct {
