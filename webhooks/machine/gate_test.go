@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/cloudsigma"
@@ -82,9 +83,13 @@ type situation struct {
 	onlyUpdate   bool
 	world        []func(*world)
 	want         outcome
-	// wantID is the instance of the request to the cloud, "" for none. wantAgain is the other account of a second request.
+	// wantID is the instance of the request to the cloud, "" for none. wantAgain is the other account of a second request, wantAlso its
+	// other instance.
 	wantID    string
 	wantAgain ownership.Account
+	wantAlso  string
+	// byOwner is true if the owner is the reason of the denial: then there is no request about a first claim.
+	byOwner bool
 }
 
 var (
@@ -156,7 +161,7 @@ func situations() map[string]situation {
 				Cause: ownership.CauseCloud, Err: &ownership.RegionError{Region: "zrh", Allowed: []string{"next"}},
 			})),
 		},
-		// Malformed IDs, and IDs that differ.
+		// Malformed IDs.
 		"a malformed ID": {changed: fields(instanceID("soon")), want: invalidBy(instance, "soon", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "soon"))},
 		"a blank":        {changed: fields(instanceID(" ")), want: invalidBy(instance, " ", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, " "))},
 		"a malformed provider ID": {
@@ -171,15 +176,36 @@ func situations() map[string]situation {
 			changed: fields(instanceID("x"), providerID("y")),
 			want:    invalidBy(instance, "x", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "x")),
 		},
-		"the user's own, with a provider ID of another instance": {
-			old: fields(providerID("cloudsigma://" + foreignID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)),
-			want: invalidBy(instance, ownID, "InstanceIDMismatch", `spec.providerID "cloudsigma://`+foreignID+`" and status.instanceID "`+ownID+
-				`" do not name the same instance; clear the wrong one first`),
+		// The order of writes of a provider that replaces a server: the instance ID first, then the provider ID.
+		"the user's own, while the provider ID names the former instance": {
+			old: fields(providerID("cloudsigma://" + foreignID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)), onlyUpdate: true,
+			want: owned, wantID: ownID,
+		},
+		"the user's own after another, while the provider ID names the former instance": {
+			old: fields(instanceID(foreignID), providerID("cloudsigma://"+foreignID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)),
+			onlyUpdate: true, want: owned, wantID: ownID,
+		},
+		"the provider ID of the stored instance": {
+			old:     fields(instanceID(foreignID), providerID("cloudsigma://"+ownID)),
+			changed: fields(instanceID(foreignID), providerID("cloudsigma://"+foreignID)), onlyUpdate: true, want: nothing,
+		},
+		"the provider ID of another instance than the stored one": {
+			old: fields(instanceID(ownID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)), onlyUpdate: true,
+			want: foreign(provider, "cloudsigma://"+foreignID), wantID: foreignID,
 		},
 		"the provider ID of the user's own, with another instance ID": {
 			old: fields(instanceID(foreignID)), changed: fields(instanceID(foreignID), providerID("cloudsigma://"+ownID)), onlyUpdate: true,
-			want: invalidBy(provider, "cloudsigma://"+ownID, "InstanceIDMismatch", `spec.providerID "cloudsigma://`+ownID+`" and status.instanceID "`+foreignID+
-				`" do not name the same instance; clear the wrong one first`),
+			want: owned, wantID: ownID,
+		},
+		"a provider ID, with a malformed instance ID": {
+			old: fields(instanceID("soon")), changed: fields(instanceID("soon"), providerID("cloudsigma://"+ownID)), onlyUpdate: true, want: owned, wantID: ownID,
+		},
+		"two instances": {
+			changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)), want: foreign(provider, "cloudsigma://"+foreignID),
+			wantID: ownID, wantAlso: foreignID,
+		},
+		"two instances, of which the first is another user's": {
+			changed: fields(instanceID(foreignID), providerID("cloudsigma://"+ownID)), want: foreign(instance, foreignID), wantID: foreignID,
 		},
 		"a very long value": {
 			changed: fields(instanceID(strings.Repeat("é", 1000))),
@@ -188,7 +214,7 @@ func situations() map[string]situation {
 		},
 		// The cluster of the machine.
 		"no label": {
-			changed: fields(instanceID(ownID), with("metadata.labels", nil)),
+			old: fields(with("metadata.labels", nil)), changed: fields(instanceID(ownID), with("metadata.labels", nil)),
 			want: deniedBy(instance, ownID, "MachineWithoutCluster",
 				`it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown; set the label first`),
 		},
@@ -299,7 +325,7 @@ func TestVerdicts(t *testing.T) {
 			if write.create && s.onlyUpdate {
 				continue
 			}
-			for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit} {
+			for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit, v1beta1.AdmitFirstClaims} {
 				for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn, v1beta1.Off} {
 					t.Run(fmt.Sprintf("%s/%s/%s/%s", name, way, mode, policy), func(t *testing.T) {
 						old := newMachine(s.old...)
@@ -309,6 +335,7 @@ func TestVerdicts(t *testing.T) {
 						w := newWorld(s.world...)
 						got := send(t, w.handler(mode, policy), review(t, old, newMachine(s.changed...), write.modify...))
 						want, wantClaims := s.want, claimsOf(s, write.create)
+						want.first = s.isFirst(write.create)
 						if mode == v1beta1.Off {
 							want, wantClaims = outcome{decision: webhooks.Allowed, reason: "Off"}, nil
 						}
@@ -321,8 +348,8 @@ func TestVerdicts(t *testing.T) {
 						if diff := cmp.Diff(wantClaims, w.decided); diff != "" {
 							t.Errorf("claims (-want +got):\n%s", diff)
 						}
-						if len(w.preview) > 0 {
-							t.Errorf("%v was requested as on a dry run", w.preview)
+						if len(w.preview) > 0 || len(w.first) > 0 && !want.first || len(w.first) < len(w.decided) && want.first {
+							t.Errorf("of %v, %v was requested as a first claim, and %v as on a dry run; want a first claim: %t", w.decided, w.first, w.preview, want.first)
 						}
 						if want.reason == nothing.reason && w.reads > 0 {
 							t.Errorf("%d reads of other objects, want none if nothing is claimed", w.reads)
@@ -334,9 +361,15 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// isFirst reports whether a claim is the first one of a machine: an update of one that had no instance ID, and that changes nothing else.
+func (s situation) isFirst(created bool) bool {
+	id, _, err := unstructured.NestedString(newMachine(s.old...), "status", "instanceID")
+	return !created && err == nil && id == ""
+}
+
 // claimsOf are the claims in requests to the cloud. They have no UID if the machine is created, because each attempt has another one.
 func claimsOf(s situation, created bool) []ownership.Claim {
-	if s.wantID == "" {
+	if s.wantID == "" || s.byOwner && s.isFirst(created) {
 		return nil
 	}
 	claim := ownership.Claim{Account: account, ID: s.wantID, Name: machineName, MachineUID: "6a1b"}
@@ -346,6 +379,10 @@ func claimsOf(s situation, created bool) []ownership.Claim {
 	claims := []ownership.Claim{claim}
 	if s.wantAgain != (ownership.Account{}) {
 		claim.Account = s.wantAgain
+		claims = append(claims, claim)
+	}
+	if s.wantAlso != "" {
+		claim.ID = s.wantAlso
 		claims = append(claims, claim)
 	}
 	return claims

@@ -17,7 +17,6 @@ const (
 	defaultClusterLabel        = "cluster.x-k8s.io/cluster-name"
 	defaultSecretName          = "cloudsigma-impersonation"
 	defaultManagerCommand      = "/ccm"
-	defaultSettle              = 20 * time.Second
 	defaultAuditInterval       = 10 * time.Minute
 	defaultRequestsPerSecond   = 5
 	defaultConcurrency         = 16
@@ -119,10 +118,6 @@ func modeOf(mode Mode, selector *metav1.LabelSelector) Mode {
 }
 
 func setMachineDefaults(machine *Machine) {
-	machine.Unknown = cmp.Or(machine.Unknown, Deny)
-	if machine.Settle == nil { // 0s is a value, not an omission
-		machine.Settle = &metav1.Duration{Duration: defaultSettle}
-	}
 	machine.Kinds = slices.Clone(machine.Kinds)
 	for i := range machine.Kinds {
 		kind := &machine.Kinds[i]

@@ -89,6 +89,16 @@ type Access struct {
 	Legacy bool
 }
 
+// RequireDeny returns an error if a tenant could claim a server of another tenant in an outage, because both use one account.
+func (a Access) RequireDeny(config v1beta1.Machine) error {
+	if !a.Legacy || config.Mode != v1beta1.Enforce || config.Unknown == v1beta1.Deny {
+		return nil
+	}
+	return fmt.Errorf("machine.unknown: Required value: legacy credentials are enabled ($%s), and one account serves several tenants; set machine.unknown: %s, "+
+		"and install again with this configuration, so that no tenant can claim a server of another one while the cloud or warrantgate is away",
+		cloudsigma.EnvLegacyEnabled, v1beta1.Deny)
+}
+
 // CloudSigma returns the access to CloudSigma that the flags and the environment configure. The Secret of --impersonation-secret is read through
 // kubernetes, which may be nil.
 func (f Flags) CloudSigma(config v1beta1.CloudSigma, kubernetes *rest.Config, log logr.Logger) (Access, error) {

@@ -37,7 +37,7 @@ func registeredHooks(t *testing.T, config v1beta1.GateConfiguration) map[string]
 	t.Helper()
 	registered := map[string]admissionregistrationv1.FailurePolicyType{}
 	for _, object := range slices.Concat(KubernetesRegistration(webhooks.Server{}, config), workspace.Registration(webhooks.Server{}, config.Workspace),
-		ProviderRegistration(webhooks.Server{}, config, "2ckxs5l4w09g7c29"),
+		ProviderRegistration(webhooks.Server{}, config, "2ckxs5l4w09g7c29", true),
 	) {
 		switch configuration := object.(type) {
 		case *admissionregistrationv1.MutatingWebhookConfiguration:

@@ -16,7 +16,7 @@ import (
 func full() v1beta1.GateConfiguration {
 	config := v1beta1.GateConfiguration{
 		Machine: v1beta1.Machine{Kinds: []v1beta1.MachineKind{{
-			Group: "{group}", Version: "{version}", Kind: "{kind}", Resource: "{resource}", Provider: v1beta1.ProviderCloudSigma,
+			Group: "{group}", Version: "{version}", Kind: "{kind}", Resource: "{resource}", Provider: "{provider}",
 			InstanceIDPath: "{instanceIDPath}", ProviderIDPath: "{providerIDPath}", IdentityRefPath: "{identityRefPath}",
 		}}},
 		Cluster: v1beta1.Cluster{
@@ -50,12 +50,14 @@ var placeholders = strings.NewReplacer(append(fields(),
 	`{namespaceSelector}`, `{{- include "warrantgate.namespaceSelector" $ | nindent 4 }}`,
 	`{objectSelector}`, `{{ toJson . }}`,
 	`{failurePolicy}`, `{{ $failurePolicy }}`,
+	`{firstFailurePolicy}`, `{{ include "warrantgate.firstFailurePolicy" $ }}`,
 	`'{group}'`, `{{ quote $kind.group }}`,
 	`'{version}'`, `{{ quote $kind.version }}`,
 	`'{resource}'`, `{{ quote $kind.resource }}`,
 	`'{resource}/status'`, `{{ quote (printf "%s/status" $kind.resource) }}`,
 	`{resource}`, `{{ $kind.resource }}`,
 	`"{group}", "{kind}"`, `{{ quote $kind.group }}, {{ quote $kind.kind }}`,
+	`{provider}://`, `{{ if eq $kind.provider "openstack" }}openstack:///{{ else }}{{ $kind.provider }}://{{ end }}`,
 	`"{exempt}"`, `{{ quote (first $exempt) }}`,
 	`"{namespace}/{name}"`, `{{ quote (first $names) }}`,
 	`"{namespace}/{element}"`, `{{ quote . }}`,
@@ -87,8 +89,10 @@ func fields() []string {
 	var replaced []string
 	for _, path := range paths {
 		for _, object := range []string{"object", "oldObject"} {
-			replaced = append(replaced, webhooks.CELField(object, strings.Split(path[0], ".")...),
-				fmt.Sprintf(`{{ include "warrantgate.celField" (dict "object" %q "path" (%s)) }}`, object, path[1]))
+			fields := strings.Split(path[0], ".")
+			replaced = append(replaced,
+				webhooks.CELField(object, fields...), fmt.Sprintf(`{{ include "warrantgate.celField" (dict "object" %q "path" (%s)) }}`, object, path[1]),
+				webhooks.CELReadable(object, fields...), fmt.Sprintf(`{{ include "warrantgate.celReadable" (dict "object" %q "path" (%s)) }}`, object, path[1]))
 		}
 	}
 	return replaced
