@@ -15,7 +15,8 @@ import (
 // as.
 type change struct {
 	machine clusterapi.Machine
-	// instanceID and providerID are true if the field gets a new value that is not empty.
+	// instanceID and providerID are true if the field gets a new value that is not empty. A provider ID that names the stored instance ID
+	// is not a new one: providers write the instance ID first.
 	instanceID, providerID bool
 	// cluster, identity and owner are true if the machine names an instance after the request and gets another label
 	// cluster.x-k8s.io/cluster-name, another identityRef, or another Machine of Cluster API as owner. Removing the owner is not a
@@ -33,7 +34,7 @@ func newChange(machine, old clusterapi.Machine, exists bool) change {
 		return c
 	}
 	c.instanceID = machine.InstanceID != "" && machine.InstanceID != old.InstanceID
-	c.providerID = machine.ProviderID != "" && machine.ProviderID != old.ProviderID
+	c.providerID = machine.ProviderID != "" && machine.ProviderID != old.ProviderID && !namesStored(machine, old)
 	c.cluster = machine.ClusterName() != old.ClusterName()
 	c.identity = machine.Identity != old.Identity
 	owners := machine.Owners()
@@ -52,35 +53,47 @@ func (c change) names() bool { return c.instanceID || c.providerID }
 // moves is true if the request changes the cluster, identity or owner of a machine that names an instance.
 func (c change) moves() bool { return c.cluster || c.identity || c.owner }
 
-// id returns the instance that is named, or a denial if the fields are malformed or name different instances.
-func (c change) id() (string, *webhooks.Answer) {
-	kind := c.machine.Kind
-	fromInstance, instanceErr := parse(kind.ParseInstanceID, c.machine.InstanceID)
-	fromProvider, providerErr := parse(kind.ParseProviderID, c.machine.ProviderID)
-	switch {
-	// An unchanged field may be malformed, as long as the cluster and the identity stay the same.
-	case (c.instanceID || c.moves()) && instanceErr != nil:
-		return "", invalidf(ownership.ReasonInvalid, "%v", instanceErr)
-	case (c.providerID || c.moves()) && providerErr != nil:
-		return "", invalidf(reasonProviderID, "%v", providerErr)
-	// It must not name another instance than the changed field.
-	case c.machine.InstanceID != "" && c.machine.ProviderID != "" && fromInstance != fromProvider:
-		return "", invalidf(ownership.ReasonMismatch, "%s %q and %s %q"+differentInstances,
-			kind.ProviderIDPath, message.Value(c.machine.ProviderID), kind.InstanceIDPath, message.Value(c.machine.InstanceID))
-	case fromInstance != "":
-		return fromInstance, nil
+// namesStored reports whether the provider ID of a machine names the instance that the stored machine has in its other field.
+func namesStored(machine, old clusterapi.Machine) bool {
+	stored, err := machine.Kind.ParseInstanceID(old.InstanceID)
+	if err != nil {
+		return false
 	}
-	return fromProvider, nil
+	named, err := machine.Kind.ParseProviderID(machine.ProviderID)
+	return err == nil && named == stored
 }
 
-// differentInstances continues the message about two fields.
-const differentInstances = " do not name the same instance; clear the wrong one first"
+// claim is an instance that a change names, with the part of the change that names it.
+type claim struct {
+	change
+	id string
+}
 
-func parse(parser func(string) (string, error), value string) (string, error) {
-	if value == "" {
-		return "", nil
+// ids returns the instances that have to be checked, or a denial if a field is malformed: those of the fields that change and, if the cluster,
+// the identity or the owner changes, those of both. While a provider replaces a server, the two fields name different instances.
+func (c change) ids() ([]claim, *webhooks.Answer) {
+	kind := c.machine.Kind
+	byInstance, byProvider := c, c
+	byInstance.providerID, byInstance.machine.ProviderID = false, ""
+	byProvider.instanceID, byProvider.machine.InstanceID = false, ""
+	var claims []claim
+	if byInstance.machine.InstanceID != "" && byInstance.claims() {
+		id, err := kind.ParseInstanceID(c.machine.InstanceID)
+		if err != nil {
+			return nil, invalidf(ownership.ReasonInvalid, "%v", err)
+		}
+		claims = append(claims, claim{byInstance, id})
 	}
-	return parser(value)
+	if byProvider.machine.ProviderID != "" && byProvider.claims() {
+		id, err := kind.ParseProviderID(c.machine.ProviderID)
+		if err != nil {
+			return nil, invalidf(reasonProviderID, "%v", err)
+		}
+		if len(claims) == 0 || claims[0].id != id {
+			claims = append(claims, claim{byProvider, id})
+		}
+	}
+	return claims, nil
 }
 
 // subject returns the name of the subject of an answer with this reason, and the path of its field.

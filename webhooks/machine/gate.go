@@ -112,15 +112,29 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	return g.reviewClaim(ctx, request, c, old.ResourceVersion)
 }
 
-// check finds the first reason to deny a claim, cheapest first. entry is the registered write, nil if it is not registered.
-func (g *Gate) check(ctx context.Context, c change, entry *inflight.Entry, dryRun bool) webhooks.Answer {
-	id, denial := c.id()
+// review checks each instance that a change names. The first one that is not admitted has the answer.
+func (g *Gate) review(ctx context.Context, c change, entry *inflight.Entry, dryRun bool) (answer webhooks.Answer) {
+	claims, denial := c.ids()
 	if denial != nil {
-		return *denial
+		return g.conclude(c, *denial)
 	}
 	if c.machine.ClusterName() == "" {
-		return deniedf(ownership.ReasonWithoutCluster, withoutCluster)
+		return g.conclude(c, deniedf(ownership.ReasonWithoutCluster, withoutCluster))
 	}
+	for _, one := range claims {
+		checked := g.conclude(one.change, g.check(ctx, one.change, one.id, entry, dryRun))
+		if checked.Decision != webhooks.Allowed && checked.Decision != webhooks.Warned {
+			return checked
+		}
+		if answer.Decision != webhooks.Warned {
+			answer = checked
+		}
+	}
+	return answer
+}
+
+// check finds the first reason to deny the claim of an instance, cheapest first. entry is the registered write, nil if it is not registered.
+func (g *Gate) check(ctx context.Context, c change, id string, entry *inflight.Entry, dryRun bool) webhooks.Answer {
 	account, err := g.account(ctx, c.machine.Cluster())
 	if err != nil {
 		return noAccount(err)

@@ -82,9 +82,11 @@ type situation struct {
 	onlyUpdate   bool
 	world        []func(*world)
 	want         outcome
-	// wantID is the instance of the request to the cloud, "" for none. wantAgain is the other account of a second request.
+	// wantID is the instance of the request to the cloud, "" for none. wantAgain is the other account of a second request, wantAlso its
+	// other instance.
 	wantID    string
 	wantAgain ownership.Account
+	wantAlso  string
 }
 
 var (
@@ -156,7 +158,7 @@ func situations() map[string]situation {
 				Cause: ownership.CauseCloud, Err: &ownership.RegionError{Region: "zrh", Allowed: []string{"next"}},
 			})),
 		},
-		// Malformed IDs, and IDs that differ.
+		// Malformed IDs.
 		"a malformed ID": {changed: fields(instanceID("soon")), want: invalidBy(instance, "soon", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "soon"))},
 		"a blank":        {changed: fields(instanceID(" ")), want: invalidBy(instance, " ", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, " "))},
 		"a malformed provider ID": {
@@ -171,15 +173,36 @@ func situations() map[string]situation {
 			changed: fields(instanceID("x"), providerID("y")),
 			want:    invalidBy(instance, "x", "InstanceIDInvalid", errorOf(ownership.ParseInstanceID, "x")),
 		},
-		"the user's own, with a provider ID of another instance": {
-			old: fields(providerID("cloudsigma://" + foreignID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)),
-			want: invalidBy(instance, ownID, "InstanceIDMismatch", `spec.providerID "cloudsigma://`+foreignID+`" and status.instanceID "`+ownID+
-				`" do not name the same instance; clear the wrong one first`),
+		// The order of writes of a provider that replaces a server: the instance ID first, then the provider ID.
+		"the user's own, while the provider ID names the former instance": {
+			old: fields(providerID("cloudsigma://" + foreignID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)), onlyUpdate: true,
+			want: owned, wantID: ownID,
+		},
+		"the user's own after another, while the provider ID names the former instance": {
+			old: fields(instanceID(foreignID), providerID("cloudsigma://"+foreignID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)),
+			onlyUpdate: true, want: owned, wantID: ownID,
+		},
+		"the provider ID of the stored instance": {
+			old:     fields(instanceID(foreignID), providerID("cloudsigma://"+ownID)),
+			changed: fields(instanceID(foreignID), providerID("cloudsigma://"+foreignID)), onlyUpdate: true, want: nothing,
+		},
+		"the provider ID of another instance than the stored one": {
+			old: fields(instanceID(ownID)), changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)), onlyUpdate: true,
+			want: foreign(provider, "cloudsigma://"+foreignID), wantID: foreignID,
 		},
 		"the provider ID of the user's own, with another instance ID": {
 			old: fields(instanceID(foreignID)), changed: fields(instanceID(foreignID), providerID("cloudsigma://"+ownID)), onlyUpdate: true,
-			want: invalidBy(provider, "cloudsigma://"+ownID, "InstanceIDMismatch", `spec.providerID "cloudsigma://`+ownID+`" and status.instanceID "`+foreignID+
-				`" do not name the same instance; clear the wrong one first`),
+			want: owned, wantID: ownID,
+		},
+		"a provider ID, with a malformed instance ID": {
+			old: fields(instanceID("soon")), changed: fields(instanceID("soon"), providerID("cloudsigma://"+ownID)), onlyUpdate: true, want: owned, wantID: ownID,
+		},
+		"two instances": {
+			changed: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)), want: foreign(provider, "cloudsigma://"+foreignID),
+			wantID: ownID, wantAlso: foreignID,
+		},
+		"two instances, of which the first is another user's": {
+			changed: fields(instanceID(foreignID), providerID("cloudsigma://"+ownID)), want: foreign(instance, foreignID), wantID: foreignID,
 		},
 		"a very long value": {
 			changed: fields(instanceID(strings.Repeat("é", 1000))),
@@ -346,6 +369,10 @@ func claimsOf(s situation, created bool) []ownership.Claim {
 	claims := []ownership.Claim{claim}
 	if s.wantAgain != (ownership.Account{}) {
 		claim.Account = s.wantAgain
+		claims = append(claims, claim)
+	}
+	if s.wantAlso != "" {
+		claim.ID = s.wantAlso
 		claims = append(claims, claim)
 	}
 	return claims

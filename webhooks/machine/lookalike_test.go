@@ -82,20 +82,21 @@ func TestMalformedIDs(t *testing.T) {
 	}
 }
 
-// TestBothFields tries combinations of the two fields. They must name the same instance, for every owner of the instances, and no matter
-// which field is written last.
+// TestBothFields tries combinations of the two fields, for every owner of the instances. A field is evaluated when it changes. A provider ID
+// that names the stored instance is no new claim.
 func TestBothFields(t *testing.T) {
 	const own, foreign, absent = "own", "foreign", "absent"
 	ids := map[string]string{own: ownID, foreign: foreignID, absent: absentID, "": ""}
 	reasons := map[string]string{own: "Owned", foreign: "InstanceNotOwned", absent: "InstanceNotFound", "": "NothingClaimed"}
 	for instance, id := range ids {
 		for provider, of := range ids {
-			want := "InstanceIDMismatch"
-			switch {
-			case instance == provider, provider == "":
-				want = reasons[instance]
-			case instance == "":
-				want = reasons[provider]
+			atOnce := reasons[instance]
+			if instance == own && provider != "" || instance == "" {
+				atOnce = reasons[provider]
+			}
+			providerLast := reasons[provider]
+			if instance == provider {
+				providerLast = "NothingClaimed"
 			}
 			scheme := ""
 			if of != "" {
@@ -106,16 +107,12 @@ func TestBothFields(t *testing.T) {
 				old  object
 				want string
 			}{
-				"at once":              {newMachine(), want},
-				"on create":            {nil, want},
-				"the instance ID last": {newMachine(providerID(scheme + of)), want},
-				"the provider ID last": {newMachine(instanceID(id)), want},
+				"at once":              {newMachine(), atOnce},
+				"on create":            {nil, atOnce},
+				"the instance ID last": {newMachine(providerID(scheme + of)), reasons[instance]},
+				"the provider ID last": {newMachine(instanceID(id)), providerLast},
 				"not now":              {both, "NothingClaimed"},
 			} {
-				// The field that is written last is empty.
-				if (name == "the instance ID last" && id == "") || (name == "the provider ID last" && of == "") {
-					tc.want = "NothingClaimed"
-				}
 				t.Run(fmt.Sprintf("instance %q, provider %q, %s", instance, provider, name), func(t *testing.T) {
 					got := send(t, newWorld().handler(v1beta1.Enforce, v1beta1.Deny), review(t, tc.old, both))
 					allowed := tc.want == "Owned" || tc.want == "NothingClaimed"
@@ -124,6 +121,36 @@ func TestBothFields(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// TestSpellingsOfTheStoredInstance: a provider ID that means the stored instance is no new claim. The match conditions leave out only the
+// spelling of providers.
+func TestSpellingsOfTheStoredInstance(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	matches := matcher(t, kinds[0].MachineKind)
+	for i := range 200 {
+		stored, provider := lookAlike(random, ownID), lookAlikeProviderID(random, ownID)
+		if i == 0 {
+			stored, provider = ownID, "cloudsigma://"+ownID
+		}
+		old, changed := newMachine(instanceID(stored)), newMachine(instanceID(stored), providerID(provider))
+		w := newWorld()
+		got := send(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, old, changed))
+		if got.AuditAnnotations["reason"] != "NothingClaimed" || w.reads+len(w.decided) > 0 {
+			t.Errorf("provider ID %q of the stored instance %q: %s after %d reads and the claims %v", provider, stored, got.AuditAnnotations["reason"], w.reads, w.decided)
+		}
+		if sent := matches(t, old, changed); sent && i == 0 {
+			t.Errorf("provider ID %q of the stored instance %q is selected", provider, stored)
+		}
+	}
+	for stored, provider := range map[string]string{
+		foreignID: "cloudsigma://" + ownID, ownID: "openstack:///" + ownID, "": "cloudsigma://", "soon": "cloudsigma://soon",
+		"00000000-0000-0000-0000-000000000000": "cloudsigma://00000000-0000-0000-0000-000000000000", ownID + "/": "cloudsigma://" + foreignID + "/" + ownID + "/",
+	} {
+		if !matches(t, newMachine(instanceID(stored)), newMachine(instanceID(stored), providerID(provider))) {
+			t.Errorf("provider ID %q is not selected next to the stored instance %q", provider, stored)
 		}
 	}
 }

@@ -105,12 +105,13 @@ func moves() map[string]situation {
 				return o
 			}(),
 		},
-		"the label of another cluster, and two IDs that differ": {
+		"the label of another cluster, and two IDs, of which its user owns one": {
 			old: fields(own, providerID("cloudsigma://"+foreignID)), changed: fields(own, providerID("cloudsigma://"+foreignID), inOther), onlyUpdate: true,
+			wantID: ownID, wantAlso: foreignID, world: worldOf(ownerIn("other")),
 			want: func() outcome {
-				o := moved(clusterLabel, toOther, ownID, "InstanceIDMismatch",
-					`spec.providerID "cloudsigma://`+foreignID+`" and status.instanceID "`+ownID+`" do not name the same instance; clear the wrong one first`)
-				o.status = metav1.StatusReasonInvalid
+				o := moved(clusterLabel, toOther, "cloudsigma://"+foreignID, "InstanceNotOwned", foreignToOther+`; the cloud answered 403 permission, request id r-foreign`+noOther(clusterLabel))
+				o.event = strings.Replace(o.message, "; the cloud answered 403 permission, request id r-foreign", "", 1)
+				o.causes = []metav1.StatusCause{{Type: "OwnInstance", Message: ownID}, {Type: "CloudRequest", Message: "r-foreign"}}
 				return o
 			}(),
 		},

@@ -16,9 +16,8 @@ import (
 )
 
 // Policies returns one admission policy for each kind, with its binding. It denies the claims that name no instance or no cluster: a
-// malformed ID, two fields that name different instances, and a missing cluster label. Kubernetes evaluates it before the webhook, and also
-// while no warrantgate runs. There are no policies in the modes Warn and Off; in the mode Warn the gate also writes an Event, which a policy
-// cannot.
+// malformed ID, and a missing cluster label. Kubernetes evaluates it before the webhook, and also while no warrantgate runs. There are no
+// policies in the modes Warn and Off; in the mode Warn the gate also writes an Event, which a policy cannot.
 //
 // providerIDs returns the format of the provider IDs of a provider.
 func Policies(mode v1beta1.Mode, kinds []v1beta1.MachineKind, providerIDs func(v1beta1.Provider) ownership.IDFormat) []client.Object {
@@ -44,7 +43,6 @@ func validations(kind v1beta1.MachineKind) []admissionregistrationv1.Validation 
 	}{
 		{ownership.ReasonInvalid, kind.InstanceIDPath + " is not an instance ID", metav1.StatusReasonInvalid},
 		{reasonProviderID, kind.ProviderIDPath + " is not a provider ID", metav1.StatusReasonInvalid},
-		{ownership.ReasonMismatch, kind.ProviderIDPath + " and " + kind.InstanceIDPath + " do not name the same instance", metav1.StatusReasonInvalid},
 		{ownership.ReasonWithoutCluster, withoutCluster, metav1.StatusReasonForbidden},
 	} {
 		all = append(all, admissionregistrationv1.Validation{
@@ -55,7 +53,7 @@ func validations(kind v1beta1.MachineKind) []admissionregistrationv1.Validation 
 	return all
 }
 
-// celInvalid returns the variables of the policy: the reason of a denial as change.id and Gate.check find it, "" if there is none, and the
+// celInvalid returns the variables of the policy: the reason of a denial as change.ids and Gate.review find it, "" if there is none, and the
 // text of the denial.
 func celInvalid(kind v1beta1.MachineKind, providerIDs ownership.IDFormat) []admissionregistrationv1.Variable {
 	quoted := func(value string) string { return webhooks.CELQuoted(webhooks.CELValue(value)) }
@@ -73,16 +71,16 @@ func celInvalid(kind v1beta1.MachineKind, providerIDs ownership.IDFormat) []admi
 		{"instanceID", webhooks.CELText("object", instancePath...)},
 		{"providerID", webhooks.CELText("object", providerPath...)},
 		{"cluster", webhooks.CELText("object", "metadata", "labels", clusterapi.ClusterNameLabel)},
-		{"setsInstanceID", webhooks.CELSet(instancePath...)},
-		{"setsProviderID", webhooks.CELSet(providerPath...)},
-		{"moves", strings.Join(celMoves(kind), " || ")},
 		{"instance", ownership.InstanceIDs.CEL("variables.instanceID")},
 		{"provided", providerIDs.CEL("variables.providerID")},
+		{"stored", ownership.InstanceIDs.CEL(webhooks.CELText("oldObject", instancePath...))},
+		{"setsInstanceID", webhooks.CELSet(instancePath...)},
+		{"setsProviderID", webhooks.CELSet(providerPath...) + " && (variables.stored == '' || variables.provided != variables.stored)"},
+		{"moves", "(variables.instanceID != '' || variables.providerID != '') && (" + strings.Join(celMoves(kind), " || ") + ")"},
 		{"reason", fmt.Sprintf("(variables.setsInstanceID || variables.moves) && variables.instanceID != '' && variables.instance == '' ? %s : "+
 			"(variables.setsProviderID || variables.moves) && variables.providerID != '' && variables.provided == '' ? %s : "+
-			"variables.instanceID != '' && variables.providerID != '' && variables.instance != variables.provided ? %s : "+
-			"variables.cluster == '' ? %s : ''",
-			text(ownership.ReasonInvalid), text(reasonProviderID), text(ownership.ReasonMismatch), text(ownership.ReasonWithoutCluster))},
+			"(variables.setsInstanceID || variables.setsProviderID || variables.moves) && variables.cluster == '' ? %s : ''",
+			text(ownership.ReasonInvalid), text(reasonProviderID), text(ownership.ReasonWithoutCluster))},
 
 		// The rest is evaluated only for a denial.
 		{"machine", fmt.Sprintf("%s + %s + ' of namespace ' + %s", text(kind.Kind+" "),
@@ -92,12 +90,9 @@ func celInvalid(kind v1beta1.MachineKind, providerIDs ownership.IDFormat) []admi
 			"(variables.setsInstanceID && variables.reason != %s ? %s + %s : %s + %s) + ' of ' + variables.machine",
 			move, quoted(webhooks.CELFirst("variables.instanceID", "variables.providerID")),
 			text(reasonProviderID), text(kind.InstanceIDPath+" "), quoted("variables.instanceID"), text(kind.ProviderIDPath+" "), quoted("variables.providerID"))},
-		{"message", fmt.Sprintf("variables.subject + ': ' + (variables.reason == %s ? %s + %s : variables.reason == %s ? %s + %s : variables.reason == %s ? "+
-			"%s + %s + %s + %s + %s : %s)",
+		{"message", fmt.Sprintf("variables.subject + ': ' + (variables.reason == %s ? %s + %s : variables.reason == %s ? %s + %s : %s)",
 			text(ownership.ReasonInvalid), quoted("variables.instanceID"), text(ownership.InstanceIDs.Requirement()),
-			text(reasonProviderID), quoted("variables.providerID"), text(providerIDs.Requirement()),
-			text(ownership.ReasonMismatch), text(kind.ProviderIDPath+" "), quoted("variables.providerID"),
-			text(" and "+kind.InstanceIDPath+" "), quoted("variables.instanceID"), text(differentInstances), text(withoutCluster))},
+			text(reasonProviderID), quoted("variables.providerID"), text(providerIDs.Requirement()), text(withoutCluster))},
 	}
 	variables := make([]admissionregistrationv1.Variable, 0, len(expressions))
 	for _, e := range expressions {

@@ -106,7 +106,7 @@ func (v validator) validate(ctx context.Context, tb testing.TB, kind v1beta1.Mac
 
 // byPolicy are the reasons of denials that the policy decides.
 var byPolicy = map[string]int32{
-	"InstanceIDInvalid": http.StatusUnprocessableEntity, "ProviderIDInvalid": http.StatusUnprocessableEntity, "InstanceIDMismatch": http.StatusUnprocessableEntity,
+	"InstanceIDInvalid": http.StatusUnprocessableEntity, "ProviderIDInvalid": http.StatusUnprocessableEntity,
 	"MachineWithoutCluster": http.StatusForbidden,
 }
 
@@ -173,7 +173,7 @@ func TestPolicy(t *testing.T) {
 		"a quoted ID":                         {new: fields(instanceID(`"` + ownID + `"`)), want: "InstanceIDInvalid"},
 		"a letter that folds":                 {new: fields(providerID("cloud\u017Figma://" + ownID)), want: "ProviderIDInvalid"},
 		"the provider ID of another cloud":    {new: fields(providerID(openstackID + ownID)), want: "ProviderIDInvalid"},
-		"two instances":                       {new: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)), want: "InstanceIDMismatch"},
+		"two instances":                       {new: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID)), want: notByPolicy},
 		"no cluster":                          {new: fields(instanceID(ownID), label(nil)), want: "MachineWithoutCluster"},
 		"an empty cluster":                    {new: fields(providerID("cloudsigma://"+ownID), label("")), want: "MachineWithoutCluster"},
 		"no cluster and no instance":          {new: fields(label(nil)), want: notByPolicy},
@@ -181,13 +181,18 @@ func TestPolicy(t *testing.T) {
 		"a label changed, with a stored ID":   {old: fields(instanceID("soon")), new: fields(instanceID("soon"), label("other")), want: "InstanceIDInvalid"},
 		"a heartbeat with a stored ID":        {old: fields(instanceID("soon")), new: fields(instanceID("soon"), with("status.ready", true)), want: notByPolicy},
 		"the ID cleared":                      {old: fields(instanceID("soon")), new: fields(instanceID("")), want: notByPolicy},
-		"a provider ID next to a stored ID":   {old: fields(instanceID("soon")), new: fields(instanceID("soon"), providerID("cloudsigma://"+ownID)), want: "InstanceIDMismatch"},
+		"a provider ID next to a stored ID":   {old: fields(instanceID("soon")), new: fields(instanceID("soon"), providerID("cloudsigma://"+ownID)), want: notByPolicy},
+		"that of the stored ID, no cluster":   {old: fields(instanceID(ownID), label(nil)), new: fields(instanceID(ownID), providerID("cloudsigma://"+ownID), label(nil)), want: notByPolicy},
+		"in another spelling, no cluster":     {old: fields(instanceID(ownID), label(nil)), new: fields(instanceID(ownID), providerID("CloudSigma:///"+ownID+"/"), label(nil)), want: notByPolicy},
+		"that of another ID, no cluster":      {old: fields(instanceID(ownID), label(nil)), new: fields(instanceID(ownID), providerID("cloudsigma://"+foreignID), label(nil)), want: "MachineWithoutCluster"},
+		"that of the stored ID, malformed":    {old: fields(instanceID(ownID)), new: fields(instanceID(ownID), providerID("cloudsigma://x/"+ownID)), want: "ProviderIDInvalid"},
 		"a number":                            {new: fields(instanceID(5)), want: notByPolicy},
 		"a status that is a list":             {new: fields(with("status", []any{"x"})), want: notByPolicy},
 		"OpenStack: with a region":            {kind: 1, new: fields(providerID("OpenStack://RegionOne/" + ownID)), want: notByPolicy},
 		"OpenStack: with the longest region":  {kind: 1, new: fields(providerID("openstack://" + strings.Repeat("é", 255) + "/" + ownID)), want: notByPolicy},
 		"OpenStack: with a longer region":     {kind: 1, new: fields(providerID("openstack://" + strings.Repeat("e", 256) + "/" + ownID)), want: "ProviderIDInvalid"},
 		"OpenStack: with a UUID for a region": {kind: 1, new: fields(instanceID(ownID), providerID("openstack://"+foreignID+"/"+ownID)), want: notByPolicy},
+		"OpenStack: that of the stored ID":    {kind: 1, old: fields(instanceID(ownID), label(nil)), new: fields(instanceID(ownID), providerID(openstackID+ownID), label(nil)), want: notByPolicy},
 		"OpenStack: of CloudSigma":            {kind: 1, new: fields(providerID("cloudsigma://" + ownID)), want: "ProviderIDInvalid"},
 		"OpenStack: identity of a stored ID":  {kind: 1, old: fields(instanceID("soon")), new: fields(instanceID("soon"), identity), want: "InstanceIDInvalid"},
 		"OpenStack: identity and no cluster":  {kind: 1, old: fields(instanceID(ownID), label(nil)), new: fields(instanceID(ownID), label(nil), identity), want: "MachineWithoutCluster"},

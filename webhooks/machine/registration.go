@@ -9,6 +9,7 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
 
@@ -53,9 +54,19 @@ func celClaim(kind v1beta1.MachineKind) string {
 // celChanges returns the CEL expression for requests that name another instance, or that make one of the moves with an instance.
 func celChanges(kind v1beta1.MachineKind, moves []string) string {
 	instanceID, providerID := strings.Split(kind.InstanceIDPath, "."), strings.Split(kind.ProviderIDPath, ".")
-	return fmt.Sprintf("%s || %s || ((%s != '' || %s != '') && (%s))",
+	// A provider ID that is the prefix of the cloud and the stored instance ID is no new claim; see namesStored. Other spellings are selected.
+	return fmt.Sprintf("%s || (%s && ![%s].exists(id, %s && %s == %s + id)) || ((%s != '' || %s != '') && (%s))",
 		webhooks.CELSet(instanceID...), webhooks.CELSet(providerID...),
+		webhooks.CELField("oldObject", instanceID...), ownership.CELIsID("id"), webhooks.CELField("object", providerID...), webhooks.CELString(providerIDPrefix(kind.Provider)),
 		webhooks.CELField("object", instanceID...), webhooks.CELField("object", providerID...), strings.Join(moves, " || "))
+}
+
+// providerIDPrefix returns what providers write before the UUID in a provider ID.
+func providerIDPrefix(provider v1beta1.Provider) string {
+	if provider == v1beta1.ProviderOpenStack {
+		return string(provider) + ":///"
+	}
+	return string(provider) + "://"
 }
 
 // celMoves returns the CEL expressions for requests that change the cluster or the identity of a machine.

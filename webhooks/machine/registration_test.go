@@ -212,6 +212,7 @@ func TestConditionsAndGateAgree(t *testing.T) {
 	for _, value := range []any{ownID, foreignID, "", " ", "soon", nil, int64(5), 5.5, true, []any{}, object{}, object{"a": "b"}} {
 		shapes = append(shapes, instanceID(value), providerID(value))
 	}
+	shapes = append(shapes, providerID("cloudsigma://"+ownID), func(o object) { instanceID(ownID)(o); providerID("cloudsigma://" + ownID)(o) })
 	shapes = append(shapes, above...)
 
 	w := newWorld()

@@ -63,7 +63,7 @@ func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c cha
 		return g.conclude(c, notBegun("changes the identity that the provider of its cluster acts as", err))
 	}
 	defer func() { end(answer.Decision) }()
-	return g.conclude(c, g.check(ctx, c, entry, request.DryRun != nil && *request.DryRun))
+	return g.review(ctx, c, entry, request.DryRun != nil && *request.DryRun)
 }
 
 // alone excludes claims of other machines for the instance until this claim is stored. It returns a denial if another machine claims or

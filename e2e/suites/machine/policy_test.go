@@ -124,11 +124,11 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 		Expect(who.client.Create(ctx, machine.DeepCopy())).To(Succeed())
 		Expect(who.client.Create(ctx, unlabeled.DeepCopy())).To(Succeed())
 		Eventually(set).WithArguments(machine, instanceIDPath, noServer).Should(Succeed()) // once the API server has observed the failurePolicy
+		Expect(set(machine, providerIDPath, "cloudsigma://"+uuid.NewString())).To(Succeed())
 
 		By("all others are denied, with every permission in the namespace")
 		expectDenial(set(unlabeled, instanceIDPath, noServer), "MachineWithoutCluster", instanceIDPath)
 		expectDenial(set(unlabeled, providerIDPath, "cloudsigma://"+noServer), "MachineWithoutCluster", providerIDPath)
-		expectDenial(set(machine, providerIDPath, "cloudsigma://"+uuid.NewString()), "InstanceIDMismatch", providerIDPath)
 		expectDenial(set(machine, providerIDPath, "soon"), "ProviderIDInvalid", providerIDPath)
 		expectDenial(set(machine, instanceIDPath, "soon"), "InstanceIDInvalid", instanceIDPath)
 		expectDenial(who.client.Create(ctx, newMachine(s.namespace, "new", clusterName, with(providerIDPath, "openstack:///"+noServer))), "ProviderIDInvalid", providerIDPath)

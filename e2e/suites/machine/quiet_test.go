@@ -168,7 +168,7 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 		Expect(w.allAdmissions(ctx)).To(Equal(admissions))
 
 		By("an ID that was cleared cannot be set again")
-		expectDenial(s.set(ctx, keeping, providerIDPath, valueOf(providerIDPath, s.server("new").UUID)), "InstanceIDMismatch", providerIDPath)
+		expectDenial(s.set(ctx, keeping, providerIDPath, valueOf(providerIDPath, s.server("new").UUID)), "OwnershipUnknown", providerIDPath)
 		Expect(s.set(ctx, keeping, instanceIDPath, "")).To(Succeed())
 		expectDenial(s.set(ctx, keeping, instanceIDPath, s.server("new").UUID), "OwnershipUnknown", instanceIDPath)
 	}, SpecTimeout(timeout))

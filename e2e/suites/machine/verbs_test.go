@@ -194,14 +194,17 @@ machine:
 		}
 	}
 
-	It("may name one server in both fields at once, and not two", func(ctx SpecContext) {
-		own, another := s.server("own").UUID, s.server("another").UUID
-		two := metal("v1", "two")
-		providerID(own)(two)
-		with(instancePath, another)(two)
-		expectDenial(s.client.Create(ctx, two), "InstanceIDMismatch", instancePath)
-		with(instancePath, strings.ToUpper(own))(two)
-		Expect(s.client.Create(ctx, two)).To(Succeed())
+	It("may name two servers in both fields at once only if both are the user's", func(ctx SpecContext) {
+		own, others := s.server("own").UUID, s.othersServer("others").UUID
+		create := func(provider, instance string) error {
+			two := metal("v1", "two")
+			providerID(provider)(two)
+			with(instancePath, instance)(two)
+			return s.client.Create(ctx, two)
+		}
+		expectDenial(create(own, others), "InstanceNotOwned", instancePath)
+		expectDenial(create(others, own), "InstanceNotOwned", providerIDPath)
+		Expect(create(own, strings.ToUpper(own))).To(Succeed())
 	}, SpecTimeout(timeout))
 
 	It("may not name the server of a machine of another kind", func(ctx SpecContext) {

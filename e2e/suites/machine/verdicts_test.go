@@ -242,7 +242,7 @@ func decisionOf(p policy, reason string) string {
 
 // byPolicy are texts of the denials by the admission policy. The API server does not call the gate for them, and there is no Event.
 var byPolicy = map[string]string{
-	"InstanceIDInvalid": "is not an instance ID", "ProviderIDInvalid": "is not a provider ID", "InstanceIDMismatch": "do not name the same instance",
+	"InstanceIDInvalid": "is not an instance ID", "ProviderIDInvalid": "is not a provider ID",
 	"MachineWithoutCluster": "it has no label cluster.x-k8s.io/cluster-name",
 }
 
@@ -268,7 +268,7 @@ func expectDenial(err error, reason, field string) {
 	switch reason {
 	case "OwnershipUnknown":
 		code, word = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
-	case "InstanceIDInvalid", "ProviderIDInvalid", "InstanceIDMismatch":
+	case "InstanceIDInvalid", "ProviderIDInvalid":
 		code, word = http.StatusUnprocessableEntity, metav1.StatusReasonInvalid
 	}
 	Expect(denial.Status().Code).To(BeEquivalentTo(code))
@@ -295,7 +295,6 @@ func essentials(s story, field, value, reason string) OmegaMatcher {
 			fmt.Sprintf("it cannot be checked now whether the instance belongs to user %q, which cluster %q acts as", s.user.Email, clusterName),
 			"the cloud is unavailable or its response is invalid; try again", "request id 00000000-0000-4000-8000-",
 		},
-		"InstanceIDMismatch": {"do not name the same instance; clear the wrong one first"},
 	}
 	matchers := []OmegaMatcher{ContainSubstring(`%s %q of CloudSigmaMachine "machine" of namespace %q: `, field, value, s.namespace)}
 	for _, text := range texts[reason] {

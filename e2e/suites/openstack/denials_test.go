@@ -27,7 +27,7 @@ func reasonOf(err error) string {
 
 // byPolicy are texts of the denials by the admission policy, which have no cause.
 var byPolicy = map[string]string{
-	"InstanceIDInvalid": "is not an instance ID", "ProviderIDInvalid": "is not a provider ID", "InstanceIDMismatch": "do not name the same instance",
+	"InstanceIDInvalid": "is not an instance ID", "ProviderIDInvalid": "is not a provider ID",
 	"MachineWithoutCluster": "it has no label cluster.x-k8s.io/cluster-name",
 }
 
@@ -40,7 +40,7 @@ func expectDenial(err error, reason, field string, texts ...string) {
 	switch {
 	case slices.Contains(undecided, reason):
 		code, word = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
-	case slices.Contains([]string{"InstanceIDInvalid", "ProviderIDInvalid", "InstanceIDMismatch"}, reason):
+	case slices.Contains([]string{"InstanceIDInvalid", "ProviderIDInvalid"}, reason):
 		code, word = http.StatusUnprocessableEntity, metav1.StatusReasonInvalid
 	}
 	if text := byPolicy[reason]; text != "" {

@@ -115,13 +115,13 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 		Expect(s.novaFront.Requests()).To(HaveLen(requests))
 	}, SpecTimeout(timeout))
 
-	It("is a denial for two fields that name two servers", func(ctx SpecContext) {
+	It("is about the field that changes while the two fields name two servers", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		one, two := s.server(ctx, "worker"), s.server(ctx, "worker")
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, "openstack:///"+one.ID)))
-		expectDenial(s.set(ctx, machine, instanceIDPath, two.ID), "InstanceIDMismatch", instanceIDPath,
-			one.ID, two.ID, "clear the wrong one first")
-		Expect(s.set(ctx, machine, instanceIDPath, strings.ToUpper(one.ID))).To(Succeed(), "the same ID in another case")
+		Expect(s.set(ctx, machine, instanceIDPath, two.ID)).To(Succeed())
+		expectDenial(s.set(ctx, machine, instanceIDPath, w.foreignServer(ctx, "thief").ID), "InstanceNotFound", instanceIDPath)
+		Expect(s.set(ctx, machine, instanceIDPath, strings.ToUpper(one.ID))).To(Succeed(), "the ID of the other field, in another case")
 	}, SpecTimeout(timeout))
 
 	DescribeTable("accepts the provider IDs of OpenStack", func(ctx SpecContext, format func(id string) string) {

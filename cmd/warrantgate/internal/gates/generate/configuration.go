@@ -16,7 +16,7 @@ import (
 func full() v1beta1.GateConfiguration {
 	config := v1beta1.GateConfiguration{
 		Machine: v1beta1.Machine{Kinds: []v1beta1.MachineKind{{
-			Group: "{group}", Version: "{version}", Resource: "{resource}", Provider: v1beta1.ProviderCloudSigma,
+			Group: "{group}", Version: "{version}", Resource: "{resource}", Provider: "{provider}",
 			InstanceIDPath: "{instanceIDPath}", ProviderIDPath: "{providerIDPath}", IdentityRefPath: "{identityRefPath}",
 		}}},
 		Cluster: v1beta1.Cluster{
@@ -55,6 +55,7 @@ var placeholders = strings.NewReplacer(append(fields(),
 	`'{resource}'`, `{{ quote $kind.resource }}`,
 	`'{resource}/status'`, `{{ quote (printf "%s/status" $kind.resource) }}`,
 	`{resource}`, `{{ $kind.resource }}`,
+	`{provider}://`, `{{ if eq $kind.provider "openstack" }}openstack:///{{ else }}{{ $kind.provider }}://{{ end }}`,
 	`"{exempt}"`, `{{ quote (first $exempt) }}`,
 	`"{namespace}/{name}"`, `{{ quote (first $names) }}`,
 	`"{namespace}/{element}"`, `{{ quote . }}`,
