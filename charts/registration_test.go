@@ -46,6 +46,11 @@ audit: {mode: Off}
 cluster: {impersonation: {mode: "Off"}}
 openStack: {authURLs: ["https://keystone.example.com/v3"]}
 `,
+	"first claims, denied":            "machine: {unknown: Deny}\n",
+	"first claims, admitted":          "machine: {unknown: AdmitFirstClaims}\n",
+	"all claims, admitted":            "machine: {unknown: Admit}\n",
+	"first claims, to warn":           "machine: {mode: Warn, unknown: Deny}\n",
+	"first claims, without the audit": "audit: {mode: Off}\n",
 	"controller managers by their names": `controllerManager: {objects: [{namespace: tenant-a, name: ccm}, {namespace: tenant-b, name: ccm.1}]}
 `,
 	"controller managers by labels and names, to warn": `controllerManager: {mode: Warn, selector: {matchLabels: {app: ccm}}, commands: [/manager], objects: [{namespace: tenant-a, name: ccm}]}

@@ -25,6 +25,24 @@ func CELField(object string, path ...string) string {
 	return fmt.Sprintf("(%s ? %s : '')", strings.Join(conditions, " && "), at)
 }
 
+// CELReadable returns the CEL expression that is true if the field at a path is a string, null or missing, and each of its parents is an
+// object, null or missing: if the field can be decoded.
+//
+// The chart has a copy, "warrantgate.celReadable", for paths that its values name.
+func CELReadable(object string, path ...string) string {
+	at, expression := object, fmt.Sprintf("(type(%s) == map", object)
+	for i, name := range path {
+		key, kind := strconv.Quote(name), "map"
+		if i == len(path)-1 {
+			kind = "string"
+		}
+		field := at + "[" + key + "]"
+		expression += fmt.Sprintf(" && (!(%[1]s in %[2]s) || %[3]s == null || type(%[3]s) == %[4]s", key, at, field, kind)
+		at = field
+	}
+	return expression + strings.Repeat(")", len(path)+1)
+}
+
 // CELSet returns the CEL expression that is true for requests that set the field at a path to another value. It is false for
 // requests that clear the field.
 func CELSet(path ...string) string {

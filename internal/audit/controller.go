@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"warrantgate.dev/internal/events"
-	"warrantgate.dev/internal/settle"
 )
 
 // jitter is the maximum share of Controller.Interval that is added at random, so that several management clusters do not send requests to a
@@ -29,12 +27,9 @@ type Elector interface {
 	Run(ctx context.Context, lead func(context.Context)) error
 }
 
-// Controller runs the audit repeatedly on the leader, and records an Event for each finding. Each replica also reports the first
-// claims that it did not admit itself, because no other replica knows them.
+// Controller runs the audit repeatedly on the leader, and records an Event for each finding.
 type Controller struct {
-	Audit *Audit
-	// Denied returns the first claims that this replica did not admit. It is nil if this replica denies none.
-	Denied   func() []settle.Claim
+	Audit    *Audit
 	Recorder EventRecorder
 	Election Elector
 	// Synced returns the reason why objects are unknown, nil if all of them have been read.
@@ -43,7 +38,6 @@ type Controller struct {
 	OnKCP bool
 	// Interval is the time from the end of one run to the start of the next one, without jitter.
 	Interval time.Duration
-	claims   claims
 }
 
 // syncInterval is the time between two calls of Synced.
@@ -51,15 +45,7 @@ const syncInterval = time.Second
 
 // Start runs the audit repeatedly while this replica is the leader, until ctx ends.
 func (c *Controller) Start(ctx context.Context) error {
-	ctx, stop := context.WithCancel(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("audit")))
-	defer stop()
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
-	if c.Denied != nil {
-		running.Go(func() { c.repeat(ctx, c.denied) })
-	}
-	return c.Election.Run(ctx, c.lead)
+	return c.Election.Run(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("audit")), c.lead)
 }
 
 func (c *Controller) lead(ctx context.Context) {
@@ -82,20 +68,6 @@ func (c *Controller) platform() string {
 		return "kcp"
 	}
 	return "kubernetes"
-}
-
-// denied reports the instances of first claims that were not admitted and that no machine names.
-func (c *Controller) denied(ctx context.Context) {
-	denied := c.Denied()
-	if len(denied) > 0 {
-		if err := c.Audit.refresh(ctx); err != nil {
-			logf.FromContext(ctx).Error(err, "first claims that were not admitted could not be compared; the next run tries again")
-			return
-		}
-	}
-	found := c.claims.unnamed(denied, c.Audit.Objects)
-	deniedClaims.WithLabelValues(c.platform()).Set(float64(len(found)))
-	c.record(ctx, found)
 }
 
 func (c *Controller) run(ctx context.Context) {

@@ -34,7 +34,7 @@ func configuration(modify ...func(*v1beta1.GateConfiguration)) v1beta1.GateConfi
 			OwnerIntegrity: v1beta1.Gate{Mode: v1beta1.Enforce},
 		},
 		Repair:  v1beta1.Repair{Mode: v1beta1.Enforce, After: metav1.Duration{Duration: time.Minute}, WorkspacesPerSecond: 50},
-		Machine: v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Deny, Settle: &metav1.Duration{Duration: 20 * time.Second}},
+		Machine: v1beta1.Machine{Mode: v1beta1.Enforce},
 		Cluster: v1beta1.Cluster{
 			Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Enforce},
 			Delegation: v1beta1.ClusterDelegation{
@@ -132,7 +132,6 @@ repair:
 			raw: header + `machine:
   mode: Warn
   unknown: Admit
-  settle: 0s
   kinds:
   - {group: infrastructure.example.com, version: v1, kind: ExampleMachine, resource: examplemachines, provider: cloudsigma}
   - group: infrastructure.example.com
@@ -153,7 +152,7 @@ cloudSigma:
   flow: TokenExchange
 `,
 			want: configuration(func(c *v1beta1.GateConfiguration) {
-				c.Machine = v1beta1.Machine{Mode: v1beta1.Warn, Unknown: v1beta1.Admit, Settle: &metav1.Duration{}, Kinds: []v1beta1.MachineKind{
+				c.Machine = v1beta1.Machine{Mode: v1beta1.Warn, Unknown: v1beta1.Admit, Kinds: []v1beta1.MachineKind{
 					exampleMachine("ExampleMachine", "status.instanceID", "spec.providerID"),
 					exampleMachine("OtherMachine", "status.vm.id", "spec.vm.providerID"),
 				}}
@@ -341,7 +340,6 @@ workspace:
 		"machines that cannot be": {
 			raw: header + `machine:
   unknown: Perhaps
-  settle: -1s
   kinds:
   - {group: infrastructure.cluster.x-k8s.io, version: v1beta1, kind: CloudSigmaMachine, resource: cloudsigmamachines, provider: cloudsigma}
   - {group: A_B, version: "1", kind: "", resource: Things, instanceIDPath: "status['id']", providerIDPath: id, identityRefPath: "spec[0]", provider: elsewhere}
@@ -354,8 +352,7 @@ audit:
   providers: [{workspace: "root:../a", apiExport: A_B}, {workspace: "root:a", apiExport: b}, {workspace: "root:a", apiExport: b}]
 `,
 			want: []string{
-				`machine.unknown: Unsupported value: "Perhaps": supported values: "Deny", "Admit"`,
-				`machine.settle: Invalid value: "-1s": must not be negative`,
+				`machine.unknown: Unsupported value: "Perhaps": supported values: "AdmitFirstClaims", "Deny", "Admit"`,
 				`machine.kinds[0]: Duplicate value: "cloudsigmamachines.infrastructure.cluster.x-k8s.io"`,
 				`machine.kinds[1].group: Invalid value: "A_B": ` + subdomain,
 				`machine.kinds[1].version: Invalid value: "1": ` + label,
@@ -379,6 +376,10 @@ audit:
 				`audit.providers[2]: Duplicate value: {"workspace":"root:a","apiExport":"b"}`,
 				`audit.requestsPerSecond: Invalid value: -1: must be at least 1`,
 			},
+		},
+		"first claims that nothing checks later": {
+			raw:  header + "machine: {unknown: AdmitFirstClaims}\naudit: {mode: Off}\n",
+			want: []string{`machine.unknown: Invalid value: "AdmitFirstClaims": needs audit.mode, because nothing else checks the admitted claims later`},
 		},
 		"a cloud to which tokens must not be sent": {
 			raw: header + `cloudSigma:
@@ -690,5 +691,17 @@ func TestWhereRegionsAreRequired(t *testing.T) {
 				t.Errorf("RequireRegions() = %v, want an error: %t", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestUnknownPolicy(t *testing.T) {
+	for _, tc := range []struct{ set, audited, not v1beta1.UnknownPolicy }{
+		{"", v1beta1.AdmitFirstClaims, v1beta1.Deny}, {v1beta1.AdmitFirstClaims, v1beta1.AdmitFirstClaims, v1beta1.Deny},
+		{v1beta1.Deny, v1beta1.Deny, v1beta1.Deny}, {v1beta1.Admit, v1beta1.Admit, v1beta1.Admit},
+	} {
+		machine := v1beta1.Machine{Unknown: tc.set}
+		if audited, not := machine.UnknownPolicy(true), machine.UnknownPolicy(false); audited != tc.audited || not != tc.not {
+			t.Errorf("%q: %s for machines that are audited, %s for others, want %s and %s", tc.set, audited, not, tc.audited, tc.not)
+		}
 	}
 }

@@ -42,7 +42,7 @@ func fields(t *testing.T, raw []byte) map[string]any {
 		t.Fatal(err)
 	}
 	for _, duration := range []struct{ part, name, written, writtenOut string }{
-		{"repair", "after", "90s", "1m30s"}, {"audit", "interval", "1h", "1h0m0s"}, {"machine", "settle", "90s", "1m30s"},
+		{"repair", "after", "90s", "1m30s"}, {"audit", "interval", "1h", "1h0m0s"},
 	} {
 		if part, ok := file[duration.part].(map[string]any); ok && part[duration.name] == duration.written {
 			part[duration.name] = duration.writtenOut

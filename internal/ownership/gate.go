@@ -10,6 +10,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/singleflight"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"warrantgate.dev/internal/fairqueue"
 )
@@ -20,6 +21,10 @@ const (
 	// deniedFor is the TTL of the verdicts Foreign and Absent. It is shorter than the 10 seconds between the retries of providers, so
 	// that only a hot loop gets cached denials.
 	deniedFor = 9 * time.Second
+	// firstDeniedFor is the TTL of a denial of First, which has asked the cloud for several seconds.
+	firstDeniedFor = time.Minute
+	// askAgainEvery is the time between the lookups of First, and answerTime the time before its deadline that it leaves for the response.
+	askAgainEvery, answerTime = time.Second, 500 * time.Millisecond
 	// maxRemembered is the maximum number of entries of each cache. An entry takes about 500 bytes.
 	maxRemembered = 20_000
 	// lookupTimeout is the timeout of a lookup in the cloud. It is longer than the timeout of an admission request, because a late
@@ -58,6 +63,23 @@ func (c Claim) instance() instance { return instance{Account: c.Plain(), id: c.I
 type denial struct {
 	claim  Claim
 	answer Answer
+	// first is true for a denial of First.
+	first bool
+}
+
+func (d denial) lifetime() time.Duration {
+	if d.first {
+		return firstDeniedFor
+	}
+	return deniedFor
+}
+
+// about returns the answer for a claim of the same instance and account. The candidates are those of the machine that was denied.
+func (d denial) about(claim Claim) Answer {
+	if d.claim != claim {
+		d.answer.Candidates = nil
+	}
+	return d.answer
 }
 
 // limitedCloud is a cloud with a limit of concurrent lookups.
@@ -77,7 +99,8 @@ func NewGate(clouds map[string]Cloud, concurrency map[string]int32) (*Gate, erro
 		return nil, fmt.Errorf("cache of verdicts: %w", err)
 	}
 	denied, err := otter.New(&otter.Options[instance, denial]{
-		MaximumSize: maxRemembered, ExpiryCalculator: otter.ExpiryWriting[instance, denial](deniedFor),
+		MaximumSize:      maxRemembered,
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(entry otter.Entry[instance, denial]) time.Duration { return entry.Value.lifetime() }),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cache of denials: %w", err)
@@ -99,8 +122,7 @@ func (g *Gate) Close() {
 	g.denied.StopAllGoroutines()
 }
 
-// Decide returns the answer for the claim of a tenant before ctx ends. The error is an *UnknownError: there is no verdict, and the caller
-// must deny. Its cause is CauseTenantBusy if the tenant has too many queued lookups. Errors are not cached.
+// Decide returns the answer for the claim of a tenant before ctx ends. The error is an *UnknownError: there is no verdict. Its cause is CauseTenantBusy if the tenant has too many queued lookups. Errors are not cached.
 func (g *Gate) Decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
 	return g.decide(ctx, tenant, claim, memory{owned: true, denied: true})
 }
@@ -110,10 +132,34 @@ func (g *Gate) Preview(ctx context.Context, tenant fairqueue.Tenant, claim Claim
 	return g.decide(ctx, tenant, claim, memory{denied: true})
 }
 
-// Anew is Decide for an instance that may have been created a moment ago, so that a denial may soon be outdated. It neither reads nor
-// writes cached denials. Dry runs use Preview.
-func (g *Gate) Anew(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
-	return g.decide(ctx, tenant, claim, memory{owned: true})
+// First is Decide for the first claim of a machine. Its instance may have been created a moment ago, and the cloud may show it to its owner only
+// after a while. So First sends a lookup each second, until the verdict is Owned or ctx is about to end, and holds no slot between them. It does
+// not use cached denials, except its own: for a minute after it has denied a claim, it denies the same instance for the same account at once.
+//
+// Once the cloud has denied the claim, a lookup without a verdict does not change that.
+func (g *Gate) First(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
+	if denied, found := g.denied.GetIfPresent(claim.instance()); found && denied.first {
+		observe(claim.Cloud, string(denied.answer.Verdict), sourceCache)
+		return denied.about(claim), nil
+	}
+	ask := func(ctx context.Context) (Answer, error) { return g.decide(ctx, tenant, claim, memory{owned: true}) }
+	answer, err := ask(ctx)
+	deadline, bounded := ctx.Deadline()
+	if err != nil || answer.Verdict == Owned || !bounded {
+		return answer, err
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-answerTime))
+	defer cancel()
+	_ = wait.PollUntilContextCancel(ctx, askAgainEvery, false, func(ctx context.Context) (owned bool, _ error) { // the only error is the deadline
+		if next, err := ask(ctx); err == nil {
+			answer = next
+		}
+		return answer.Verdict == Owned, nil
+	})
+	if answer.Verdict != Owned {
+		g.denied.Set(claim.instance(), denial{claim: claim, answer: answer, first: true})
+	}
+	return answer, nil
 }
 
 // memory selects the caches that a lookup may write: of the verdict Owned, and of denials. Cached denials are read only if they may be
@@ -176,10 +222,7 @@ func (g *Gate) remembered(claim Claim, alsoDenied bool) (Answer, bool) {
 		return Answer{}, false
 	}
 	denied, found := g.denied.GetIfPresent(claim.instance())
-	if denied.claim != claim { // these are the candidates of another machine
-		denied.answer.Candidates = nil
-	}
-	return denied.answer, found
+	return denied.about(claim), found
 }
 
 // remember caches an answer. It does not cache Owned for credentials in a Secret: the claim does not change with the credentials, and they

@@ -127,40 +127,118 @@ func TestRegionErrorIsWrapped(t *testing.T) {
 	}
 }
 
-// TestAnew checks that Anew calls the cloud each time until the verdict is Owned.
-func TestAnew(t *testing.T) {
+// TestFirst checks that First asks again each second until the verdict is Owned, or until half a second before the deadline.
+func TestFirst(t *testing.T) {
+	denied, owned := ownership.Answer{Verdict: ownership.Absent}, ownership.Answer{Verdict: ownership.Owned}
+	away := &ownership.UnknownError{Cause: ownership.CauseCloud, Err: errors.New("500")}
+	type reply struct {
+		answer ownership.Answer
+		err    error
+	}
+	for name, tc := range map[string]struct {
+		replies  []reply // the last one is repeated
+		want     ownership.Answer
+		wantErr  error
+		wantTime time.Duration
+		asked    int32
+	}{
+		"the user's":                         {replies: []reply{{answer: owned}}, want: owned, asked: 1},
+		"the user's, after three seconds":    {replies: []reply{{answer: denied}, {answer: denied}, {answer: denied}, {answer: owned}}, want: owned, wantTime: 3 * time.Second, asked: 4},
+		"denied":                             {replies: []reply{{answer: denied}}, want: denied, wantTime: 7500 * time.Millisecond, asked: 8},
+		"denied, and no answer later":        {replies: []reply{{answer: denied}, {err: away}}, want: denied, wantTime: 7500 * time.Millisecond, asked: 8},
+		"denied, no answer, then the user's": {replies: []reply{{answer: denied}, {err: away}, {answer: owned}}, want: owned, wantTime: 2 * time.Second, asked: 3},
+		"no answer":                          {replies: []reply{{err: away}}, wantErr: away, asked: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				replies := tc.replies
+				cloud := &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) {
+					reply := replies[0]
+					if len(replies) > 1 {
+						replies = replies[1:]
+					}
+					return reply.answer, reply.err
+				}}
+				gate := newGate(t, 1, cloud)
+				first := func() (ownership.Answer, error) {
+					ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+					defer cancel()
+					return gate.First(ctx, tenant, claim())
+				}
+				began := time.Now()
+				got, err := first()
+				if took := time.Since(began); took != tc.wantTime {
+					t.Errorf("it took %s, want %s", took, tc.wantTime)
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" || !errors.Is(err, tc.wantErr) {
+					t.Errorf("First() = %v, want %v; answer (-want +got):\n%s", err, tc.wantErr, diff)
+				}
+				if asked := cloud.lookups.Load(); asked != tc.asked {
+					t.Errorf("the cloud got %d lookups, want %d", asked, tc.asked)
+				}
+			})
+		})
+	}
+}
+
+// TestRepeatsOfFirst checks that a denied first claim is denied at once for a minute, and that other denials are no denials of first claims.
+func TestRepeatsOfFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		denied, owned := ownership.Answer{Verdict: ownership.Absent}, ownership.Answer{Verdict: ownership.Owned}
-		answer := denied
-		cloud := &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) { return answer, nil }}
+		cloud := cloudWith(ownership.Answer{Verdict: ownership.Foreign, Candidates: []ownership.Instance{{ID: "own"}}}, nil)
 		gate := newGate(t, 1, cloud)
-		expect := func(what string, want ownership.Answer, wantAsked int32, got ownership.Answer, err error) {
+		ctx := func() context.Context {
+			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+			t.Cleanup(cancel)
+			return ctx
+		}
+		expect := func(what string, asked int32, candidates int, decide func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error), claim ownership.Claim) {
 			t.Helper()
-			if err != nil {
-				t.Fatalf("%s: %v", what, err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", what, diff)
-			}
-			if lookups := cloud.lookups.Swap(0); lookups != wantAsked {
-				t.Errorf("%s: the cloud got %d lookups, want %d", what, lookups, wantAsked)
+			got, err := decide(ctx(), tenant, claim)
+			if lookups := cloud.lookups.Swap(0); err != nil || got.Verdict != ownership.Foreign || lookups != asked || len(got.Candidates) != candidates {
+				t.Errorf("%s: %v, %v after %d lookups, want a denial with %d candidates after %d", what, got, err, lookups, candidates, asked)
 			}
 		}
-		for range 2 {
-			got, err := gate.Anew(t.Context(), tenant, claim())
-			expect("a denial", denied, 1, got, err)
+		another := claim(func(c *ownership.Claim) { c.Name = "another" })
+		expect("a changed claim", 1, 1, gate.Decide, claim())
+		expect("a first claim after it", 8, 1, gate.First, claim())
+		for range 50 {
+			expect("its repetition", 0, 1, gate.First, claim())
+			<-time.After(time.Second)
 		}
-		got, err := gate.Decide(t.Context(), tenant, claim())
-		expect("a denial that is cached", denied, 1, got, err)
-		answer = owned
-		got, err = gate.Decide(t.Context(), tenant, claim())
-		expect("the cached denial", denied, 0, got, err)
-		got, err = gate.Anew(t.Context(), tenant, claim())
-		expect("the user's", owned, 1, got, err)
-		answer = denied
-		got, err = gate.Anew(t.Context(), tenant, claim())
-		expect("the user's, as it is remembered", owned, 0, got, err)
+		expect("the first claim of another machine", 0, 0, gate.First, another)
+		expect("a changed claim", 0, 1, gate.Decide, claim())
+		expect("a dry run", 0, 1, gate.Preview, claim())
+		expect("the first claim of another account", 8, 1, gate.First, claim(func(c *ownership.Claim) { c.User = "bob@example.com" }))
+		<-time.After(10 * time.Second)
+		expect("a first claim after a minute", 8, 1, gate.First, claim())
 	})
+}
+
+// TestFirstHoldsNoSlot checks that first claims that are denied leave the only slot to others between their lookups.
+func TestFirstHoldsNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := newGate(t, 1, cloudWith(ownership.Answer{Verdict: ownership.Absent}, nil))
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+		defer cancel()
+		var firsts sync.WaitGroup
+		for i := range 5 {
+			firsts.Go(func() { _, _ = gate.First(ctx, tenant, claim(func(c *ownership.Claim) { c.ID = fmt.Sprint(i) })) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		if _, err := gate.Decide(ctx, tenant, claim()); err != nil || time.Since(began) > 0 {
+			t.Errorf("another lookup: %v after %s", err, time.Since(began))
+		}
+		firsts.Wait()
+	})
+}
+
+func TestFirstWithoutADeadlineAsksOnce(t *testing.T) {
+	cloud := cloudWith(ownership.Answer{Verdict: ownership.Absent}, nil)
+	gate := newGate(t, 1, cloud)
+	if answer, err := gate.First(t.Context(), tenant, claim()); err != nil || answer.Verdict != ownership.Absent || cloud.lookups.Load() != 1 {
+		t.Errorf("First() = %v, %v after %d lookups", answer, err, cloud.lookups.Load())
+	}
 }
 
 func TestCacheTTL(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package ownership decides for every cloud whether an instance belongs to the user that the provider of a machine acts as.
 //
 // It has no dependency on admission requests or on the API of a cloud. It calls a cloud by the interface Cloud. A verdict is a value. An
-// error means that there is no verdict, and the caller must deny.
+// error means that there is no verdict.
 package ownership
 
 import (
@@ -149,6 +149,16 @@ const (
 	CauseIdentity Cause = "IdentityUnusable"
 )
 
+// IsAway reports whether the cloud or its identity provider is away for warrantgate. All other causes are those of one user, account or tenant.
+func (c Cause) IsAway() bool {
+	switch c {
+	case CauseTimeout, CauseRateLimited, CauseCloud, CauseIdentityProvider, CauseCredentials:
+		return true
+	case CauseNotImpersonable, CauseBusy, CauseTenantBusy, CauseRegion, CauseIdentity:
+	}
+	return false
+}
+
 // Explain describes a cause and the remedy in messages to users.
 func (c Cause) Explain() string {
 	switch c {
@@ -182,8 +192,6 @@ const (
 	ReasonNotOwned = "InstanceNotOwned"
 	// ReasonNotFound: a machine names an instance that does not exist.
 	ReasonNotFound = "InstanceNotFound"
-	// ReasonNotYetOwned: a machine names its first instance, and the cloud does not show it as an instance of the user yet.
-	ReasonNotYetOwned = "NotYetOwned"
 	// ReasonConflict: two machines name the same instance.
 	ReasonConflict = "InstanceIDConflict"
 	// ReasonInvalid: a machine names an invalid instance ID.

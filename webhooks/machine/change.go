@@ -24,7 +24,8 @@ type change struct {
 	cluster, identity, owner bool
 	// exists is false if the request creates the machine.
 	exists bool
-	// first is true if the machine exists, names an instance after the request, and named none before.
+	// first is true if the machine exists and had no instance ID, whatever its provider ID, and the request names an instance and changes
+	// nothing else of the claim.
 	first bool
 }
 
@@ -40,7 +41,7 @@ func newChange(machine, old clusterapi.Machine, exists bool) change {
 	owners := machine.Owners()
 	c.owner = len(owners) > 0 && !slices.Equal(owners, old.Owners())
 	// Without a UID, the old object could not be decoded, and the instance that it named is not known.
-	c.first = exists && old.UID != "" && old.InstanceID == "" && old.ProviderID == ""
+	c.first = exists && old.UID != "" && old.InstanceID == "" && c.names() && !c.moves()
 	return c
 }
 

@@ -32,8 +32,8 @@ type Owners interface {
 	Decide(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
 	// Preview is Decide for dry runs.
 	Preview(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
-	// Anew is Decide without cached denials.
-	Anew(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
+	// First is Decide for the first claim of a machine: it asks again until shortly before ctx ends, as long as the cloud denies the claim.
+	First(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
 }
 
 // Objects reads other objects of the API server.
@@ -58,6 +58,9 @@ type Objects interface {
 // Gate is the validating gate. It fails closed: a request without a decision is denied, unless the configuration admits it with a
 // warning.
 //
+// A first claim, of a machine that named no instance before, is admitted by default if the cloud does not answer, because a provider that
+// loses it creates another server. All that needs no cloud is checked before. The audit checks such a claim as soon as there is an answer.
+//
 // Two writes of one object cannot do together what neither may do alone. The API server sends the whole object as it is going to be
 // stored: a write of the status has the stored metadata, and the other way round. It stores the object only if it has not changed since,
 // and otherwise calls the gate again with the newer object (Store.Update of k8s.io/apiserver calls admission within GuaranteedUpdate).
@@ -75,7 +78,7 @@ type Gate struct {
 	owners  Owners
 	unknown v1beta1.UnknownPolicy
 	writes  writes
-	first   firstClaims
+	audit   audit
 }
 
 // New returns the gate on machines of the kinds.
@@ -142,7 +145,15 @@ func (g *Gate) check(ctx context.Context, c change, id string, entry *inflight.E
 	if denial := g.unheld(ctx, c, id, nil); denial != nil {
 		return *denial
 	}
+	if c.first { // its owner needs no cloud
+		if denial := confirm(ctx, c, g.ownerReader(entry)); denial != nil {
+			return *denial
+		}
+	}
 	answer := g.ask(ctx, c, id, account, dryRun)
+	if c.first && isAway(answer) && g.admitsFirst(ctx) {
+		return g.admitFirst(ctx, c, answer, dryRun)
+	}
 	accountOf, ownerOf := g.readersAfter(answer, c, entry)
 	// The verdict must not depend on a cluster that changed before or during the request to the cloud.
 	if answer.Decision != webhooks.Undecided {
@@ -154,12 +165,8 @@ func (g *Gate) check(ctx context.Context, c change, id string, entry *inflight.E
 			account, answer = now, g.ask(ctx, c, id, now, dryRun)
 		}
 	}
-	answer = g.first.settle(ctx, c, id, account, answer, dryRun)
 	if denial := g.denialByOthers(ctx, c, id, entry, ownerOf, answer.Decision); denial != nil {
 		return *denial
-	}
-	if answer.Decision == webhooks.Allowed && !dryRun {
-		g.first.forget(ctx, c, id, account)
 	}
 	return answer
 }
@@ -185,7 +192,7 @@ type (
 // admission, and otherwise from the API server.
 func (g *Gate) readersAfter(answer webhooks.Answer, c change, entry *inflight.Entry) (accountReader, ownerReader) {
 	switch {
-	case answer.Decision != webhooks.Allowed || entry == nil || len(entry.Overlaps()) > 0:
+	case answer.Decision != webhooks.Allowed || !isAlone(entry):
 		return g.objects.AccountNow, g.objects.Owner
 	case g.objects.IsCurrent(c.machine.Cluster()):
 		return g.objects.Account, g.objects.OwnerSeen
@@ -193,12 +200,23 @@ func (g *Gate) readersAfter(answer webhooks.Answer, c change, entry *inflight.En
 	return g.objects.AccountNow, g.objects.OwnerSeen
 }
 
+// ownerReader returns how to read the owner of a first claim before the request to the cloud.
+func (g *Gate) ownerReader(entry *inflight.Entry) ownerReader {
+	if isAlone(entry) {
+		return g.objects.OwnerSeen
+	}
+	return g.objects.Owner
+}
+
+// isAlone reports whether a write is registered, and none of the objects that it depends on was written a moment ago.
+func isAlone(entry *inflight.Entry) bool { return entry != nil && len(entry.Overlaps()) == 0 }
+
 // denialByOthers returns the denial of a claim because of another machine or of the owner, nil if there is none. decision is that for the
 // answer of the cloud: after a denial nothing else is read.
 func (g *Gate) denialByOthers(
 	ctx context.Context, c change, id string, entry *inflight.Entry, ownerOf ownerReader, decision webhooks.Decision,
 ) *webhooks.Answer {
-	if decision == webhooks.Undecided { // a denial because of the owner needs no answer of the cloud
+	if decision == webhooks.Undecided && !c.first { // a denial because of the owner needs no answer of the cloud
 		if denial := confirm(ctx, c, ownerOf); denial != nil && denial.Decision == webhooks.Denied {
 			return denial
 		}
@@ -249,8 +267,8 @@ func (g *Gate) decide(ctx context.Context, c change, claim ownership.Claim, dryR
 	switch {
 	case dryRun: // also from the cache: repeated dry runs of a first claim must not reach the cloud each time
 		return g.owners.Preview(ctx, tenant, claim)
-	case g.first.settles(ctx, c, claim.ID, claim.Account):
-		return g.owners.Anew(ctx, tenant, claim)
+	case c.first:
+		return g.owners.First(ctx, tenant, claim)
 	}
 	return g.owners.Decide(ctx, tenant, claim)
 }
@@ -307,6 +325,12 @@ func (g *Gate) about(subject webhooks.Subject, path string, answer webhooks.Answ
 		answer.Decision = webhooks.Warned
 	}
 	return answer
+}
+
+// isAway reports whether there is no answer because the cloud or its identity provider is away.
+func isAway(answer webhooks.Answer) bool {
+	return answer.Reason == ownership.ReasonUnknown &&
+		slices.ContainsFunc(answer.Causes, func(cause metav1.StatusCause) bool { return ownership.Cause(cause.Type).IsAway() })
 }
 
 // isOutage reports whether an undecided answer is because of the cloud or its identity provider. The author of a request could cause all

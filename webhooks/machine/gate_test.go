@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/cloudsigma"
@@ -87,6 +88,8 @@ type situation struct {
 	wantID    string
 	wantAgain ownership.Account
 	wantAlso  string
+	// byOwner is true if the owner is the reason of the denial: then there is no request about a first claim.
+	byOwner bool
 }
 
 var (
@@ -211,7 +214,7 @@ func situations() map[string]situation {
 		},
 		// The cluster of the machine.
 		"no label": {
-			changed: fields(instanceID(ownID), with("metadata.labels", nil)),
+			old: fields(with("metadata.labels", nil)), changed: fields(instanceID(ownID), with("metadata.labels", nil)),
 			want: deniedBy(instance, ownID, "MachineWithoutCluster",
 				`it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown; set the label first`),
 		},
@@ -322,7 +325,7 @@ func TestVerdicts(t *testing.T) {
 			if write.create && s.onlyUpdate {
 				continue
 			}
-			for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit} {
+			for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit, v1beta1.AdmitFirstClaims} {
 				for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn, v1beta1.Off} {
 					t.Run(fmt.Sprintf("%s/%s/%s/%s", name, way, mode, policy), func(t *testing.T) {
 						old := newMachine(s.old...)
@@ -332,6 +335,7 @@ func TestVerdicts(t *testing.T) {
 						w := newWorld(s.world...)
 						got := send(t, w.handler(mode, policy), review(t, old, newMachine(s.changed...), write.modify...))
 						want, wantClaims := s.want, claimsOf(s, write.create)
+						want.first = s.isFirst(write.create)
 						if mode == v1beta1.Off {
 							want, wantClaims = outcome{decision: webhooks.Allowed, reason: "Off"}, nil
 						}
@@ -344,8 +348,8 @@ func TestVerdicts(t *testing.T) {
 						if diff := cmp.Diff(wantClaims, w.decided); diff != "" {
 							t.Errorf("claims (-want +got):\n%s", diff)
 						}
-						if len(w.preview) > 0 {
-							t.Errorf("%v was requested as on a dry run", w.preview)
+						if len(w.preview) > 0 || len(w.first) > 0 && !want.first || len(w.first) < len(w.decided) && want.first {
+							t.Errorf("of %v, %v was requested as a first claim, and %v as on a dry run; want a first claim: %t", w.decided, w.first, w.preview, want.first)
 						}
 						if want.reason == nothing.reason && w.reads > 0 {
 							t.Errorf("%d reads of other objects, want none if nothing is claimed", w.reads)
@@ -357,9 +361,15 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// isFirst reports whether a claim is the first one of a machine: an update of one that had no instance ID, and that changes nothing else.
+func (s situation) isFirst(created bool) bool {
+	id, _, err := unstructured.NestedString(newMachine(s.old...), "status", "instanceID")
+	return !created && err == nil && id == ""
+}
+
 // claimsOf are the claims in requests to the cloud. They have no UID if the machine is created, because each attempt has another one.
 func claimsOf(s situation, created bool) []ownership.Claim {
-	if s.wantID == "" {
+	if s.wantID == "" || s.byOwner && s.isFirst(created) {
 		return nil
 	}
 	claim := ownership.Claim{Account: account, ID: s.wantID, Name: machineName, MachineUID: "6a1b"}

@@ -177,6 +177,7 @@ type world struct {
 
 	mu       sync.Mutex
 	decided  []ownership.Claim
+	first    []ownership.Claim // those of decided that were first claims
 	preview  []ownership.Claim
 	reads    int // reads of other objects
 	recorded []events.Event
@@ -274,8 +275,13 @@ func (w *world) Preview(_ context.Context, _ fairqueue.Tenant, claim ownership.C
 	return w.answer(claim)
 }
 
-func (w *world) Anew(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
-	return w.Decide(ctx, tenant, claim)
+// First asks once. Package ownership tests that it asks again.
+func (w *world) First(_ context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.decided = append(w.decided, claim)
+	w.first = append(w.first, claim)
+	return w.answer(claim)
 }
 
 func (w *world) answer(claim ownership.Claim) (ownership.Answer, error) {
@@ -364,16 +370,39 @@ type outcome struct {
 	causes  []metav1.StatusCause
 	// event is the text of the Event. Default: message.
 	event string
+	// first is true if it is about a first claim without an answer.
+	first bool
 }
 
 // admitted reports whether the policy admits the request although it is undecided: in an outage of the cloud only.
 func (o outcome) admitted(unknown v1beta1.UnknownPolicy) bool {
-	return o.decision == webhooks.Undecided && unknown == v1beta1.Admit && o.reason == ownership.ReasonUnknown
+	return o.decision == webhooks.Undecided && o.reason == ownership.ReasonUnknown &&
+		(unknown == v1beta1.Admit || unknown == v1beta1.AdmitFirstClaims && o.isFirst(unknown))
+}
+
+// isFirst reports whether it is about a first claim that is admitted because the cloud is away.
+func (o outcome) isFirst(unknown v1beta1.UnknownPolicy) bool {
+	return unknown == v1beta1.AdmitFirstClaims && o.first && o.reason == ownership.ReasonUnknown && ownership.Cause(o.causes[0].Type).IsAway()
+}
+
+// with returns the outcome with the texts under a policy.
+func (o outcome) with(unknown v1beta1.UnknownPolicy) outcome {
+	if !o.isFirst(unknown) {
+		return o
+	}
+	for _, text := range []*string{&o.message, &o.event} {
+		if *text != "" {
+			*text = strings.NewReplacer("; try again later", "", "; try again", "").Replace(*text) +
+				"; the machine named none before, so this is admitted, and the audit checks it as soon as there is an answer"
+		}
+	}
+	return o
 }
 
 // response is the whole answer to the request d1.
 func (o outcome) response(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) *admissionv1.AdmissionResponse {
 	passed := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
+	o = o.with(unknown)
 	switch {
 	case o.decision == webhooks.Allowed:
 		return &admissionv1.AdmissionResponse{UID: "d1", Allowed: true, Result: passed, AuditAnnotations: audit("allowed", o.reason)}
@@ -418,6 +447,7 @@ func (o outcome) events(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, create
 		APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CloudSigmaMachine",
 		Namespace: "team-a", Name: machineName, UID: "6a1b", ResourceVersion: "7",
 	}
+	o = o.with(unknown)
 	verb, text := "Denied: ", o.event
 	if mode == v1beta1.Warn || o.admitted(unknown) {
 		verb, created = "Admitted with a warning: ", false

@@ -122,24 +122,24 @@ func moves() map[string]situation {
 		},
 		// The label of the owner, which the provider uses.
 		"of another cluster than its owner": {
-			changed: fields(own), wantID: ownID, world: worldOf(ownerIn("other")),
+			byOwner: true, changed: fields(own), wantID: ownID, world: worldOf(ownerIn("other")),
 			want: deniedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `belongs to cluster "other"`)),
 		},
 		"of another cluster than its owner, while the cloud does not respond": {
-			changed: fields(own), wantID: ownID, world: worldOf(ownerIn("other"), func(w *world) { w.answers, w.err = nil, errors.New("boom") }),
+			byOwner: true, changed: fields(own), wantID: ownID, world: worldOf(ownerIn("other"), func(w *world) { w.answers, w.err = nil, errors.New("boom") }),
 			want: deniedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `belongs to cluster "other"`)),
 		},
 		"of an owner without cluster": {
-			changed: fields(own), wantID: ownID, world: worldOf(ownerIn("")),
+			byOwner: true, changed: fields(own), wantID: ownID, world: worldOf(ownerIn("")),
 			want: deniedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `belongs to no cluster`)),
 		},
 		"of an owner that does not exist": {
-			changed: fields(own, ownedBy("gone")), onlyUpdate: true, wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = missing }),
+			byOwner: true, old: fields(ownedBy("gone")), changed: fields(own, ownedBy("gone")), onlyUpdate: true, wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = missing }),
 			want: deniedBy("status.instanceID", ownID, "OwnerMachineMissing",
 				`the cluster that its provider acts for is unknown: its owner references name Machine "gone", which does not exist`),
 		},
 		"of an owner that cannot be read": {
-			changed: fields(own), wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = errors.New("etcd is away") }),
+			byOwner: true, changed: fields(own), wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = errors.New("etcd is away") }),
 			want: outcome{
 				decision: webhooks.Undecided, reason: "ObjectsUnknown", field: "status.instanceID",
 				message: of("status.instanceID", ownID) + "the Machine that owns the machine cannot be read now; try again",
@@ -235,10 +235,8 @@ func TestMovesOfAnIdentity(t *testing.T) {
 	}
 }
 
-// TestConditionsOfMoves tries every pair of values in the other parts of the claim of a machine with an ID: the conditions evaluate
-// without an error, and the gate denies no request that they do not select.
-func TestConditionsOfMoves(t *testing.T) {
-	matches := matcher(t, openStackMachine)
+// moveShapes are values of the parts of a claim other than the instance, also of wrong types.
+func moveShapes() []func(object) {
 	shapes := []func(object){func(object) {}, with("metadata.labels", nil), with("metadata.labels", "odd"), with("metadata.labels", []any{}), inOther}
 	for _, value := range []any{nil, int64(5), true, object{}} {
 		shapes = append(shapes, with("metadata.labels", object{"cluster.x-k8s.io/cluster-name": value}), with("spec.identityRef", value), with("spec.identityRef.name", value))
@@ -255,6 +253,14 @@ func TestConditionsOfMoves(t *testing.T) {
 		shapes = append(shapes, with(references, value))
 	}
 	shapes = append(shapes, with("metadata", nil), with("metadata", "odd"), with("spec", "odd"))
+	return shapes
+}
+
+// TestConditionsOfMoves tries every pair of values in the other parts of the claim of a machine with an ID: the conditions evaluate
+// without an error, and the gate denies no request that they do not select.
+func TestConditionsOfMoves(t *testing.T) {
+	matches := matcher(t, openStackMachine)
+	shapes := moveShapes()
 	gate := newGate(newWorld(), openStackMachine)
 	for i, before := range shapes {
 		for j, after := range shapes {
@@ -268,6 +274,62 @@ func TestConditionsOfMoves(t *testing.T) {
 				t.Errorf("from %v to %v (%d, %d): not selected, but %s", old, changed, i, j, answer.Reason)
 			}
 		}
+	}
+}
+
+// TestConditionsOfFirstClaims tries every pair of values in the fields and the other parts of the claim of a machine without an instance ID.
+// The API server calls the webhook for first claims for no request that the gate treats as another one.
+func TestConditionsOfFirstClaims(t *testing.T) {
+	selects := selector(t, openStackMachine)
+	w := newWorld(func(w *world) {
+		w.answers, w.err = nil, &ownership.UnknownError{Cause: ownership.CauseCloud, Err: errors.New("away")}
+		w.owners["other"], w.owners["a"] = "metal", "metal"
+	})
+	gate := w.gateOn(v1beta1.Machine{Unknown: v1beta1.AdmitFirstClaims}, kindOf(openStackMachine))
+	fields := []func(object){
+		func(object) {}, instanceID(""), instanceID(nil), instanceID(int64(5)), instanceID("soon"), instanceID(ownID), providerID("cloudsigma://" + foreignID), providerID(int64(5)),
+		providerID(nil), with("status", "odd"), with("status", nil), with("spec", []any{}), func(o object) { delete(o, "status") },
+		func(o object) { instanceID(ownID)(o); providerID("cloudsigma://" + foreignID)(o) },
+	}
+	type pair struct{ old, changed object }
+	var pairs []pair
+	for _, before := range fields {
+		for _, after := range fields {
+			pairs = append(pairs, pair{newMachine(before), newMachine(after)}, pair{nil, newMachine(after)})
+		}
+	}
+	shapes := moveShapes()
+	for _, before := range shapes {
+		for _, after := range shapes {
+			pairs = append(pairs, pair{newMachine(before), newMachine(after, instanceID(ownID))})
+		}
+	}
+	firsts := 0
+	for _, p := range pairs {
+		changed, first := selects(t, p.old, p.changed)
+		answer := gate.Review(t.Context(), admission.Request{AdmissionRequest: *review(t, p.old, p.changed, func(r *admissionv1.AdmissionRequest) {
+			r.Resource.Resource = "openstackmachines"
+		}).Request})
+		malformed := func(o object) bool { // the API server rejects it before admission, or the CRD has no types
+			if strings.Contains(string(encode(t, o)), "x-k8s.io/a/b") {
+				return true
+			}
+			_, err := clusterapi.DecodeMetadata(encode(t, o))
+			_, idErr := kindOf(openStackMachine).DecodeIDs(encode(t, o))
+			return o != nil && (err != nil || idErr == nil && undecodable(openStackMachine, encode(t, o)))
+		}
+		switch {
+		case malformed(p.old) || malformed(p.changed):
+		case first && (answer.Decision == webhooks.Undecided || answer.Reason == "Undecodable" || answer.Reason == nothing.reason):
+			t.Errorf("from %v to %v: the webhook for first claims is called, but the gate answers %s", p.old, p.changed, answer.Reason)
+		case changed && answer.Decision == webhooks.Warned:
+			t.Errorf("from %v to %v: admitted as a first claim, but the webhook for changed claims is called", p.old, p.changed)
+		case first:
+			firsts++
+		}
+	}
+	if firsts < 20 {
+		t.Errorf("%d first claims of %d pairs, want more", firsts, len(pairs))
 	}
 }
 
@@ -346,7 +408,7 @@ func TestChangesOfTheOwner(t *testing.T) {
 		return outcome{reason: "OwnerClusterMismatch", field: clusterLabel, message: subject + ofMachine + `it owns ` + names +
 			`, whose provider would act for the cluster of this label then; keep the label, or clear the instance and change the label of the machines that it owns first`}
 	}
-	matches := matcherOf(t, registered(t, v1beta1.Enforce)[0], schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"})
+	matches := matcherOf(t, registered(t, v1beta1.Enforce, v1beta1.Deny)[0], schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"})
 	for name, tc := range map[string]struct {
 		old, changed object
 		world        func(*world)

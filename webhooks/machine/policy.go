@@ -28,7 +28,7 @@ func Policies(mode v1beta1.Mode, kinds []v1beta1.MachineKind, providerIDs func(v
 	for _, kind := range kinds {
 		// A change of the owner alone is left to the webhook, which ignores repeated references. With the name of the webhook, so that a
 		// denial has the same name.
-		hook := hook(mode, kind, celChanges(kind, celMoves(kind)))
+		hook := hook(mode, kind, celClaim(kind, strings.Join(celMoves(kind), " || ")))
 		policies = append(policies, webhooks.ValidatingPolicy(hook, celInvalid(kind, providerIDs(kind.Provider)), validations(kind))...)
 	}
 	return policies

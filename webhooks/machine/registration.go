@@ -13,15 +13,26 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// Hooks returns the webhooks of the gate: one for each kind, because the kinds have different fields, and one for the Machines of Cluster
+// firstTimeoutSeconds is how long an API server waits for the answer about a first claim. The gate asks the cloud again until then.
+const firstTimeoutSeconds = 10
+
+// Hooks returns the webhooks of the gate: two for each kind, because the kinds have different fields, and one for the Machines of Cluster
 // API that own them. There are none in mode Off.
-func Hooks(mode v1beta1.Mode, kinds []v1beta1.MachineKind) []webhooks.Hook {
+//
+// First claims have a webhook of their own. While no warrantgate answers, it admits them, unless the policy is Deny: a provider that loses the
+// first claim of a machine creates another server. Changed claims are denied then, and retried.
+func Hooks(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, kinds []v1beta1.MachineKind) []webhooks.Hook {
 	if mode == v1beta1.Off {
 		return nil
 	}
-	hooks := make([]webhooks.Hook, 0, len(kinds))
+	hooks := make([]webhooks.Hook, 0, 2*len(kinds)+1)
 	for _, kind := range kinds {
-		hooks = append(hooks, hook(mode, kind, celClaim(kind)))
+		changed, first := hook(mode, kind, celChanged(kind)), hook(mode, kind, celFirst(kind))
+		first.Name, first.Conditions[0].Name, first.TimeoutSeconds = "first."+changed.Name, "first-claim", firstTimeoutSeconds
+		if unknown != v1beta1.Deny {
+			first.FailurePolicy = admissionregistrationv1.Ignore
+		}
+		hooks = append(hooks, changed, first)
 	}
 	return append(hooks, webhooks.Hook{
 		// The name is not the resource name, because a kind of another group may have the same resource name.
@@ -43,22 +54,50 @@ func hook(mode v1beta1.Mode, kind v1beta1.MachineKind, condition string) webhook
 	}
 }
 
-// celClaim returns the CEL expression that is true for requests that change a part of a machine's claim: the instance that it names, or
-// the cluster, identity or owner for which it names one. newChange does the same, and compares UUIDs by their meaning. The expression may
-// select too many requests, but never too few. A heartbeat changes no part of the claim.
-func celClaim(kind v1beta1.MachineKind) string {
-	owner := fmt.Sprintf("(%s != [] && %s != %s)", celOwners("object"), celOwners("object"), celOwners("oldObject"))
-	return celChanges(kind, slices.Insert(celMoves(kind), 1, owner))
+// celChanged returns the CEL expression that is true for requests that change a part of a machine's claim and are no first claims: the
+// instance that it names, or the cluster, identity or owner for which it names one. newChange does the same, and compares UUIDs by their
+// meaning. The expression may select too many requests, but never too few. A heartbeat changes no part of the claim.
+//
+// An error of celFirst is an error of this expression, too, so that no request is admitted because both webhooks could not evaluate it.
+func celChanged(kind v1beta1.MachineKind) string {
+	return fmt.Sprintf("[%s].exists(moves, !(%s) && (%s))", celMoved(kind), celFirstOf(kind), celClaim(kind, "moves"))
 }
 
-// celChanges returns the CEL expression for requests that name another instance, or that make one of the moves with an instance.
-func celChanges(kind v1beta1.MachineKind, moves []string) string {
+// celFirst returns the CEL expression for first claims, as change.first.
+func celFirst(kind v1beta1.MachineKind) string {
+	return fmt.Sprintf("[%s].exists(moves, %s)", celMoved(kind), celFirstOf(kind))
+}
+
+// celFirstOf is celFirst with the variable moves: an update of a machine that named no instance in the first field, can be decoded before and
+// after the update, and names one now.
+func celFirstOf(kind v1beta1.MachineKind) string {
 	instanceID, providerID := strings.Split(kind.InstanceIDPath, "."), strings.Split(kind.ProviderIDPath, ".")
-	// A provider ID that is the prefix of the cloud and the stored instance ID is no new claim; see namesStored. Other spellings are selected.
-	return fmt.Sprintf("%s || (%s && ![%s].exists(id, %s && %s == %s + id)) || ((%s != '' || %s != '') && (%s))",
-		webhooks.CELSet(instanceID...), webhooks.CELSet(providerID...),
-		webhooks.CELField("oldObject", instanceID...), ownership.CELIsID("id"), webhooks.CELField("object", providerID...), webhooks.CELString(providerIDPrefix(kind.Provider)),
-		webhooks.CELField("object", instanceID...), webhooks.CELField("object", providerID...), strings.Join(moves, " || "))
+	conditions := []string{"!moves", webhooks.CELField("oldObject", instanceID...) + " == ''"}
+	for _, object := range []string{"oldObject", "object"} {
+		conditions = append(conditions, webhooks.CELReadable(object, instanceID...), webhooks.CELReadable(object, providerID...))
+	}
+	return strings.Join(append(conditions, "("+celNames(kind)+")"), " && ")
+}
+
+// celMoved returns the CEL expression for requests that change the cluster, identity or owner of a machine.
+func celMoved(kind v1beta1.MachineKind) string {
+	owner := fmt.Sprintf("(%s != [] && %s != %s)", celOwners("object"), celOwners("object"), celOwners("oldObject"))
+	return strings.Join(slices.Insert(celMoves(kind), 1, owner), " || ")
+}
+
+// celClaim returns the CEL expression for requests that name another instance, or that make one of the moves with an instance.
+func celClaim(kind v1beta1.MachineKind, moves string) string {
+	return fmt.Sprintf("%s || ((%s != '' || %s != '') && (%s))", celNames(kind),
+		webhooks.CELField("object", strings.Split(kind.InstanceIDPath, ".")...), webhooks.CELField("object", strings.Split(kind.ProviderIDPath, ".")...), moves)
+}
+
+// celNames returns the CEL expression for requests that name another instance. A provider ID that is the prefix of the cloud and the stored
+// instance ID is no new claim; see namesStored. Other spellings of it are selected.
+func celNames(kind v1beta1.MachineKind) string {
+	instanceID, providerID := strings.Split(kind.InstanceIDPath, "."), strings.Split(kind.ProviderIDPath, ".")
+	return fmt.Sprintf("%s || (%s && ![%s].exists(id, %s && %s == %s + id))", webhooks.CELSet(instanceID...), webhooks.CELSet(providerID...),
+		webhooks.CELField("oldObject", instanceID...), ownership.CELIsID("id"), webhooks.CELField("object", providerID...),
+		webhooks.CELString(providerIDPrefix(kind.Provider)))
 }
 
 // providerIDPrefix returns what providers write before the UUID in a provider ID.

@@ -25,11 +25,13 @@ import (
 	"warrantgate.dev/webhooks/machine"
 )
 
-// registered returns the webhooks for the kinds.
-func registered(tb testing.TB, mode v1beta1.Mode, kinds ...v1beta1.MachineKind) []admissionregistrationv1.ValidatingWebhook {
+// registered returns the webhooks for the kinds: those for changed and for first claims of each, and that for the owners.
+func registered(
+	tb testing.TB, mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, kinds ...v1beta1.MachineKind,
+) []admissionregistrationv1.ValidatingWebhook {
 	tb.Helper()
 	var all []admissionregistrationv1.ValidatingWebhook
-	for _, object := range (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(nil, machine.Hooks(mode, kinds)) {
+	for _, object := range (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(nil, machine.Hooks(mode, unknown, kinds)) {
 		configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
 		if !ok {
 			tb.Fatalf("%T is registered", object)
@@ -64,22 +66,35 @@ func TestWebhooksArePinned(t *testing.T) {
 			MatchPolicy: "Equivalent", FailurePolicy: failure, SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 1,
 		}
 	}
-	both := func(failure admissionregistrationv1.FailurePolicyType) map[string]pinned {
+	all := func(failure, first admissionregistrationv1.FailurePolicyType) map[string]pinned {
+		firstPin := func(group, version, resource string) pinned {
+			pinned := pin(group, version, resource, first)
+			pinned.Timeout = 10
+			return pinned
+		}
 		return map[string]pinned{
-			"cloudsigmamachines.machine.warrantgate.dev": pin("infrastructure.cluster.x-k8s.io", "v1beta1", "cloudsigmamachines", failure),
-			"metalmachines.machine.warrantgate.dev":      pin("metal.example.com", "v1", "metalmachines", failure),
-			"owner.machine.warrantgate.dev":              pin("cluster.x-k8s.io", "*", "machines", failure),
+			"first.cloudsigmamachines.machine.warrantgate.dev": firstPin("infrastructure.cluster.x-k8s.io", "v1beta1", "cloudsigmamachines"),
+			"first.metalmachines.machine.warrantgate.dev":      firstPin("metal.example.com", "v1", "metalmachines"),
+			"cloudsigmamachines.machine.warrantgate.dev":       pin("infrastructure.cluster.x-k8s.io", "v1beta1", "cloudsigmamachines", failure),
+			"metalmachines.machine.warrantgate.dev":            pin("metal.example.com", "v1", "metalmachines", failure),
+			"owner.machine.warrantgate.dev":                    pin("cluster.x-k8s.io", "*", "machines", failure),
 		}
 	}
-	for mode, want := range map[v1beta1.Mode]map[string]pinned{
-		v1beta1.Enforce: both("Fail"), v1beta1.Warn: both("Ignore"), v1beta1.Off: {},
+	type setting struct {
+		mode    v1beta1.Mode
+		unknown v1beta1.UnknownPolicy
+	}
+	for of, want := range map[setting]map[string]pinned{
+		{v1beta1.Enforce, v1beta1.AdmitFirstClaims}: all("Fail", "Ignore"), {v1beta1.Enforce, v1beta1.Deny}: all("Fail", "Fail"),
+		{v1beta1.Enforce, v1beta1.Admit}: all("Fail", "Ignore"), {v1beta1.Warn, v1beta1.AdmitFirstClaims}: all("Ignore", "Ignore"),
+		{v1beta1.Warn, v1beta1.Deny}: all("Ignore", "Ignore"), {v1beta1.Off, v1beta1.AdmitFirstClaims}: {},
 	} {
 		got := map[string]pinned{}
-		for _, w := range registered(t, mode, kinds[0].MachineKind, metalMachine) {
+		for _, w := range registered(t, of.mode, of.unknown, kinds[0].MachineKind, metalMachine) {
 			got[w.Name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: webhooks (-want +got):\n%s", mode, diff)
+			t.Errorf("%v: webhooks (-want +got):\n%s", of, diff)
 		}
 	}
 }
@@ -133,7 +148,7 @@ func TestRulesMatchRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := false
-			for _, w := range registered(t, v1beta1.Enforce, kinds[0].MachineKind, metalMachine) {
+			for _, w := range registered(t, v1beta1.Enforce, v1beta1.Deny, kinds[0].MachineKind, metalMachine) {
 				for _, rule := range w.Rules {
 					matcher := rules.Matcher{Rule: rule, Attr: attributes(nil, newMachine(), tc.resource, tc.subresource, tc.operation)}
 					got = got || matcher.Matches()
@@ -146,11 +161,32 @@ func TestRulesMatchRequests(t *testing.T) {
 	}
 }
 
-// matcher returns a function that evaluates the match conditions of a kind with the API server's own code. An evaluation
-// error would count as a failure of the webhook.
+// matcher returns a function that reports whether the API server calls one of the webhooks of a kind.
 func matcher(t *testing.T, kind v1beta1.MachineKind) func(t *testing.T, old, changed object) bool {
 	t.Helper()
-	return matcherOf(t, registered(t, v1beta1.Enforce, kind)[0], schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource})
+	selects := selector(t, kind)
+	return func(t *testing.T, old, changed object) bool {
+		t.Helper()
+		asChanged, asFirst := selects(t, old, changed)
+		return asChanged || asFirst
+	}
+}
+
+// selector returns a function that evaluates the match conditions of a kind with the API server's own code, for changed and for first claims.
+// An evaluation error would count as a failure of the webhook. No request is sent to both.
+func selector(t *testing.T, kind v1beta1.MachineKind) func(t *testing.T, old, changed object) (asChanged, asFirst bool) {
+	t.Helper()
+	hooks := registered(t, v1beta1.Enforce, v1beta1.AdmitFirstClaims, kind)
+	resource := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource}
+	changes, first := matcherOf(t, hooks[0], resource), matcherOf(t, hooks[1], resource)
+	return func(t *testing.T, old, changed object) (asChanged, asFirst bool) {
+		t.Helper()
+		asChanged, asFirst = changes(t, old, changed), first(t, old, changed)
+		if asChanged && asFirst {
+			t.Errorf("from %v to %v: both webhooks are called", old, changed)
+		}
+		return asChanged, asFirst
+	}
 }
 
 func matcherOf(
@@ -174,12 +210,13 @@ func matcherOf(
 }
 
 func TestMatchConditionsSelectRequests(t *testing.T) {
-	matches := matcher(t, kinds[0].MachineKind)
+	matches, selects := matcher(t, kinds[0].MachineKind), selector(t, kinds[0].MachineKind)
 	for name, s := range situations() {
 		t.Run(name, func(t *testing.T) {
 			want := s.want.reason != nothing.reason
-			if got := matches(t, newMachine(s.old...), newMachine(s.changed...)); got != want {
-				t.Errorf("an update is selected: %t, want %t", got, want)
+			asChanged, asFirst := selects(t, newMachine(s.old...), newMachine(s.changed...))
+			if wantFirst := want && s.isFirst(false); asFirst != wantFirst || asChanged != (want && !wantFirst) {
+				t.Errorf("an update is selected as a changed claim: %t, as a first one: %t, want %t and %t", asChanged, asFirst, want && !wantFirst, wantFirst)
 			}
 			if s.onlyUpdate {
 				return

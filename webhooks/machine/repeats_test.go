@@ -57,7 +57,8 @@ func (*writer) Permitted(context.Context) (permitted bool, reason string, err er
 	return true, "", nil
 }
 
-// A controller that is denied in a hot loop causes at most two requests to the cloud, and one Event.
+// A controller that is denied in a hot loop causes at most two requests to the cloud, and one Event. Its first claim is sent twice until the
+// deadline.
 func TestRepeatedDenials(t *testing.T) {
 	for name, old := range map[string]object{"an update": newMachine(), "a create, with another UID each time": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +114,7 @@ func TestTheTextOfAnEventIsStable(t *testing.T) {
 				handler := w.handlerOf(t, cloud, enforce, w)
 				messages := map[string]bool{}
 				for i := range 20 {
-					got := send(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID), with("metadata.resourceVersion", fmt.Sprint(i))), numbered(i)))
+					got := send(t, handler, review(t, newMachine(instanceID(ownID)), newMachine(instanceID(foreignID), with("metadata.resourceVersion", fmt.Sprint(i))), numbered(i)))
 					messages[got.Result.Message] = true
 					<-time.After(time.Minute) // longer than answers are cached
 				}
@@ -148,7 +149,7 @@ func TestADryRunHasNoEvent(t *testing.T) {
 		if tc.dryRun {
 			modify = dryRun
 		}
-		send(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), modify))
+		send(t, handler, review(t, newMachine(instanceID(ownID)), newMachine(instanceID(foreignID)), modify))
 		if requested, recorded := cloud.count(), len(w.events()); requested != tc.wantRequested || recorded != tc.wantEvents {
 			t.Errorf("request %d: %d lookups and %d Events so far, want %d and %d", i, requested, recorded, tc.wantRequested, tc.wantEvents)
 		}
@@ -175,7 +176,7 @@ func TestHeartbeatsReadNothing(t *testing.T) {
 // If the cloud does not respond, the gate answers before the timeout of the API server, by the configured policy and with the reason.
 func TestACloudThatDoesNotRespond(t *testing.T) {
 	for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn} {
-		for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit} {
+		for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit, v1beta1.AdmitFirstClaims} {
 			t.Run(fmt.Sprintf("%s/%s", mode, policy), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					cloud := &fakeCloud{answer: func(ctx context.Context, _ int) (ownership.Answer, error) {
@@ -190,6 +191,7 @@ func TestACloudThatDoesNotRespond(t *testing.T) {
 						t.Errorf("it took %s, want 80 %% of the 3 s that the API server waits", took)
 					}
 					want := unknownOwner(ownership.CauseTimeout, "")
+					want.first = true
 					if diff := cmp.Diff(want.response(mode, policy), got); diff != "" {
 						t.Errorf("response (-want +got):\n%s", diff)
 					}
@@ -265,7 +267,7 @@ func TestTheNumberOfSeriesDoesNotGrowWithMachines(t *testing.T) {
 		w.seen.User, w.seen.Region = fmt.Sprint("series-user-", i), fmt.Sprint("series-region-", i)
 		w.now = w.seen
 		id := fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i)
-		send(t, handler, review(t, newMachine(), newMachine(instanceID(id), with("metadata.name", fmt.Sprint("series-name-", i)),
+		send(t, handler, review(t, newMachine(instanceID(ownID)), newMachine(instanceID(id), with("metadata.name", fmt.Sprint("series-name-", i)),
 			with("metadata.namespace", fmt.Sprint("series-namespace-", i))), numbered(i)))
 	}
 	evaluate(0)

@@ -18,9 +18,7 @@ import (
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
-	"warrantgate.dev/internal/settle"
 	"warrantgate.dev/webhooks"
-	"warrantgate.dev/webhooks/machine"
 )
 
 // from gives a request a namespace.
@@ -37,16 +35,13 @@ func TestAMessageDoesNotNameTheUserInASecretOfAnotherNamespace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		id     string
 		modify []func(*world)
-		gate   func(*machine.Gate) *machine.Gate
 		policy v1beta1.UnknownPolicy
 	}{
 		"another user's instance":   {id: foreignID},
 		"no instance":               {id: absentID},
 		"no answer":                 {id: ownID, modify: worldOf(unknown)},
 		"no answer, with a warning": {id: ownID, modify: worldOf(unknown), policy: v1beta1.Admit},
-		"a first claim": {id: foreignID, gate: func(g *machine.Gate) *machine.Gate {
-			return g.Settling(settle.New(settlePeriod), "")
-		}},
+		"a first claim":             {id: ownID, modify: worldOf(unknown), policy: v1beta1.AdmitFirstClaims},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(append(tc.modify, func(w *world) {
@@ -54,9 +49,6 @@ func TestAMessageDoesNotNameTheUserInASecretOfAnotherNamespace(t *testing.T) {
 				w.seen = w.now
 			})...)
 			gate := w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: tc.policy})
-			if tc.gate != nil {
-				gate = tc.gate(gate)
-			}
 			response := send(t, webhooks.Handler(gate, v1beta1.Enforce, w), review(t, newMachine(), newMachine(instanceID(tc.id)), ofStatus))
 			texts := string(encode(t, []any{response, w.events()}))
 			for _, secret := range []string{account.User, userID} {
@@ -73,7 +65,7 @@ func TestAMessageDoesNotNameTheUserInASecretOfAnotherNamespace(t *testing.T) {
 
 // A tenant that sends too many requests is denied even if requests without a decision are admitted: otherwise it could bypass the gate.
 func TestATenantThatSendsTooManyRequestsIsDenied(t *testing.T) {
-	for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit} {
+	for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Deny, v1beta1.Admit, v1beta1.AdmitFirstClaims} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				answers := make(chan struct{})
@@ -133,23 +125,27 @@ func TestATenantThatSendsTooManyRequestsIsDenied(t *testing.T) {
 // before the cloud is asked nor shortly before its answer.
 func TestATenantThatQueuesRequestsIsDenied(t *testing.T) {
 	const requests = 35 // 3 of 4 are evaluated at once, and 32 wait
-	synctest.Test(t, func(t *testing.T) {
-		cloud := &fakeCloud{answer: func(context.Context, int) (ownership.Answer, error) {
-			<-time.After(time.Second)
-			return ownership.Answer{Verdict: ownership.Absent}, nil
-		}}
-		w := newWorld()
-		handler := w.handlerOf(t, cloud, v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Admit}, w)
-		var callers sync.WaitGroup
-		for i := range requests {
-			callers.Go(func() {
-				id := fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i)
-				if got := send(t, handler, review(t, newMachine(), newMachine(instanceID(id)), numbered(i), from("team-a"))); got.Allowed {
-					t.Errorf("request %d is admitted: %v", i, got.Warnings)
+	for _, policy := range []v1beta1.UnknownPolicy{v1beta1.Admit, v1beta1.AdmitFirstClaims} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cloud := &fakeCloud{answer: func(context.Context, int) (ownership.Answer, error) {
+					<-time.After(time.Second)
+					return ownership.Answer{Verdict: ownership.Absent}, nil
+				}}
+				w := newWorld()
+				handler := w.handlerOf(t, cloud, v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: policy}, w)
+				var callers sync.WaitGroup
+				for i := range requests {
+					callers.Go(func() {
+						id := fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i)
+						if got := send(t, handler, review(t, newMachine(), newMachine(instanceID(id)), numbered(i), from("team-a"))); got.Allowed {
+							t.Errorf("request %d is admitted: %v", i, got.Warnings)
+						}
+					})
 				}
+				callers.Wait()
+				<-time.After(time.Minute) // lookups whose callers have left
 			})
-		}
-		callers.Wait()
-		<-time.After(time.Minute) // lookups whose callers have left
-	})
+		})
+	}
 }

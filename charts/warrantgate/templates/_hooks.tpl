@@ -14,6 +14,19 @@ What _generated.tpl takes from the values. The webhooks, their CEL and the RBAC 
 {{- printf "(%s ? %s : '')" (join " && " (append $conditions (printf "%s != null" $at))) $at -}}
 {{- end -}}
 
+{{/* The CEL expression that is true if the field at a path can be decoded; see CELReadable in webhooks/cel.go. */}}
+{{- define "warrantgate.celReadable" -}}
+{{- $at := .object -}}
+{{- $expression := printf "(type(%s) == map" $at -}}
+{{- range $i, $name := .path -}}
+{{- $field := printf "%s[%s]" $at (quote $name) -}}
+{{- $kind := ternary "string" "map" (eq (add1 $i) (len $.path | int64)) -}}
+{{- $expression = printf "%s && (!(%s in %s) || %s == null || type(%s) == %s" $expression (quote $name) $at $field $field $kind -}}
+{{- $at = $field -}}
+{{- end -}}
+{{- $expression -}}{{- repeat (len .path | add1 | int) ")" -}}
+{{- end -}}
+
 {{/* The fields by which a configured kind names users, as lists of keys in JSON: the field at emailPath, and annotations. */}}
 {{- define "warrantgate.userFields" -}}
 {{- $fields := list -}}
@@ -40,6 +53,14 @@ What _generated.tpl takes from the values. The webhooks, their CEL and the RBAC 
 {{- define "warrantgate.failurePolicy" -}}
 {{- $mode := include "warrantgate.mode" . -}}
 {{- if ne $mode "Off" -}}{{- ternary "Ignore" .root.Values.failurePolicy (eq $mode "Warn") -}}{{- end -}}
+{{- end -}}
+
+{{/* The failure policy of the webhooks for first claims of machines; see UnknownPolicy in internal/config/v1beta1. */}}
+{{- define "warrantgate.firstFailurePolicy" -}}
+{{- $machine := .Values.config.machine | default dict -}}
+{{- $audited := ne (include "warrantgate.mode" (dict "part" .Values.config.audit)) "Off" -}}
+{{- $unknown := dig "unknown" (ternary "AdmitFirstClaims" "Deny" $audited) $machine -}}
+{{- ternary (include "warrantgate.failurePolicy" (dict "root" . "part" $machine)) "Ignore" (eq $unknown "Deny") -}}
 {{- end -}}
 
 {{/* How API servers reach the webhook at a path. */}}

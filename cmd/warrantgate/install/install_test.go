@@ -778,11 +778,11 @@ func TestFailurePolicyAppliesToWebhooksOnly(t *testing.T) {
 			"admission policy": {"warrantgate-owner-integrity Fail"},
 		},
 		"kubernetes": {"Mutating": {"cloudsigmaclusters.record.warrantgate.dev Ignore", "secrets.record.warrantgate.dev Ignore"}, "Validating": {
-			"cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
+			"cloudsigmamachines.machine.warrantgate.dev Ignore", "first.cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore", "secrets.cluster.warrantgate.dev Ignore",
 		}, "admission policy": {"cloudsigmaclusters.cluster.warrantgate.dev Fail", "cloudsigmamachines.machine.warrantgate.dev Fail"}},
 		"provider": {"Mutating": {"cloudsigmaclusters.record.warrantgate.dev Ignore"}, "Validating": {
-			"cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
+			"cloudsigmamachines.machine.warrantgate.dev Ignore", "first.cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore",
 		}},
 	} {
@@ -856,6 +856,57 @@ func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("printed (-want +got):\n%s", diff)
+	}
+}
+
+// TestFirstClaims checks the failure policy of the webhook for first claims: Ignore only if the audit checks the machines of the provider.
+func TestFirstClaims(t *testing.T) {
+	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
+	api, kubeconfig := startFakeKCP(t)
+	api.holdProvider("root:home", "1dz6n4ubraua7pul")
+	const (
+		audited   = "audit: {providers: [{workspace: 1dz6n4ubraua7pul, apiExport: capcs}]}\n"
+		elsewhere = "audit: {providers: [{workspace: 2x9ia1l7yyfqzxuw, apiExport: capcs}]}\n"
+		invalid   = `machine.unknown: Invalid value: "AdmitFirstClaims": needs audit.providers with an APIExport of workspace 1dz6n4ubraua7pul, because nothing else ` +
+			`checks the admitted claims later`
+	)
+	for name, tc := range map[string]struct {
+		server, config, want, wantErr string
+	}{
+		"Kubernetes":                                    {server: "kubernetes", want: "Ignore"},
+		"Kubernetes, AdmitFirstClaims":                  {server: "kubernetes", config: "machine: {unknown: AdmitFirstClaims}\n", want: "Ignore"},
+		"Kubernetes, Deny":                              {server: "kubernetes", config: "machine: {unknown: Deny}\n", want: "Fail"},
+		"Kubernetes without the audit":                  {server: "kubernetes", config: "audit: {mode: \"Off\"}\n", want: "Fail"},
+		"a provider that is audited":                    {server: "provider", config: audited, want: "Ignore"},
+		"a provider that is not audited":                {server: "provider", config: elsewhere, want: "Fail"},
+		"a provider by default":                         {server: "provider", want: "Fail"},
+		"a provider that is audited, Deny":              {server: "provider", config: audited + "machine: {unknown: Deny}\n", want: "Fail"},
+		"a provider that is audited, AdmitFirstClaims":  {server: "provider", config: audited + "machine: {unknown: AdmitFirstClaims}\n", want: "Ignore"},
+		"another provider is audited, AdmitFirstClaims": {server: "provider", config: elsewhere + "machine: {unknown: AdmitFirstClaims}\n", wantErr: invalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "config.yaml")
+			if err := os.WriteFile(file, []byte("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+tc.config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, _, err := run(t, "install", tc.server, "--dry-run", "--url=https://warrantgate.example.com", "--ca-file="+certificate.CertFile, "--kubeconfig="+kubeconfig,
+				"--config="+file)
+			if tc.wantErr != "" {
+				if err == nil || err.Error() != tc.wantErr {
+					t.Errorf("install = %v, want %s", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			hooks := failurePolicies(t, out)["Validating"]
+			for _, want := range []string{"first.cloudsigmamachines.machine.warrantgate.dev " + tc.want, "cloudsigmamachines.machine.warrantgate.dev Fail"} {
+				if !slices.Contains(hooks, want) {
+					t.Errorf("registered: %q, want %q", hooks, want)
+				}
+			}
+		})
 	}
 }
 

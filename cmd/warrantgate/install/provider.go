@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -72,10 +73,15 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	}
 	// The permission comes first: serve needs it for the first request that it evaluates.
 	registration := clusterapi.ProviderRoles(o.user)
-	if exports := auditedExports(config.Audit, provider, path); len(exports) > 0 {
+	exports := auditedExports(config.Audit, provider, path)
+	switch {
+	case len(exports) > 0:
 		registration = append(registration, clusterapi.ExportRoles(exports, o.user)...)
+	case config.Machine.Unknown == v1beta1.AdmitFirstClaims:
+		return fmt.Errorf("machine.unknown: Invalid value: %q: needs audit.providers with an APIExport of workspace %s, because nothing else checks the "+
+			"admitted claims later", config.Machine.Unknown, cmp.Or(path, provider.String()))
 	}
-	registration = append(registration, gates.ProviderRegistration(server, config, provider)...)
+	registration = append(registration, gates.ProviderRegistration(server, config, provider, len(exports) > 0)...)
 	roles := clusterapi.WorkspaceRoles(gates.Exportable(config).MachineKinds(), o.user)
 	if o.dryRun {
 		return printYAML(out, part{"in the workspace of the APIExport", registration}, part{"in logical cluster system:admin of each shard", roles})
@@ -176,7 +182,7 @@ func (t providerTarget) cluster(ctx context.Context) (name logicalcluster.Name, 
 
 // registrable returns all objects that any configuration may register in the workspace.
 func (providerTarget) registrable() []client.Object {
-	return slices.Concat(clusterapi.ProviderRoles(""), clusterapi.ExportRoles(nil, ""), gates.ProviderRegistration(webhooks.Server{}, v1beta1.Default(), ""))
+	return slices.Concat(clusterapi.ProviderRoles(""), clusterapi.ExportRoles(nil, ""), gates.ProviderRegistration(webhooks.Server{}, v1beta1.Default(), "", false))
 }
 
 // shardRegistrable returns all objects that may be registered in system:admin of a shard.

@@ -25,6 +25,9 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
+// namedAfter is how long a provider may take to write the ID of a new server into its machine. It retries after ten seconds at most.
+const namedAfter = 15 * time.Second
+
 // syncTimeout limits how long reading all machines and clusters may take.
 const syncTimeout = time.Minute
 
@@ -46,7 +49,7 @@ func NewAuditCommand() *cobra.Command {
 the Machine that owns them, clusters whose identity is unknown or was named by somebody who may not impersonate it any more, and servers that were created for a machine but that no
 machine names (orphans, duplicates). It changes nothing. "warrantgate serve" does the same at an interval, and writes Events.
 
-If a server was created for a machine that names none yet, audit checks a second time after machine.settle of the configuration.
+If a server was created for a machine that names none yet, audit checks a second time after 15 seconds.
 
 The exit status is 0 if nothing is wrong, 1 if something is, 2 if not everything could be checked.`,
 		Example: `  warrantgate audit --kubeconfig=admin.kubeconfig --config=config.yaml --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
@@ -134,7 +137,7 @@ func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit
 	}); err != nil {
 		return nil, fmt.Errorf("read machines and clusters: %w", errors.Join(objects.Synced(), err))
 	}
-	return again(clouds.NewAudit(objects, owners, config, clouds.KubernetesChecker(kubernetes)), config.Machine.SettlePeriod()), nil
+	return again(clouds.NewAudit(objects, owners, config, clouds.KubernetesChecker(kubernetes)), namedAfter), nil
 }
 
 // again runs the audit a second time, after a period, if the first one saw instances of machines that name none: they may be about to be

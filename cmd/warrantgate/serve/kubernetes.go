@@ -84,8 +84,10 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 	if owners.Gate == nil {
 		return g, nil
 	}
-	machines := machine.New(config.Machine, clouds.Kinds(config), g.objects, owners.Gate)
-	g.handle(machine.Path, machines.Sharing(owners.Writes, g.objects.Version, "").Settling(owners.FirstClaims, ""), config.Machine.Mode)
+	gated := config.Machine
+	gated.Unknown = gated.UnknownPolicy(config.Audit.Mode != v1beta1.Off)
+	machines := machine.New(gated, clouds.Kinds(config), g.objects, owners.Gate)
+	g.handle(machine.Path, machines.Sharing(owners.Writes, g.objects.Version, ""), config.Machine.Mode)
 	err = g.addAudit(kubernetes, config, owners, leaseNamespace)
 	return g, err
 }
@@ -117,7 +119,7 @@ func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1beta1.GateC
 	}
 	g.runnables = append(g.runnables, &audit.Controller{
 		Audit: clouds.NewAudit(g.objects, owners, config, clouds.KubernetesChecker(kubernetes)), Recorder: g.recorder, Election: election,
-		Denied: deniedOn(owners, false), Synced: g.objects.Synced, Interval: config.Audit.Interval.Duration,
+		Synced: g.objects.Synced, Interval: config.Audit.Interval.Duration,
 	})
 	return nil
 }

@@ -93,7 +93,7 @@ func TestEveryRegisteredPathIsServed(t *testing.T) {
 	}
 	at := webhooks.Server{URL: "https://warrantgate.example.com"}
 	for _, path := range registeredPaths(t, slices.Concat(
-		gates.KubernetesRegistration(at, config), workspace.Registration(at, config.Workspace), gates.ProviderRegistration(at, config, "1dz6n4ubraua7pul"),
+		gates.KubernetesRegistration(at, config), workspace.Registration(at, config.Workspace), gates.ProviderRegistration(at, config, "1dz6n4ubraua7pul", true),
 	)) {
 		if _, pattern := served.Handler(httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil)); pattern == "" {
 			t.Errorf("%s is registered, and not served", path)

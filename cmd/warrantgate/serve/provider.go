@@ -1,14 +1,20 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -19,7 +25,6 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/leader"
-	"warrantgate.dev/internal/settle"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
 	"warrantgate.dev/webhooks/machine"
@@ -32,9 +37,14 @@ func registerProviderGates(server webhook.Server, reached *rest.Config, config v
 	if err != nil {
 		return err
 	}
+	clients, err := kcp.NewClients(reached)
+	if err != nil {
+		return err
+	}
+	audited := &auditedProviders{clients: clients, audit: config.Audit}
 	for path, handler := range map[string]func(provider logicalcluster.Name) http.Handler{
 		machine.Path: func(provider logicalcluster.Name) http.Handler {
-			return webhooks.Handler(machineGate(workspaces, config, owners, provider), config.Machine.Mode, recorder)
+			return webhooks.Handler(machineGate(workspaces, config, owners, provider, audited), config.Machine.Mode, recorder)
 		},
 		cluster.Path: func(provider logicalcluster.Name) http.Handler {
 			return webhooks.Handler(impersonationGate(reached, workspaces, config, owners, provider), config.Cluster.Impersonation.Mode, recorder)
@@ -58,15 +68,61 @@ func registerProviderGates(server webhook.Server, reached *rest.Config, config v
 }
 
 // machineGate is the gate on machines for the APIExports of one provider.
-func machineGate(workspaces *clusterapi.Workspaces, config v1beta1.GateConfiguration, owners clouds.Owners, provider logicalcluster.Name) webhooks.Gate {
+func machineGate(
+	workspaces *clusterapi.Workspaces, config v1beta1.GateConfiguration, owners clouds.Owners, provider logicalcluster.Name, audited *auditedProviders,
+) webhooks.Gate {
+	gated := config.Machine
+	gated.Unknown = gated.UnknownPolicy(config.Audit.OnKCP())
 	return webhooks.PerCluster("machine-ownership", func(name logicalcluster.Name) (webhooks.Gate, error) {
 		objects, err := workspaces.In(name)
 		if err != nil {
 			return nil, err
 		}
-		gate := machine.New(config.Machine, clouds.Kinds(config), objects, owners.Gate)
-		return webhooks.Bound(gate.Sharing(owners.Writes, objects.Version, name.String()).Settling(owners.FirstClaims, name.String()), objects, provider), nil
+		gate := machine.New(gated, clouds.Kinds(config), objects, owners.Gate).Sharing(owners.Writes, objects.Version, name.String()).
+			AuditedIf(func(ctx context.Context) bool { return audited.has(ctx, provider) })
+		return webhooks.Bound(gate, objects, provider), nil
 	})
+}
+
+// auditedProviders finds out which providers on kcp the audit checks. It is safe for concurrent use.
+type auditedProviders struct {
+	clients kcp.Clients
+	audit   v1beta1.Audit
+	// homes are the logical clusters of the APIExports that were read.
+	homes sync.Map
+}
+
+// has reports whether the audit checks the machines of the provider in a logical cluster. An APIExport that cannot be read counts as one of
+// another provider.
+func (a *auditedProviders) has(ctx context.Context, provider logicalcluster.Name) bool {
+	if !a.audit.OnKCP() {
+		return false
+	}
+	return slices.ContainsFunc(a.audit.Providers, func(audited v1beta1.AuditProvider) bool {
+		home, known := a.homes.Load(audited)
+		if !known {
+			found, err := a.home(ctx, audited)
+			if err != nil {
+				logf.FromContext(ctx).Error(err, "an APIExport of audit.providers cannot be read", "workspace", audited.Workspace, "apiExport", audited.APIExport)
+				return false
+			}
+			home, _ = a.homes.LoadOrStore(audited, found)
+		}
+		return home == provider
+	})
+}
+
+// home reads the APIExport of a provider, also if the deadline of ctx is over.
+func (a *auditedProviders) home(ctx context.Context, of v1beta1.AuditProvider) (logicalcluster.Name, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	inWorkspace, err := a.clients(logicalcluster.NewPath(of.Workspace))
+	if err != nil {
+		return "", err
+	}
+	var export apisv1alpha2.APIExport
+	err = inWorkspace.Get(ctx, client.ObjectKey{Name: of.APIExport}, &export)
+	return logicalcluster.From(&export), err
 }
 
 // impersonationGate is the gate on clusters for the APIExports of one provider.
@@ -120,13 +176,6 @@ func newProviderAudit(
 	audited.Refresh = objects.Refresh
 	return &audit.Controller{
 		Audit: audited, Recorder: recorder, Election: election, OnKCP: true,
-		Denied: deniedOn(owners, true), Synced: func() error { return nil }, Interval: config.Audit.Interval.Duration,
+		Synced: func() error { return nil }, Interval: config.Audit.Interval.Duration,
 	}, nil
-}
-
-// deniedOn returns the denied first claims of machines on kcp, or of those on Kubernetes.
-func deniedOn(owners clouds.Owners, onKCP bool) func() []settle.Claim {
-	return func() []settle.Claim {
-		return slices.DeleteFunc(owners.FirstClaims.Denied(), func(claim settle.Claim) bool { return (claim.LogicalCluster != "") != onKCP })
-	}
 }

@@ -1,18 +1,22 @@
 package serve
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/cmd/warrantgate/internal/clouds"
 	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -103,4 +107,46 @@ func TestTheProviderOfAPath(t *testing.T) {
 	if mux.ServeHTTP(answer, request); answer.Code != http.StatusTooManyRequests {
 		t.Errorf("a large body: %d %s, want 429", answer.Code, answer.Body)
 	}
+}
+
+// TestAuditedProviders checks that an APIExport is read once, and that one that cannot be read counts as one of another provider.
+func TestAuditedProviders(t *testing.T) {
+	broken, requested := true, 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requested++
+		home, found := strings.CutPrefix(r.URL.Path, "/clusters/root:")
+		home, found2 := strings.CutSuffix(home, "/apis/apis.kcp.io/v1alpha2/apiexports/capcs")
+		if broken || !found || !found2 {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"apiVersion":"apis.kcp.io/v1alpha2","kind":"APIExport","metadata":{"name":"capcs","annotations":{"kcp.io/cluster":"` + home + `home"}}}`))
+	}))
+	t.Cleanup(server.Close)
+	clients, err := kcp.NewClients(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := v1beta1.Audit{Mode: v1beta1.Enforce, Providers: []v1beta1.AuditProvider{{Workspace: "root:a", APIExport: "capcs"}, {Workspace: "root:b", APIExport: "capcs"}}}
+	audited := &auditedProviders{clients: clients, audit: config}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // the deadline of the request may be over
+	expect := func(provider string, want bool, wantRequested int) {
+		t.Helper()
+		requested = 0
+		if got := audited.has(ctx, logicalcluster.Name(provider)); got != want || requested != wantRequested {
+			t.Errorf("%s: %t after %d requests, want %t after %d", provider, got, requested, want, wantRequested)
+		}
+	}
+	expect("ahome", false, 2)
+	broken = false
+	expect("ahome", true, 1)
+	expect("bhome", true, 1)
+	broken = true
+	expect("ahome", true, 0)
+	expect("another", false, 0)
+	config.Mode = v1beta1.Off
+	audited = &auditedProviders{clients: clients, audit: config}
+	expect("ahome", false, 0)
 }

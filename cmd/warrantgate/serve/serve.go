@@ -239,7 +239,7 @@ func (o serveOptions) machineGates(
 		}
 	}
 	owners, err := clouds.NewOwners(kubernetes, config, o.Flags, logger)
-	if err != nil {
+	if err = errors.Join(err, owners.RequireDeny(config.Machine)); err != nil {
 		return kubernetesGates{}, err
 	}
 	if kubernetes != nil {

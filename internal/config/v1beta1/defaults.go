@@ -16,7 +16,6 @@ const (
 	defaultIdentityRefPath     = "spec.identityRef"
 	defaultClusterLabel        = "cluster.x-k8s.io/cluster-name"
 	defaultSecretName          = "cloudsigma-impersonation"
-	defaultSettle              = 20 * time.Second
 	defaultAuditInterval       = 10 * time.Minute
 	defaultRequestsPerSecond   = 5
 	defaultConcurrency         = 16
@@ -114,10 +113,6 @@ func modeOf(mode Mode, selector *metav1.LabelSelector) Mode {
 }
 
 func setMachineDefaults(machine *Machine) {
-	machine.Unknown = cmp.Or(machine.Unknown, Deny)
-	if machine.Settle == nil { // 0s is a value, not an omission
-		machine.Settle = &metav1.Duration{Duration: defaultSettle}
-	}
 	machine.Kinds = slices.Clone(machine.Kinds)
 	for i := range machine.Kinds {
 		kind := &machine.Kinds[i]

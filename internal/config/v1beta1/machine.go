@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -13,30 +12,35 @@ import (
 type Machine struct {
 	// Mode is Enforce, Warn or Off. Default: Enforce.
 	Mode Mode `json:"mode,omitzero"`
-	// Unknown is what happens with a request if the owner of a server cannot be determined, because the cloud or the identity
-	// provider does not answer. Default: Deny.
+	// Unknown is what happens with a claim if the owner of a server cannot be determined, because the cloud, the identity provider or
+	// warrantgate does not answer: AdmitFirstClaims, Deny or Admit. Default: AdmitFirstClaims for machines that the audit checks, Deny for all
+	// others: with audit.mode Off, and on kcp for providers that are not in audit.providers. Deny is required with legacy credentials.
 	Unknown UnknownPolicy `json:"unknown,omitzero"`
-	// Settle is how long the first claim of a machine is undecided, such as 20s, while the cloud does not show the server as the user's:
-	// it may have been created a moment ago. After that the claim is denied. Default: 20s. 0s denies it at once.
-	Settle *metav1.Duration `json:"settle,omitzero"`
 	// Kinds are further kinds of machines. CloudSigmaMachine is built in, and OpenStackMachine if openStack is
 	// configured.
 	Kinds []MachineKind `json:"kinds,omitzero"`
 }
 
-// SettlePeriod is Settle, 0 if it is not set.
-func (m Machine) SettlePeriod() time.Duration {
-	if m.Settle == nil {
-		return 0
+// UnknownPolicy returns the policy for machines that the audit checks, or for others. Nothing checks the others later, so their first claims are
+// not admitted.
+func (m Machine) UnknownPolicy(audited bool) UnknownPolicy {
+	switch {
+	case m.Unknown == Deny || m.Unknown == Admit:
+		return m.Unknown
+	case audited:
+		return AdmitFirstClaims
 	}
-	return m.Settle.Duration
+	return Deny
 }
 
 // UnknownPolicy is what happens with a request that cannot be decided.
 type UnknownPolicy string
 
 const (
-	// Deny answers with status 503, so that the request is retried. The default.
+	// AdmitFirstClaims admits, with a warning and an Event, a claim of a machine that named no server before, and denies all other claims with status
+	// 503. The audit checks the machine as soon as there is an answer. A provider that loses the first claim of a machine creates another server.
+	AdmitFirstClaims UnknownPolicy = "AdmitFirstClaims"
+	// Deny denies the claim with status 503, so that it is retried.
 	Deny UnknownPolicy = "Deny"
 	// Admit admits the request with a warning and an Event if the cloud or its identity provider does not answer. The audit checks the machine
 	// later. A request that is undecided for another reason is denied, because its author could cause that.

@@ -33,7 +33,7 @@ func Validate(config GateConfiguration) field.ErrorList {
 	errs = append(errs, validateMode(config.Workspace.OwnerRewrite.Mode, workspace.Child("ownerRewrite"))...)
 	errs = append(errs, validateMode(config.Workspace.OwnerIntegrity.Mode, workspace.Child("ownerIntegrity"))...)
 	errs = append(errs, validateRepair(config.Repair, field.NewPath("repair"))...)
-	errs = append(errs, validateMachine(config.Machine, config.OpenStack, field.NewPath("machine"))...)
+	errs = append(errs, validateMachine(config.Machine, config.OpenStack, config.Audit.Mode, field.NewPath("machine"))...)
 	errs = append(errs, validateImpersonation(config.Cluster.Impersonation, field.NewPath("cluster", "impersonation"))...)
 	errs = append(errs, validateControllerManager(config.ControllerManager, field.NewPath("controllerManager"))...)
 	errs = append(errs, validateAudit(config.Audit, field.NewPath("audit"))...)
@@ -74,13 +74,13 @@ func validateAtLeastOne(value int32, at *field.Path) field.ErrorList {
 	return nil
 }
 
-func validateMachine(machine Machine, openStack OpenStack, at *field.Path) field.ErrorList {
+func validateMachine(machine Machine, openStack OpenStack, audit Mode, at *field.Path) field.ErrorList {
 	errs := validateMode(machine.Mode, at)
-	if machine.Unknown != Deny && machine.Unknown != Admit {
-		errs = append(errs, field.NotSupported(at.Child("unknown"), machine.Unknown, []UnknownPolicy{Deny, Admit}))
-	}
-	if settle := machine.SettlePeriod(); settle < 0 {
-		errs = append(errs, field.Invalid(at.Child("settle"), settle.String(), "must not be negative"))
+	switch unknown := machine.Unknown; {
+	case unknown == AdmitFirstClaims && audit == Off:
+		errs = append(errs, field.Invalid(at.Child("unknown"), unknown, "needs audit.mode, because nothing else checks the admitted claims later"))
+	case unknown != "" && unknown != AdmitFirstClaims && unknown != Deny && unknown != Admit:
+		errs = append(errs, field.NotSupported(at.Child("unknown"), unknown, []UnknownPolicy{AdmitFirstClaims, Deny, Admit}))
 	}
 	seen := map[string]bool{}
 	for _, kind := range []MachineKind{cloudSigmaMachine, openStackMachine} {

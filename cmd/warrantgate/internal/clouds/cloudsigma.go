@@ -86,6 +86,18 @@ type Access struct {
 	Cloud ownership.Cloud
 	// Impersonating is true if requests about clusters are sent as the users of the clusters.
 	Impersonating bool
+	// Legacy is true if legacy credentials are enabled: one account, which can serve several tenants.
+	Legacy bool
+}
+
+// RequireDeny returns an error if a tenant could claim a server of another tenant in an outage, because both use one account.
+func (a Access) RequireDeny(config v1beta1.Machine) error {
+	if !a.Legacy || config.Mode != v1beta1.Enforce || config.Unknown == v1beta1.Deny {
+		return nil
+	}
+	return fmt.Errorf("machine.unknown: Required value: legacy credentials are enabled ($%s), and one account serves several tenants; set machine.unknown: %s, "+
+		"and install again with this configuration, so that no tenant can claim a server of another one while the cloud or warrantgate is away",
+		cloudsigma.EnvLegacyEnabled, v1beta1.Deny)
 }
 
 // access returns the access to CloudSigma that the flags and the environment configure.
@@ -133,7 +145,7 @@ func (f Flags) access(config v1beta1.CloudSigma, kubernetes *rest.Config, log lo
 		return Access{}, nil
 	}
 	cloud, err := cloudsigma.New(options)
-	return Access{Cloud: cloud, Impersonating: f.impersonationEnabled}, err
+	return Access{Cloud: cloud, Impersonating: f.impersonationEnabled, Legacy: legacy}, err
 }
 
 func legacyCredentials() (cloudsigma.LegacyCredentials, error) {

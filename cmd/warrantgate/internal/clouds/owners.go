@@ -19,7 +19,6 @@ import (
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
-	"warrantgate.dev/internal/settle"
 )
 
 // Owners determines the owners of instances by requests to the clouds. The zero value sends none.
@@ -32,16 +31,11 @@ type Owners struct {
 	Gate *ownership.Gate
 	// Writes are the admitted writes that may not be stored yet.
 	Writes *inflight.Registry
-	// FirstClaims are the first claims of machines that a cloud did not confirm.
-	FirstClaims *settle.Claims
 }
 
 // NewOwners returns the Owners for the access that the flags give. It reads Secrets through kubernetes, which may be nil.
 func NewOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags Flags, log logr.Logger) (Owners, error) {
-	o := Owners{
-		clouds: map[string]ownership.Cloud{}, Writes: &inflight.Registry{},
-		FirstClaims: settle.New(config.Machine.SettlePeriod()).ReportedEvery(config.Audit.Interval.Duration),
-	}
+	o := Owners{clouds: map[string]ownership.Cloud{}, Writes: &inflight.Registry{}}
 	var err error
 	if o.Access, err = flags.access(config.CloudSigma, kubernetes, log); err != nil {
 		return o, err

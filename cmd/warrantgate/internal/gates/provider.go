@@ -30,8 +30,9 @@ func Exportable(config v1beta1.GateConfiguration) v1beta1.GateConfiguration {
 	return config
 }
 
-// ProviderRegistration returns the webhook configurations of these gates, for the logical cluster of a provider.
-func ProviderRegistration(server webhooks.Server, config v1beta1.GateConfiguration, provider logicalcluster.Name) []client.Object {
+// ProviderRegistration returns the webhook configurations of these gates, for the logical cluster of a provider. audited is whether the audit
+// checks the machines of the provider.
+func ProviderRegistration(server webhooks.Server, config v1beta1.GateConfiguration, provider logicalcluster.Name, audited bool) []client.Object {
 	config = Exportable(config)
 	within := func(hooks []webhooks.Hook) []webhooks.Hook {
 		for i := range hooks {
@@ -39,6 +40,6 @@ func ProviderRegistration(server webhooks.Server, config v1beta1.GateConfigurati
 		}
 		return hooks
 	}
-	return server.Registration(within(cluster.ProviderRecordHooks(config.Cluster)),
-		within(append(machine.Hooks(config.Machine.Mode, config.MachineKinds()), cluster.ProviderHooks(config.Cluster)...)))
+	validating := machine.Hooks(config.Machine.Mode, config.Machine.UnknownPolicy(audited), config.MachineKinds())
+	return server.Registration(within(cluster.ProviderRecordHooks(config.Cluster)), within(append(validating, cluster.ProviderHooks(config.Cluster)...)))
 }

@@ -47,7 +47,7 @@ func TestProviderRegistration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, object := range ProviderRegistration(webhooks.Server{URL: "https://gate"}, tc.config, "2ckxs5l4w09g7c29") {
+			for _, object := range ProviderRegistration(webhooks.Server{URL: "https://gate"}, tc.config, "2ckxs5l4w09g7c29", false) {
 				got = append(got, object.GetObjectKind().GroupVersionKind().Kind)
 				for hook, path := range hookPaths(t, object) {
 					if !strings.HasPrefix(path, "https://gate/kcp/2ckxs5l4w09g7c29/") || strings.Contains(hook, "openstack") || strings.Contains(hook, "secrets") {

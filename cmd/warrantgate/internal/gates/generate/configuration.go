@@ -50,6 +50,7 @@ var placeholders = strings.NewReplacer(append(fields(),
 	`{namespaceSelector}`, `{{- include "warrantgate.namespaceSelector" $ | nindent 4 }}`,
 	`{objectSelector}`, `{{ toJson . }}`,
 	`{failurePolicy}`, `{{ $failurePolicy }}`,
+	`{firstFailurePolicy}`, `{{ include "warrantgate.firstFailurePolicy" $ }}`,
 	`'{group}'`, `{{ quote $kind.group }}`,
 	`'{version}'`, `{{ quote $kind.version }}`,
 	`'{resource}'`, `{{ quote $kind.resource }}`,
@@ -87,8 +88,10 @@ func fields() []string {
 	var replaced []string
 	for _, path := range paths {
 		for _, object := range []string{"object", "oldObject"} {
-			replaced = append(replaced, webhooks.CELField(object, strings.Split(path[0], ".")...),
-				fmt.Sprintf(`{{ include "warrantgate.celField" (dict "object" %q "path" (%s)) }}`, object, path[1]))
+			fields := strings.Split(path[0], ".")
+			replaced = append(replaced,
+				webhooks.CELField(object, fields...), fmt.Sprintf(`{{ include "warrantgate.celField" (dict "object" %q "path" (%s)) }}`, object, path[1]),
+				webhooks.CELReadable(object, fields...), fmt.Sprintf(`{{ include "warrantgate.celReadable" (dict "object" %q "path" (%s)) }}`, object, path[1]))
 		}
 	}
 	return replaced

@@ -65,7 +65,7 @@ func objects(part string) string {
 // hooks returns the webhooks of the webhook configuration of a kind.
 func hooks(kind string) func(v1beta1.GateConfiguration) ([]item, error) {
 	return func(config v1beta1.GateConfiguration) ([]item, error) {
-		failing, err := failingHooks()
+		policies, err := failurePolicies()
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func hooks(kind string) func(v1beta1.GateConfiguration) ([]item, error) {
 				return nil, err
 			}
 			for _, encoded := range configuration.Webhooks {
-				hook, err := hookOf(encoded, failing)
+				hook, err := hookOf(encoded, policies)
 				if err != nil {
 					return nil, err
 				}
@@ -94,28 +94,41 @@ func hooks(kind string) func(v1beta1.GateConfiguration) ([]item, error) {
 	}
 }
 
-// failingHooks returns the names of the webhooks that deny requests during an outage if their gate is enforced. All others never do.
-func failingHooks() (map[string]bool, error) {
-	failing := map[string]bool{}
-	for _, object := range gates.KubernetesRegistration(webhooks.Server{}, full()) {
-		encoded, err := json.Marshal(object)
-		if err != nil {
-			return nil, err
-		}
-		var configuration admissionregistrationv1.ValidatingWebhookConfiguration // a mutating one has the same fields
-		if err := json.Unmarshal(encoded, &configuration); err != nil {
-			return nil, err
-		}
-		for _, hook := range configuration.Webhooks {
-			failing[hook.Name] = *hook.FailurePolicy == admissionregistrationv1.Fail
+// failurePolicies returns the failure policies of the webhooks, by their names: an action, or Ignore for those that never deny requests during an
+// outage.
+func failurePolicies() (map[string]string, error) {
+	policies := map[string]string{}
+	for _, setting := range []struct {
+		unknown v1beta1.UnknownPolicy
+		action  string
+	}{{v1beta1.AdmitFirstClaims, "{failurePolicy}"}, {v1beta1.Deny, "{firstFailurePolicy}"}} {
+		config := full()
+		config.Machine.Unknown = setting.unknown
+		for _, object := range gates.KubernetesRegistration(webhooks.Server{}, config) {
+			encoded, err := json.Marshal(object)
+			if err != nil {
+				return nil, err
+			}
+			var configuration admissionregistrationv1.ValidatingWebhookConfiguration // a mutating one has the same fields
+			if err := json.Unmarshal(encoded, &configuration); err != nil {
+				return nil, err
+			}
+			for _, hook := range configuration.Webhooks {
+				switch known := policies[hook.Name]; {
+				case *hook.FailurePolicy == admissionregistrationv1.Ignore:
+					policies[hook.Name] = string(admissionregistrationv1.Ignore)
+				case known != "{failurePolicy}":
+					policies[hook.Name] = setting.action
+				}
+			}
 		}
 	}
-	return failing, nil
+	return policies, nil
 }
 
 // hookOf returns a webhook with the actions for what only the chart knows: how API servers reach it, and what is excluded. Values determine the
-// failure policy of those that are failing.
-func hookOf(encoded []byte, failing map[string]bool) (item, error) {
+// failure policies.
+func hookOf(encoded []byte, failurePolicies map[string]string) (item, error) {
 	var hook admissionregistrationv1.ValidatingWebhook // a mutating one has the same fields
 	var others map[string]any
 	if err := errors.Join(json.Unmarshal(encoded, &hook), json.Unmarshal(encoded, &others)); err != nil {
@@ -130,11 +143,7 @@ func hookOf(encoded []byte, failing map[string]bool) (item, error) {
 	if hook.ObjectSelector != nil {
 		text.WriteString("  objectSelector: {objectSelector}\n")
 	}
-	if failing[hook.Name] {
-		text.WriteString("  failurePolicy: {failurePolicy}\n")
-	} else {
-		fmt.Fprintf(&text, "  failurePolicy: %s\n", admissionregistrationv1.Ignore)
-	}
+	fmt.Fprintf(&text, "  failurePolicy: %s\n", failurePolicies[hook.Name])
 	for _, written := range []string{"name", "clientConfig", "matchConditions", "objectSelector", "failurePolicy"} {
 		delete(others, written)
 	}

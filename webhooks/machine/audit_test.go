@@ -1,0 +1,214 @@
+package machine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/webhooks"
+)
+
+// unanswering is a world whose cloud has no answer.
+func unanswering(cause ownership.Cause) func(*world) {
+	return func(w *world) {
+		w.answers, w.err = nil, &ownership.UnknownError{Cause: cause, Err: errors.New("no answer")}
+		if cause == ownership.CauseRegion {
+			w.err = &ownership.RegionError{Region: "zrh", Allowed: []string{"next"}}
+		}
+	}
+}
+
+// audited serves a gate of the world, and records the machines that it leaves to the audit.
+func (w *world) audited(unknown v1beta1.UnknownPolicy, covers func(context.Context) bool, left *[]clusterapi.Machine) func(*testing.T, admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
+	version := func(context.Context, inflight.Object, types.UID) (string, error) { return "", nil }
+	gate := w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: unknown}).Sharing(&inflight.Registry{}, version, "").
+		AuditedIf(covers).AuditedBy(func(_ context.Context, m clusterapi.Machine) { *left = append(*left, m) })
+	handler := webhooks.Handler(gate, v1beta1.Enforce, w)
+	return func(t *testing.T, r admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
+		t.Helper()
+		return send(t, handler, r)
+	}
+}
+
+// A first claim is admitted if the cloud, the identity provider or the access to them is away, and left to the audit.
+func TestFirstClaimsWithoutAnAnswer(t *testing.T) {
+	first := func(modify ...func(object)) func(*testing.T) admissionv1.AdmissionReview {
+		return func(t *testing.T) admissionv1.AdmissionReview {
+			t.Helper()
+			return review(t, newMachine(), newMachine(append(modify, instanceID(ownID))...), ofStatus)
+		}
+	}
+	update := func(old, changed []func(object), modify ...func(*admissionv1.AdmissionRequest)) func(*testing.T) admissionv1.AdmissionReview {
+		return func(t *testing.T) admissionv1.AdmissionReview {
+			t.Helper()
+			return review(t, newMachine(old...), newMachine(changed...), modify...)
+		}
+	}
+	provider := providerID("cloudsigma://" + foreignID)
+	for name, tc := range map[string]struct {
+		cause   ownership.Cause
+		modify  func(*world)
+		unknown v1beta1.UnknownPolicy // default: AdmitFirstClaims
+		covers  func(context.Context) bool
+		request func(*testing.T) admissionv1.AdmissionReview // default: first()
+		want    string                                       // the decision
+		reason  string                                       // default: OwnershipUnknown
+		left    bool
+	}{
+		"a timeout":                        {cause: ownership.CauseTimeout, want: "warned", left: true},
+		"a limit of the rate":              {cause: ownership.CauseRateLimited, want: "warned", left: true},
+		"no cloud":                         {cause: ownership.CauseCloud, want: "warned", left: true},
+		"no identity provider":             {cause: ownership.CauseIdentityProvider, want: "warned", left: true},
+		"rejected credentials":             {cause: ownership.CauseCredentials, want: "warned", left: true},
+		"a user who must not be acted as":  {cause: ownership.CauseNotImpersonable, want: "error"},
+		"a full queue":                     {cause: ownership.CauseBusy, want: "error"},
+		"a tenant with too many requests":  {cause: ownership.CauseTenantBusy, want: "denied"},
+		"a region that is not allowed":     {cause: ownership.CauseRegion, want: "denied", reason: "RegionNotAllowed"},
+		"with the policy Deny":             {unknown: v1beta1.Deny, want: "error"},
+		"with the policy Admit":            {unknown: v1beta1.Admit, want: "warned"},
+		"that nothing audits":              {covers: func(context.Context) bool { return false }, want: "error"},
+		"that the audit covers":            {covers: func(context.Context) bool { return true }, want: "warned", left: true},
+		"while the provider ID is another": {request: update(fields(provider), fields(provider, instanceID(ownID)), ofStatus), want: "warned", left: true},
+		"by the provider ID":               {request: update(nil, fields(providerID("cloudsigma://"+ownID))), want: "warned", left: true},
+		"by both fields":                   {request: update(nil, fields(providerID("cloudsigma://"+ownID), instanceID(ownID))), want: "warned", left: true},
+		"on a dry run":                     {request: update(nil, fields(instanceID(ownID)), dryRun), want: "warned"},
+		"of a machine that is created": {request: func(t *testing.T) admissionv1.AdmissionReview {
+			t.Helper()
+			return review(t, nil, newMachine(instanceID(ownID)))
+		}, want: "error"},
+		"after another ID":                 {request: update(fields(instanceID(foreignID)), fields(instanceID(ownID)), ofStatus), want: "error"},
+		"after a malformed ID":             {request: update(fields(instanceID("soon")), fields(instanceID(ownID)), ofStatus), want: "error"},
+		"by the provider ID, beside an ID": {request: update(fields(instanceID(ownID)), fields(instanceID(ownID), provider)), want: "error"},
+		"with another cluster":             {request: update(nil, fields(instanceID(ownID), inOther)), modify: ownerIn("other"), want: "error"},
+		"with another owner":               {request: update(nil, fields(instanceID(ownID), ownedBy("other"))), modify: func(w *world) { w.owners["other"] = "metal" }, want: "error"},
+		"of what could not be decoded":     {request: update(fields(instanceID(int64(5))), fields(instanceID(ownID))), want: "error"},
+		"of what had no object for status": {request: update(fields(with("status", "odd")), fields(instanceID(ownID))), want: "error"},
+		"of a malformed ID":                {request: first(providerID("x")), want: "denied", reason: "ProviderIDInvalid"},
+		"without a cluster":                {request: update(fields(with("metadata.labels", nil)), fields(with("metadata.labels", nil), instanceID(ownID))), want: "denied", reason: "MachineWithoutCluster"},
+		"of a cluster without a user": {modify: func(w *world) {
+			w.seenErr = &clusterapi.AccountError{Reason: clusterapi.UserMissing}
+			w.nowErr = w.seenErr
+		}, want: "denied", reason: "UserMissing"},
+		"of a cluster that cannot be read":  {modify: func(w *world) { w.seenErr = errors.New("away"); w.nowErr = w.seenErr }, want: "error", reason: "ObjectsUnknown"},
+		"of another machine's ID":           {modify: held("team-b", "victim"), want: "denied", reason: "InstanceIDConflict"},
+		"while machines cannot be read":     {modify: func(w *world) { w.holderErr = errors.New("away") }, want: "error", reason: "ObjectsUnknown"},
+		"of another cluster than its owner": {modify: ownerIn("other"), want: "denied", reason: "OwnerClusterMismatch"},
+		"while the owner cannot be read":    {modify: func(w *world) { w.ownerErr = errors.New("away") }, want: "error", reason: "ObjectsUnknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.cause == "" {
+				tc.cause = ownership.CauseCloud
+			}
+			if tc.unknown == "" {
+				tc.unknown = v1beta1.AdmitFirstClaims
+			}
+			if tc.request == nil {
+				tc.request = first()
+			}
+			if tc.reason == "" {
+				tc.reason = "OwnershipUnknown"
+			}
+			w := newWorld(unanswering(tc.cause))
+			if tc.modify != nil {
+				tc.modify(w)
+			}
+			var left []clusterapi.Machine
+			got := w.audited(tc.unknown, tc.covers, &left)(t, tc.request(t))
+			if diff := cmp.Diff(audit(tc.want, tc.reason), got.AuditAnnotations); diff != "" || got.Allowed != (tc.want == "warned") {
+				t.Errorf("allowed: %t, %v, annotations (-want +got):\n%s", got.Allowed, got.Result, diff)
+			}
+			if (len(left) == 1) != tc.left || len(left) > 1 {
+				t.Errorf("%d machines are left to the audit, want one: %t", len(left), tc.left)
+			}
+			for _, m := range left {
+				if m.Name != machineName || m.Namespace != "team-a" || m.LogicalCluster != "" {
+					t.Errorf("%v of %q is left to the audit", m, m.LogicalCluster)
+				}
+			}
+		})
+	}
+}
+
+// The audit of kcp gets the logical cluster of the machine.
+func TestTheAuditGetsTheLogicalCluster(t *testing.T) {
+	w := newWorld(unanswering(ownership.CauseCloud))
+	var left []clusterapi.Machine
+	gate := w.gate(v1beta1.Machine{Unknown: v1beta1.AdmitFirstClaims}).Sharing(nil, nil, "2x9yq4a1h0lkz3wd").
+		AuditedBy(func(_ context.Context, m clusterapi.Machine) { left = append(left, m) })
+	send(t, webhooks.Handler(gate, v1beta1.Enforce, w), review(t, newMachine(), newMachine(instanceID(ownID))))
+	if len(left) != 1 || left[0].LogicalCluster != logicalcluster.Name("2x9yq4a1h0lkz3wd") || left[0].InstanceID != ownID {
+		t.Errorf("left to the audit: %v", left)
+	}
+}
+
+// A provider that loses a first claim creates another server. So the cloud is asked until it shows the new server to its owner.
+func TestAFirstClaimThatTheCloudShowsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		cloud := &fakeCloud{answer: func(_ context.Context, requested int) (ownership.Answer, error) {
+			if requested < 2 {
+				return ownership.Answer{Verdict: ownership.Foreign, Response: "403 permission"}, nil
+			}
+			return ownership.Answer{Verdict: ownership.Owned}, nil
+		}}
+		got := send(t, w.handlerOf(t, cloud, v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.AdmitFirstClaims}, w),
+			review(t, newMachine(), newMachine(instanceID(ownID)), ofStatus))
+		if diff := cmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" || len(w.events()) > 0 {
+			t.Errorf("Events %v, response (-want +got):\n%s", w.events(), diff)
+		}
+	})
+}
+
+// The end of the deadline during the last request is no outage: the cloud has denied the claim.
+func TestAFirstClaimThatTheCloudDeniesAtFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		cloud := &fakeCloud{answer: func(ctx context.Context, requested int) (ownership.Answer, error) {
+			if requested > 1 {
+				<-ctx.Done()
+				return ownership.Answer{}, ctx.Err()
+			}
+			return ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission"}, nil
+		}}
+		handler := w.handlerOf(t, cloud, v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.AdmitFirstClaims}, w)
+		began := time.Now()
+		got := send(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), ofStatus))
+		if got.Allowed || got.AuditAnnotations["reason"] != "InstanceNotOwned" || time.Since(began) != 1900*time.Millisecond {
+			t.Errorf("after %s: %v", time.Since(began), got)
+		}
+		var want []events.Event
+		for _, event := range w.events() {
+			if event.Reason == "InstanceNotOwned" {
+				want = append(want, event)
+			}
+		}
+		if diff := cmp.Diff(want, w.events()); diff != "" || len(want) != 1 {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+		<-time.After(time.Minute) // the request to the cloud ends as well
+	})
+}
+
+// A changed claim is what can take another's server, and its write is repeated: it is denied at once.
+func TestAChangedClaimIsDeniedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, cloud, began := newWorld(), foreignCloud(), time.Now()
+		handler := w.handlerOf(t, cloud, enforce, w)
+		got := send(t, handler, review(t, newMachine(instanceID(ownID)), newMachine(instanceID(foreignID)), ofStatus))
+		if got.Allowed || time.Since(began) > 0 || cloud.count() != 1 {
+			t.Errorf("after %s and %d requests: %v", time.Since(began), cloud.count(), got)
+		}
+	})
+}
