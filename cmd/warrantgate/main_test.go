@@ -80,6 +80,7 @@ func TestCommands(t *testing.T) {
 		"warrantgate check events":               "Check that serve can write Events in workspaces of kcp",
 		"warrantgate check keystone-policy":      "Evaluate a Keystone policy for a user and an operation",
 		"warrantgate explain":                    "Explain what is wrong with an object",
+		"warrantgate explain machine":            "Explain whose server a machine names, and what to do",
 		"warrantgate explain workspace":          "Explain why a workspace is not Ready, and what to do",
 		"warrantgate install":                    "Install the gates in an API server",
 		"warrantgate install kcp":                "Install the gates on Workspaces in kcp",

@@ -218,6 +218,32 @@ func (o *Objects) Machines() iter.Seq[Machine] {
 	}
 }
 
+// commandPage is the number of objects that MachinesNow reads with one request.
+const commandPage = 500
+
+// MachinesNow returns the current machines of a kind in a namespace, or in all if it is "", without the fields that the audit does not compare.
+// There are none if the kind is not installed. It is for commands, whose memory no tenant shares.
+func (o *Objects) MachinesNow(ctx context.Context, kind Kind, namespace string) ([]Machine, error) {
+	var machines []Machine
+	for options := (metav1.ListOptions{Limit: commandPage}); ; {
+		page, err := o.dynamic.Resource(kind.Resource()).Namespace(namespace).List(ctx, options)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, o.notInstalled(ctx, kind.Resource())
+		case err != nil:
+			return nil, fmt.Errorf("list %s: %w", kind.Resource().GroupResource(), err)
+		}
+		for i := range page.Items {
+			if machine, err := kind.Read(&page.Items[i]); err == nil { // what cannot be read names no instance
+				machines = append(machines, machine.small())
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return machines, nil
+		}
+	}
+}
+
 // Clusters yields all clusters in their last seen state, with references to their objects.
 func (o *Objects) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
 	return func(yield func(Cluster, corev1.ObjectReference) bool) {

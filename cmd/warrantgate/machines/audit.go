@@ -1,4 +1,4 @@
-// Package machines has the commands about machines of Cluster API providers: audit.
+// Package machines has the commands about machines of Cluster API providers: audit and explain.
 package machines
 
 import (

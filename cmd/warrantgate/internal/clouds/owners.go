@@ -3,6 +3,7 @@ package clouds
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/go-logr/logr"
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -63,6 +64,20 @@ func (o Owners) Start(ctx context.Context) error {
 	<-ctx.Done()
 	o.Gate.Close()
 	return nil
+}
+
+// Reaches reports whether there is access to a cloud.
+func (o Owners) Reaches(cloud string) bool { return o.clouds[cloud] != nil }
+
+// API returns the URL of the API that requests about an account are sent to. It has the errors of ownership.Cloud.
+func (o Owners) API(ctx context.Context, account ownership.Account) (string, error) {
+	cloud, known := o.clouds[account.Cloud].(interface {
+		API(ctx context.Context, account ownership.Account) (string, error)
+	})
+	if !known {
+		return "", fmt.Errorf("no access to the cloud %q is configured", account.Cloud)
+	}
+	return cloud.API(ctx, account)
 }
 
 // Options returns the options for reading machines and clusters.
