@@ -17,6 +17,7 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/clouds"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 type explainOptions struct {
@@ -119,7 +120,9 @@ func (o explainOptions) explain(ctx context.Context, name string) (explanation, 
 	if owners.Reaches(string(kind.Provider)) {
 		cloud.gate = owners.Gate
 	}
-	e := explainer{objects: objects, kinds: clouds.Kinds(config), gate: config.Machine, cloud: cloud, api: owners.API}
+	gate := config.Machine
+	gate.Unknown = gate.UnknownPolicy(config.Audit.Mode != v1beta1.Off) // as serve, on Kubernetes
+	e := explainer{objects: objects, kinds: clouds.Kinds(config), gate: gate, cloud: cloud, api: owners.API}
 	return e.explain(ctx, kind, object)
 }
 

@@ -162,6 +162,7 @@ func explainWorker(t *testing.T, api *fakeAPI, cloud *fakeCloud) explanation {
 	t.Helper()
 	config := v1beta1.Default()
 	config.OpenStack.AuthURLs = []string{"https://keystone.example.com/v3"}
+	config.Machine.Unknown = v1beta1.AdmitFirstClaims
 	server := httptest.NewServer(api)
 	defer server.Close()
 	kinds := clouds.Kinds(config)
@@ -461,6 +462,16 @@ func TestAMachineOnOpenStackExplained(t *testing.T) {
 	}
 	if got := explainWorker(t, api, nil).Findings; len(got) != 1 || !strings.HasPrefix(got[0].Next, "name the Keystone in openStack.authURLs") {
 		t.Errorf("findings without access = %+v", got)
+	}
+}
+
+// The gate decides what a first claim gets while the cloud is away.
+func TestAFirstClaimDuringAnOutageExplained(t *testing.T) {
+	report := explainWorker(t, newAPI().machine("tenant", "worker", own, ""),
+		&fakeCloud{err: &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: io.ErrUnexpectedEOF}})
+	got := report.Instances[0].Write
+	if got.Decision != decisionUndecided || got.First != "warned" {
+		t.Errorf("write = %+v, want a first claim admitted with a warning, and a changed one undecided", got)
 	}
 }
 

@@ -514,7 +514,7 @@ func (c *cloudOnce) Preview(ctx context.Context, _ fairqueue.Tenant, claim owner
 	return c.ask(ctx, claim)
 }
 
-// Anew implements machine.Owners.
-func (c *cloudOnce) Anew(ctx context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
+// First implements machine.Owners.
+func (c *cloudOnce) First(ctx context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
 	return c.ask(ctx, claim)
 }
