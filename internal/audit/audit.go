@@ -8,6 +8,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/time/rate"
@@ -48,8 +49,11 @@ type Audit struct {
 	// Checker returns the check of permissions to impersonate, in the logical cluster of a provider, "" on Kubernetes. It is nil if these
 	// permissions are not checked.
 	Checker func(provider logicalcluster.Name) (*impersonation.Checker, error)
+	// Now is the clock.
+	Now func() time.Time
 	// notNamed are the instances that the previous run saw and that their machines did not name.
-	notNamed map[notNamed]bool
+	notNamed    map[notNamed]bool
+	differences differences
 }
 
 // errNotRead means that Refresh failed, so that the run has no result.
@@ -74,6 +78,8 @@ type Result struct {
 	// NotNamed is the number of instances that were created for a machine that names none, and that are a finding if the next run sees
 	// them again.
 	NotNamed int
+	// Young is the number of findings that are missing because their problem has not lasted for Lasting.
+	Young int
 }
 
 // Run checks all objects once. Two runs must not overlap, because each run compares with the previous one. An account that
@@ -98,6 +104,7 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	machines := slices.Collect(a.Objects.Machines())
+	a.differences.keep(machines)
 	result.Machines = len(machines)
 	all := index(machines, book.byCluster)
 	result.Findings = append(result.Findings, book.assign(machines, all)...)
@@ -120,6 +127,7 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	}
 	unauthorized, err := a.authors(ctx)
 	result.Findings, failed = append(result.Findings, unauthorized...), errors.Join(failed, err)
+	result.Findings, result.Young = lasting(result.Findings)
 	slices.SortFunc(result.Findings, byObject)
 	return result, failed
 }
@@ -199,7 +207,8 @@ type lookup struct {
 // register groups the clusters by their accounts, and adds the machines with their own identity.
 func (a *Audit) register(ctx context.Context) *register {
 	book := &register{
-		ask: a.Objects.AccountNow, byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{},
+		ask: a.Objects.AccountNow, left: func(machine clusterapi.Machine) time.Duration { return a.differences.left(machine, a.Now()) },
+		byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{},
 		unread: map[fairqueue.Tenant]error{},
 	}
 	for cluster, object := range a.Objects.Clusters() {
@@ -222,6 +231,7 @@ func (a *Audit) register(ctx context.Context) *register {
 // register groups objects by the account that they use.
 type register struct {
 	ask       func(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
+	left      func(machine clusterapi.Machine) time.Duration
 	byAccount map[ownership.Account]*tenancy
 	byCluster map[clusterapi.Cluster]lookup
 	// invalid are the findings about objects that specify no account, or whose account could not be read.
@@ -287,16 +297,17 @@ func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, obje
 func (r *register) assign(machines []clusterapi.Machine, all named) []Finding {
 	var findings []Finding
 	for i := range machines {
-		machine := &machines[i]
+		machine := acting{Machine: machines[i]}
 		lookup, known := r.byCluster[machine.Cluster()]
 		if !known && machine.ClusterName() != "" {
 			continue // it was created during this run, and the next one checks it
 		}
+		machine.account, machine.left = lookup.account, r.left(machine.Machine)
 		if lookup.tenancy != nil {
-			lookup.tenancy.machines = append(lookup.tenancy.machines, acting{*machine, lookup.account})
+			lookup.tenancy.machines = append(lookup.tenancy.machines, machine)
 		}
 		if machine.InstanceID != "" || machine.ProviderID != "" {
-			findings = append(findings, alone(*machine, lookup, all)...)
+			findings = append(findings, alone(machine, lookup, all)...)
 		}
 	}
 	return findings

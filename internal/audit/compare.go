@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -60,6 +61,15 @@ type Finding struct {
 	Account ownership.Account
 	// Message describes the problem for users. It is the same in each run as long as nothing changes.
 	Message string
+	// left is how much longer the problem has to last, because the provider may be about to correct it.
+	left time.Duration
+}
+
+// lasting returns the findings without those whose problem has not lasted long enough, and the number of the latter.
+func lasting(findings []Finding) (_ []Finding, young int) {
+	all := len(findings)
+	findings = slices.DeleteFunc(findings, func(f Finding) bool { return f.left > 0 })
+	return findings, all - len(findings)
 }
 
 // place is an object in a logical cluster of kcp. It is comparable.
@@ -78,6 +88,14 @@ func placeOf(machine clusterapi.Machine) place {
 type acting struct {
 	clusterapi.Machine
 	account ownership.Account
+	// left is how much longer the fields of the machine may name different instances.
+	left time.Duration
+}
+
+// replaces reports whether only spec.providerID names the instance, and the provider may be about to write another one there.
+func (a acting) replaces(id string) bool {
+	current, err := a.Kind.ParseInstanceID(a.InstanceID)
+	return a.left > 0 && (err != nil || current != id)
 }
 
 func (a acting) place() place {
@@ -160,7 +178,11 @@ func compare(t tenancy, instances []ownership.Instance, all named, ask asker, ag
 			if answer, err := ask(machine.Machine, id); err != nil {
 				findings = append(findings, unknown(machine.place(), id, err))
 			} else if answer.Verdict != ownership.Owned {
-				findings = append(findings, notOwned(machine, id, answer.Verdict, made))
+				finding := notOwned(machine, id, answer.Verdict, made)
+				if answer.Verdict == ownership.Absent && machine.replaces(id) {
+					finding.left = machine.left
+				}
+				findings = append(findings, finding)
 			}
 		}
 		// If the machine names no instance of the user, an instance that was created for it is no duplicate: the finding of notOwned
@@ -379,10 +401,10 @@ func index(machines []clusterapi.Machine, clusters map[clusterapi.Cluster]lookup
 
 // alone returns the findings about a machine that need no request to a cloud: its labels and fields, and machines that name the same
 // instance.
-func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
+func alone(machine acting, cluster lookup, all named) []Finding {
 	var findings []Finding
 	add := func(reason, instance, message string) {
-		findings = append(findings, placeOf(machine).finding(Finding{Reason: reason, Instance: instance, Message: message}))
+		findings = append(findings, placeOf(machine.Machine).finding(Finding{Reason: reason, Instance: instance, Message: message}))
 	}
 	switch {
 	case machine.ClusterName() == "":
@@ -399,11 +421,14 @@ func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
 			"; clear both fields, so that the provider adopts an instance of the user or creates one")
 	}
 	if len(ids) > 1 {
-		add(ownership.ReasonMismatch, "", fmt.Sprintf("its fields %s and %s name two instances, %s", machine.Kind.InstanceIDPath,
-			machine.Kind.ProviderIDPath, strings.Join(ids, " and ")))
+		instanceID, providerID := machine.Kind.InstanceIDPath, machine.Kind.ProviderIDPath
+		add(ownership.ReasonMismatch, "", fmt.Sprintf("%s names instance %s, and %s names %s, for longer than a minute; if %s is the instance of this "+
+			"machine, write it into %s, too; otherwise clear %s, so that the provider adopts an instance of the user or creates one, and writes both fields",
+			instanceID, ids[0], providerID, ids[1], ids[0], providerID, instanceID))
+		findings[len(findings)-1].left = machine.left
 	}
 	for _, id := range ids {
-		if same := all.conflicting(machine, id, cluster); len(same) > 1 {
+		if same := all.conflicting(machine.Machine, id, cluster); len(same) > 1 {
 			message := fmt.Sprintf("%d machines name instance %s, which can be that of one only", len(same), id)
 			if slices.ContainsFunc(same, func(other clusterapi.Machine) bool { return other.LogicalCluster != machine.LogicalCluster }) {
 				message += "; not all of them are in this workspace"

@@ -3,6 +3,7 @@ package clouds
 
 import (
 	"context"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -115,7 +116,7 @@ func NewAudit(
 	for name := range owners.clouds {
 		limiters[name] = cli.Limiter(config.Audit.RequestsPerSecond)
 	}
-	a := &audit.Audit{Objects: objects, Clouds: owners.clouds, Limiter: limiters}
+	a := &audit.Audit{Objects: objects, Clouds: owners.clouds, Limiter: limiters, Now: time.Now}
 	if owners.OpenStack != nil && config.Cluster.Delegation.Mode != v1beta1.Off {
 		a.Delegation = func(ctx context.Context, identity ownership.Identity) error {
 			_, err := owners.OpenStack.DelegationNow(ctx, identity, config.CredentialPolicy())
