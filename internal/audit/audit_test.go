@@ -25,6 +25,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/internal/settle"
 )
@@ -113,6 +114,18 @@ func (o fakeObjects) Named(_ context.Context, cluster clusterapi.Cluster) (clust
 }
 
 func (o fakeObjects) Machines() iter.Seq[clusterapi.Machine] { return slices.Values(o.machines) }
+
+func (o fakeObjects) Machine(object inflight.Object) (clusterapi.Machine, bool) {
+	i := slices.IndexFunc(o.machines, func(m clusterapi.Machine) bool { return m.Object() == object })
+	if i < 0 {
+		return clusterapi.Machine{}, false
+	}
+	return o.machines[i], true
+}
+
+func (o fakeObjects) Naming(id string) []clusterapi.Machine {
+	return slices.DeleteFunc(slices.Clone(o.machines), func(m clusterapi.Machine) bool { return !slices.Contains(m.IDs(), id) })
+}
 
 func (o fakeObjects) Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectReference] {
 	return func(yield func(clusterapi.Cluster, corev1.ObjectReference) bool) {
@@ -381,6 +394,9 @@ func TestPass(t *testing.T) {
 				"InstanceNotFound CloudSigmaMachine/worker: there is no instance " + idOwn + ` of user "tsap@example.com" in region "next", ` +
 					`which cluster "pool" acts as; clear the field, so that the provider adopts an instance of the user or creates one`,
 			},
+		},
+		"an instance that its provider has deleted, of a machine that is being deleted": {
+			machines: []clusterapi.Machine{machine("worker", idOwn, deleted)}, hidden: map[string]ownership.Verdict{idOwn: ownership.Absent},
 		},
 		"an instance that cannot be looked up": {
 			machines: []clusterapi.Machine{machine("worker", idOwn)},

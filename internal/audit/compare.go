@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/internal/settle"
 )
@@ -63,13 +64,19 @@ type Finding struct {
 	Message string
 	// left is how much longer the problem has to last, because the provider may be about to correct it.
 	left time.Duration
+	// machine is the machine with the problem if Recheck finds the problem, too, and otherwise empty.
+	machine inflight.Object
 }
 
-// lasting returns the findings without those whose problem has not lasted long enough, and the number of the latter.
-func lasting(findings []Finding) (_ []Finding, young int) {
-	all := len(findings)
-	findings = slices.DeleteFunc(findings, func(f Finding) bool { return f.left > 0 })
-	return findings, all - len(findings)
+// lasting returns the findings without those whose problem has not lasted long enough, and the machines of the latter.
+func lasting(findings []Finding) (_ []Finding, young []inflight.Object) {
+	findings = slices.DeleteFunc(findings, func(f Finding) bool {
+		if f.left > 0 {
+			young = append(young, f.machine)
+		}
+		return f.left > 0
+	})
+	return findings, young
 }
 
 // place is an object in a logical cluster of kcp. It is comparable.
@@ -84,6 +91,12 @@ func placeOf(machine clusterapi.Machine) place {
 	return place{in: machine.LogicalCluster, object: machine.Reference()}
 }
 
+// findingOf returns a finding about a machine that Recheck finds, too.
+func findingOf(machine clusterapi.Machine, f Finding) Finding {
+	f.machine = machine.Object()
+	return placeOf(machine).finding(f)
+}
+
 // acting is a machine with the account of its cluster.
 type acting struct {
 	clusterapi.Machine
@@ -96,6 +109,11 @@ type acting struct {
 func (a acting) replaces(id string) bool {
 	current, err := a.Kind.ParseInstanceID(a.InstanceID)
 	return a.left > 0 && (err != nil || current != id)
+}
+
+// claim is the claim of an instance that the machine names, the same as that of the gate.
+func (a acting) claim(id string) ownership.Claim {
+	return ownership.Claim{Account: a.account, ID: id, Name: a.Name, MachineUID: string(a.UID)}
 }
 
 func (a acting) place() place {
@@ -118,6 +136,8 @@ type tenancy struct {
 	about    []place
 	known    map[place]bool // those in about
 	machines []acting
+	// awaited is true if the instances could not be listed for a reason that ends by itself.
+	awaited bool
 }
 
 func (t *tenancy) add(object place) {
@@ -145,7 +165,7 @@ func (t tenancy) whole() place {
 }
 
 // asker requests an instance that a machine names from the cloud.
-type asker func(machine clusterapi.Machine, id string) (ownership.Answer, error)
+type asker func(machine acting, id string) (ownership.Answer, error)
 
 // notNamed is an instance that was created for a machine that names none. The provider may be about to write its ID into the machine.
 type notNamed struct {
@@ -175,10 +195,14 @@ func compare(t tenancy, instances []ownership.Instance, all named, ask asker, ag
 			if owned[id] {
 				continue
 			}
-			if answer, err := ask(machine.Machine, id); err != nil {
+			answer, err := ask(machine, id)
+			switch {
+			case err != nil:
 				findings = append(findings, unknown(machine.place(), id, err))
-			} else if answer.Verdict != ownership.Owned {
-				finding := notOwned(machine, id, answer.Verdict, made)
+			case answer.Verdict == ownership.Owned:
+			case answer.Verdict == ownership.Absent && machine.DeletionTimestamp != nil: // its provider has deleted the instance
+			default:
+				finding := notOwned(machine, id, answer, made)
 				if answer.Verdict == ownership.Absent && machine.replaces(id) {
 					finding.left = machine.left
 				}
@@ -218,10 +242,13 @@ func made(machine clusterapi.Machine, byName, byUID map[string][]ownership.Insta
 	return slices.Compact(made)
 }
 
-func notOwned(machine acting, id string, verdict ownership.Verdict, made []ownership.Instance) Finding {
+func notOwned(machine acting, id string, answer ownership.Answer, made []ownership.Instance) Finding {
 	reason, what := ownership.ReasonNotFound, "there is no instance %s of %s in %s, %s"
-	if verdict == ownership.Foreign {
+	if answer.Verdict == ownership.Foreign {
 		reason, what = ownership.ReasonNotOwned, "instance %s exists, but is not one of %s in %s, %s"
+	}
+	if len(made) == 0 { // or the instances were not listed
+		made = answer.Candidates
 	}
 	account := machine.account
 	message := fmt.Sprintf(what, id, account.Owner(), account.Place(), account.Acting(machine.ClusterName()))
@@ -232,7 +259,7 @@ func notOwned(machine acting, id string, verdict ownership.Verdict, made []owner
 		}
 		message += "; the user's own instance for this machine is " + strings.Join(names, " or ")
 	}
-	return machine.place().finding(Finding{
+	return findingOf(machine.Machine, Finding{
 		Reason: reason, Instance: id, Account: account,
 		Message: message + "; clear the field, so that the provider adopts an instance of the user or creates one",
 	})
@@ -404,7 +431,7 @@ func index(machines []clusterapi.Machine, clusters map[clusterapi.Cluster]lookup
 func alone(machine acting, cluster lookup, all named) []Finding {
 	var findings []Finding
 	add := func(reason, instance, message string) {
-		findings = append(findings, placeOf(machine.Machine).finding(Finding{Reason: reason, Instance: instance, Message: message}))
+		findings = append(findings, findingOf(machine.Machine, Finding{Reason: reason, Instance: instance, Message: message}))
 	}
 	switch {
 	case machine.ClusterName() == "":

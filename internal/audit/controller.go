@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,8 +30,9 @@ type Elector interface {
 	Run(ctx context.Context, lead func(context.Context)) error
 }
 
-// Controller runs the audit repeatedly on the leader, and records an Event for each finding. Each replica also reports the first
-// claims that it did not admit itself, because no other replica knows them.
+// Controller runs the audit repeatedly on the leader, and records an Event for each finding. Between the runs it checks the machines that
+// Changed and Admitted queue: on Kubernetes on the leader, on kcp on each replica those that it has admitted, because nothing is watched there.
+// Each replica also reports the first claims that it did not admit itself, because no other replica knows them.
 type Controller struct {
 	Audit *Audit
 	// Denied returns the first claims that this replica did not admit. It is nil if this replica denies none.
@@ -44,6 +46,13 @@ type Controller struct {
 	// Interval is the time from the end of one run to the start of the next one, without jitter.
 	Interval time.Duration
 	claims   claims
+	// queue is nil while no machines are checked. checking are the checks.
+	queue    atomic.Pointer[queue]
+	checking sync.WaitGroup
+	current  ledger
+	// refreshed is when refresh has read all objects.
+	refreshing sync.Mutex
+	refreshed  time.Time
 }
 
 // syncInterval is the time between two calls of Synced.
@@ -59,12 +68,29 @@ func (c *Controller) Start(ctx context.Context) error {
 	if c.Denied != nil {
 		running.Go(func() { c.repeat(ctx, c.denied) })
 	}
+	if c.OnKCP {
+		defer c.serveQueue(ctx)()
+		defer stop()
+	}
 	return c.Election.Run(ctx, c.lead)
 }
 
 func (c *Controller) lead(ctx context.Context) {
-	defer forget(c.platform()) // a former leader has no findings
+	ctx, stop := context.WithCancel(ctx)
+	c.current.lead(c.platform())
+	defer c.current.resign()
+	if !c.OnKCP {
+		defer c.serveQueue(ctx)()
+	}
+	defer stop()
 	c.repeat(ctx, c.run)
+}
+
+// serveQueue opens the queue and checks its machines until ctx ends. The result waits for the last check.
+func (c *Controller) serveQueue(ctx context.Context) (wait func()) {
+	queue := c.open(ctx)
+	c.checking.Go(func() { c.work(ctx, queue) })
+	return c.checking.Wait
 }
 
 // repeat calls run at the interval, after all objects have been read.
@@ -99,6 +125,7 @@ func (c *Controller) denied(ctx context.Context) {
 }
 
 func (c *Controller) run(ctx context.Context) {
+	c.current.begin()
 	result, err := c.Audit.Run(ctx)
 	if ctx.Err() != nil {
 		return // an incomplete result
@@ -107,9 +134,14 @@ func (c *Controller) run(ctx context.Context) {
 	if err != nil {
 		log.Error(err, "not everything could be checked; the next run tries again")
 	}
-	observe(c.platform(), result, err)
-	if errors.Is(err, errNotRead) {
+	observe(result, err)
+	read := !errors.Is(err, errNotRead) // otherwise the previous findings may still be valid
+	c.current.end(result.Findings, read)
+	if !read {
 		return
+	}
+	for _, machine := range result.Unchecked {
+		c.enqueue(machine, firstRetry)
 	}
 	c.record(ctx, result.Findings)
 	log.Info("audited", "machines", result.Machines, "accounts", result.Accounts, "cloudRequests", result.Requests,

@@ -9,7 +9,6 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"warrantgate.dev/cmd/warrantgate/internal/clouds"
@@ -99,7 +98,7 @@ func needsKCP(config v1beta1.GateConfiguration, owners clouds.Owners, kcpKubecon
 // newProviderAudit returns the audit of the providers on kcp, or nil if none is configured.
 func newProviderAudit(
 	reached *rest.Config, config v1beta1.GateConfiguration, owners clouds.Owners, recorder audit.EventRecorder,
-) (manager.Runnable, error) {
+) (*audit.Controller, error) {
 	if !config.Audit.OnKCP() {
 		return nil, nil //nolint:nilnil // there is nothing to audit
 	}
