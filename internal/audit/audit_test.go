@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +26,6 @@ import (
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
-	"warrantgate.dev/internal/settle"
 )
 
 // IDs of the tests: the machine's own instance, an instance that no machine names, and an instance of another user.
@@ -901,88 +899,6 @@ type never struct{}
 func (never) Run(ctx context.Context, _ func(context.Context)) error {
 	<-ctx.Done()
 	return nil
-}
-
-// A replica without the Lease reports the first claims that it denied, while no machine names the instance.
-func TestControllerReportsDeniedClaimsWithoutTheLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		recorder := &recorded{}
-		reference := corev1.ObjectReference{Kind: "CloudSigmaMachine", Namespace: "team", Name: "worker", UID: "uid-worker"}
-		controller := &audit.Controller{
-			Audit: newAudit(fakeObjects{machines: []clusterapi.Machine{machine("worker", ""), machine("other", idSpare)}}, &fakeCloud{}),
-			Denied: func() []settle.Claim {
-				return []settle.Claim{{Machine: reference, Account: tsap, ID: idOther}, {Machine: reference, Account: tsap, ID: idSpare}}
-			},
-			Recorder: recorder, Election: never{}, Interval: 10 * time.Minute, Synced: func() error { return nil },
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- controller.Start(ctx) }()
-		want := []events.Event{{
-			Object: reference, Type: "Warning", Reason: "InstanceClaimDenied",
-			Message: "Audit: the claim of instance " + idOther + ` was not admitted, because the cloud did not show it as one of user "tsap@example.com" ` +
-				`in region "next", and no machine names it; find out whether it exists, and delete it if nothing else uses it`,
-		}}
-		for range 2 {
-			synctest.Wait()
-			if diff := cmp.Diff(want, recorder.take()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			<-time.After(11 * time.Minute)
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("Start() = %v", err)
-		}
-	})
-}
-
-// changing are objects whose machines a test replaces while a controller reads them.
-type changing struct {
-	fakeObjects
-	machines *atomic.Pointer[[]clusterapi.Machine]
-}
-
-func (o changing) Machines() iter.Seq[clusterapi.Machine] { return slices.Values(*o.machines.Load()) }
-
-// A claim that another replica admitted is not reported after its machine is deleted, together with its instance.
-func TestAClaimThatAnotherReplicaAdmitted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		recorder, machines := &recorded{}, &atomic.Pointer[[]clusterapi.Machine]{}
-		machines.Store(new([]clusterapi.Machine))
-		audited := newAudit(fakeObjects{}, &fakeCloud{})
-		audited.Objects = changing{machines: machines}
-		claim := settle.Claim{Machine: corev1.ObjectReference{Kind: "CloudSigmaMachine", Namespace: "team", Name: "worker"}, Account: tsap, ID: idOwn}
-		controller := &audit.Controller{
-			Audit: audited, Denied: func() []settle.Claim { return []settle.Claim{claim} },
-			Recorder: recorder, Election: never{}, Interval: 10 * time.Minute, Synced: func() error { return nil },
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- controller.Start(ctx) }()
-		for i, step := range []struct {
-			machines []clusterapi.Machine
-			want     int
-		}{
-			{nil, 1}, // the machine does not name it yet
-			{[]clusterapi.Machine{machine("worker", idOwn)}, 0},
-			{nil, 0},
-			{nil, 0},
-		} {
-			machines.Store(&step.machines)
-			if i > 0 {
-				<-time.After(11 * time.Minute)
-			}
-			synctest.Wait()
-			if got := recorder.take(); len(got) != step.want {
-				t.Errorf("step %d: %v, want %d Events", i, got, step.want)
-			}
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("Start() = %v", err)
-		}
-	})
 }
 
 // arriving contains a machine that is created after a pass has read the machines for the first time.

@@ -20,7 +20,6 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
-	"warrantgate.dev/internal/settle"
 )
 
 // Reasons of findings that only the audit has. The others are those of the gate.
@@ -31,8 +30,6 @@ const (
 	ReasonOrphaned = "InstanceOrphaned"
 	// ReasonNotNamed: an instance was created for a machine that named no instance in two runs.
 	ReasonNotNamed = "InstanceNotNamed"
-	// ReasonClaimDenied: the first claim of an instance was not admitted, and no machine names the instance.
-	ReasonClaimDenied = "InstanceClaimDenied"
 	// ReasonAuthorNotAllowed: who named the user of a cluster may not impersonate that user.
 	ReasonAuthorNotAllowed = "AuthorNotAllowed"
 	// ReasonAuthorUnknown: it is not recorded who named the user of a cluster.
@@ -279,51 +276,6 @@ func unrecorded(machine acting, instance ownership.Instance) Finding {
 		Message: fmt.Sprintf("instance %s (%q) of %s in %s was created for this machine, which names none; if the provider does not adopt it, delete it",
 			instance.ID, instance.Name, machine.account.Owner(), machine.account.Place()),
 	})
-}
-
-// claims compares the first claims that were not admitted with the machines, one time after the other.
-type claims struct {
-	// named are the claims of an instance that a machine named before: another replica admitted the claim. The machine may be deleted by
-	// now, together with its instance.
-	named map[settle.Claim]bool
-}
-
-// unnamed returns findings about first claims that were not admitted, of instances that no machine has named since. The findings do not
-// depend on whether the instance exists, because a tenant can claim any UUID. On kcp, a claim counts only if objects of its workspace are
-// audited: all other workspaces bind the APIExport of a provider that is not audited.
-func (c *claims) unnamed(denied []settle.Claim, objects Objects) []Finding {
-	before := c.named
-	c.named = map[settle.Claim]bool{} // without claims that are not remembered any more
-	if len(denied) == 0 {
-		return nil
-	}
-	names := map[string]bool{}
-	seen := map[logicalcluster.Name]bool{"": true}
-	for machine := range objects.Machines() {
-		seen[machine.LogicalCluster] = true
-		for _, id := range machine.IDs() {
-			names[id] = true
-		}
-	}
-	for cluster := range objects.Clusters() {
-		seen[cluster.LogicalCluster] = true
-	}
-	var findings []Finding
-	for _, claim := range denied {
-		if names[claim.ID] || before[claim] {
-			c.named[claim] = true
-			continue
-		}
-		if !seen[logicalcluster.Name(claim.LogicalCluster)] {
-			continue
-		}
-		findings = append(findings, Finding{
-			Reason: ReasonClaimDenied, LogicalCluster: logicalcluster.Name(claim.LogicalCluster), Object: claim.Machine, Instance: claim.ID, Account: claim.Account,
-			Message: fmt.Sprintf("the claim of instance %s was not admitted, because the cloud did not show it as one of %s in %s, and no machine names "+
-				"it; find out whether it exists, and delete it if nothing else uses it", claim.ID, claim.Account.Owner(), claim.Account.Place()),
-		})
-	}
-	return findings
 }
 
 // orphans returns findings about instances that were created for a machine, if no machine here can name them: the machine does not exist,

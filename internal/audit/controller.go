@@ -12,7 +12,6 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"warrantgate.dev/internal/events"
-	"warrantgate.dev/internal/settle"
 )
 
 // jitter is the maximum share of Controller.Interval that is added at random, so that several management clusters do not send requests to a
@@ -32,11 +31,8 @@ type Elector interface {
 
 // Controller runs the audit repeatedly on the leader, and records an Event for each finding. Between the runs it checks the machines that
 // Changed and Admitted queue: on Kubernetes on the leader, on kcp on each replica those that it has admitted, because nothing is watched there.
-// Each replica also reports the first claims that it did not admit itself, because no other replica knows them.
 type Controller struct {
-	Audit *Audit
-	// Denied returns the first claims that this replica did not admit. It is nil if this replica denies none.
-	Denied   func() []settle.Claim
+	Audit    *Audit
 	Recorder EventRecorder
 	Election Elector
 	// Synced returns the reason why objects are unknown, nil if all of them have been read.
@@ -45,7 +41,6 @@ type Controller struct {
 	OnKCP bool
 	// Interval is the time from the end of one run to the start of the next one, without jitter.
 	Interval time.Duration
-	claims   claims
 	// queue is nil while no machines are checked. checking are the checks.
 	queue    atomic.Pointer[queue]
 	checking sync.WaitGroup
@@ -62,12 +57,6 @@ const syncInterval = time.Second
 func (c *Controller) Start(ctx context.Context) error {
 	ctx, stop := context.WithCancel(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("audit")))
 	defer stop()
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
-	if c.Denied != nil {
-		running.Go(func() { c.repeat(ctx, c.denied) })
-	}
 	if c.OnKCP {
 		defer c.serveQueue(ctx)()
 		defer stop()
@@ -83,7 +72,10 @@ func (c *Controller) lead(ctx context.Context) {
 		defer c.serveQueue(ctx)()
 	}
 	defer stop()
-	c.repeat(ctx, c.run)
+	// The only error is that ctx ended.
+	if wait.PollUntilContextCancel(ctx, syncInterval, true, func(context.Context) (bool, error) { return c.Synced() == nil, nil }) == nil {
+		wait.JitterUntilWithContext(ctx, c.run, c.Interval, jitter, true)
+	}
 }
 
 // serveQueue opens the queue and checks its machines until ctx ends. The result waits for the last check.
@@ -93,35 +85,12 @@ func (c *Controller) serveQueue(ctx context.Context) (wait func()) {
 	return c.checking.Wait
 }
 
-// repeat calls run at the interval, after all objects have been read.
-func (c *Controller) repeat(ctx context.Context, run func(context.Context)) {
-	// The only error is that ctx ended.
-	if wait.PollUntilContextCancel(ctx, syncInterval, true, func(context.Context) (bool, error) { return c.Synced() == nil, nil }) != nil {
-		return
-	}
-	wait.JitterUntilWithContext(ctx, run, c.Interval, jitter, true)
-}
-
 // platform is the label of the metrics.
 func (c *Controller) platform() string {
 	if c.OnKCP {
 		return "kcp"
 	}
 	return "kubernetes"
-}
-
-// denied reports the instances of first claims that were not admitted and that no machine names.
-func (c *Controller) denied(ctx context.Context) {
-	denied := c.Denied()
-	if len(denied) > 0 {
-		if err := c.Audit.refresh(ctx); err != nil {
-			logf.FromContext(ctx).Error(err, "first claims that were not admitted could not be compared; the next run tries again")
-			return
-		}
-	}
-	found := c.claims.unnamed(denied, c.Audit.Objects)
-	deniedClaims.WithLabelValues(c.platform()).Set(float64(len(found)))
-	c.record(ctx, found)
 }
 
 func (c *Controller) run(ctx context.Context) {

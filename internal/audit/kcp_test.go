@@ -11,13 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/audit"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/ownership"
-	"warrantgate.dev/internal/settle"
 )
 
 // other is another user than tsap.
@@ -162,19 +160,14 @@ func TestControllerOnKCP(t *testing.T) {
 			}
 			return nil
 		}
-		claim := settle.Claim{
-			LogicalCluster: "b", Machine: corev1.ObjectReference{Kind: "CloudSigmaMachine", Namespace: "team", Name: "denied"}, Account: tsap, ID: idOwn,
-		}
-		elsewhere := claim
-		elsewhere.LogicalCluster = "c" // it binds the APIExport of another provider
 		controller := &audit.Controller{
 			Audit: audited, Recorder: recorder, Election: elected{}, Interval: 10 * time.Minute, OnKCP: true,
-			Denied: func() []settle.Claim { return []settle.Claim{claim, elsewhere} }, Synced: func() error { return nil },
+			Synced: func() error { return nil },
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- controller.Start(ctx) }()
-		want := map[string]string{"a": "InstanceNotOwned worker", "b": "InstanceClaimDenied denied"}
+		want := map[string]string{"a": "InstanceNotOwned worker"}
 		for _, broken := range []bool{false, true, false} {
 			unread.Store(broken)
 			<-time.After(11 * time.Minute)

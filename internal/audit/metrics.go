@@ -11,10 +11,6 @@ var (
 		Help: "Findings of the last run of the audit and about machines that changed since, by platform (kubernetes, kcp) and reason. " +
 			"Only the replica that holds the Lease has them.",
 	}, []string{"platform", "reason"})
-	deniedClaims = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "warrantgate_audit_denied_claims",
-		Help: "Instances of first claims that this replica did not admit and that no machine names, by platform (kubernetes, kcp).",
-	}, []string{"platform"})
 	runs = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_audit_runs_total",
 		Help: "Runs of the audit by outcome: complete, incomplete (not everything could be checked).",
@@ -26,7 +22,7 @@ var (
 )
 
 func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
-	metrics.Registry.MustRegister(findings, deniedClaims, runs, requests)
+	metrics.Registry.MustRegister(findings, runs, requests)
 }
 
 func observe(result Result, err error) {

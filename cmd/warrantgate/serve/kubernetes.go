@@ -117,7 +117,7 @@ func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1beta1.GateC
 	}
 	audited := &audit.Controller{
 		Audit: clouds.NewAudit(g.objects, owners, config, clouds.KubernetesChecker(kubernetes)), Recorder: g.recorder, Election: election,
-		Denied: deniedOn(owners, false), Synced: g.objects.Synced, Interval: config.Audit.Interval.Duration,
+		Synced: g.objects.Synced, Interval: config.Audit.Interval.Duration,
 	}
 	g.runnables = append(g.runnables, audited)
 	return g.objects.OnChange(audited.Changed)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +17,6 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/leader"
-	"warrantgate.dev/internal/settle"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
 	"warrantgate.dev/webhooks/machine"
@@ -119,13 +117,6 @@ func newProviderAudit(
 	audited.Refresh = objects.Refresh
 	return &audit.Controller{
 		Audit: audited, Recorder: recorder, Election: election, OnKCP: true,
-		Denied: deniedOn(owners, true), Synced: func() error { return nil }, Interval: config.Audit.Interval.Duration,
+		Synced: func() error { return nil }, Interval: config.Audit.Interval.Duration,
 	}, nil
-}
-
-// deniedOn returns the denied first claims of machines on kcp, or of those on Kubernetes.
-func deniedOn(owners clouds.Owners, onKCP bool) func() []settle.Claim {
-	return func() []settle.Claim {
-		return slices.DeleteFunc(owners.FirstClaims.Denied(), func(claim settle.Claim) bool { return (claim.LogicalCluster != "") != onKCP })
-	}
 }
