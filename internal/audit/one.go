@@ -41,7 +41,8 @@ func (o One) Own() []ownership.Instance {
 func (o One) Findings() []Finding {
 	about := placeOf(o.Machine)
 	about.account = o.Account
-	t := &tenancy{account: o.Account.Plain(), machines: []acting{{o.Machine, o.Account}}}
+	machine := acting{Machine: o.Machine, account: o.Account}
+	t := &tenancy{account: o.Account.Plain(), machines: []acting{machine}}
 	t.add(about)
 	cluster := lookup{tenancy: t, account: o.Account}
 	if invalid, ok := errors.AsType[*clusterapi.AccountError](o.Unknown); ok {
@@ -52,12 +53,12 @@ func (o One) Findings() []Finding {
 	all := index(slices.Concat([]clusterapi.Machine{o.Machine}, o.Others), map[clusterapi.Cluster]lookup{o.Machine.Cluster(): cluster})
 	var findings []Finding
 	if o.Machine.InstanceID != "" || o.Machine.ProviderID != "" {
-		findings = alone(o.Machine, cluster, all)
+		findings = alone(machine, cluster, all)
 	}
 	if o.Unknown != nil || !o.Listed {
 		return findings
 	}
-	ask := func(_ clusterapi.Machine, id string) (ownership.Answer, error) { return o.Ask(id) }
+	ask := func(_ acting, id string) (ownership.Answer, error) { return o.Ask(id) }
 	return append(findings, compare(*t, o.compared(), all, ask, func(notNamed) bool { return true })...)
 }
 

@@ -30,6 +30,8 @@ const (
 	indexCluster = "cluster"
 	// indexUserSecret finds clusters by the namespace/name of the Secret with their user.
 	indexUserSecret = "userSecret"
+	// indexDependency finds machines by their cluster and their owner.
+	indexDependency = "dependency"
 )
 
 // Objects contains the machines and clusters of an API server. It watches them, so that most lookups need no request.
@@ -96,7 +98,9 @@ func newObjects(
 	}
 	o.kinds = options.Kinds
 	for _, kind := range o.kinds {
-		machines, err := newWatched(&o.reader, kind.Resource(), kind.essentials, cache.Indexers{indexInstance: kind.instancesOf})
+		machines, err := newWatched(&o.reader, kind.Resource(), kind.essentials, cache.Indexers{
+			indexInstance: kind.instancesOf, indexDependency: kind.dependencies,
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -271,7 +271,7 @@ func (o serveOptions) machineGates(
 	if audited != nil {
 		gates.runnables = append(gates.runnables, audited)
 	}
-	return gates, registerProviderGates(server, reached, config, owners, recorder)
+	return gates, registerProviderGates(server, reached, config, owners, recorder, audited)
 }
 
 // runAll runs until a server fails or ctx ends, and then waits until all have ended. The recorders end last, because requests that a server

@@ -4,6 +4,7 @@ package clouds
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -116,7 +117,7 @@ func ProviderIDs(provider v1beta1.Provider) ownership.IDFormat {
 	return cloudsigma.ProviderIDs
 }
 
-// NewAudit returns the audit. It sends at most as many requests per second to each cloud as the configuration says. It checks permissions to
+// NewAudit returns the audit, for owners with a gate. It sends at most as many requests per second to each cloud as the configuration says. It checks permissions to
 // impersonate with checker, unless the gate does not record who needs them.
 func NewAudit(
 	objects audit.Objects, owners Owners, config v1beta1.GateConfiguration, checker func(provider logicalcluster.Name) (*impersonation.Checker, error),
@@ -125,7 +126,7 @@ func NewAudit(
 	for name := range owners.clouds {
 		limiters[name] = cli.Limiter(config.Audit.RequestsPerSecond)
 	}
-	a := &audit.Audit{Objects: objects, Clouds: owners.clouds, Limiter: limiters}
+	a := &audit.Audit{Objects: objects, Clouds: owners.clouds, Limiter: limiters, Now: time.Now, Confirmed: owners.Gate.Confirmed}
 	if owners.OpenStack != nil && config.Cluster.Delegation.Mode != v1beta1.Off {
 		a.Delegation = func(ctx context.Context, identity ownership.Identity) error {
 			_, err := owners.OpenStack.DelegationNow(ctx, identity, config.CredentialPolicy())
