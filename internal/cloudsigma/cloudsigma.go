@@ -2,8 +2,8 @@
 //
 // The response of the cloud to this user decides. If the cloud returns the server, the package compares the owner with the user. If
 // it denies access, the server belongs to another user. If it does not know the server, the server does not exist. The profile shows
-// first that the response is one to this user. Only the UUIDs of users are cached, no verdicts. After a failure the package does not retry, except once with another token. Retries are up to
-// the caller.
+// that the response is one to this user. Only the UUIDs of users are cached, no verdicts. After a failure the package does not retry,
+// except once with another token. Retries are up to the caller.
 package cloudsigma
 
 import (
@@ -167,9 +167,9 @@ func (l *lookup) compareOwner(ctx context.Context, claim ownership.Claim, id str
 	return ownership.Answer{Verdict: ownership.Owned, UserID: user.id, Response: "200", RequestID: x.RequestID()}, nil
 }
 
-// denied returns a denial of the cloud, with information that explains it, if it is about the claimed user. A 403 is a verdict only if the
-// profile, or the response itself, shows that the cloud did not deny another user. If the profile is not available, only a 404 remains a
-// denial: it is the same for every user. If the other information is not available, the denial remains.
+// denied returns a denial of the cloud, with information that explains it, if it is about the claimed user. A 403 is no verdict if the profile
+// or the response itself names another user, or if the profile is not available. A 404 without a profile remains a denial, because it is the
+// same for every user. If the other information is not available, the denial remains.
 func (l *lookup) denied(ctx context.Context, claim ownership.Claim, answer ownership.Answer) (ownership.Answer, error) {
 	ctx, cancel := cloudhttp.Half(ctx)
 	defer cancel()
