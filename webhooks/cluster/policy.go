@@ -56,7 +56,8 @@ func celNotAllowed(k kind) []admissionregistrationv1.Variable {
 	quoted := func(value string) string { return webhooks.CELQuoted(webhooks.CELValue(value)) }
 	matches := func(value, pattern string) string { return fmt.Sprintf("%s.matches(r'%s')", value, pattern) }
 	word := func(value string) string { // like shellWord in package impersonation
-		return fmt.Sprintf(`(%s ? %s : "'" + %s + "'")`, matches(value, impersonation.PlainWord.String()), value, value)
+		return fmt.Sprintf(`(%s ? %s : "'" + %s.replace("'", %s) + "'")`, matches(value, impersonation.PlainWord.String()), value, value,
+			webhooks.CELString(impersonation.QuoteInWord))
 	}
 	room := fmt.Sprintf("%d - size(bytes(variables.subject))", maxMessage)
 	const text = "variables.subject + ': ' + variables.why"
@@ -85,12 +86,13 @@ func celNotAllowed(k kind) []admissionregistrationv1.Variable {
 		{Name: "subjectFlag", Expression: fmt.Sprintf("variables.serviceAccount ? '--serviceaccount=' + variables.user.substring(%d) : '--user=' + %s",
 			len(serviceaccount.ServiceAccountUsernamePrefix), word("variables.user"))},
 		{Name: "commands", Expression: strings.Join([]string{
-			"'kubectl create clusterrole ' + variables.role + ' --verb=impersonate --resource=users --resource-name=' + variables.lower",
+			"'kubectl create clusterrole ' + " + word("variables.role") + " + ' --verb=impersonate --resource=users --resource-name='",
+			word("variables.lower"),
 			"'; kubectl create clusterrolebinding ' + " + word("variables.binding"),
-			"' --clusterrole=' + variables.role + ' ' + variables.subjectFlag",
+			"' --clusterrole=' + " + word("variables.role") + " + ' ' + variables.subjectFlag",
 		}, " + ")},
-		{Name: "printable", Expression: fmt.Sprintf("%s && (%s || %s && !variables.user.contains(\"'\"))",
-			matches("variables.lower", impersonation.PlainEmail.String()), matches("variables.user", impersonation.PlainWord.String()), matches("variables.user", impersonation.Quotable.String()))},
+		{Name: "printable", Expression: fmt.Sprintf("%s && %s",
+			matches("variables.lower", impersonation.RoleEmail.String()), matches("variables.user", impersonation.Quotable.String()))},
 		{Name: "message", Expression: fmt.Sprintf("variables.printable && size(bytes(variables.why + variables.commands)) <= %s ? %s + variables.commands : %s + %s",
 			room, text, text, webhooks.CELString(impersonation.PermissionInWords))},
 	}

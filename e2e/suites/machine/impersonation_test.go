@@ -424,6 +424,24 @@ var _ = Describe("a cluster's user", sharing, func() {
 	It("does not reach the gate while it does not change", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.newUser(ctx)
+	DescribeTable("can be granted by the commands in the denials if a shell would change its email", func(ctx SpecContext, name string) {
+		s := begin(ctx)
+		who := s.newUser(ctx)
+		for _, p := range []place{userEmailField, ownerAnnotation} {
+			email := fmt.Sprintf("%s-of-%s-%s@example.com", name, strings.ToLower(p.kind.Kind), s.namespace)
+			object := p.naming(s.namespace, "printed", email)
+			err := who.client.Create(ctx, object.DeepCopy())
+			Expect(messageOf(err)).To(HavePrefix(denial(p, object, who, email)))
+			s.kubectl(ctx, printed(err))
+			Eventually(who.client.Create).WithArguments(ctx, object).Should(Succeed())
+			Expect(s.named(ctx, p, object)).To(Equal(email))
+		}
+	},
+		Entry("which has a quote", "o'brien", SpecTimeout(timeout)),
+		Entry("which is not ASCII", "jürgen", SpecTimeout(timeout)),
+		Entry("which has a command", "$(touch${IFS}x)`id`", SpecTimeout(timeout)),
+	)
+
 		for _, p := range places {
 			object := p.naming(s.namespace, "unchanged-"+strings.ToLower(p.path[len(p.path)-1][:4]), s.user.Email)
 			Expect(s.client.Create(ctx, object)).To(Succeed())
