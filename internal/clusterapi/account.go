@@ -41,6 +41,8 @@ const (
 	ClusterMissing Reason = "ClusterMissing"
 	// UserMissing: the cluster names no user.
 	UserMissing Reason = "UserMissing"
+	// UserMalformed: there are blanks or line breaks around the email of the user.
+	UserMalformed Reason = "UserMalformed"
 	// UserSecretMissing: the Secret with the user does not exist.
 	UserSecretMissing Reason = "UserSecretMissing"
 	// UserRefUnguarded: a Secret contains the user, and no gate checks writes of the Secret.

@@ -27,7 +27,18 @@ var KdcClusters = schema.GroupVersionResource{Group: "k8s.kube-dc.com", Version:
 // userEmailKey is the key of the user in the Secret of spec.userRef.
 const userEmailKey = "userEmail"
 
-// UserRef contains the fields of a CloudSigmaCluster that specify the user.
+// BlanksAroundEmail is the message of CheckEmail.
+const BlanksAroundEmail = "there are blanks, tabs or line breaks around the email address, which the provider sends as part of it; write it without them"
+
+// CheckEmail returns an error if the provider would send blanks around an email to the identity provider. It returns nil for "".
+func CheckEmail(email string) *AccountError {
+	if strings.TrimSpace(email) == email {
+		return nil
+	}
+	return &AccountError{Reason: UserMalformed, Message: BlanksAroundEmail}
+}
+
+// UserRef contains the fields of a CloudSigmaCluster that specify the user, as they are written. The provider trims none of them.
 type UserRef struct {
 	// Email is spec.userEmail. It takes precedence over the Secret.
 	Email string
@@ -47,7 +58,7 @@ func ReadUserRef(cluster *unstructured.Unstructured) (UserRef, error) {
 		if err != nil {
 			return UserRef{}, accountErrorf(ClusterUnreadable, "CloudSigmaCluster %q: %v", cluster.GetName(), err)
 		}
-		*field.target = strings.TrimSpace(value)
+		*field.target = value
 	}
 	if namespace != "" {
 		ref.SecretNamespace = namespace
@@ -58,6 +69,9 @@ func ReadUserRef(cluster *unstructured.Unstructured) (UserRef, error) {
 // User returns the user of ref in lower case, because emails are case-insensitive. The error is an *AccountError if the objects
 // specify no user. Any other error means that they could not be read.
 func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
+	if invalid := CheckEmail(ref.Email); invalid != nil {
+		return "", accountErrorf(invalid.Reason, "spec.userEmail: %s", invalid.Message)
+	}
 	if ref.Email != "" {
 		return ownership.LowerEmail(ref.Email), nil
 	}
@@ -87,12 +101,16 @@ func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
 		return "", accountErrorf(UserMissing, "spec.userRef: Secret %q in namespace %q has nothing under the key %s",
 			ref.SecretName, ref.SecretNamespace, userEmailKey)
 	}
+	if invalid := CheckEmail(email); invalid != nil {
+		return "", accountErrorf(invalid.Reason, "spec.userRef: key %s of Secret %q in namespace %q: %s",
+			userEmailKey, ref.SecretName, ref.SecretNamespace, invalid.Message)
+	}
 	return email, nil
 }
 
 // EmailIn returns the user in the data of a Secret in lower case, or "" if there is none.
 func EmailIn(data map[string][]byte) string {
-	return ownership.LowerEmail(strings.TrimSpace(string(data[userEmailKey])))
+	return ownership.LowerEmail(string(data[userEmailKey]))
 }
 
 func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {

@@ -15,7 +15,7 @@ import (
 func TestAShellReadsTheCommands(t *testing.T) {
 	const kubectl = `kubectl() { printf '%s\n' "$#" "$@"; }; `
 	for _, odd := range []string{
-		"bob", "o'brien", "''", "jürgen", "алиса", "$(id)", "`id`", "$HOME", `a\b`, `a"b`, "a;b", "a|b", "a&b", "a>b", "*", "?", "~", "a#b", "!!", "{a,b}", "(a)", "-x",
+		"bob", "o'brien", "''", "jürgen", "алиса", "$(id)", "`id`", "$0", `a\b`, `a"b`, "a;b", "a|b", "a&b", "a>b", "*", "?", "~", "a#b", "!!", "{a,b}", "(a)", "-x",
 	} {
 		email := odd + "@example.com"
 		for _, username := range []string{odd, odd + " Doe", "system:serviceaccount:default:bot"} {

@@ -133,6 +133,9 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 // that wrote it or may read it.
 func (g *Impersonation) mayName(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) webhooks.Answer {
 	email := n.email
+	if invalid := clusterapi.CheckEmail(email); invalid != nil {
+		return unusable(invalid)
+	}
 	if email == "" {
 		var err error
 		if email, err = g.users.User(ctx, n.ref); err != nil {

@@ -159,7 +159,7 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 			accountErr: &clusterapi.AccountError{Reason: clusterapi.UserMissing}, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"not at all": {
-			old: spec("alice@shalb.com", "next"), new: spec("ALICE@shalb.com ", " next"), machines: []clusterapi.Machine{holder("m1", tsapID)},
+			old: spec("alice@shalb.com", "next"), new: spec("ALICE@shalb.com", " next"), machines: []clusterapi.Machine{holder("m1", tsapID)},
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"while the machines cannot be read": {

@@ -241,7 +241,7 @@ func namedByAnnotations(keys []string) func(o object, request admission.Request)
 		old := oldAnnotations(o, request)
 		var names []naming
 		for _, key := range keys {
-			if email := strings.TrimSpace(o.Annotations[key]); another(email, strings.TrimSpace(old[key])) {
+			if email := o.Annotations[key]; another(email, old[key]) {
 				names = append(names, naming{field: field.NewPath("metadata", "annotations").Key(key).String(), email: email})
 			}
 		}
@@ -279,7 +279,7 @@ func namedAt(at string, path []string) func(o object, request admission.Request)
 			return "", errors.New("it cannot be decoded")
 		}
 		email, _, err := unstructured.NestedString(content, path...)
-		return strings.TrimSpace(email), err
+		return email, err
 	}
 	return func(o object, request admission.Request) ([]naming, error) {
 		email, err := emailIn(request.Object.Raw)
@@ -310,7 +310,7 @@ func namedBySecret(o object, request admission.Request) ([]naming, error) {
 		return nil, nil
 	}
 	return []naming{{
-		field: "data." + userEmailKey, email: strings.TrimSpace(string(secret.Data[userEmailKey])),
+		field: "data." + userEmailKey, email: string(secret.Data[userEmailKey]),
 		ref: clusterapi.UserRef{SecretNamespace: o.Namespace, SecretName: o.Name},
 	}}, nil
 }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -71,7 +70,7 @@ func (g *Impersonation) counterpart(ctx context.Context, o object) (at, email, k
 // annotatedOwner returns the user that a KdcCluster names, and the field.
 func annotatedOwner(annotations map[string]string) (at, email string) {
 	for _, key := range ownerAnnotations {
-		if email = strings.TrimSpace(annotations[key]); email != "" {
+		if email = annotations[key]; email != "" {
 			return field.NewPath("metadata", "annotations").Key(key).String(), email
 		}
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // Policies returns the admission policy, with its binding, that denies a spec.userEmail of a CloudSigmaCluster that the requester may
-// not impersonate. Kubernetes evaluates it even while no warrantgate runs. A user that a Secret names is left to the gate, because a
+// not impersonate, or with blanks around it. Kubernetes evaluates it even while no warrantgate runs. A user that a Secret names is left to the gate, because a
 // policy cannot read Secrets. There is no policy in the modes Warn and Off; in the mode Warn the gate also writes an Event, which a
 // policy cannot.
 //
@@ -33,16 +33,24 @@ func Policies(config v1beta1.Cluster) []client.Object {
 	// With the name of the webhook, so that a denial has the same name.
 	hook := clusters.hook("cluster", Path, config.Impersonation.Mode, "", nil)
 	hook.Conditions = []admissionregistrationv1.MatchCondition{{Name: "names-another-user-by-email", Expression: celNamesByEmail()}}
-	return webhooks.ValidatingPolicy(hook, celNotAllowed(clusters), []admissionregistrationv1.Validation{{
-		Expression: "variables.allowed", MessageExpression: "variables.message", Reason: ptr.To(metav1.StatusReasonForbidden),
-		Message: userEmailField + " names a user that the requester may not impersonate", // if the expression fails
-	}})
+	return webhooks.ValidatingPolicy(hook, celNotAllowed(clusters), []admissionregistrationv1.Validation{
+		{
+			Expression: "variables.trimmed", Reason: ptr.To(metav1.StatusReasonInvalid),
+			MessageExpression: "variables.subject + ': ' + " + webhooks.CELString(clusterapi.BlanksAroundEmail),
+			Message:           userEmailField + ": " + clusterapi.BlanksAroundEmail, // if the expression fails
+		},
+		{
+			Expression:        "!variables.trimmed || variables.allowed", // an API server annotates one failure only
+			MessageExpression: "variables.message", Reason: ptr.To(metav1.StatusReasonForbidden),
+			Message: userEmailField + " names a user that the requester may not impersonate", // if the expression fails
+		},
+	})
 }
 
 // celEmail returns the CEL expression for spec.userEmail as namedByCluster reads it, "" if there is none. A value of another type counts
 // as none here; the gate denies it.
 func celEmail(object string) string {
-	return fmt.Sprintf("[%s].map(email, type(email) == string ? email.trim() : '')[0]", webhooks.CELField(object, "spec", userEmailKey))
+	return fmt.Sprintf("[%s].map(email, type(email) == string ? string(email) : '')[0]", webhooks.CELField(object, "spec", userEmailKey))
 }
 
 // celNamesByEmail is true if spec.userEmail names another user than before. namedByCluster does the same before it reads the Secret.
@@ -64,6 +72,7 @@ func celNotAllowed(k kind) []admissionregistrationv1.Variable {
 
 	return []admissionregistrationv1.Variable{
 		{Name: "email", Expression: celEmail("object")},
+		{Name: "trimmed", Expression: "variables.email == variables.email.trim()"},
 		{Name: "lower", Expression: "variables.email.lowerAscii()"},
 		{Name: "allowed", Expression: "[variables.email, variables.lower].exists(name, " +
 			"authorizer.group('').resource('users').name(name).check('impersonate').allowed())"},

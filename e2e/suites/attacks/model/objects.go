@@ -178,8 +178,8 @@ func secretUser(secret *unstructured.Unstructured) string {
 	return canonical(string(email))
 }
 
-// canonical is an email address in the form in which clouds compare them.
-func canonical(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
+// canonical is an email address in the form in which clouds compare them. The provider sends blanks around it.
+func canonical(email string) string { return strings.ToLower(email) }
 
 // text is the string at a path, "" if there is none.
 func text(object *unstructured.Unstructured, path ...string) string {

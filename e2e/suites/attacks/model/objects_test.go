@@ -17,10 +17,10 @@ const (
 )
 
 func TestWrong(t *testing.T) {
-	annas, berts := clusterOf("annas", anna), clusterOf("berts", " BERT@example.com ")
+	annas, berts := clusterOf("annas", anna), clusterOf("berts", "BERT@example.com")
 	bySecret := object(Cluster, "by-secret", field{[]string{"spec"}, map[string]any{"region": "next", "userRef": map[string]any{"name": "user"}}})
 	elsewhere := object(Cluster, "elsewhere", field{[]string{"spec"}, map[string]any{"region": "next", "userRef": map[string]any{"name": "user", "namespace": "second"}}})
-	secret := object(Secret, "user", field{[]string{"data", "userEmail"}, base64.StdEncoding.EncodeToString([]byte("Bert@example.com\n"))})
+	secret := object(Secret, "user", field{[]string{"data", "userEmail"}, base64.StdEncoding.EncodeToString([]byte("Bert@example.com"))})
 	owner := func(cluster string) *unstructured.Unstructured { return object(OwnerMachine, "owner", label(cluster)) }
 	owned := field{[]string{"metadata", "ownerReferences"}, []any{
 		map[string]any{"apiVersion": "machines.example.com/v1", "kind": "Machine", "name": "another", "uid": "1"},
