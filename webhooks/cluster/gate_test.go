@@ -513,7 +513,7 @@ func TestUsersOfClusters(t *testing.T) {
 }
 
 func TestUsersOfKdcClusters(t *testing.T) {
-	const newer, older = "kube-dc.com/owner-email", "cloudsigma.com/owner-email"
+	const newer, older = "cloudsigma.com/owner-email", "kube-dc.com/owner-email"
 	denial := func(key string) webhookstest.Answer {
 		message := `metadata.annotations[` + key + `] of KdcCluster "prod" of namespace "team-a": user "alice" may not impersonate "tsap@shalb.com"` +
 			remedy + grantAlice
@@ -719,7 +719,7 @@ func TestACreationIgnoresTheOldObject(t *testing.T) {
 	config.Impersonation.Kinds = []v1beta1.UserKind{{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", EmailPath: "spec.userEmail"}}
 	for resource, content := range map[string]object{
 		"cloudsigmaclusters": clusterWith(object{"userEmail": "tsap@shalb.com"}),
-		"kdcclusters":        kdcWith(object{"kube-dc.com/owner-email": "tsap@shalb.com"}),
+		"kdcclusters":        kdcWith(object{"cloudsigma.com/owner-email": "tsap@shalb.com"}),
 		"secrets":            secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}),
 		"farms":              clusterWith(object{"userEmail": "tsap@shalb.com"}),
 	} {
@@ -783,7 +783,7 @@ func TestUsersOfConfiguredKinds(t *testing.T) {
 // TestFieldNamesAreCaseSensitive checks that a field that only looks like the metadata does not count as what the object said before. A kind whose
 // schema preserves unknown fields can have one.
 func TestFieldNamesAreCaseSensitive(t *testing.T) {
-	annotations := object{"kube-dc.com/owner-email": "tsap@shalb.com"}
+	annotations := object{"cloudsigma.com/owner-email": "tsap@shalb.com"}
 	before := object{"Metadata": object{"annotations": annotations}, "metadata": metadata(nil)}
 	after := object{"Metadata": object{"annotations": annotations}, "metadata": metadata(object{"annotations": annotations})}
 	gate := newGate(enforced, &fakeReviewer{}, &fakeUsers{}, nil)

@@ -42,8 +42,8 @@ const (
 	namespaceExempt = string(clusterapi.NamespaceExempt)
 )
 
-// ownerAnnotations are the annotations by which a KdcCluster names its user, the newer one first.
-var ownerAnnotations = []string{"kube-dc.com/owner-email", "cloudsigma.com/owner-email"}
+// ownerAnnotations are the annotations by which a KdcCluster names its user. The first one takes precedence, and has replaced the second.
+var ownerAnnotations = []string{"cloudsigma.com/owner-email", "kube-dc.com/owner-email"}
 
 // kind is a kind of objects that name users.
 type kind struct {

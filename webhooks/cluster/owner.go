@@ -46,7 +46,7 @@ func (g *Impersonation) compareOwner(ctx context.Context, o object, names []nami
 	}
 	return about(o, at, webhooks.Answer{Decision: webhooks.Warned, Reason: reasonOwnerDiffers, Message: fmt.Sprintf(
 		"it names another user than %s of %s of the same name: the cloud controller manager acts as the user of the KdcCluster and does not see "+
-			"the servers of the user of the CloudSigmaCluster; name the same user in both", otherField, kind)})
+			"the servers of the user of the CloudSigmaCluster; set annotation %s and %s to the same user", otherField, kind, ownerAnnotations[0], userEmailField)})
 }
 
 // counterpart returns the user that the other object names, with the field and the kind, "" if there is no such object or user.

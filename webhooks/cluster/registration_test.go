@@ -111,7 +111,7 @@ func TestGatesThatOnlyWarnDenyNothingWhileDown(t *testing.T) {
 
 // TestMatchConditionsSelectRequests evaluates the match conditions with the API server's own code.
 func TestMatchConditionsSelectRequests(t *testing.T) {
-	const newer, older = "kube-dc.com/owner-email", "cloudsigma.com/owner-email"
+	const newer, older = "cloudsigma.com/owner-email", "kube-dc.com/owner-email"
 	email := func(email any) object { return object{"userEmail": email} }
 	ref := func(ref any) object { return object{"userRef": ref} }
 	both := func(email, ref any) object { return object{"userEmail": email, "userRef": ref} }

@@ -46,8 +46,8 @@ var (
 		kind: clusterKind, path: []string{"spec", "userEmail"}, field: "spec.userEmail", webhook: "cloudsigmaclusters.cluster.warrantgate.dev",
 		byPolicy: true,
 	}
-	ownerAnnotation      = annotation("kube-dc.com/owner-email")
-	olderOwnerAnnotation = annotation("cloudsigma.com/owner-email")
+	ownerAnnotation      = annotation("cloudsigma.com/owner-email")
+	olderOwnerAnnotation = annotation("kube-dc.com/owner-email")
 
 	places = []place{userEmailField, ownerAnnotation, olderOwnerAnnotation}
 )

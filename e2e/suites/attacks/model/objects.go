@@ -24,7 +24,7 @@ var (
 const clusterNameLabel = "cluster.x-k8s.io/cluster-name"
 
 // ownerAnnotations are the annotations of a KdcCluster that name a user.
-var ownerAnnotations = []string{"kube-dc.com/owner-email", "cloudsigma.com/owner-email"}
+var ownerAnnotations = []string{"cloudsigma.com/owner-email", "kube-dc.com/owner-email"}
 
 // uuids finds every part of a text that a provider could read as the UUID of a server.
 var uuids = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
