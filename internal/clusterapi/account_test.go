@@ -57,7 +57,7 @@ func TestAccount(t *testing.T) {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com")), want: account("tsap@example.com"),
 		},
 		"an email with capital letters": {
-			cluster: cluster(with("spec.userEmail", "Tsap@Example.COM"), with("spec.region", " next ")), want: account("tsap@example.com"),
+			cluster: cluster(with("spec.userEmail", "Tsap@Example.COM")), want: account("tsap@example.com"),
 		},
 		"a user in a Secret": {
 			cluster: cluster(userRef("name", "bob")), secret: bobs, want: account("bob@example.com"),
@@ -162,11 +162,17 @@ func TestAccount(t *testing.T) {
 		},
 		"no region": {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", nil)),
-			wantErr: &clusterapi.AccountError{Reason: "RegionMissing", Message: `CloudSigmaCluster "metal" names no region: spec.region is empty`},
+			want:    ownership.Account{Cloud: "cloudsigma", User: "tsap@example.com", Region: "zrh"},
 		},
-		"a region of spaces": {
-			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", " ")),
-			wantErr: &clusterapi.AccountError{Reason: "RegionMissing", Message: `CloudSigmaCluster "metal" names no region: spec.region is empty`},
+		"a region with a space": {
+			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", "next ")),
+			wantErr: &clusterapi.AccountError{Reason: "RegionNotAllowed", Message: `CloudSigmaCluster "metal": spec.region: region "next " is none of those configured (next, zrh)`},
+		},
+		"another host as the region": {
+			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", "@127.0.0.1:8443/#")), shared: true,
+			wantErr: &clusterapi.AccountError{
+				Reason: "RegionNotAllowed", Message: `CloudSigmaCluster "metal": spec.region: region "@127.0.0.1:8443/#" is none of those configured (next, zrh)`,
+			},
 		},
 		"a region that is a number": {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", int64(1))),
@@ -196,7 +202,9 @@ func TestAccount(t *testing.T) {
 				if tc.secret != nil {
 					objects = append(objects, tc.secret)
 				}
-				server := newServerWith(t, clusterapi.Options{SharedAccount: tc.shared, SharedByAll: tc.byAll, DefaultRegion: "zrh"}, objects...)
+				server := newServerWith(t, clusterapi.Options{
+					SharedAccount: tc.shared, SharedByAll: tc.byAll, DefaultRegion: "zrh", Regions: []string{"next", "zrh"},
+				}, objects...)
 				check := func(when string, got ownership.Account, err error) {
 					t.Helper()
 					if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -300,11 +308,17 @@ func TestNamesThatNoObjectCanHaveAreMissing(t *testing.T) {
 func TestAccountWithBlanksInALongText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := func(value string) string { return value + strings.Repeat(" ", 2000) + "x" }
-		server := newServer(t, false, cluster(with("spec.userEmail", long("bob@example.com")), with("spec.region", long("next"))))
+		far := metalCluster
+		far.Name = "far"
+		server := newServer(t, false, cluster(with("spec.userEmail", long("bob@example.com"))),
+			cluster(with("metadata.name", far.Name), with("spec.userEmail", "bob@example.com"), with("spec.region", long("next"))))
 		defer server.start(t.Context(), t)()
-		seen, err := server.objects.Account(t.Context(), metalCluster)
-		if err != nil || seen.User == "bob@example.com" || seen.Region == "next" {
-			t.Errorf("account %+v, %v, and that is neither the user nor the region", seen, err)
+		if seen, err := server.objects.Account(t.Context(), metalCluster); err != nil || seen.User == "bob@example.com" {
+			t.Errorf("account %+v, %v, and that is not the user", seen, err)
+		}
+		_, err := server.objects.Account(t.Context(), far)
+		if rejected, ok := errors.AsType[*clusterapi.AccountError](err); !ok || rejected.Reason != clusterapi.RegionNotAllowed {
+			t.Errorf("error %v, want %s", err, clusterapi.RegionNotAllowed)
 		}
 	})
 }

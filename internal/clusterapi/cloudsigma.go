@@ -1,6 +1,7 @@
 package clusterapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,9 @@ var KdcClusters = schema.GroupVersionResource{Group: "k8s.kube-dc.com", Version:
 
 // userEmailKey is the key of the user in the Secret of spec.userRef.
 const userEmailKey = "userEmail"
+
+// regionPath is the field of a CloudSigmaCluster with the region.
+const regionPath = "spec.region"
 
 // BlanksAroundEmail is the message of CheckEmail.
 const BlanksAroundEmail = "there are blanks, tabs or line breaks around the email address, which the provider sends as part of it; write it without them"
@@ -115,13 +119,17 @@ func EmailIn(data map[string][]byte) string {
 
 func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {
 	account := ownership.Account{Cloud: string(v1beta1.ProviderCloudSigma)}
-	region, err := stringAt(cluster, "spec.region")
+	region, err := stringAt(cluster, regionPath)
 	if err != nil {
 		return ownership.Account{}, accountErrorf(ClusterUnreadable, "CloudSigmaCluster %q: %v", cluster.GetName(), err)
 	}
-	// The accounts of many clusters are held in memory together.
-	if account.Region = short(strings.TrimSpace(region)); account.Region == "" {
-		return ownership.Account{}, accountErrorf(RegionMissing, "CloudSigmaCluster %q names no region: spec.region is empty", cluster.GetName())
+	account.Region = r.regionOr(region)
+	if err := ownership.CheckRegion(account.Region, r.regions); err != nil {
+		where := regionPath
+		if region == "" {
+			where = "spec.region is empty, and the default (cloudSigma.defaultRegion)"
+		}
+		return ownership.Account{}, accountErrorf(RegionNotAllowed, "CloudSigmaCluster %q: %s: %v", cluster.GetName(), where, err)
 	}
 	if r.byAll {
 		return account, nil
@@ -143,28 +151,34 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 	return ownership.Account{}, fmt.Errorf("CloudSigmaCluster %q: %w", cluster.GetName(), err)
 }
 
-// sharing says which clusters of CloudSigma use one account (legacy credentials). The zero value means none. The provider does the same.
-type sharing struct {
-	// withoutUser is true for clusters that name no user, or that have no object, and byAll for all clusters.
+// cloudSigma has the options for CloudSigma. The zero value shares no account.
+type cloudSigma struct {
+	// withoutUser is true if clusters that name no user, or that have no object, share one account (legacy credentials), and byAll if all clusters
+	// do. The provider does the same.
 	withoutUser, byAll bool
-	// region is the region of clusters without an object.
-	region string
+	// defaultRegion and regions are the same as in Options.
+	defaultRegion string
+	regions       []string
 }
 
-func (o Options) sharing() sharing {
-	return sharing{withoutUser: o.SharedAccount, byAll: o.SharedByAll, region: o.DefaultRegion}
+func (o Options) cloudSigma() cloudSigma {
+	return cloudSigma{withoutUser: o.SharedAccount, byAll: o.SharedByAll, defaultRegion: o.DefaultRegion, regions: o.Regions}
 }
+
+// regionOr returns the region of a cluster that names one, and the default otherwise, as the provider does. It trims no blanks, either. The
+// regions of many clusters are held in memory together.
+func (s cloudSigma) regionOr(named string) string { return cmp.Or(short(named), s.defaultRegion) }
 
 // isShared is true if err has this reason, and clusters without a user share an account.
-func (s sharing) isShared(err error, reason Reason) bool {
+func (s cloudSigma) isShared(err error, reason Reason) bool {
 	invalid, ok := errors.AsType[*AccountError](err)
 	return ok && s.withoutUser && invalid.Reason == reason
 }
 
 // withoutObject returns the shared account if err means that a Cluster has no object that names a user. Otherwise it returns err.
-func (s sharing) withoutObject(provider v1beta1.Provider, err error) (ownership.Account, error) {
+func (s cloudSigma) withoutObject(provider v1beta1.Provider, err error) (ownership.Account, error) {
 	if provider != v1beta1.ProviderCloudSigma || !s.isShared(err, ClusterMissing) {
 		return ownership.Account{}, err
 	}
-	return ownership.Account{Cloud: string(provider), Region: s.region}, nil
+	return ownership.Account{Cloud: string(provider), Region: s.defaultRegion}, nil
 }

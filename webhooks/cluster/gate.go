@@ -51,15 +51,17 @@ type Users interface {
 // The account of the provider is part of the claims of machines. Its change is denied while machines name instances that do not belong
 // to the new account.
 type Impersonation struct {
-	config   v1beta1.Cluster
+	config v1beta1.Cluster
+	// regions are the allowed regions, none for all valid ones.
+	regions  []string
 	checker  *impersonation.Checker
 	users    Users
 	holdings *Holdings
 }
 
-// NewImpersonation returns the gate. holdings is nil if no machines are gated.
-func NewImpersonation(config v1beta1.Cluster, checker *impersonation.Checker, users Users, holdings *Holdings) *Impersonation {
-	return &Impersonation{config: config, checker: checker, users: users, holdings: holdings}
+// NewImpersonation returns the gate. regions are the allowed ones of CloudSigma, none for all valid ones. holdings is nil if no machines are gated.
+func NewImpersonation(config v1beta1.Cluster, regions []string, checker *impersonation.Checker, users Users, holdings *Holdings) *Impersonation {
+	return &Impersonation{config: config, regions: regions, checker: checker, users: users, holdings: holdings}
 }
 
 var _ webhooks.Gate = &Impersonation{}
@@ -97,6 +99,11 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 	m, err := moveOf(o, request, changed)
 	if err != nil {
 		return unreadable(err)
+	}
+	if m != nil && m.region != "" {
+		if err := ownership.CheckRegion(m.region, g.regions); err != nil {
+			return about(o, regionField, denied(ownership.RegionNotAllowed, err.Error()))
+		}
 	}
 	used := names
 	if m != nil && len(names) == 0 {

@@ -144,6 +144,9 @@ var enforced = v1beta1.Cluster{
 	Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Enforce}, Delegation: v1beta1.ClusterDelegation{Mode: v1beta1.Enforce},
 }
 
+// regions are the allowed regions.
+var regions = []string{"next", "zrh"}
+
 // object is the object of a request, as JSON.
 type object map[string]any
 
@@ -215,13 +218,13 @@ func encode(t *testing.T, object any) []byte {
 }
 
 func newGate(config v1beta1.Cluster, reviewer impersonation.Reviewer, users cluster.Users, holdings *cluster.Holdings) webhookstest.Gate {
-	gate := cluster.NewImpersonation(config, impersonation.NewChecker(reviewer), users, holdings)
+	gate := cluster.NewImpersonation(config, regions, impersonation.NewChecker(reviewer), users, holdings)
 	return webhookstest.Gate{Gate: gate, Mode: config.Impersonation.Mode}
 }
 
 // newForProvider returns the gate for the provider of logical cluster "pppppppp".
 func newForProvider(config v1beta1.Cluster, reviewer impersonation.Reviewer, users cluster.Users) webhookstest.Gate {
-	gate := cluster.NewImpersonation(config, impersonation.NewProviderChecker(reviewer, "pppppppp"), users, nil)
+	gate := cluster.NewImpersonation(config, regions, impersonation.NewProviderChecker(reviewer, "pppppppp"), users, nil)
 	return webhookstest.Gate{Gate: gate, Mode: config.Impersonation.Mode}
 }
 

@@ -146,6 +146,17 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 			old: spec("tsap@shalb.com", "zrh"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
 			account: tsaps, want: denied("spec.region", `user "tsap@shalb.com"`, one), wantRequested: []ownership.Account{tsaps},
 		},
+		"to another user, in a region that was not allowed before": {
+			old: spec("alice@shalb.com", "far"), new: spec("tsap@shalb.com", "far"), machines: []clusterapi.Machine{holder("m2", tsapID)},
+			accountErr: &clusterapi.AccountError{Reason: clusterapi.RegionNotAllowed, Message: "not far"},
+			want: webhookstest.Answer{Reason: "RegionNotAllowed", Field: "spec.userEmail", Message: "spec.userEmail" + ofCluster + "not far",
+				Events: eventOnCluster("RegionNotAllowed", "Denied: spec.userEmail"+ofCluster+"not far")},
+		},
+		"to another user, in a region that was not allowed before, without machines": {
+			old: spec("alice@shalb.com", "far"), new: spec("tsap@shalb.com", "far"),
+			accountErr: &clusterapi.AccountError{Reason: clusterapi.RegionNotAllowed, Message: "not far"},
+			want:       webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+		},
 		"by a Secret, whose content is not disclosed": {
 			old: spec("alice@shalb.com", "next"), new: ref, machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
 			want: denied("spec.userRef", `the user that Secret "user" of namespace "team-a" names`, one), wantRequested: []ownership.Account{tsaps},
@@ -159,7 +170,7 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 			accountErr: &clusterapi.AccountError{Reason: clusterapi.UserMissing}, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"not at all": {
-			old: spec("alice@shalb.com", "next"), new: spec("ALICE@shalb.com", " next"), machines: []clusterapi.Machine{holder("m1", tsapID)},
+			old: spec("alice@shalb.com", "next"), new: spec("ALICE@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", tsapID)},
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"while the machines cannot be read": {

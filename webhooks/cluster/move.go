@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +27,8 @@ type move struct {
 	naming naming
 	// cluster is the object after the request, nil if the request writes a Secret.
 	cluster *unstructured.Unstructured
+	// region is the region that the request sets, "" if it sets none.
+	region string
 }
 
 // moveOf returns the change that a request makes, nil if it makes none. names are the users that it sets.
@@ -46,7 +47,7 @@ func moveOf(o object, request admission.Request, names []naming) (*move, error) 
 	if err != nil {
 		return nil, err
 	}
-	m := &move{cluster: after, naming: naming{field: regionField, ref: now.ref}}
+	m := &move{cluster: after, naming: naming{field: regionField, ref: now.ref}, region: now.region}
 	if before, err := clusterIn(o, request.OldObject.Raw); err == nil && o.exists {
 		// An object that was malformed counts as an empty one.
 		was, err := sayingOf(before)
@@ -55,6 +56,9 @@ func moveOf(o object, request admission.Request, names []naming) (*move, error) 
 		}
 		if err != nil || was.ref != now.ref {
 			m.naming.field = userEmailField
+		}
+		if err == nil && was.region == now.region {
+			m.region = ""
 		}
 	} else {
 		m.naming.field = userEmailField
@@ -81,7 +85,7 @@ func sayingOf(cluster *unstructured.Unstructured) (saying, error) {
 		return saying{}, &clusterapi.AccountError{Reason: clusterapi.ClusterUnreadable, Message: fmt.Sprintf(
 			"CloudSigmaCluster %q: %s is not a string", message.Value(cluster.GetName()), regionField)}
 	}
-	return saying{ref: canonical(ref), region: strings.TrimSpace(region)}, nil
+	return saying{ref: canonical(ref), region: region}, nil
 }
 
 func clusterIn(o object, raw []byte) (*unstructured.Unstructured, error) {
@@ -126,7 +130,9 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 	account, err := g.users.AccountOf(ctx, o.kind.provider, m.cluster)
 	var accountErr *clusterapi.AccountError
 	switch {
-	case errors.As(err, &accountErr): // the provider does not act
+	case errors.As(err, &accountErr) && accountErr.Reason == clusterapi.RegionNotAllowed: // it was so before
+		return c.withoutAccount(ctx, m.identity(o), accountErr)
+	case accountErr != nil: // the provider does not act
 		return nil
 	case err != nil:
 		return ptr.To(undecided("SecretUnknown", "the Secret cannot be read now; try again", err))

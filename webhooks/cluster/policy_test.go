@@ -32,6 +32,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/message"
+	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/internal/policytest"
 	"warrantgate.dev/webhooks/cluster"
 )
@@ -82,7 +83,7 @@ func newValidator(tb testing.TB) validator {
 	}
 	v := validator{plugin: plugin, interfaces: apiadmission.NewObjectInterfacesFromScheme(apiruntime.NewScheme())}
 	policytest.Start(tb, plugin, policytest.Options{
-		Policies: cluster.Policies(enforced), Authorizer: v,
+		Policies: cluster.Policies(enforced, regions), Authorizer: v,
 		Objects: []apiruntime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}},
 		Evaluates: func(ctx context.Context) error {
 			if v.validate(ctx, tb, write{name: "prod", spec: object{"userEmail": "tsap@shalb.com"}, user: "alice"}) == nil {
@@ -135,9 +136,9 @@ func sameInBoth(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 && (others < 0 || len(text) <= message.MaxValue)
 }
 
-// check evaluates a write by the policy and by the gate. The policy must deny exactly the writes that the gate denies because
-// spec.userEmail names a user that the requester may not impersonate, or because there are blanks around it, with the same status and message. It
-// returns which of the two denies the write.
+// check evaluates a write by the policies and by the gate. The policies must deny exactly the writes that the gate denies because spec.userEmail
+// names a user that the requester may not impersonate, because there are blanks around it, or because of the region, with the same status and
+// message. It returns whether a policy or only the gate denies the write.
 func (v validator) check(tb testing.TB, w write) string {
 	tb.Helper()
 	err := v.validate(tb.Context(), tb, w)
@@ -158,8 +159,13 @@ func (v validator) check(tb testing.TB, w write) string {
 	answer := newGate(enforced, v, &fakeUsers{emails: map[string]string{"team-a/user": "tsap@shalb.com"}}, nil).Review(tb.Context(), r)
 
 	const prefix = `cloudsigmaclusters.infrastructure.cluster.x-k8s.io `
-	const by = ` is forbidden: ValidatingAdmissionPolicy 'cloudsigmaclusters.cluster.warrantgate.dev' with binding 'cloudsigmaclusters.cluster.warrantgate.dev' denied request: `
-	wantDenied := (answer.Reason == "ImpersonationNotAllowed" || answer.Reason == "UserMalformed") && answer.Field == "spec.userEmail"
+	policy := "cloudsigmaclusters.cluster.warrantgate.dev"
+	if answer.Reason == "RegionNotAllowed" {
+		policy = "cloudsigmaclusters.region.warrantgate.dev"
+	}
+	by := fmt.Sprintf(` is forbidden: ValidatingAdmissionPolicy '%[1]s' with binding '%[1]s' denied request: `, policy)
+	wantDenied := (answer.Reason == "ImpersonationNotAllowed" || answer.Reason == "UserMalformed") && answer.Field == "spec.userEmail" ||
+		answer.Reason == "RegionNotAllowed"
 	switch {
 	case (err != nil) != wantDenied:
 		tb.Errorf("%+v\npolicy: %v\n  gate: %s %s", w, err, answer.Reason, answer.Message)
@@ -169,7 +175,9 @@ func (v validator) check(tb testing.TB, w write) string {
 		if diff := gocmp.Diff(prefix+fmt.Sprintf("%q", w.name)+by+answer.Message, err.Error()); diff != "" {
 			tb.Errorf("%+v: message (-gate +policy):\n%s", w, diff)
 		}
-	case err != nil && !strings.Contains(err.Error(), " may not impersonate ") && !strings.Contains(err.Error(), clusterapi.BlanksAroundEmail):
+	case err != nil && !slices.ContainsFunc([]string{" may not impersonate ", clusterapi.BlanksAroundEmail, ownership.RegionNotConfigured}, func(part string) bool {
+		return strings.Contains(err.Error(), part)
+	}):
 		tb.Errorf("%+v: message of the policy: %v", w, err)
 	}
 	switch {
@@ -189,32 +197,44 @@ func TestPolicy(t *testing.T) {
 		write write
 		want  string
 	}{
-		"no permission":                     {write{spec: email("tsap@shalb.com")}, deniedByPolicy},
-		"the user":                          {write{spec: email("tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
-		"another user":                      {write{spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
-		"all users":                         {write{spec: email("tsap@shalb.com"), permitted: []string{"*"}}, admitted},
-		"capitals, as in RBAC":              {write{spec: email("Tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, admitted},
-		"capitals, in lower case in RBAC":   {write{spec: email("Tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
-		"lower case, in capitals in RBAC":   {write{spec: email("tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, deniedByPolicy},
-		"the sign for Kelvin":               {write{spec: email("\u212Aate@shalb.com"), permitted: []string{"kate@shalb.com"}}, deniedByPolicy},
-		"another letter that is not ASCII":  {write{spec: email("\u00C9@shalb.com"), permitted: []string{"\u00E9@shalb.com"}}, deniedByPolicy},
-		"a line break after it":             {write{spec: email("tsap@shalb.com\n"), permitted: []string{"*"}}, deniedByPolicy},
-		"a tab before it":                   {write{spec: email("\ttsap@shalb.com"), permitted: []string{"*"}}, deniedByPolicy},
-		"other blanks around it":            {write{spec: email("\u00a0tsap@shalb.com\u2003"), permitted: []string{"*"}}, deniedByPolicy},
-		"blanks around, without permission": {write{spec: email(" tsap@shalb.com")}, deniedByPolicy},
-		"blanks only":                       {write{spec: email(" \n\u2003"), permitted: []string{"*"}}, deniedByPolicy},
-		"a blank that has no width":         {write{spec: email("\u200btsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
-		"no spec":                           {write{}, admitted},
-		"null":                              {write{spec: email(nil)}, admitted},
-		"a number":                          {write{spec: email(5)}, deniedByGate},
-		"a spec that is a list":             {write{spec: []any{email("tsap@shalb.com")}}, deniedByGate},
-		"a Secret":                          {write{spec: object{"userRef": userRef("user", "")}}, deniedByGate},
-		"an email and a Secret":             {write{spec: object{"userEmail": "arno@shalb.com", "userRef": userRef("user", "")}, permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
-		"the same as before":                {write{old: email("tsap@shalb.com"), spec: email("tsap@shalb.com")}, admitted},
-		"the same in another spelling":      {write{old: email("tsap@shalb.com"), spec: email("TSAP@shalb.com")}, admitted},
-		"a blank is added":                  {write{old: email("tsap@shalb.com"), spec: email("tsap@shalb.com "), permitted: []string{"*"}}, deniedByPolicy},
-		"a blank that was there before":     {write{old: email("tsap@shalb.com "), spec: email("tsap@shalb.com ")}, admitted},
-		"a blank is removed":                {write{old: email("tsap@shalb.com "), spec: email("tsap@shalb.com")}, deniedByPolicy},
+		"no permission":                                  {write{spec: email("tsap@shalb.com")}, deniedByPolicy},
+		"the user":                                       {write{spec: email("tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
+		"another user":                                   {write{spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
+		"all users":                                      {write{spec: email("tsap@shalb.com"), permitted: []string{"*"}}, admitted},
+		"capitals, as in RBAC":                           {write{spec: email("Tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, admitted},
+		"capitals, in lower case in RBAC":                {write{spec: email("Tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
+		"lower case, in capitals in RBAC":                {write{spec: email("tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, deniedByPolicy},
+		"the sign for Kelvin":                            {write{spec: email("\u212Aate@shalb.com"), permitted: []string{"kate@shalb.com"}}, deniedByPolicy},
+		"another letter that is not ASCII":               {write{spec: email("\u00C9@shalb.com"), permitted: []string{"\u00E9@shalb.com"}}, deniedByPolicy},
+		"a line break after it":                          {write{spec: email("tsap@shalb.com\n"), permitted: []string{"*"}}, deniedByPolicy},
+		"a tab before it":                                {write{spec: email("\ttsap@shalb.com"), permitted: []string{"*"}}, deniedByPolicy},
+		"other blanks around it":                         {write{spec: email("\u00a0tsap@shalb.com\u2003"), permitted: []string{"*"}}, deniedByPolicy},
+		"blanks around, without permission":              {write{spec: email(" tsap@shalb.com")}, deniedByPolicy},
+		"blanks only":                                    {write{spec: email(" \n\u2003"), permitted: []string{"*"}}, deniedByPolicy},
+		"a blank that has no width":                      {write{spec: email("\u200btsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
+		"no spec":                                        {write{}, admitted},
+		"a region":                                       {write{spec: object{"region": "zrh"}}, admitted},
+		"another host as the region":                     {write{spec: object{"region": "@127.0.0.1:8443/#"}}, deniedByPolicy},
+		"a region that is not configured":                {write{spec: object{"region": "wdc"}}, deniedByPolicy},
+		"a region in capitals":                           {write{spec: object{"region": "ZRH"}}, deniedByPolicy},
+		"a region with a blank":                          {write{spec: object{"region": "zrh "}}, deniedByPolicy},
+		"a region with a line break":                     {write{spec: object{"region": "zrh\n"}}, deniedByPolicy},
+		"a region of 64 KiB":                             {write{spec: object{"region": strings.Repeat("z", 64<<10)}}, deniedByPolicy},
+		"the same odd region as before":                  {write{old: object{"region": "@a"}, spec: object{"region": "@a"}}, admitted},
+		"another odd region than before":                 {write{old: object{"region": "@a"}, spec: object{"region": "@b"}}, deniedByPolicy},
+		"an odd region is cleared":                       {write{old: object{"region": "@a"}, spec: object{}}, admitted},
+		"a region that is a number":                      {write{spec: object{"region": 5}}, deniedByGate},
+		"a region that was a number":                     {write{old: object{"region": 5}, spec: object{"region": "@a"}}, deniedByPolicy},
+		"null":                                           {write{spec: email(nil)}, admitted},
+		"a number":                                       {write{spec: email(5)}, deniedByGate},
+		"a spec that is a list":                          {write{spec: []any{email("tsap@shalb.com")}}, deniedByGate},
+		"a Secret":                                       {write{spec: object{"userRef": userRef("user", "")}}, deniedByGate},
+		"an email and a Secret":                          {write{spec: object{"userEmail": "arno@shalb.com", "userRef": userRef("user", "")}, permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
+		"the same as before":                             {write{old: email("tsap@shalb.com"), spec: email("tsap@shalb.com")}, admitted},
+		"the same in another spelling":                   {write{old: email("tsap@shalb.com"), spec: email("TSAP@shalb.com")}, admitted},
+		"a blank is added":                               {write{old: email("tsap@shalb.com"), spec: email("tsap@shalb.com "), permitted: []string{"*"}}, deniedByPolicy},
+		"a blank that was there before":                  {write{old: email("tsap@shalb.com "), spec: email("tsap@shalb.com ")}, admitted},
+		"a blank is removed":                             {write{old: email("tsap@shalb.com "), spec: email("tsap@shalb.com")}, deniedByPolicy},
 		"the same except for a letter that is not ASCII": {write{old: email("kate@shalb.com"), spec: email("\u212Aate@shalb.com")}, deniedByPolicy},
 		"another user than before":                       {write{old: email("arno@shalb.com"), spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
 		"no user after the update":                       {write{old: email("tsap@shalb.com"), spec: object{}}, admitted},
@@ -304,7 +324,7 @@ func someWrite(r *rand.Rand) write {
 			w.permitted = append(w.permitted, pick(r, email, strings.TrimSpace(email), strings.ToLower(strings.TrimSpace(email))))
 		}
 	}
-	if r.IntN(20) == 0 {
+	if spec, ok := w.spec.(object); r.IntN(20) == 0 || ok && spec["region"] != "next" {
 		w.permitted = append(w.permitted, "*")
 	}
 	return w
@@ -315,6 +335,13 @@ func someSpec(r *rand.Rand) any {
 		return pick[any](r, nil, "spec", []any{}, 1)
 	}
 	spec := object{"region": "next"}
+	if r.IntN(4) == 0 { // all other users are permitted then, because either policy may be the one that denies
+		spec["region"] = pick[any](r, "zrh", "", "wdc", "NEXT", "next ", "\nnext", "next\n", "@127.0.0.1/#", "next.example.com", strings.Repeat("z", r.IntN(70)), "é", nil, 5, someEmail(r))
+		if r.IntN(2) == 0 {
+			spec["userEmail"] = pick(r, "tsap@shalb.com", "Kate@shalb.com")
+		}
+		return spec
+	}
 	switch {
 	case r.IntN(30) == 0:
 		spec["userEmail"] = pick[any](r, nil, 1, true, object{"a": "b"}, []any{"tsap@shalb.com"})
@@ -351,7 +378,7 @@ func someEmail(r *rand.Rand) string {
 
 func TestThereIsNoPolicyUnlessTheGateEnforces(t *testing.T) {
 	for _, mode := range []v1beta1.Mode{v1beta1.Warn, v1beta1.Off} {
-		if got := cluster.Policies(v1beta1.Cluster{Impersonation: v1beta1.ClusterImpersonation{Mode: mode}}); len(got) > 0 {
+		if got := cluster.Policies(v1beta1.Cluster{Impersonation: v1beta1.ClusterImpersonation{Mode: mode}}, nil); len(got) > 0 {
 			t.Errorf("mode %s: %d objects", mode, len(got))
 		}
 	}

@@ -87,6 +87,9 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 			expectPolicyDenial(who.client.Create(ctx, newCluster(s.namespace, "metal", spelling)), policy, metav1.StatusReasonForbidden)
 		}
 		expectMalformed(who.client.Create(ctx, newCluster(s.namespace, "metal", email+"\n")), userEmailField, cluster)
+		for _, odd := range oddRegions {
+			expectRegionDenied(who.client.Create(ctx, regionField.naming(s.namespace, "metal", odd)), "metal", s.namespace, odd)
+		}
 		err := who.client.Create(ctx, cluster.DeepCopy(), client.DryRunAll)
 		expectNotAllowed(err, userEmailField, cluster, who, email)
 

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -22,6 +23,9 @@ var (
 )
 
 const clusterNameLabel = "cluster.x-k8s.io/cluster-name"
+
+// defaultRegion is the region of the provider for clusters that name none, and the default of warrantgate.
+const defaultRegion = "zrh"
 
 // ownerAnnotations are the annotations of a KdcCluster that name a user.
 var ownerAnnotations = []string{"cloudsigma.com/owner-email", "kube-dc.com/owner-email"}
@@ -131,10 +135,7 @@ func (o *objects) account(k key, machine *unstructured.Unstructured) (user, regi
 	if cluster == nil {
 		return "", ""
 	}
-	if region = strings.TrimSpace(text(cluster, "spec", "region")); region == "" {
-		return "", "" // the provider has no cloud
-	}
-	return o.userOf(k.place, cluster), region
+	return o.userOf(k.place, cluster), cmp.Or(text(cluster, "spec", "region"), defaultRegion)
 }
 
 // userOf is the user that a CloudSigmaCluster names, directly or by a Secret.
