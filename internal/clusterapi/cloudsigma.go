@@ -100,7 +100,7 @@ func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("read the Secret of spec.userRef: %w", err)
 	}
-	email := EmailIn(secret.Data)
+	email := ownership.LowerEmail(string(secret.Data[userEmailKey]))
 	if email == "" {
 		return "", accountErrorf(UserMissing, "spec.userRef: Secret %q in namespace %q has nothing under the key %s",
 			ref.SecretName, ref.SecretNamespace, userEmailKey)
@@ -110,11 +110,6 @@ func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
 			userEmailKey, ref.SecretName, ref.SecretNamespace, invalid.Message)
 	}
 	return email, nil
-}
-
-// EmailIn returns the user in the data of a Secret in lower case, or "" if there is none.
-func EmailIn(data map[string][]byte) string {
-	return ownership.LowerEmail(string(data[userEmailKey]))
 }
 
 func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {
@@ -168,6 +163,9 @@ func (o Options) cloudSigma() cloudSigma {
 // regionOr returns the region of a cluster that names one, and the default otherwise, as the provider does. It trims no blanks, either. The
 // regions of many clusters are held in memory together.
 func (s cloudSigma) regionOr(named string) string { return cmp.Or(short(named), s.defaultRegion) }
+
+// SharedAccount is true if clusters that name no user share one account (legacy credentials).
+func (s cloudSigma) SharedAccount() bool { return s.withoutUser }
 
 // isShared is true if err has this reason, and clusters without a user share an account.
 func (s cloudSigma) isShared(err error, reason Reason) bool {

@@ -38,6 +38,8 @@ type Users interface {
 	// UserDependents returns the clusters that take their user from the Secret, with the account that they have with this user.
 	// also are objects that were written a moment ago.
 	UserDependents(ctx context.Context, secret *corev1.Secret, user string, also []inflight.Object) ([]clusterapi.Dependent, error)
+	// SharedAccount is true if the provider acts with an account that clusters share (legacy credentials) because of a cluster that names no user.
+	SharedAccount() bool
 	// Object reads an object from the API server, nil if there is none or if its kind is not installed.
 	Object(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error)
 }
@@ -104,6 +106,9 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 		if err := ownership.CheckRegion(m.region, g.regions); err != nil {
 			return about(o, regionField, denied(ownership.RegionNotAllowed, err.Error()))
 		}
+	}
+	if m != nil && m.withoutUser && !g.users.SharedAccount() { // the provider does not act after it
+		m = nil
 	}
 	used := names
 	if m != nil && len(names) == 0 {

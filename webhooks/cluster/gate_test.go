@@ -88,6 +88,8 @@ type fakeUsers struct {
 	emails     map[string]string
 	dependents map[string][]clusterapi.Dependent
 	err        error
+	// shared is true if clusters without a user share an account.
+	shared bool
 	// account is that of every cluster object.
 	account    ownership.Account
 	accountErr error
@@ -117,6 +119,8 @@ func (u *fakeUsers) User(_ context.Context, ref clusterapi.UserRef) (string, err
 func (u *fakeUsers) AccountOf(context.Context, v1beta1.Provider, *unstructured.Unstructured) (ownership.Account, error) {
 	return u.account, u.accountErr
 }
+
+func (u *fakeUsers) SharedAccount() bool { return u.shared }
 
 func (u *fakeUsers) UserDependents(_ context.Context, secret *corev1.Secret, user string, _ []inflight.Object) ([]clusterapi.Dependent, error) {
 	dependents := slices.Clone(u.dependents[secret.Namespace+"/"+secret.Name])

@@ -29,13 +29,15 @@ type move struct {
 	cluster *unstructured.Unstructured
 	// region is the region that the request sets, "" if it sets none.
 	region string
+	// withoutUser is true if no user is named after the request.
+	withoutUser bool
 }
 
 // moveOf returns the change that a request makes, nil if it makes none. names are the users that it sets.
 func moveOf(o object, request admission.Request, names []naming) (*move, error) {
 	switch {
-	case o.kind.resource == secrets && len(names) > 0:
-		return &move{naming: names[0]}, nil
+	case o.kind.resource == secrets:
+		return secretMove(o, request, names)
 	case o.kind.provider == "":
 		return nil, nil
 	}
@@ -47,7 +49,9 @@ func moveOf(o object, request admission.Request, names []naming) (*move, error) 
 	if err != nil {
 		return nil, err
 	}
-	m := &move{cluster: after, naming: naming{field: regionField, ref: now.ref}, region: now.region}
+	m := &move{
+		cluster: after, naming: naming{field: regionField, ref: now.ref}, region: now.region, withoutUser: now.ref.Email == "" && now.ref.SecretName == "",
+	}
 	if before, err := clusterIn(o, request.OldObject.Raw); err == nil && o.exists {
 		// An object that was malformed counts as an empty one.
 		was, err := sayingOf(before)
@@ -56,6 +60,9 @@ func moveOf(o object, request admission.Request, names []naming) (*move, error) 
 		}
 		if err != nil || was.ref != now.ref {
 			m.naming.field = userEmailField
+		}
+		if err == nil && m.withoutUser && was.ref.Email == "" && was.ref.SecretName != "" {
+			m.naming.field = userRefField
 		}
 		if err == nil && was.region == now.region {
 			m.region = ""
@@ -67,6 +74,18 @@ func moveOf(o object, request admission.Request, names []naming) (*move, error) 
 		m.naming = names[0]
 	}
 	return m, nil
+}
+
+// secretMove is moveOf for a Secret.
+func secretMove(o object, request admission.Request, names []naming) (*move, error) {
+	if len(names) > 0 {
+		return &move{naming: names[0]}, nil
+	}
+	named, before, err := secretNaming(o, request)
+	if err != nil || named.email != "" || before == "" {
+		return nil, err
+	}
+	return &move{naming: named, withoutUser: true}, nil
 }
 
 // saying is the user and region in a CloudSigmaCluster.
@@ -162,7 +181,11 @@ func (g *Impersonation) holdSecret(ctx context.Context, o object, m move, c *cha
 	if denial := c.extend(ctx, dependents); denial != nil {
 		return denial
 	}
-	return c.check(ctx, o, func(account ownership.Account) (open, public string) { return account.Owner(), m.naming.bySecret() }, nil, dependents...)
+	whom := openly
+	if !m.withoutUser {
+		whom = func(account ownership.Account) (open, public string) { return account.Owner(), m.naming.bySecret() }
+	}
+	return c.check(ctx, o, whom, nil, dependents...)
 }
 
 // bySecret refers to a user without the email.

@@ -71,7 +71,7 @@ func kindsOf(config v1beta1.ClusterImpersonation) []kind {
 			condition: celCluster, names: namedByCluster,
 		},
 		{resource: kdcClusters, name: "KdcCluster", condition: celOwner, names: namedByOwner},
-		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELSet("data", userEmailKey) }, names: namedBySecret},
+		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELChanged("data", userEmailKey) }, names: namedBySecret},
 	}
 	for _, k := range config.Kinds {
 		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
@@ -298,19 +298,24 @@ func namedAt(at string, path []string) func(o object, request admission.Request)
 }
 
 func namedBySecret(o object, request admission.Request) ([]naming, error) {
+	named, before, err := secretNaming(o, request)
+	if err != nil || !another(named.email, before) {
+		return nil, err
+	}
+	return []naming{named}, nil
+}
+
+// secretNaming returns the user in a Secret after a request, and the email before it. Both may be "".
+func secretNaming(o object, request admission.Request) (named naming, before string, err error) {
 	var secret, old corev1.Secret
 	if json.Unmarshal(request.Object.Raw, &secret) != nil {
-		return nil, undecodable(o.kind)
+		return naming{}, "", undecodable(o.kind)
 	}
 	if o.exists && json.Unmarshal(request.OldObject.Raw, &old) != nil {
 		old = corev1.Secret{} // as if it had named no user
 	}
-	email := clusterapi.EmailIn(secret.Data)
-	if email == "" || email == clusterapi.EmailIn(old.Data) {
-		return nil, nil
-	}
-	return []naming{{
+	return naming{
 		field: "data." + userEmailKey, email: string(secret.Data[userEmailKey]),
 		ref: clusterapi.UserRef{SecretNamespace: o.Namespace, SecretName: o.Name},
-	}}, nil
+	}, string(old.Data[userEmailKey]), nil
 }

@@ -63,8 +63,11 @@ func recordHooksOf(config v1beta1.Cluster, kinds []kind) []webhooks.Hook {
 	}
 	var hooks []webhooks.Hook
 	for _, kind := range recordedKinds(kinds) {
-		if kind.resource == clusterapi.CloudSigmaClusters {
+		switch kind.resource {
+		case clusterapi.CloudSigmaClusters:
 			kind.condition = celUser // not the region
+		case secrets:
+			kind.condition = func() string { return webhooks.CELSet("data", userEmailKey) }
 		}
 		hook := kind.hook("record", RecordPath, mode, "names-another-user", config.ExemptNamespaces)
 		hook.Conditions[0].Expression += " || " + webhooks.CELChanged("metadata", "annotations", clusterapi.RecordAnnotation)

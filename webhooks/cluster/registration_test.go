@@ -292,8 +292,8 @@ func TestMatchConditionsSelectSecrets(t *testing.T) {
 		"gets another user":          {old: user("a@b"), new: user("c@d"), want: true},
 		"gets another key":           {old: user("a@b"), new: secret(map[string][]byte{"userEmail": []byte("a@b"), "x": []byte("y")})},
 		"does not change":            {old: user("a@b"), new: user("a@b")},
-		"loses its user":             {old: user("a@b"), new: secret(map[string][]byte{"a": []byte("b")})},
-		"loses its data":             {old: user("a@b"), new: secret(nil)},
+		"loses its user":             {old: user("a@b"), new: secret(map[string][]byte{"a": []byte("b")}), want: true},
+		"loses its data":             {old: user("a@b"), new: secret(nil), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var old runtime.Object
