@@ -37,7 +37,7 @@ const (
 )
 
 // reasonRegion is the reason of the gates for a region that is not configured.
-const reasonRegion = "RegionNotAllowed"
+const reasonRegion = ownership.RegionNotAllowed
 
 // notKnown returns the message for objects that do not specify an account.
 func notKnown(invalid *clusterapi.AccountError) string {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -19,10 +18,6 @@ const (
 	// placeholder is replaced with the region in the URL template.
 	placeholder = "{region}"
 )
-
-// regionPattern matches a region: one label of a DNS name that begins with a letter. A matching text cannot change the structure of
-// a URL as part of the host or of a path segment.
-var regionPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
 // endpoints contains the API of each region.
 type endpoints struct {
@@ -40,8 +35,8 @@ func newEndpoints(template string, regions []string) (endpoints, error) {
 		return endpoints{}, fmt.Errorf("the URL of the API has to be https://, a host and a path, such as %q", defaultAPI)
 	}
 	for _, region := range regions {
-		if !regionPattern.MatchString(region) {
-			return endpoints{}, fmt.Errorf("regions: %w", &ownership.RegionError{Region: region})
+		if err := ownership.CheckRegion(region, nil); err != nil {
+			return endpoints{}, fmt.Errorf("regions: %w", err)
 		}
 	}
 	return endpoints{template: template, regions: slices.Sorted(slices.Values(regions))}, nil
@@ -49,8 +44,8 @@ func newEndpoints(template string, regions []string) (endpoints, error) {
 
 // api returns the URL of a region's API, or an *ownership.RegionError if the region is not allowed.
 func (e endpoints) api(region string) (*url.URL, error) {
-	if !regionPattern.MatchString(region) || len(e.regions) > 0 && !slices.Contains(e.regions, region) {
-		return nil, &ownership.RegionError{Region: region, Allowed: e.regions}
+	if err := ownership.CheckRegion(region, e.regions); err != nil {
+		return nil, err
 	}
 	u, err := url.Parse(strings.ReplaceAll(e.template, placeholder, region))
 	if err != nil { // impossible: the template is valid for every region

@@ -280,12 +280,12 @@ func (e *Exports) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
 func (e *Exports) AccountNow(ctx context.Context, cluster Cluster) (ownership.Account, error) {
 	kind := clusterKinds[cluster.Provider]
 	found, exists := e.read.Load().clusters[cluster]
-	sharing := e.options.sharing()
+	settings := e.options.cloudSigma()
 	if !exists {
-		return sharing.withoutObject(cluster.Provider,
+		return settings.withoutObject(cluster.Provider,
 			accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace))
 	}
-	return kind.account(&reader{sharing: sharing}, ctx, found.object)
+	return kind.account(&reader{cloudSigma: settings}, ctx, found.object)
 }
 
 // Named returns the user that a cluster named when it was read. It sends no request.

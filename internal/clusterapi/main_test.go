@@ -141,7 +141,7 @@ func (s *fakeServer) versions(_ context.Context, resource schema.GroupResource) 
 // newServer returns a server with the objects (Secrets included), and the Objects that watch it.
 func newServer(t *testing.T, sharedAccount bool, objects ...runtime.Object) *fakeServer {
 	t.Helper()
-	return newServerWith(t, clusterapi.Options{SharedAccount: sharedAccount}, objects...)
+	return newServerWith(t, clusterapi.Options{SharedAccount: sharedAccount, DefaultRegion: "zrh", Regions: []string{"next", "zrh"}}, objects...)
 }
 
 // newServerWith is newServer with other options than the kinds.

@@ -53,8 +53,9 @@ type Options struct {
 	// SharedAccount is true if one account is used for CloudSigma's clusters that name no user or have no object (legacy credentials).
 	// SharedByAll is true if it is used for all clusters, also for those that name a user.
 	SharedAccount, SharedByAll bool
-	// DefaultRegion is the region of CloudSigma's clusters that name none.
+	// DefaultRegion is the region of CloudSigma's clusters that name none. Regions are the allowed ones; by default, all valid ones are.
 	DefaultRegion string
+	Regions       []string
 	// ExemptNamespaces are namespaces whose Secrets are not checked.
 	ExemptNamespaces []string
 }
@@ -80,7 +81,7 @@ func newObjects(
 	o := &Objects{
 		reader: reader{
 			dynamic: dynamicClient, discovery: discovery, ownerVersion: &versionHint{}, clusterVersion: &versionHint{},
-			secrets: secrets, sharing: options.sharing(), exempt: options.ExemptNamespaces,
+			secrets: secrets, cloudSigma: options.cloudSigma(), exempt: options.ExemptNamespaces,
 		},
 		clusters: map[v1beta1.Provider]*watched{},
 	}

@@ -396,8 +396,8 @@ audit:
   concurrency: -1
 `,
 			want: []string{
-				`cloudSigma.regions[1]: Invalid value: "evil.example.com/": must match ^[a-z][a-z0-9-]{0,31}$`,
-				`cloudSigma.defaultRegion: Invalid value: "@127.0.0.1/#": must match ^[a-z][a-z0-9-]{0,31}$`,
+				`cloudSigma.regions[1]: Invalid value: "evil.example.com/": must match ^[a-z0-9-]{1,63}$`,
+				`cloudSigma.defaultRegion: Invalid value: "@127.0.0.1/#": must match ^[a-z0-9-]{1,63}$`,
 				`cloudSigma.api: Invalid value: "http://{region}.cloudsigma.com/api/2.0/": ` + notATemplate,
 				`cloudSigma.legacyAPI: Invalid value: "ftp://{region}.cloudsigma.com/api/2.0/": ` + notATemplate,
 				`cloudSigma.serviceProviderAPI: Invalid value: "https://user:xxxxx@example.com/?x={region}": ` + notATemplate,

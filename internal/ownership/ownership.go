@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -208,21 +207,6 @@ const (
 	// ReasonUnknown: the owner of the instance is unknown.
 	ReasonUnknown = "OwnershipUnknown"
 )
-
-// RegionError means that the region of a cluster is missing, invalid or not allowed.
-type RegionError struct {
-	// Region is the region of the cluster. Allowed are the configured regions. If it is empty, every valid name is allowed.
-	Region  string
-	Allowed []string
-}
-
-// Error implements error.
-func (e *RegionError) Error() string {
-	if len(e.Allowed) == 0 {
-		return fmt.Sprintf("%.100q is not a valid region: it must be a lower-case letter, followed by at most 31 lower-case letters, digits and dashes, such as %q", e.Region, "zrh")
-	}
-	return fmt.Sprintf("region %.100q is none of those configured (%s)", e.Region, strings.Join(e.Allowed, ", "))
-}
 
 // IdentityError means that the credentials of a cluster cannot be used. The cause is not a failure of the cloud. The text is for the user
 // who wrote the credentials, and contains no secret.

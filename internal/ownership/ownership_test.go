@@ -47,9 +47,9 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		"no verdict":                      {&ownership.UnknownError{Cause: ownership.CauseCloud, Err: cause}, "CloudUnavailable: connection refused"},
-		"an invalid region":               {&ownership.RegionError{Region: "Z/../x"}, `"Z/../x" is not a valid region: it must be a lower-case letter, followed by at most 31 lower-case letters, digits and dashes, such as "zrh"`},
+		"an invalid region":               {&ownership.RegionError{Region: "Z/../x"}, `"Z/../x" is not a valid region: it must consist of 1 to 63 lower-case letters, digits and dashes, such as "zrh"`},
 		"a region that is not allowed":    {&ownership.RegionError{Region: "zrh", Allowed: []string{"next", "wdc"}}, `region "zrh" is none of those configured (next, wdc)`},
-		"a cluster without a region":      {&ownership.RegionError{}, `"" is not a valid region: it must be a lower-case letter, followed by at most 31 lower-case letters, digits and dashes, such as "zrh"`},
+		"a cluster without a region":      {&ownership.RegionError{}, `"" is not a valid region: it must consist of 1 to 63 lower-case letters, digits and dashes, such as "zrh"`},
 		"no region, and some are allowed": {&ownership.RegionError{Allowed: []string{"next"}}, `region "" is none of those configured (next)`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,7 +66,7 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 		return kubernetesGates{}, err
 	}
 	holdings := newHoldings(owners, config, g.objects, "")
-	g.handle(cluster.Path, cluster.NewImpersonation(config.Cluster, checker, g.objects, holdings), config.Cluster.Impersonation.Mode)
+	g.handle(cluster.Path, cluster.NewImpersonation(config.Cluster, config.CloudSigma.Regions, checker, g.objects, holdings), config.Cluster.Impersonation.Mode)
 	g.handle(cluster.RecordPath, cluster.NewRecord(config.Cluster), config.Cluster.Impersonation.Mode)
 	if err := g.addKeystonePolicy(kubernetes, config.KeystonePolicy); err != nil {
 		return kubernetesGates{}, err

@@ -142,7 +142,7 @@ func impersonationGate(
 		if err != nil {
 			return nil, err
 		}
-		gate := cluster.NewImpersonation(config.Cluster, checker, objects, newHoldings(owners, config, objects, name))
+		gate := cluster.NewImpersonation(config.Cluster, config.CloudSigma.Regions, checker, objects, newHoldings(owners, config, objects, name))
 		return webhooks.Bound(gate, objects, provider), nil
 	})
 }

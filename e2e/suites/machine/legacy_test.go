@@ -10,6 +10,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
@@ -152,6 +154,52 @@ var _ = Describe("the legacy credentials beside impersonation", Ordered, func() 
 		s := story{world: w, namespace: w.namespace(ctx), user: account}
 		expectClaimsWithoutCluster(ctx, s, w.user("someone-else@example.com"))
 		Expect(w.tokenRequests()).To(BeZero())
+	}, SpecTimeout(timeout))
+
+	// The provider would forget all instance IDs of the cluster's machines, and create their servers again in the shared account.
+	It("are not taken by clearing the user while machines hold servers of the user", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		who := s.editor(ctx)
+		s.grant(ctx, who, permission{rule: impersonating(s.user.Email)})
+		machine, own := s.createMachine(ctx, "node"), w.cloud.AddServer(region, s.user, "node").UUID
+		Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
+		cluster, secret := newCluster(s.namespace, clusterName, ""), s.putUser(ctx, s.namespace, s.user.Email)
+		merge := func(object client.Object, patch string) error {
+			return who.client.Patch(ctx, object.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(patch)))
+		}
+		expectHeld := func(err error, webhook, field string) {
+			GinkgoHelper()
+			expectClusterDenial(err, webhook, "MachinesHoldInstances", field)
+			Expect(messageOf(err)).To(ContainSubstring("machines of cluster %q name instances that do not belong to the shared account (legacy credentials) in region ", clusterName))
+			Expect(messageOf(err)).To(ContainSubstring("CloudSigmaMachine \"node\" (%s)", own))
+		}
+
+		By("in the cluster")
+		expectHeld(merge(cluster, `{"spec":{"userEmail":null}}`), clusterWebhook, "spec.userEmail")
+		expectHeld(merge(cluster, `{"spec":{"userEmail":""}}`), clusterWebhook, "spec.userEmail")
+		expectHeld(merge(cluster, `{"spec":{"userEmail":null,"region":"zrh"}}`), clusterWebhook, "spec.userEmail")
+		Expect(who.client.Patch(ctx, cluster.DeepCopy(), byRef(""))).To(Succeed(), "the Secret names the same user")
+		expectHeld(merge(cluster, `{"spec":{"userRef":null}}`), clusterWebhook, "spec.userRef")
+
+		By("in the Secret")
+		for _, patch := range []string{`{"data":{"userEmail":null}}`, `{"data":{"userEmail":""}}`, `{"data":null}`} {
+			expectHeld(merge(secret, patch), secretWebhook, "data.userEmail")
+		}
+		Expect(s.userIn(ctx, secret)).To(Equal(s.user.Email))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(secret).Should(ContainElement(HaveField("Reason", "MachinesHoldInstances")))
+
+		By("but the Secret can be deleted, and the user can be cleared after the IDs")
+		Expect(who.client.Delete(ctx, secret.DeepCopy())).To(Succeed())
+		s.putUser(ctx, s.namespace, s.user.Email)
+		Expect(s.setInstanceID(ctx, machine, "")).To(Succeed())
+		Expect(merge(secret, `{"data":{"userEmail":null}}`)).To(Succeed())
+		Expect(merge(cluster, `{"spec":{"userRef":null}}`)).To(Succeed())
+		Expect(s.setInstanceID(ctx, machine, w.cloud.AddServer(region, account, "node").UUID)).To(Succeed())
+
+		By("nor can a user be named whose they are not")
+		s.putUser(ctx, s.namespace, s.user.Email)
+		expectClusterDenial(who.client.Patch(ctx, cluster.DeepCopy(), byRef("")), clusterWebhook, "MachinesHoldInstances", "spec.userRef")
+		Expect(who.client.Delete(ctx, cluster.DeepCopy())).To(Succeed())
 	}, SpecTimeout(timeout))
 
 	It("are not used for clusters that name a user", func(ctx SpecContext) {

@@ -85,7 +85,7 @@ func (o Owners) API(ctx context.Context, account ownership.Account) (string, err
 func (o Owners) Options(config v1beta1.GateConfiguration) clusterapi.Options {
 	return clusterapi.Options{
 		Kinds: Kinds(config), SharedAccount: o.Legacy, SharedByAll: o.Legacy && !o.Impersonating,
-		DefaultRegion: config.CloudSigma.DefaultRegion, ExemptNamespaces: config.Cluster.ExemptNamespaces,
+		DefaultRegion: config.CloudSigma.DefaultRegion, Regions: config.CloudSigma.Regions, ExemptNamespaces: config.Cluster.ExemptNamespaces,
 	}
 }
 

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -23,8 +24,11 @@ var (
 
 const clusterNameLabel = "cluster.x-k8s.io/cluster-name"
 
+// defaultRegion is the region of the provider for clusters that name none, and the default of warrantgate.
+const defaultRegion = "zrh"
+
 // ownerAnnotations are the annotations of a KdcCluster that name a user.
-var ownerAnnotations = []string{"kube-dc.com/owner-email", "cloudsigma.com/owner-email"}
+var ownerAnnotations = []string{"cloudsigma.com/owner-email", "kube-dc.com/owner-email"}
 
 // uuids finds every part of a text that a provider could read as the UUID of a server.
 var uuids = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
@@ -127,10 +131,7 @@ func (o *objects) account(k key, machine *unstructured.Unstructured) (user, regi
 	if cluster == nil {
 		return "", ""
 	}
-	if region = strings.TrimSpace(text(cluster, "spec", "region")); region == "" {
-		return "", "" // the provider has no cloud
-	}
-	return o.userOf(k.place, cluster), region
+	return o.userOf(k.place, cluster), cmp.Or(text(cluster, "spec", "region"), defaultRegion)
 }
 
 // owner returns whether a machine refers to an owner in Cluster API, and the owner, nil if there is none.
@@ -199,8 +200,8 @@ func secretUser(secret *unstructured.Unstructured) string {
 	return canonical(string(email))
 }
 
-// canonical is an email address in the form in which clouds compare them.
-func canonical(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
+// canonical is an email address in the form in which clouds compare them. The provider sends blanks around it.
+func canonical(email string) string { return strings.ToLower(email) }
 
 // text is the string at a path, "" if there is none.
 func text(object *unstructured.Unstructured, path ...string) string {

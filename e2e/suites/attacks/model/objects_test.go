@@ -17,10 +17,10 @@ const (
 )
 
 func TestWrong(t *testing.T) {
-	annas, berts := clusterOf("annas", anna), clusterOf("berts", " BERT@example.com ")
+	annas, berts := clusterOf("annas", anna), clusterOf("berts", "BERT@example.com")
 	bySecret := object(Cluster, "by-secret", field{[]string{"spec"}, map[string]any{"region": "next", "userRef": map[string]any{"name": "user"}}})
 	elsewhere := object(Cluster, "elsewhere", field{[]string{"spec"}, map[string]any{"region": "next", "userRef": map[string]any{"name": "user", "namespace": "second"}}})
-	secret := object(Secret, "user", field{[]string{"data", "userEmail"}, base64.StdEncoding.EncodeToString([]byte("Bert@example.com\n"))})
+	secret := object(Secret, "user", field{[]string{"data", "userEmail"}, base64.StdEncoding.EncodeToString([]byte("Bert@example.com"))})
 	owner := func(cluster string) *unstructured.Unstructured { return object(OwnerMachine, "owner", label(cluster)) }
 	owned := field{[]string{"metadata", "ownerReferences"}, []any{
 		map[string]any{"apiVersion": "machines.example.com/v1", "kind": "Machine", "name": "another", "uid": "1"},
@@ -39,7 +39,7 @@ func TestWrong(t *testing.T) {
 		"a Secret that does not exist":             {objects: list(bySecret, machine(label("by-secret"), instance(annasServer)))},
 		"a Secret of another place":                {objects: list(elsewhere, secret, machine(label("elsewhere"), instance(annasServer)))},
 		"the owner's cluster, not the machine's":   {objects: list(annas, berts, owner("berts"), machine(label("annas"), owned, instance(annasServer))), want: bert},
-		"no region: the provider cannot act":       {objects: list(object(Cluster, "nowhere", field{[]string{"spec", "userEmail"}, anna}), machine(label("nowhere"), instance(bertsServer)))},
+		"no region is the default":                 {objects: list(object(Cluster, "nowhere", field{[]string{"spec", "userEmail"}, anna}), machine(label("nowhere"), instance(annasServer))), want: anna},
 		"an owner that does not exist":             {objects: list(annas, machine(label("annas"), owned, instance(bertsServer)))},
 		"an owner without a cluster":               {objects: list(annas, owner(""), machine(label("annas"), owned, instance(bertsServer)))},
 		"the region of the cluster is another one": {objects: list(object(Cluster, "far", field{[]string{"spec"}, map[string]any{"region": "zrh", "userEmail": anna}}), machine(label("far"), instance(annasServer))), want: anna},
