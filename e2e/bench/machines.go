@@ -191,7 +191,7 @@ func (m *machines) prepare(ctx context.Context) error {
 	// By default, there are at most 16 concurrent requests to the cloud, and others wait. This benchmark measures the gate and not
 	// the wait, so each caller can send its request.
 	configuration := fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
-		"audit: {mode: \"Off\"}\nmachine: {settle: 0s}\ncloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q, concurrency: %d}\n",
+		"audit: {mode: \"Off\"}\ncloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q, concurrency: %d}\n",
 		m.cloud.APITemplate(), m.cloud.ServiceProviderTemplate(), caFile, users)
 	m.warrantgate, err = kubetest.NewWarrantgate(ctx, m.api, kubetest.WarrantgateOptions{
 		Binary: m.binary, Configuration: configuration, Args: m.flags, Env: m.env,

@@ -65,7 +65,7 @@ func startMachines(ctx context.Context, d *demo) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.startGates(ctx, fmt.Sprintf("cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\nmachine: {settle: 0s}\n",
+	if err := d.startGates(ctx, fmt.Sprintf("cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n",
 		m.cloud.APITemplate(), m.cloud.ServiceProviderTemplate(), caFile),
 		"--impersonation-enabled", "--impersonation-secret="+credentialsNamespace+"/"+credentialsName); err != nil {
 		return err

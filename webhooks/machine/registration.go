@@ -27,12 +27,15 @@ func Hooks(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, kinds []v1beta1.Mac
 	}
 	hooks := make([]webhooks.Hook, 0, 2*len(kinds)+1)
 	for _, kind := range kinds {
-		changed, first := hook(mode, kind, celChanged(kind)), hook(mode, kind, celFirst(kind))
-		first.Name, first.Conditions[0].Name, first.TimeoutSeconds = "first."+changed.Name, "first-claim", firstTimeoutSeconds
+		hooks = append(hooks, hook(mode, kind, celChanged(kind)))
+	}
+	for _, kind := range kinds {
+		first := hook(mode, kind, celFirst(kind))
+		first.Name, first.Conditions[0].Name, first.TimeoutSeconds = "first."+first.Name, "first-claim", firstTimeoutSeconds
 		if unknown != v1beta1.Deny {
 			first.FailurePolicy = admissionregistrationv1.Ignore
 		}
-		hooks = append(hooks, changed, first)
+		hooks = append(hooks, first)
 	}
 	return append(hooks, ownerHook(mode, kinds))
 }

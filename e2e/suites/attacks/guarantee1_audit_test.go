@@ -38,8 +38,7 @@ func (w *kcpWorld) startUngated(ctx SpecContext) (path string, auditor *kcptest.
 	grantIn(ctx, provider, kcptest.Group(user.AllAuthenticated), kcptest.BindRule(exportName))
 
 	options := w.options
-	options.Configuration = strings.Replace(options.Configuration, "machine: {settle: 0s}", "machine: {mode: \"Off\", settle: 0s}", 1) +
-		"cluster: {impersonation: {mode: \"Off\"}}\n" +
+	options.Configuration += "machine: {mode: \"Off\"}\ncluster: {impersonation: {mode: \"Off\"}}\n" +
 		"audit: {interval: 1s, requestsPerSecond: 1000, providers: [{workspace: \"" + path + "\", apiExport: " + exportName + "}]}\n"
 	auditor, err = kcptest.NewWarrantgate(ctx, w.kcp, options)
 	Expect(err).NotTo(HaveOccurred())

@@ -63,7 +63,7 @@ func startKCP(ctx SpecContext) *kcpWorld {
 	w.started(w.kcp.Stop)
 	w.makePlaces(ctx)
 
-	w.options = w.settings(w.kcp.Dir(), "machine: {settle: 0s}\n")
+	w.options = w.settings(w.kcp.Dir(), "")
 	w.gate, err = kcptest.NewWarrantgate(ctx, w.kcp, w.options)
 	Expect(err).NotTo(HaveOccurred())
 	w.started(w.gate.Stop)

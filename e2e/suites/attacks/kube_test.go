@@ -34,10 +34,9 @@ type kubeWorld struct {
 
 // kubeConfiguration is that of the world, besides where the cloud is. Policies for Keystone are in objects with the label
 // holds: keystone-policy, or in the one that Keystone mounts by name. Controller managers have the label app: cloudsigma-ccm, or the name
-// ccm in the namespace named-managers. Claims are denied at once: guarantee7_claims_test.go attacks those that are undecided at first.
+// ccm in the namespace named-managers.
 const kubeConfiguration = `
 audit: {interval: 24h}
-machine: {settle: 0s}
 controllerManager:
   selector: {matchLabels: {app: cloudsigma-ccm}}
   objects: [{namespace: named-managers, name: ccm}]

@@ -253,7 +253,7 @@ var _ = Describe("an identity provider that fails", sharing, func() {
 var _ = Describe("a gate that admits requests without a decision", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{configuration: "machine:\n  unknown: Admit\n  settle: 0s\n"})
+		w = newWorld(ctx, setup{configuration: "machine: {unknown: Admit}\n"})
 	}, NodeTimeout(setupTimeout))
 
 	DescribeTable("admits with a warning and an Event, and denies again by itself",

@@ -114,6 +114,9 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		Entry("if the user name or the password is missing", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email},
 			"legacy credentials are enabled ($CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS), but $CLOUDSIGMA_USERNAME or $CLOUDSIGMA_PASSWORD is empty",
 			SpecTimeout(timeout)),
+		Entry("if first claims would be admitted without an answer", []string{
+			"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password,
+		}, "set machine.unknown: Deny, and install again with this configuration", SpecTimeout(timeout)),
 	)
 })
 

@@ -20,7 +20,7 @@ import (
 var _ = Describe("In the mode Warn the verdict on a machine", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{configuration: "machine: {mode: Warn, settle: 0s}\naudit: {mode: Off}\n"})
+		w = newWorld(ctx, setup{configuration: "machine: {mode: Warn}\naudit: {mode: Off}\n"})
 	}, NodeTimeout(setupTimeout))
 
 	everyVerdict(func(context.Context) *world { return w }, policy{warn: true})
@@ -41,7 +41,7 @@ var _ = Describe("With unknown: Admit, the verdict on a machine", Ordered, Conti
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx, setup{
-			configuration: "machine: {unknown: Admit, settle: 0s}\naudit: {mode: Off}\n",
+			configuration: "machine: {unknown: Admit}\naudit: {mode: Off}\n",
 			args:          []string{"--log-level=debug"}, // otherwise there is no line about an admitted request
 		})
 	}, NodeTimeout(setupTimeout))
@@ -52,8 +52,8 @@ var _ = Describe("With unknown: Admit, the verdict on a machine", Ordered, Conti
 		s := w.begin(ctx)
 		machine := s.createMachine(ctx, "checked")
 		name := func(id string) error { return write(ctx, s.client, machine, instanceIDPath, id) }
-		own := s.server("own").UUID
-		Expect(name(own)).To(Succeed())
+		Expect(name(s.server("first").UUID)).To(Succeed()) // the annotations of first claims have the name of their webhook
+		Expect(name(s.server("own").UUID)).To(Succeed())
 		Expect(name(s.othersServer("others").UUID)).NotTo(Succeed())
 		failure := s.cloud.Fail(cloudsigmatest.Status(http.StatusBadGateway), 0, cloudsigmatest.GetServer)
 		DeferCleanup(failure.Release)

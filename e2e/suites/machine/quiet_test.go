@@ -181,7 +181,7 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 		for _, field := range []string{instanceIDPath, providerIDPath} {
 			err := s.set(ctx, keeping, field, valueOf(field, s.server("new").UUID))
 			Expect(apierrors.IsInternalError(err)).To(BeTrue(), "%v", err)
-			Expect(err).To(MatchError(ContainSubstring(`failed calling webhook "cloudsigmamachines.machine.warrantgate.dev"`)))
+			Expect(err).To(MatchError(ContainSubstring(`failed calling webhook "first.cloudsigmamachines.machine.warrantgate.dev"`)))
 			Expect(s.holds(ctx, keeping, field)).To(BeEmpty())
 		}
 		By("warrantgate becomes ready without the cloud and the identity provider")

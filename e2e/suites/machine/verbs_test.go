@@ -161,7 +161,6 @@ var _ = Describe("A machine of a kind that was added to the configuration", Orde
 			configuration: `
 audit: {mode: Off}
 machine:
-  settle: 0s
   kinds:
   - {group: metal.example.com, version: v1, kind: MetalMachine, resource: metalmachines, instanceIDPath: spec.instanceID, provider: cloudsigma}
 `,

@@ -31,7 +31,6 @@ var _ = Describe("The watches of warrantgate", Ordered, ContinueOnFailure, func(
 			configuration: `
 audit: {mode: Off}
 machine:
-  settle: 0s
   kinds:
   - {group: metal.example.com, version: v1, kind: MetalMachine, resource: metalmachines, instanceIDPath: spec.instanceID, provider: cloudsigma}
 `,

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -48,6 +49,8 @@ type setup struct {
 	wrongHost bool
 	// before is called before warrantgate is installed, and no gate is called for its writes.
 	before func(w *world)
+	// firstClaims is true if first claims have the timeout of the installation. Otherwise it is shorter, because each denial takes that long.
+	firstClaims bool
 }
 
 // world is the API server with the kinds of Cluster API, a CloudSigma with its identity provider, and a warrantgate between them.
@@ -106,7 +109,7 @@ func startWorld(ctx context.Context, s setup) *world {
 		s.configuration += "\naudit: {interval: 24h}\n"
 	}
 	if !strings.Contains(s.configuration, "machine:") {
-		s.configuration += "\nmachine: {settle: 0s}\n" // incident_test.go tests claims that are undecided at first
+		s.configuration += "\nmachine: {unknown: Deny}\n" // first_test.go tests first claims that are admitted without an answer
 	}
 	api := w.cloud.APITemplate()
 	if s.wrongHost {
@@ -135,6 +138,9 @@ cloudSigma:
 	// The permissions first: without them it cannot become ready.
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
+	if !s.firstClaims {
+		suite.BriefFirstClaims(ctx, w.client)
+	}
 	Expect(w.gate.Start(ctx)).To(Succeed())
 	Eventually(w.log).Should(ContainSubstring("Events are on"))
 	w.awaitGate(ctx, !strings.Contains(s.configuration, "impersonation: {mode: Warn}"))

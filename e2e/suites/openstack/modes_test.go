@@ -18,7 +18,7 @@ import (
 var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, "cluster: {delegation: {mode: Warn}}\nmachine: {mode: Warn, settle: 0s}")
+		w = newWorld(ctx, "cluster: {delegation: {mode: Warn}}\nmachine: {mode: Warn}")
 	}, NodeTimeout(setupTimeout))
 
 	It("credentials with missing roles are admitted with a warning and an Event", func(ctx SpecContext) {
@@ -61,7 +61,7 @@ var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 // With unknown: Admit, only requests without a decision are admitted.
 var _ = Describe("With unknown: Admit", Ordered, ContinueOnFailure, func() {
 	var w *world
-	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "machine: {unknown: Admit, settle: 0s}") }, NodeTimeout(setupTimeout))
+	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "machine: {unknown: Admit}") }, NodeTimeout(setupTimeout))
 
 	It("a machine may name its server while Nova is down, with a warning and an Event", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)

@@ -16,7 +16,6 @@ import (
 
 // configuredServers enables the gate for the kind OpenStackServer, as the README says.
 const configuredServers = `machine:
-  settle: 0s
   kinds:
   - {group: infrastructure.cluster.x-k8s.io, version: v1alpha1, kind: OpenStackServer, resource: openstackservers, provider: openstack,
      identityRefPath: spec.identityRef}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // world is a warrantgate on the shared servers. Its user has only the documented permissions.
@@ -64,7 +65,7 @@ func startWorld(ctx context.Context, configuration string) *world {
 		configuration += "\naudit: {mode: Off}\n" // an audit would change the number of requests
 	}
 	if !strings.Contains(configuration, "machine:") {
-		configuration += "\nmachine: {settle: 0s}\n" // so that specs do not wait until a claim is denied
+		configuration += "\nmachine: {unknown: Deny}\n"
 	}
 	var err error
 	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
@@ -83,6 +84,7 @@ openStack: {authURLs: [%q], caFile: %q}
 	// The permissions first: without them it cannot become ready.
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
+	suite.BriefFirstClaims(ctx, w.client)
 	Expect(w.gate.Start(ctx)).To(Succeed())
 	Eventually(w.log).Should(ContainSubstring("Events are on"))
 	w.awaitGate(ctx)

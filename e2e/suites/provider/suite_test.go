@@ -61,7 +61,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(os.WriteFile(secretFile, []byte(incident.Client.Secret), 0o600)).To(Succeed())
 	options = kcptest.WarrantgateOptions{
 		Configuration: fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
-			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\nmachine: {settle: 0s}\n", cloud.APITemplate(), cloud.ServiceProviderTemplate(), caFile),
+			"cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n", cloud.APITemplate(), cloud.ServiceProviderTemplate(), caFile),
 		Args: []string{
 			"--impersonation-enabled", "--oauth-url=" + cloud.OAuthURL(), "--client-id=" + incident.Client.ID, "--client-secret-file=" + secretFile,
 		},

@@ -44,7 +44,7 @@ func underWay() {
 		var err error
 		Eventually(answer).WithContext(ctx).Should(Receive(&err))
 		Expect(apierrors.IsInternalError(err)).To(BeTrue(), "%v", err)
-		Expect(err).To(MatchError(ContainSubstring(`failed calling webhook "cloudsigmamachines.machine.warrantgate.dev"`)))
+		Expect(err).To(MatchError(ContainSubstring(`failed calling webhook "first.cloudsigmamachines.machine.warrantgate.dev"`)))
 		Expect(s.instanceID(ctx)).To(BeEmpty())
 		blocked.Release()
 		for _, r := range chaos.replicas {

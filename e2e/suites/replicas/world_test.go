@@ -142,7 +142,7 @@ func (w *world) newValues(port int) map[string]any {
 		"webhookPath":  map[string]any{"tokens": []string{token}},
 		"config": map[string]any{
 			"audit":   map[string]any{"interval": "1s", "requestsPerSecond": 1000},
-			"machine": map[string]any{"settle": "0s"},
+			"machine": map[string]any{"unknown": "Deny"},
 			"cloudSigma": map[string]any{
 				"api": w.cloud.APITemplate(), "serviceProviderAPI": w.cloud.ServiceProviderTemplate(), "caFile": caFile,
 			},

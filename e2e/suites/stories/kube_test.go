@@ -77,7 +77,6 @@ func (w *kubeWorld) start(ctx context.Context) (err error) {
 		Configuration: fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}
-machine: {settle: 0s}
 audit: {interval: 1s, requestsPerSecond: 200}
 controllerManager: {selector: {matchLabels: {app: cloudsigma-ccm}}}
 keystonePolicy: {mode: Enforce, selector: {matchLabels: {holds: keystone-policy}}}

@@ -1,0 +1,119 @@
+//go:build e2e
+
+package machine_test
+
+import (
+	"context"
+	"net/http"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// A provider that loses the first claim of a machine creates another server. So it is admitted by default while nobody can check it, and all
+// other claims wait. incident_test.go has the denials of first claims.
+var _ = Describe("With the defaults, the first claim of a machine", Ordered, ContinueOnFailure, func() {
+	const (
+		changedHook = `failed calling webhook "cloudsigmamachines.machine.warrantgate.dev"`
+		checked     = "; the machine named none before, so this is admitted, and the audit checks it as soon as there is an answer"
+	)
+	var w *world
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{configuration: "audit: {interval: 24h}\nmachine: {mode: Enforce}\n", firstClaims: true})
+	}, NodeTimeout(setupTimeout))
+
+	away := map[string][]cloudsigmatest.Operation{
+		"the cloud":             {cloudsigmatest.GetServer},
+		"the identity provider": {cloudsigmatest.ClientCredentials, cloudsigmatest.UMATicket, cloudsigmatest.Impersonate},
+	}
+	for what, operations := range away {
+		It("is admitted with a warning and an Event while "+what+" is away, and no other claim is", func(ctx SpecContext) {
+			s := w.begin(ctx)
+			machine, own, another := s.createMachine(ctx, "node"), s.server("node").UUID, s.server("another").UUID
+			failure := w.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, operations...)
+			DeferCleanup(failure.Release)
+			w.forgetTokens(s.user)
+			w.recorder.TakeWarnings()
+			Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
+			Expect(w.recorder.TakeWarnings()).To(ConsistOf(And(
+				HavePrefix("OwnershipUnknown: status.instanceID "), ContainSubstring(own), ContainSubstring(s.user.Email), HaveSuffix(checked))))
+			Expect(s.instanceID(ctx, machine)).To(Equal(own))
+			Eventually(s.eventsAbout).WithContext(ctx).WithArguments(machine).Should(ContainElement(And(
+				HavePrefix("OwnershipUnknown: Admitted with a warning: "), ContainSubstring(own), HaveSuffix(checked))))
+
+			By("its second write")
+			Expect(s.set(ctx, machine, providerIDPath, "cloudsigma://"+own)).To(Succeed())
+
+			By("another ID, and a machine that is created with one")
+			expectDenial(s.set(ctx, machine, instanceIDPath, another), "OwnershipUnknown", instanceIDPath)
+			expectDenial(s.set(ctx, machine, providerIDPath, "cloudsigma://"+another), "OwnershipUnknown", providerIDPath)
+			expectDenial(s.client.Create(ctx, newMachine(s.namespace, "created", clusterName, providerID(another))), "OwnershipUnknown", providerIDPath)
+
+			By("what can be denied without the cloud")
+			second := s.createMachine(ctx, "second")
+			expectDenial(s.set(ctx, second, instanceIDPath, "soon"), "InstanceIDInvalid", instanceIDPath)
+			Eventually(func() error { // the holder of the server is known from a watch, a moment late
+				return s.previewInstanceID(ctx, second, own)
+			}).Should(HaveOccurred())
+			expectDenial(s.set(ctx, second, instanceIDPath, own), "InstanceIDConflict", instanceIDPath)
+
+			failure.Release()
+			Eventually(func() error { return s.set(ctx, machine, instanceIDPath, another) }).Should(Succeed())
+			Expect(s.set(ctx, machine, instanceIDPath, s.othersServer("others").UUID)).NotTo(Succeed())
+		}, SpecTimeout(2*timeout))
+	}
+
+	It("is not admitted for a user that warrantgate may not impersonate", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		Expect(s.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
+		w.forgetTokens(s.user)
+		expectDenial(s.set(ctx, s.createMachine(ctx, "node"), instanceIDPath, s.server("node").UUID), "OwnershipUnknown", instanceIDPath)
+	}, SpecTimeout(timeout))
+
+	It("is admitted while no warrantgate runs, and no other claim is", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		machine, held := s.createMachine(ctx, "new"), s.createMachine(ctx, "held")
+		own, another := s.server("new").UUID, s.server("another").UUID
+		Expect(s.set(ctx, held, instanceIDPath, s.server("held").UUID)).To(Succeed())
+		Expect(w.gate.Stop()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(w.gate.Start(ctx)).To(Succeed()) })
+
+		By("both writes of a provider")
+		Expect(s.set(ctx, machine, instanceIDPath, own)).To(Succeed())
+		Expect(s.set(ctx, machine, providerIDPath, "cloudsigma://"+own)).To(Succeed())
+		for change, write := range map[string]func(ctx context.Context, machine *unstructured.Unstructured) error{
+			"another ID": func(ctx context.Context, m *unstructured.Unstructured) error {
+				return s.set(ctx, m, instanceIDPath, another)
+			},
+			"another provider ID": func(ctx context.Context, m *unstructured.Unstructured) error {
+				return s.set(ctx, m, providerIDPath, "cloudsigma://"+another)
+			},
+			"another cluster": func(ctx context.Context, m *unstructured.Unstructured) error {
+				return s.client.Patch(ctx, m.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"cluster.x-k8s.io/cluster-name":"other"}}}`)))
+			},
+		} {
+			By(change)
+			err := write(ctx, held)
+			Expect(apierrors.IsInternalError(err)).To(BeTrue(), "%v", err)
+			Expect(err).To(MatchError(ContainSubstring(changedHook)))
+		}
+	}, SpecTimeout(timeout))
+
+	It("is followed by a second write that the gate is not asked about, as in the order of writes of a provider", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		machine, former, own := s.createMachine(ctx, "node"), s.server("former").UUID, s.server("own").UUID
+		for _, id := range []string{former, own} { // a new machine, and a replaced server
+			Expect(s.set(ctx, machine, instanceIDPath, "")).To(Succeed())
+			before := w.admissions(ctx, nil)
+			Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
+			Expect(s.set(ctx, machine, providerIDPath, "cloudsigma://"+id)).To(Succeed())
+			Expect(w.admissions(ctx, nil)).To(Equal(before + 1))
+		}
+	}, SpecTimeout(timeout))
+})
