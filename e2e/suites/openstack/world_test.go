@@ -64,7 +64,7 @@ func startWorld(ctx context.Context, configuration string) *world {
 		configuration += "\naudit: {mode: Off}\n" // an audit would change the number of requests
 	}
 	if !strings.Contains(configuration, "machine:") {
-		configuration += "\nmachine: {settle: 0s}\n" // so that specs do not wait until a claim is denied
+		configuration += "\nmachine: {unknown: Deny}\n"
 	}
 	var err error
 	w.gate, err = kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
