@@ -267,10 +267,13 @@ func (s *sequence) drawEmail(t dice, actor *Actor) any {
 	case 14:
 		return ""
 	case 15:
-		return " " + email + "\n"
+		return withBlanks(strings.TrimSpace(email))
 	}
 	return email
 }
+
+// withBlanks is an address as the provider must not get it, which no actor may name.
+func withBlanks(email string) string { return " " + email + "\n" }
 
 // recordAnnotation is the annotation with the author of a user.
 const recordAnnotation = "warrantgate.dev/user-named-by"

@@ -147,7 +147,7 @@ func TestNamed(t *testing.T) {
 	) {
 		o.held[key{0, object.GetKind(), object.GetName()}] = object
 	}
-	want := map[key][]string{{0, "CloudSigmaCluster", "annas"}: {anna}, {0, "Secret", "user"}: {bert}, {0, "KdcCluster", "kdc"}: {"", anna}}
+	want := map[key][]string{{0, "CloudSigmaCluster", "annas"}: {anna}, {0, "Secret", "user"}: {bert}, {0, "KdcCluster", "kdc"}: {anna, ""}}
 	if diff := cmp.Diff(want, o.named(), cmp.AllowUnexported(key{})); diff != "" {
 		t.Errorf("named() (-want +got):\n%s", diff)
 	}
