@@ -2,17 +2,21 @@ package charts_test
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
 	"warrantgate.dev/charts/charttest"
+	"warrantgate.dev/internal/config"
 )
 
 // foreign are the API groups of kinds that other projects define.
@@ -45,6 +49,21 @@ func TestTheReadmesExampleIsRendered(t *testing.T) {
 		t.Fatal(readmeFile + " shows no values")
 	}
 	template(t, certificate+values) // which the chart generates by default
+}
+
+// TestTheExampleAdmitsTheProvidersControllerManager checks that the example selects the provider's own manifest, and allows its command.
+func TestTheExampleAdmitsTheProvidersControllerManager(t *testing.T) {
+	file, _ := find[corev1.ConfigMap](t, template(t, readFile(t, "warrantgate/examples/cloudsigma.yaml")).Objects, "ConfigMap")
+	parsed, err := config.Parse([]byte(file.Data["config.yaml"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	managers := parsed.ControllerManager
+	selector, err := metav1.LabelSelectorAsSelector(managers.Selector)
+	if err != nil || !selector.Matches(labels.Set{"app": "cloudsigma-ccm", "control-plane": "cloudsigma-ccm"}) || managers.Container != "" ||
+		!slices.Contains(managers.Commands, "/ccm") {
+		t.Errorf("the manifest is not selected, or not admitted: %+v, %v", managers, err)
+	}
 }
 
 // TestEveryExampleIsValidInKubernetes decodes the rendered objects like an API server with strict field validation.

@@ -68,6 +68,19 @@ func TestTheNotesNameInactiveGates(t *testing.T) {
 	}
 }
 
+// The notes name a test of the access to CloudSigma, with the Secret that the chart uses.
+func TestTheNotesCheckCloudSigma(t *testing.T) {
+	const values = certificate + "cloudSigma: {enabled: true, secret: {namespace: capcs-system, name: impersonation}}\nconfig: {cloudSigma: {regions: [zrh]}}\n"
+	const want = "  warrantgate check cloudsigma CLUSTER_NAMESPACE/CLUSTER_NAME --config=config.yaml --impersonation-enabled \\\n" +
+		"    --impersonation-secret=capcs-system/impersonation\n"
+	if notes := notesOf(t, values); !strings.Contains(notes, want) {
+		t.Errorf("notes:\n%s\nwant in them:\n%s", notes, want)
+	}
+	if notes := notesOf(t, certificate+"config: {openStack: {authURLs: [\"https://keystone.example.com/v3\"]}}\n"); strings.Contains(notes, "check cloudsigma") {
+		t.Errorf("notes without CloudSigma:\n%s", notes)
+	}
+}
+
 // The chart may be a folder, an archive or in a registry, so the notes name no place of it.
 func TestTheNotesOfIgnoreSayHowToSetFail(t *testing.T) {
 	const policies = "config: {machine: {mode: Off}, audit: {mode: Off}, keystonePolicy: {selector: {matchLabels: {a: b}}}}\n"

@@ -60,6 +60,11 @@ func TestInvalidValuesAreErrors(t *testing.T) {
 			certificate + "cloudSigma: {enabled: true, secret: {name: cloudsigma}}\nconfig: {cloudSigma: {api: \"https://cloud.example.com/api\"}}",
 			"config.cloudSigma.regions is required",
 		},
+		"an API for legacy credentials without regions": {
+			certificate + "cloudSigma: {enabled: true, secret: {name: cloudsigma}}\n" +
+				"config: {cloudSigma: {flow: TokenExchange, api: \"https://cloud.example.com/api\", legacyAPI: \"https://{region}.example.com/\"}}",
+			"config.cloudSigma.regions is required",
+		},
 		"a cloud without credentials":       {certificate + "cloudSigma: {enabled: true}", "cloudSigma.enabled needs cloudSigma.secret.name"},
 		"credentials that no pod can mount": {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true}\ncloudSigma: {enabled: true, secret: {name: a, namespace: b}}\nconfig: {cloudSigma: {regions: [zrh]}}", "has to be in the namespace of the release"},
 		"a Job that installs in no kcp":     {certificate + keystoneOnly + "kcp: {install: {enabled: true, kubeconfigSecret: a}}", "kcp.install.enabled needs kcp.enabled"},

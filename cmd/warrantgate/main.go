@@ -76,7 +76,9 @@ Start with: warrantgate install kcp --help, or warrantgate install kubernetes --
 	root.SetOut(out)
 	root.SetErr(errOut)
 	root.AddCommand(serve.NewCommand(), install.NewInstallCommand(), install.NewUninstallCommand(), newVersionCommand())
-	root.AddCommand(workspaces.NewExplainCommand(), workspaces.NewRepairCommand(), machines.NewAuditCommand())
+	explain := workspaces.NewExplainCommand()
+	explain.AddCommand(machines.NewExplainCommand())
+	root.AddCommand(explain, workspaces.NewRepairCommand(), machines.NewAuditCommand())
 	root.AddCommand(policies.NewLintCommand(), policies.NewCheckCommand())
 	return root
 }

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/time/rate"
@@ -16,6 +17,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/impersonation"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -23,6 +25,9 @@ import (
 type Objects interface {
 	// Machines and Clusters yield all objects in their last seen state.
 	Machines() iter.Seq[clusterapi.Machine]
+	// Machine returns one machine, and whether it exists. Naming returns those that name an instance.
+	Machine(object inflight.Object) (clusterapi.Machine, bool)
+	Naming(id string) []clusterapi.Machine
 	Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectReference]
 	// AccountNow returns the account of a cluster's provider. The error is a *clusterapi.AccountError if the objects specify no account.
 	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
@@ -42,14 +47,20 @@ type Audit struct {
 	Clouds map[string]ownership.Cloud
 	// Limiter limits the requests to each cloud, by the same names.
 	Limiter map[string]*rate.Limiter
+	// Confirmed reports whether a gate of this replica got the answer a short time ago that the instance of a claim belongs to the user. Recheck
+	// then sends no request to the cloud. It is nil if there is no gate.
+	Confirmed func(claim ownership.Claim) bool
 	// Delegation checks with one new request whether a cluster may use credentials. The error is an *ownership.IdentityError if it may not.
 	// Delegation is nil if credentials are not checked.
 	Delegation func(ctx context.Context, identity ownership.Identity) error
 	// Checker returns the check of permissions to impersonate, in the logical cluster of a provider, "" on Kubernetes. It is nil if these
 	// permissions are not checked.
 	Checker func(provider logicalcluster.Name) (*impersonation.Checker, error)
+	// Now is the clock.
+	Now func() time.Time
 	// notNamed are the instances that the previous run saw and that their machines did not name.
-	notNamed map[notNamed]bool
+	notNamed    map[notNamed]bool
+	differences differences
 }
 
 // errNotRead means that Refresh failed, so that the run has no result.
@@ -74,6 +85,10 @@ type Result struct {
 	// NotNamed is the number of instances that were created for a machine that names none, and that are a finding if the next run sees
 	// them again.
 	NotNamed int
+	// Young is the number of findings that are missing because their problem has not lasted for Lasting.
+	Young int
+	// Unchecked are machines to check again: those with such a problem, and those about which the cloud did not answer.
+	Unchecked []inflight.Object
 }
 
 // Run checks all objects once. Two runs must not overlap, because each run compares with the previous one. An account that
@@ -98,30 +113,67 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	machines := slices.Collect(a.Objects.Machines())
+	a.differences.keep(machines)
 	result.Machines = len(machines)
 	all := index(machines, book.byCluster)
 	result.Findings = append(result.Findings, book.assign(machines, all)...)
 	misowned, err := a.owners(ctx, machines)
 	result.Findings, failed = append(result.Findings, misowned...), errors.Join(failed, err)
-	ask := func(t *tenancy) asker {
-		return func(machine clusterapi.Machine, id string) (ownership.Answer, error) {
-			if err := a.Limiter[t.account.Cloud].Wait(ctx); err != nil {
-				return ownership.Answer{}, err
-			}
-			result.Requests++
-			return a.Clouds[t.account.Cloud].Ask(ctx, ownership.Claim{
-				Account: t.account, ID: id, Name: machine.Name, MachineUID: string(machine.UID),
-			})
+	ask := func(machine acting, id string) (ownership.Answer, error) {
+		result.Requests++
+		answer, err := a.ask(ctx, machine.claim(id))
+		if awaited(err) {
+			result.Unchecked = append(result.Unchecked, machine.Object())
 		}
+		return answer, err
 	}
 	again := a.seenAgain(book, instances, &result)
 	for t, found := range instances {
-		result.Findings = append(result.Findings, compare(*t, found, all, ask(t), again)...)
+		result.Findings = append(result.Findings, compare(*t, found, all, ask, again)...)
 	}
 	unauthorized, err := a.authors(ctx)
 	result.Findings, failed = append(result.Findings, unauthorized...), errors.Join(failed, err)
+	var young []inflight.Object
+	result.Findings, young = lasting(result.Findings)
+	result.Young, result.Unchecked = len(young), slices.Concat(result.Unchecked, young, unanswered(tenancies))
 	slices.SortFunc(result.Findings, byObject)
 	return result, failed
+}
+
+// ask requests the answer for a claim from the cloud, within the rate limit.
+func (a *Audit) ask(ctx context.Context, claim ownership.Claim) (ownership.Answer, error) {
+	if err := a.Limiter[claim.Cloud].Wait(ctx); err != nil {
+		return ownership.Answer{}, err
+	}
+	return a.Clouds[claim.Cloud].Ask(ctx, claim)
+}
+
+// unanswered returns the machines that name instances of accounts whose instances could not be listed because the cloud did not answer.
+func unanswered(tenancies []*tenancy) []inflight.Object {
+	var machines []inflight.Object
+	for _, t := range tenancies {
+		for _, machine := range t.machines {
+			if t.awaited && len(machine.IDs()) > 0 {
+				machines = append(machines, machine.Object())
+			}
+		}
+	}
+	return machines
+}
+
+// awaited reports whether a request to a cloud failed for a reason that ends by itself: the cloud or its identity provider did not answer. All
+// others have to be corrected by the author of the account.
+func awaited(err error) bool {
+	var unknown *ownership.UnknownError
+	var identity *ownership.IdentityError
+	var region *ownership.RegionError
+	switch {
+	case errors.As(err, &identity), errors.As(err, &region):
+		return false
+	case errors.As(err, &unknown):
+		return unknown.Cause != ownership.CauseNotImpersonable
+	}
+	return err != nil
 }
 
 // list lists the instances of the accounts. The error is for accounts that could not be checked; each of them also has a finding.
@@ -157,6 +209,7 @@ func (a *Audit) list(ctx context.Context, tenancies []*tenancy, result *Result) 
 		case errors.As(err, &region): // the author of the cluster has to correct the region
 			result.Findings = append(result.Findings, unusable(t, reasonRegion, region.Error())...)
 		default:
+			t.awaited = awaited(err)
 			result.Findings = append(result.Findings, unknown(t.whole(), "", err))
 			failed = errors.Join(failed, fmt.Errorf("instances of %s in %s: %w", t.account.Owner(), t.account.Place(), err))
 		}
@@ -196,12 +249,16 @@ type lookup struct {
 	invalid *clusterapi.AccountError
 }
 
+func (a *Audit) newRegister() *register {
+	return &register{
+		ask: a.Objects.AccountNow, left: func(machine clusterapi.Machine) time.Duration { return a.differences.left(machine, a.Now()) },
+		byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{}, unread: map[fairqueue.Tenant]error{},
+	}
+}
+
 // register groups the clusters by their accounts, and adds the machines with their own identity.
 func (a *Audit) register(ctx context.Context) *register {
-	book := &register{
-		ask: a.Objects.AccountNow, byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{},
-		unread: map[fairqueue.Tenant]error{},
-	}
+	book := a.newRegister()
 	for cluster, object := range a.Objects.Clusters() {
 		book.add(ctx, cluster, place{in: cluster.LogicalCluster, object: object})
 	}
@@ -222,6 +279,7 @@ func (a *Audit) register(ctx context.Context) *register {
 // register groups objects by the account that they use.
 type register struct {
 	ask       func(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
+	left      func(machine clusterapi.Machine) time.Duration
 	byAccount map[ownership.Account]*tenancy
 	byCluster map[clusterapi.Cluster]lookup
 	// invalid are the findings about objects that specify no account, or whose account could not be read.
@@ -287,16 +345,17 @@ func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, obje
 func (r *register) assign(machines []clusterapi.Machine, all named) []Finding {
 	var findings []Finding
 	for i := range machines {
-		machine := &machines[i]
+		machine := acting{Machine: machines[i]}
 		lookup, known := r.byCluster[machine.Cluster()]
 		if !known && machine.ClusterName() != "" {
 			continue // it was created during this run, and the next one checks it
 		}
+		machine.account, machine.left = lookup.account, r.left(machine.Machine)
 		if lookup.tenancy != nil {
-			lookup.tenancy.machines = append(lookup.tenancy.machines, acting{*machine, lookup.account})
+			lookup.tenancy.machines = append(lookup.tenancy.machines, machine)
 		}
 		if machine.InstanceID != "" || machine.ProviderID != "" {
-			findings = append(findings, alone(*machine, lookup, all)...)
+			findings = append(findings, alone(machine, lookup, all)...)
 		}
 	}
 	return findings
@@ -349,7 +408,7 @@ func unusable(t *tenancy, reason, message string) []Finding {
 func (a *Audit) owners(ctx context.Context, machines []clusterapi.Machine) ([]Finding, error) {
 	var findings []Finding
 	add := func(machine clusterapi.Machine, reason clusterapi.Reason, message string) {
-		findings = append(findings, placeOf(machine).finding(Finding{Reason: string(reason), Message: message}))
+		findings = append(findings, findingOf(machine, Finding{Reason: string(reason), Message: message}))
 	}
 	failed := map[logicalcluster.Name]error{}
 	for _, machine := range machines {
@@ -394,7 +453,7 @@ func unknown(object place, instance string, err error) Finding {
 	why := ownership.CauseCloud.Explain()
 	var cause *ownership.UnknownError
 	if errors.As(err, &cause) {
-		why = cause.Cause.Explain()
+		why = cause.Explain()
 	}
 	what := "the instances of %s in %s could not be listed: %s"
 	if instance != "" {

@@ -11,12 +11,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -35,7 +37,7 @@ const (
 )
 
 // reasonRegion is the reason of the gates for a region that is not configured.
-const reasonRegion = "RegionNotAllowed"
+const reasonRegion = ownership.RegionNotAllowed
 
 // notKnown returns the message for objects that do not specify an account.
 func notKnown(invalid *clusterapi.AccountError) string {
@@ -57,6 +59,21 @@ type Finding struct {
 	Account ownership.Account
 	// Message describes the problem for users. It is the same in each run as long as nothing changes.
 	Message string
+	// left is how much longer the problem has to last, because the provider may be about to correct it.
+	left time.Duration
+	// machine is the machine with the problem if Recheck finds the problem, too, and otherwise empty.
+	machine inflight.Object
+}
+
+// lasting returns the findings without those whose problem has not lasted long enough, and the machines of the latter.
+func lasting(findings []Finding) (_ []Finding, young []inflight.Object) {
+	findings = slices.DeleteFunc(findings, func(f Finding) bool {
+		if f.left > 0 {
+			young = append(young, f.machine)
+		}
+		return f.left > 0
+	})
+	return findings, young
 }
 
 // place is an object in a logical cluster of kcp. It is comparable.
@@ -71,10 +88,29 @@ func placeOf(machine clusterapi.Machine) place {
 	return place{in: machine.LogicalCluster, object: machine.Reference()}
 }
 
+// findingOf returns a finding about a machine that Recheck finds, too.
+func findingOf(machine clusterapi.Machine, f Finding) Finding {
+	f.machine = machine.Object()
+	return placeOf(machine).finding(f)
+}
+
 // acting is a machine with the account of its cluster.
 type acting struct {
 	clusterapi.Machine
 	account ownership.Account
+	// left is how much longer the fields of the machine may name different instances.
+	left time.Duration
+}
+
+// replaces reports whether only spec.providerID names the instance, and the provider may be about to write another one there.
+func (a acting) replaces(id string) bool {
+	current, err := a.Kind.ParseInstanceID(a.InstanceID)
+	return a.left > 0 && (err != nil || current != id)
+}
+
+// claim is the claim of an instance that the machine names, the same as that of the gate.
+func (a acting) claim(id string) ownership.Claim {
+	return ownership.Claim{Account: a.account, ID: id, Name: a.Name, MachineUID: string(a.UID)}
 }
 
 func (a acting) place() place {
@@ -97,6 +133,8 @@ type tenancy struct {
 	about    []place
 	known    map[place]bool // those in about
 	machines []acting
+	// awaited is true if the instances could not be listed for a reason that ends by itself.
+	awaited bool
 }
 
 func (t *tenancy) add(object place) {
@@ -124,7 +162,7 @@ func (t tenancy) whole() place {
 }
 
 // asker requests an instance that a machine names from the cloud.
-type asker func(machine clusterapi.Machine, id string) (ownership.Answer, error)
+type asker func(machine acting, id string) (ownership.Answer, error)
 
 // notNamed is an instance that was created for a machine that names none. The provider may be about to write its ID into the machine.
 type notNamed struct {
@@ -154,10 +192,18 @@ func compare(t tenancy, instances []ownership.Instance, all named, ask asker, ag
 			if owned[id] {
 				continue
 			}
-			if answer, err := ask(machine.Machine, id); err != nil {
+			answer, err := ask(machine, id)
+			switch {
+			case err != nil:
 				findings = append(findings, unknown(machine.place(), id, err))
-			} else if answer.Verdict != ownership.Owned {
-				findings = append(findings, notOwned(machine, id, answer.Verdict, made))
+			case answer.Verdict == ownership.Owned:
+			case answer.Verdict == ownership.Absent && machine.DeletionTimestamp != nil: // its provider has deleted the instance
+			default:
+				finding := notOwned(machine, id, answer, made)
+				if answer.Verdict == ownership.Absent && machine.replaces(id) {
+					finding.left = machine.left
+				}
+				findings = append(findings, finding)
 			}
 		}
 		// If the machine names no instance of the user, an instance that was created for it is no duplicate: the finding of notOwned
@@ -193,10 +239,13 @@ func made(machine clusterapi.Machine, byName, byUID map[string][]ownership.Insta
 	return slices.Compact(made)
 }
 
-func notOwned(machine acting, id string, verdict ownership.Verdict, made []ownership.Instance) Finding {
+func notOwned(machine acting, id string, answer ownership.Answer, made []ownership.Instance) Finding {
 	reason, what := ownership.ReasonNotFound, "there is no instance %s of %s in %s, %s"
-	if verdict == ownership.Foreign {
+	if answer.Verdict == ownership.Foreign {
 		reason, what = ownership.ReasonNotOwned, "instance %s exists, but is not one of %s in %s, %s"
+	}
+	if len(made) == 0 { // or the instances were not listed
+		made = answer.Candidates
 	}
 	account := machine.account
 	message := fmt.Sprintf(what, id, account.Owner(), account.Place(), account.Acting(machine.ClusterName()))
@@ -207,7 +256,7 @@ func notOwned(machine acting, id string, verdict ownership.Verdict, made []owner
 		}
 		message += "; the user's own instance for this machine is " + strings.Join(names, " or ")
 	}
-	return machine.place().finding(Finding{
+	return findingOf(machine.Machine, Finding{
 		Reason: reason, Instance: id, Account: account,
 		Message: message + "; clear the field, so that the provider adopts an instance of the user or creates one",
 	})
@@ -331,10 +380,10 @@ func index(machines []clusterapi.Machine, clusters map[clusterapi.Cluster]lookup
 
 // alone returns the findings about a machine that need no request to a cloud: its labels and fields, and machines that name the same
 // instance.
-func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
+func alone(machine acting, cluster lookup, all named) []Finding {
 	var findings []Finding
 	add := func(reason, instance, message string) {
-		findings = append(findings, placeOf(machine).finding(Finding{Reason: reason, Instance: instance, Message: message}))
+		findings = append(findings, findingOf(machine.Machine, Finding{Reason: reason, Instance: instance, Message: message}))
 	}
 	switch {
 	case machine.ClusterName() == "":
@@ -351,11 +400,14 @@ func alone(machine clusterapi.Machine, cluster lookup, all named) []Finding {
 			"; clear both fields, so that the provider adopts an instance of the user or creates one")
 	}
 	if len(ids) > 1 {
-		add(ownership.ReasonMismatch, "", fmt.Sprintf("its fields %s and %s name two instances, %s", machine.Kind.InstanceIDPath,
-			machine.Kind.ProviderIDPath, strings.Join(ids, " and ")))
+		instanceID, providerID := machine.Kind.InstanceIDPath, machine.Kind.ProviderIDPath
+		add(ownership.ReasonMismatch, "", fmt.Sprintf("%s names instance %s, and %s names %s, for longer than a minute; if %s is the instance of this "+
+			"machine, write it into %s, too; otherwise clear %s, so that the provider adopts an instance of the user or creates one, and writes both fields",
+			instanceID, ids[0], providerID, ids[1], ids[0], providerID, instanceID))
+		findings[len(findings)-1].left = machine.left
 	}
 	for _, id := range ids {
-		if same := all.conflicting(machine, id, cluster); len(same) > 1 {
+		if same := all.conflicting(machine.Machine, id, cluster); len(same) > 1 {
 			message := fmt.Sprintf("%d machines name instance %s, which can be that of one only", len(same), id)
 			if slices.ContainsFunc(same, func(other clusterapi.Machine) bool { return other.LogicalCluster != machine.LogicalCluster }) {
 				message += "; not all of them are in this workspace"

@@ -3,6 +3,8 @@ package audit
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +29,8 @@ type Elector interface {
 	Run(ctx context.Context, lead func(context.Context)) error
 }
 
-// Controller runs the audit repeatedly on the leader, and records an Event for each finding.
+// Controller runs the audit repeatedly on the leader, and records an Event for each finding. Between the runs it checks the machines that
+// Changed and Admitted queue: on Kubernetes on the leader, on kcp on each replica those that it has admitted, because nothing is watched there.
 type Controller struct {
 	Audit    *Audit
 	Recorder EventRecorder
@@ -38,6 +41,13 @@ type Controller struct {
 	OnKCP bool
 	// Interval is the time from the end of one run to the start of the next one, without jitter.
 	Interval time.Duration
+	// queue is nil while no machines are checked. checking are the checks.
+	queue    atomic.Pointer[queue]
+	checking sync.WaitGroup
+	current  ledger
+	// refreshed is when refresh has read all objects.
+	refreshing sync.Mutex
+	refreshed  time.Time
 }
 
 // syncInterval is the time between two calls of Synced.
@@ -45,21 +55,34 @@ const syncInterval = time.Second
 
 // Start runs the audit repeatedly while this replica is the leader, until ctx ends.
 func (c *Controller) Start(ctx context.Context) error {
-	return c.Election.Run(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("audit")), c.lead)
+	ctx, stop := context.WithCancel(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("audit")))
+	defer stop()
+	if c.OnKCP {
+		defer c.serveQueue(ctx)()
+		defer stop()
+	}
+	return c.Election.Run(ctx, c.lead)
 }
 
 func (c *Controller) lead(ctx context.Context) {
-	defer forget(c.platform()) // a former leader has no findings
-	c.repeat(ctx, c.run)
+	ctx, stop := context.WithCancel(ctx)
+	c.current.lead(c.platform())
+	defer c.current.resign()
+	if !c.OnKCP {
+		defer c.serveQueue(ctx)()
+	}
+	defer stop()
+	// The only error is that ctx ended.
+	if wait.PollUntilContextCancel(ctx, syncInterval, true, func(context.Context) (bool, error) { return c.Synced() == nil, nil }) == nil {
+		wait.JitterUntilWithContext(ctx, c.run, c.Interval, jitter, true)
+	}
 }
 
-// repeat calls run at the interval, after all objects have been read.
-func (c *Controller) repeat(ctx context.Context, run func(context.Context)) {
-	// The only error is that ctx ended.
-	if wait.PollUntilContextCancel(ctx, syncInterval, true, func(context.Context) (bool, error) { return c.Synced() == nil, nil }) != nil {
-		return
-	}
-	wait.JitterUntilWithContext(ctx, run, c.Interval, jitter, true)
+// serveQueue opens the queue and checks its machines until ctx ends. The result waits for the last check.
+func (c *Controller) serveQueue(ctx context.Context) (wait func()) {
+	queue := c.open(ctx)
+	c.checking.Go(func() { c.work(ctx, queue) })
+	return c.checking.Wait
 }
 
 // platform is the label of the metrics.
@@ -71,6 +94,7 @@ func (c *Controller) platform() string {
 }
 
 func (c *Controller) run(ctx context.Context) {
+	c.current.begin()
 	result, err := c.Audit.Run(ctx)
 	if ctx.Err() != nil {
 		return // an incomplete result
@@ -79,9 +103,14 @@ func (c *Controller) run(ctx context.Context) {
 	if err != nil {
 		log.Error(err, "not everything could be checked; the next run tries again")
 	}
-	observe(c.platform(), result, err)
-	if errors.Is(err, errNotRead) {
+	observe(result, err)
+	read := !errors.Is(err, errNotRead) // otherwise the previous findings may still be valid
+	c.current.end(result.Findings, read)
+	if !read {
 		return
+	}
+	for _, machine := range result.Unchecked {
+		c.enqueue(machine, firstRetry)
 	}
 	c.record(ctx, result.Findings)
 	log.Info("audited", "machines", result.Machines, "accounts", result.Accounts, "cloudRequests", result.Requests,

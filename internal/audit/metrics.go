@@ -1,8 +1,6 @@
 package audit
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
@@ -10,7 +8,8 @@ import (
 var (
 	findings = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "warrantgate_audit_findings",
-		Help: "Findings of the last run of the audit, by platform (kubernetes, kcp) and reason. Only the replica that holds the Lease has them.",
+		Help: "Findings of the last run of the audit and about machines that changed since, by platform (kubernetes, kcp) and reason. " +
+			"Only the replica that holds the Lease has them.",
 	}, []string{"platform", "reason"})
 	runs = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_audit_runs_total",
@@ -26,18 +25,19 @@ func init() { //nolint:gochecknoinits // a collector belongs to the process, lik
 	metrics.Registry.MustRegister(findings, runs, requests)
 }
 
-func observe(platform string, result Result, err error) {
+func observe(result Result, err error) {
 	outcome := "complete"
 	if err != nil {
 		outcome = "incomplete"
 	}
 	runs.WithLabelValues(outcome).Inc()
 	requests.Add(float64(result.Requests))
-	if errors.Is(err, errNotRead) {
-		return // the previous findings may still be valid
-	}
+}
+
+// show replaces the findings of a platform.
+func show(platform string, all []Finding) {
 	forget(platform) // removes reasons without findings
-	for _, finding := range result.Findings {
+	for _, finding := range all {
 		findings.WithLabelValues(platform, finding.Reason).Inc()
 	}
 }

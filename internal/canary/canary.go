@@ -21,8 +21,8 @@ import (
 type Canary struct {
 	// Webhook is the name of the webhook that has to deny the object.
 	Webhook string
-	// Reason is the reason of the denial in the gate's answer.
-	Reason string
+	// Reason is the reason of the denial in the gate's answer. OrReason is another one that the credentials of serve can lead to, "" for none.
+	Reason, OrReason string
 	// Warns is true if the gate is in mode Warn. It then admits the object with a warning, and the warning is the proof.
 	Warns bool
 	// Object is the object to send. It needs a name or a generateName.
@@ -121,7 +121,10 @@ func (c Canary) denied(err error) Result {
 
 // passed interprets an object that the API server admitted.
 func (c Canary) passed(texts []string) Result {
-	warned := slices.IndexFunc(texts, func(text string) bool { return strings.HasPrefix(text, c.Reason+" (mode Warn") })
+	warned := slices.IndexFunc(texts, func(text string) bool {
+		reason, _, found := strings.Cut(text, " (mode Warn")
+		return found && (reason == c.Reason || reason == c.OrReason)
+	})
 	switch {
 	case warned >= 0 && c.Warns:
 		return Result{Verdict: Proven, Message: "the object was admitted with the warning of warrantgate, because the gate is in mode Warn: " + texts[warned]}

@@ -92,6 +92,15 @@ func TestSend(t *testing.T) {
 			server: apiServer{warning: warned}, warns: true, wantVerdict: canary.Proven,
 			wantMessage: "the object was admitted with the warning of warrantgate, because the gate is in mode Warn: " + warned,
 		},
+		"warning with the reason of other credentials": {
+			server: apiServer{warning: "InstanceNotFound (mode Warn, nothing was changed or denied): there is none"}, warns: true, wantVerdict: canary.Proven,
+			wantMessage: "the object was admitted with the warning of warrantgate, because the gate is in mode Warn: " +
+				"InstanceNotFound (mode Warn, nothing was changed or denied): there is none",
+		},
+		"warning of another gate": {
+			server: apiServer{warning: "Other (mode Warn, nothing was changed or denied): no"}, warns: true, wantVerdict: canary.Missing,
+			wantMessage: `the object was admitted, and webhook "` + webhook + `" neither denied it nor warned`, wantAdvice: "its failurePolicy",
+		},
 		"warning of a gate that should deny": {
 			server: apiServer{warning: warned}, wantVerdict: canary.Missing,
 			wantMessage: "the object was admitted with the warning of warrantgate: " + warned, wantAdvice: "the gate is in mode Warn there",
@@ -142,8 +151,8 @@ func TestSend(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Send twice: the second result does not contain the warnings of the first.
-			sender.Send(t.Context(), canary.Canary{Webhook: webhook, Reason: "KeystonePolicyBroken", Warns: tc.warns, Object: newPolicy()})
-			got := sender.Send(t.Context(), canary.Canary{Webhook: webhook, Reason: "KeystonePolicyBroken", Warns: tc.warns, Object: newPolicy()})
+			sender.Send(t.Context(), canary.Canary{Webhook: webhook, Reason: "KeystonePolicyBroken", OrReason: "InstanceNotFound", Warns: tc.warns, Object: newPolicy()})
+			got := sender.Send(t.Context(), canary.Canary{Webhook: webhook, Reason: "KeystonePolicyBroken", OrReason: "InstanceNotFound", Warns: tc.warns, Object: newPolicy()})
 			if diff := cmp.Diff([]any{tc.wantVerdict, tc.wantMessage}, []any{got.Verdict, got.Message}); diff != "" {
 				t.Errorf("Send() (-want +got):\n%s", diff)
 			}

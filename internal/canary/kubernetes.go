@@ -18,7 +18,7 @@ import (
 const namePrefix = "warrantgate-canary-"
 
 // ForKubernetes returns one canary for each gate that the configuration enables on Kubernetes. The gates deny these objects without
-// a request to a cloud.
+// a request to a cloud, unless legacy credentials are used for machines without a cluster: the cloud then has no such instance.
 func ForKubernetes(config v1beta1.GateConfiguration, namespace string) ([]Canary, error) {
 	var canaries []Canary
 	// Objects selected by name are in namespaces where the user of this command may lack permission to create objects.
@@ -46,7 +46,8 @@ func ForKubernetes(config v1beta1.GateConfiguration, namespace string) ([]Canary
 		object.SetGenerateName(namePrefix)
 		object.SetLabels(map[string]string{clusterapi.ClusterNameLabel: namePrefix + "missing"})
 		canaries = append(canaries, Canary{
-			Webhook: kind.Resource + ".machine.warrantgate.dev", Reason: string(clusterapi.ClusterMissing), Warns: config.Machine.Mode == v1beta1.Warn, Object: object,
+			Webhook: kind.Resource + ".machine.warrantgate.dev", Reason: string(clusterapi.ClusterMissing), OrReason: ownership.ReasonNotFound,
+			Warns: config.Machine.Mode == v1beta1.Warn, Object: object,
 		})
 	}
 	return canaries, nil

@@ -1,12 +1,13 @@
 // Package cloudsigma checks the owner of a CloudSigma server. It sends its requests as the user who claims the server.
 //
 // The response of the cloud to this user decides. If the cloud returns the server, the package compares the owner with the user. If
-// it denies access, the server belongs to another user. If it does not know the server, the server does not exist. Only the UUIDs
-// of users are cached, no verdicts. After a failure the package does not retry, except once with another token. Retries are up to
-// the caller.
+// it denies access, the server belongs to another user. If it does not know the server, the server does not exist. The profile shows
+// that the response is one to this user. Only the UUIDs of users are cached, no verdicts. After a failure the package does not retry,
+// except once with another token. Retries are up to the caller.
 package cloudsigma
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -38,18 +39,20 @@ type LegacyCredentials struct {
 	Password string
 }
 
-// Options configure a Cloud. Either Tokens or Legacy is required.
+// Options configure a Cloud. Tokens, Legacy or both are required.
 type Options struct {
 	// Tokens provides the tokens of the users who claim servers.
 	Tokens Tokens
-	// Legacy returns the credentials of one account that sends all requests, for every user. It is called for each lookup, because
-	// the credentials may change.
+	// Legacy returns the credentials of one account. It sends the requests for accounts without a user and, without Tokens, all requests. It is
+	// called for each lookup, because the credentials may change.
 	Legacy func() (LegacyCredentials, error)
 	// Regions are the allowed regions. Default: every valid name of a region.
 	Regions []string
-	// API is the URL template of the APIs, with https. {region} is replaced with the region. Default:
-	// https://{region}.cloudsigma.com/api/2.0/.
+	// API is the URL template of the APIs for tokens of users, with https. {region} is replaced with the region. Default:
+	// https://direct.{region}.cloudsigma.com/api/2.0/, the only host at which an impersonated token acts as its user.
 	API string
+	// LegacyAPI is the URL template of the APIs for the legacy credentials. Default: https://{region}.cloudsigma.com/api/2.0/.
+	LegacyAPI string
 	// RootCAs are the trusted CAs. Default: those of the system.
 	RootCAs *x509.CertPool
 	// UserAgent is the User-Agent header. Default: warrantgate.
@@ -58,12 +61,13 @@ type Options struct {
 
 // Cloud is a client of CloudSigma. Its methods are safe for concurrent use.
 type Cloud struct {
-	tokens    Tokens
-	legacy    func() (LegacyCredentials, error)
-	endpoints endpoints
-	transport http.RoundTripper
-	userAgent string
-	profiles  *otter.Cache[profileKey, profile]
+	tokens Tokens
+	legacy func() (LegacyCredentials, error)
+	// direct and legacyAPI are the APIs for the tokens and for the legacy credentials.
+	direct, legacyAPI endpoints
+	transport         http.RoundTripper
+	userAgent         string
+	profiles          *otter.Cache[profileKey, profile]
 }
 
 var _ ownership.Cloud = &Cloud{}
@@ -74,10 +78,14 @@ func New(options Options) (*Cloud, error) {
 }
 
 func newCloud(options Options, transport http.RoundTripper) (*Cloud, error) {
-	if (options.Tokens == nil) == (options.Legacy == nil) {
-		return nil, errors.New("exactly one of tokens of users and credentials of one account is required")
+	if options.Tokens == nil && options.Legacy == nil {
+		return nil, errors.New("tokens of users or the credentials of one account are required")
 	}
-	endpoints, err := newEndpoints(options.API, options.Regions)
+	direct, err := newEndpoints(cmp.Or(options.API, defaultAPI), options.Regions)
+	if err != nil {
+		return nil, err
+	}
+	legacyAPI, err := newEndpoints(cmp.Or(options.LegacyAPI, defaultLegacyAPI), options.Regions)
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +98,17 @@ func newCloud(options Options, transport http.RoundTripper) (*Cloud, error) {
 		userAgent = defaultUserAgent
 	}
 	return &Cloud{
-		tokens: options.Tokens, legacy: options.Legacy, endpoints: endpoints, transport: transport,
+		tokens: options.Tokens, legacy: options.Legacy, direct: direct, legacyAPI: legacyAPI, transport: transport,
 		userAgent: userAgent, profiles: profiles,
 	}, nil
+}
+
+// Stop ends the goroutines and idle connections of the cloud. A cloud that is used until the end of the process needs no Stop.
+func (c *Cloud) Stop() {
+	c.profiles.StopAllGoroutines()
+	if transport, ok := c.transport.(*http.Transport); ok {
+		transport.CloseIdleConnections()
+	}
 }
 
 // Ask implements ownership.Cloud. If the user's UUID is cached and the user owns the server, it sends one request.
@@ -116,13 +132,13 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 	case x == nil:
 		return ownership.Answer{}, err
 	case x.Status == http.StatusNotFound:
-		return l.explain(ctx, claim, ownership.Answer{
+		return l.denied(ctx, claim, ownership.Answer{
 			Verdict: ownership.Absent, Response: "404 not found", RequestID: x.RequestID(),
 		})
 	// The cloud, and proxies in front of it, also use 403 for operations that are not available. Such a response does not show who owns the
 	// server.
 	case x.Status == http.StatusForbidden && x.rejection.kind == kindPermission:
-		return l.explain(ctx, claim, ownership.Answer{
+		return l.denied(ctx, claim, ownership.Answer{
 			Verdict: ownership.Foreign, Response: "403 permission", RequestID: x.RequestID(), UserID: x.rejection.userID,
 		})
 	default:
@@ -144,26 +160,31 @@ func (l *lookup) compareOwner(ctx context.Context, claim ownership.Claim, id str
 		return ownership.Answer{}, err
 	}
 	if owner != user.id {
-		return l.explain(ctx, claim, ownership.Answer{
+		return l.denied(ctx, claim, ownership.Answer{
 			Verdict: ownership.Foreign, Response: "200, owned by another user", RequestID: x.RequestID(),
 		})
 	}
 	return ownership.Answer{Verdict: ownership.Owned, UserID: user.id, Response: "200", RequestID: x.RequestID()}, nil
 }
 
-// explain adds information to a denial, to explain it. If the information is not available, the denial remains. If it shows that the
-// cloud denied another user than the claiming one, the result is an error.
-func (l *lookup) explain(ctx context.Context, claim ownership.Claim, answer ownership.Answer) (ownership.Answer, error) {
+// denied returns a denial of the cloud, with information that explains it, if it is about the claimed user. A 403 is no verdict if the profile
+// or the response itself names another user, or if the profile is not available. A 404 without a profile remains a denial, because it is the
+// same for every user. If the other information is not available, the denial remains.
+func (l *lookup) denied(ctx context.Context, claim ownership.Claim, answer ownership.Answer) (ownership.Answer, error) {
 	ctx, cancel := cloudhttp.Half(ctx)
 	defer cancel()
 	user, err := l.profile(ctx)
 	var u *ownership.UnknownError
-	if errors.As(err, &u) && u.Cause == ownership.CauseNotImpersonable {
+	switch {
+	case answer.Verdict == ownership.Absent && errors.As(err, &u) && u.Cause != ownership.CauseWrongUser:
+		return answer, nil
+	case err != nil:
 		return ownership.Answer{}, err
+	case l.user != "" && answer.UserID != "" && answer.UserID != user.id: // the profile is from the cache, and the API has changed since
+		l.cloud.profiles.Invalidate(l.key)
+		return ownership.Answer{}, l.wrongUser(answer.UserID, answer.RequestID)
 	}
-	if err == nil {
-		answer.UserID = user.id
-		answer.Candidates = l.candidates(ctx, claim, user.id)
-	}
+	answer.UserID = user.id
+	answer.Candidates = l.candidates(ctx, claim, user.id)
 	return answer, nil
 }

@@ -67,20 +67,20 @@ func TestVerdict(t *testing.T) {
 			},
 			wantRequests: []string{getServer, getProfile, getCandidates},
 		},
-		"403 with a bare object, and no profile": {
+		"403 with a bare object": {
 			answers: answers{
 				getServer: reply(http.StatusForbidden,
 					`{"error_type":"permission","error_message":"User `+userID+` does not have all of the permissions [LIST] canary"}`),
-				getProfile: reply(http.StatusBadGateway, canary),
+				getProfile:    theProfile(),
+				getCandidates: listed(aPage(0)),
 			},
 			claim:        claim(),
 			want:         ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403"},
-			wantRequests: []string{getServer, getProfile},
+			wantRequests: []string{getServer, getProfile, getCandidates},
 		},
-		"403 that names another user: the profile is used": {
+		"403 that names no user: the profile is used": {
 			answers: answers{
-				getServer: reply(http.StatusForbidden,
-					`[{"error_type":"permission","error_message":"User `+strangerID+` does not have all of the permissions [LIST]"}]`),
+				getServer:     reply(http.StatusForbidden, `[{"error_type":"permission","error_message":"canary"}]`),
 				getProfile:    theProfile(),
 				getCandidates: listed(aPage(0)),
 			},
@@ -104,6 +104,12 @@ func TestVerdict(t *testing.T) {
 			claim:        claim(),
 			want:         ownership.Answer{Verdict: ownership.Absent, UserID: userID, Response: "404 not found", RequestID: "req-404"},
 			wantRequests: []string{getServer, getProfile, getCandidates},
+		},
+		"404, and no profile": {
+			answers:      answers{getServer: notFound(), getProfile: reply(http.StatusBadGateway, canary)},
+			claim:        claim(),
+			want:         ownership.Answer{Verdict: ownership.Absent, Response: "404 not found", RequestID: "req-404"},
+			wantRequests: []string{getServer, getProfile},
 		},
 		"404 of a machine without a name": {
 			answers:      answers{getServer: notFound(), getProfile: theProfile()},
@@ -247,6 +253,12 @@ func TestNoVerdict(t *testing.T) {
 				Text: "CredentialsDenied: profile request: the answer was 401 unspecified",
 			},
 		},
+		"a denial without a profile": {
+			answers: answers{getServer: forbidden(), getProfile: reply(http.StatusBadGateway, canary)},
+			want: failure{
+				Cause: ownership.CauseCloud, RequestID: "req-502", Text: "CloudUnavailable: profile request: the answer was 502 unspecified",
+			},
+		},
 		"a profile that is not JSON": {
 			answers: answers{getServer: ownServer, getProfile: ok(canary)},
 			want: failure{
@@ -257,31 +269,6 @@ func TestNoVerdict(t *testing.T) {
 			answers: answers{getServer: ownServer, getProfile: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
 			want: failure{
 				Cause: ownership.CauseCloud, Text: "CloudUnavailable: profile request: the connection broke before the end of the answer",
-			},
-		},
-		"a token of another user, who owns the server": {
-			answers: answers{
-				getServer:  ok(inJSON(aServer(serverID, machineName, strangerID, machineUID))),
-				getProfile: ok(inJSON(object{"uuid": strangerID, "email": "canary@example.com"})),
-			},
-			want: failure{
-				Cause: ownership.CauseNotImpersonable, RequestID: "req-200",
-				Text: "UserNotImpersonable: the credentials belong to another user than the claimed one",
-			},
-		},
-		"a token of another user, who is denied": {
-			answers: answers{getServer: forbidden(), getProfile: ok(inJSON(object{"uuid": strangerID, "email": "canary@example.com"}))},
-			want: failure{
-				Cause: ownership.CauseNotImpersonable, RequestID: "req-200",
-				Text: "UserNotImpersonable: the credentials belong to another user than the claimed one",
-			},
-		},
-		"a user name that folds to that of the token": {
-			answers: answers{getServer: ownServer, getProfile: theProfile()},
-			claim:   claim(func(c *ownership.Claim) { c.User = "tſap@shalb.com" }), // with the sign for a long s
-			want: failure{
-				Cause: ownership.CauseNotImpersonable, RequestID: "req-200",
-				Text: "UserNotImpersonable: the credentials belong to another user than the claimed one",
 			},
 		},
 		"no user": {
@@ -327,6 +314,83 @@ func TestNoVerdict(t *testing.T) {
 			}
 		})
 	}
+}
+
+// setAPI is the advice if the API treats a token as another user.
+const setAPI = "set cloudSigma.api to the URL at which the token acts as its user"
+
+// An impersonated token acts as another user at a host other than the one that it was issued for. No answer of that host is one about the
+// claimed user.
+func TestTokenOfAnotherUser(t *testing.T) {
+	const accountEmail, accountID = "service-account-partner@example.com", strangerID
+	other := reply(http.StatusOK, inJSON(object{"uuid": accountID, "email": accountEmail}))
+	byProfile := fmt.Sprintf("%q (%s)", accountEmail, accountID)
+	owned := func(owner string) http.HandlerFunc {
+		return reply(http.StatusOK, inJSON(aServer(serverID, machineName, owner, machineUID)))
+	}
+	denied := func(user string) http.HandlerFunc {
+		return reply(http.StatusForbidden, `[{"error_type":"permission","error_message":"User `+user+` does not have all of the permissions [LIST]"}]`)
+	}
+	for name, tc := range map[string]struct {
+		// before are the answers to an earlier lookup, which caches the profile.
+		before, answers answers
+		user            string
+		wantAs          string
+		wantRequestID   string
+	}{
+		"who owns the server":              {answers: answers{getServer: owned(accountID), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
+		"who sees the server of the user":  {answers: answers{getServer: owned(userID), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
+		"who is denied":                    {answers: answers{getServer: denied(accountID), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
+		"who is denied without a name":     {answers: answers{getServer: denied("canary"), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
+		"for whom there is no such server": {answers: answers{getServer: notFound(), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
+		"whose name folds to that of the user": {
+			answers: answers{getServer: owned(userID), getProfile: theProfile()}, user: "tſap@shalb.com", // with the sign for a long s
+			wantAs: fmt.Sprintf("%q (%s)", userEmail, userID), wantRequestID: "req-200",
+		},
+		"who is denied, while the profile in the cache is the user's": {
+			before:  answers{getServer: denied(userID), getProfile: theProfile(), getCandidates: reply(http.StatusOK, aPage(0))},
+			answers: answers{getServer: denied(accountID)}, wantAs: accountID, wantRequestID: "req-403",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claimed := claim(func(c *ownership.Claim) {
+				if tc.user != "" {
+					c.User = tc.user
+				}
+			})
+			api := newAPI(t, tc.before)
+			cloud := api.cloud(&fakeTokens{})
+			if tc.before != nil {
+				if got, err := cloud.Ask(t.Context(), claimed); err != nil || got.Verdict != ownership.Foreign {
+					t.Fatalf("Ask() = %v, %v, want Foreign", got, err)
+				}
+			}
+			api.change(tc.answers)
+			answer, err := cloud.Ask(t.Context(), claimed)
+			at := api.server.URL + "/api/next/"
+			expectFailure(t, err, failure{
+				Cause: ownership.CauseWrongUser, RequestID: tc.wantRequestID,
+				Text: fmt.Sprintf("WrongUser: the API at %s treats the token of user %q as user %s; %s", at, claimed.User, tc.wantAs, setAPI),
+			})
+			if diff := cmp.Diff(ownership.Answer{}, answer); diff != "" {
+				t.Errorf("Ask() came with an error and (-want +got):\n%s", diff)
+			}
+			want := "the API at " + at + " treats the token of this user as that of another user; the operator of warrantgate has to " + setAPI
+			if u, _ := errors.AsType[*ownership.UnknownError](err); u.Explain() != want {
+				t.Errorf("Explain() = %q, want %q, which names no user", u.Explain(), want)
+			}
+		})
+	}
+}
+
+func TestListOfAnotherUser(t *testing.T) {
+	api := newAPI(t, answers{getProfile: reply(http.StatusOK, inJSON(object{"uuid": strangerID, "email": "other@example.com"}))})
+	_, _, err := api.cloud(&fakeTokens{}).Instances(t.Context(), account())
+	expectFailure(t, err, failure{
+		Cause: ownership.CauseWrongUser, RequestID: "req-200",
+		Text: fmt.Sprintf("WrongUser: the API at %s/api/next/ treats the token of user %q as user \"other@example.com\" (%s); %s",
+			api.server.URL, userEmail, strangerID, setAPI),
+	})
 }
 
 // expectFailure compares an *ownership.UnknownError, and checks that it contains no canary.
@@ -478,7 +542,7 @@ func TestExplanationDoesNotDelayADenial(t *testing.T) {
 			want:   ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403"},
 			wantIn: time.Second,
 		},
-		"the profile": {
+		"the profile, of a server that does not exist": {
 			answers: answers{getServer: notFound(), getProfile: hang}, timeout: 2 * time.Second,
 			want:   ownership.Answer{Verdict: ownership.Absent, Response: "404 not found", RequestID: "req-404"},
 			wantIn: time.Second,
@@ -515,9 +579,10 @@ func TestLegacyAccount(t *testing.T) {
 	credentials := func() (cloudsigma.LegacyCredentials, error) {
 		return cloudsigma.LegacyCredentials{Username: userEmail, Password: canary}, nil
 	}
+	const legacyServer, legacyProfile = "legacy." + getServer, "legacy." + getProfile
 	owned := answers{
-		getServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
-		getProfile: theProfile(),
+		legacyServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
+		legacyProfile: theProfile(),
 	}
 	for name, tc := range map[string]struct {
 		answers      answers
@@ -526,17 +591,13 @@ func TestLegacyAccount(t *testing.T) {
 		want         failure // the zero value for a server that is owned
 		wantRequests []string
 	}{
-		"for its own user": {answers: owned, legacy: credentials, user: "Tsap@Shalb.com", wantRequests: []string{getServer, getProfile}},
-		"without a user":   {answers: owned, legacy: credentials, wantRequests: []string{getServer, getProfile}},
+		"for its own user": {answers: owned, legacy: credentials, user: "Tsap@Shalb.com", wantRequests: []string{legacyServer, legacyProfile}},
+		"without a user":   {answers: owned, legacy: credentials, wantRequests: []string{legacyServer, legacyProfile}},
 		"for another user": {
-			answers: owned, legacy: credentials, user: "other@example.com", wantRequests: []string{getServer, getProfile},
-			want: failure{
-				Cause: ownership.CauseNotImpersonable, RequestID: "req-200",
-				Text: "UserNotImpersonable: the credentials belong to another user than the claimed one",
-			},
+			answers: owned, legacy: credentials, user: "other@example.com", wantRequests: []string{legacyServer, legacyProfile},
 		},
 		"rejected by the cloud, without a retry": {
-			answers: answers{getServer: reply(http.StatusUnauthorized, canary)}, legacy: credentials, wantRequests: []string{getServer},
+			answers: answers{legacyServer: reply(http.StatusUnauthorized, canary)}, legacy: credentials, wantRequests: []string{legacyServer},
 			want: failure{
 				Cause: ownership.CauseCredentials, RequestID: "req-401", Text: "CredentialsDenied: server request: the answer was 401 unspecified",
 			},
@@ -574,6 +635,34 @@ func TestLegacyAccount(t *testing.T) {
 				t.Errorf("Ask() error = %v (-want +got):\n%s", err, diff)
 			}
 		})
+	}
+}
+
+func TestLegacyAccountBesideTokens(t *testing.T) {
+	const sharedID = strangerID
+	api := newAPI(t, answers{
+		getServer: reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))), getProfile: theProfile(),
+		"legacy." + getServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, sharedID, machineUID))),
+		"legacy." + getProfile: reply(http.StatusOK, inJSON(object{"uuid": sharedID, "email": userEmail})),
+	})
+	cloud := api.cloud(&fakeTokens{}, func(o *cloudsigma.Options) {
+		o.Legacy = func() (cloudsigma.LegacyCredentials, error) {
+			return cloudsigma.LegacyCredentials{Username: userEmail, Password: canary}, nil
+		}
+	})
+	// The user name of the account is that of the user here. The two profiles must not be mixed up.
+	for range 2 {
+		for user, want := range map[string]string{userEmail: userID, "": sharedID} {
+			got, err := cloud.Ask(t.Context(), claim(func(c *ownership.Claim) { c.User = user }))
+			if err != nil || got.Verdict != ownership.Owned || got.UserID != want {
+				t.Errorf("Ask() for user %q = %v, %v, want the server of %s", user, got, err, want)
+			}
+		}
+	}
+	api.expectCount(getServer, 2)
+	api.expectCount("legacy."+getServer, 2)
+	for _, profile := range []string{getProfile, "legacy." + getProfile} {
+		api.expectCount(profile, 1)
 	}
 }
 

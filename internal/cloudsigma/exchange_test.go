@@ -39,22 +39,37 @@ func TestRequestHeaders(t *testing.T) {
 	}
 }
 
-func TestRegionIsPartOfTheHost(t *testing.T) {
-	var got string
-	cloud, err := cloudsigma.NewWith(cloudsigma.Options{Tokens: &fakeTokens{}, Regions: []string{"zrh", region}},
-		roundTripper(func(r *http.Request) (*http.Response, error) {
-			got = r.URL.String()
-			return nil, errors.New("no network")
-		}))
-	if err != nil {
-		t.Fatalf("NewWith() error = %v", err)
+func TestHostFollowsTheCredentials(t *testing.T) {
+	tokens, legacy := &fakeTokens{}, func() (cloudsigma.LegacyCredentials, error) {
+		return cloudsigma.LegacyCredentials{Username: userEmail, Password: canary}, nil
 	}
-	defer cloud.Stop()
-	if _, err := cloud.Ask(t.Context(), claim()); err == nil {
-		t.Fatal("Ask() returned no error")
-	}
-	if want := "https://next.cloudsigma.com/api/2.0/servers/" + serverID + "/"; got != want {
-		t.Errorf("requested %q, want %q", got, want)
+	for name, tc := range map[string]struct {
+		options cloudsigma.Options
+		want    string
+	}{
+		"a token":              {options: cloudsigma.Options{Tokens: tokens}, want: "https://direct.next.cloudsigma.com/api/2.0/"},
+		"a token, elsewhere":   {options: cloudsigma.Options{Tokens: tokens, API: "https://{region}.a/", LegacyAPI: "https://b/"}, want: "https://next.a/"},
+		"a password":           {options: cloudsigma.Options{Legacy: legacy}, want: "https://next.cloudsigma.com/api/2.0/"},
+		"a password elsewhere": {options: cloudsigma.Options{Legacy: legacy, API: "https://a/", LegacyAPI: "https://b/{region}"}, want: "https://b/next/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got string
+			tc.options.Regions = []string{"zrh", region}
+			cloud, err := cloudsigma.NewWith(tc.options, roundTripper(func(r *http.Request) (*http.Response, error) {
+				got = r.URL.String()
+				return nil, errors.New("no network")
+			}))
+			if err != nil {
+				t.Fatalf("NewWith() error = %v", err)
+			}
+			defer cloud.Stop()
+			if _, err := cloud.Ask(t.Context(), claim()); err == nil {
+				t.Fatal("Ask() returned no error")
+			}
+			if want := tc.want + "servers/" + serverID + "/"; got != want {
+				t.Errorf("requested %q, want %q", got, want)
+			}
+		})
 	}
 }
 

@@ -33,29 +33,36 @@ type lookup struct {
 
 // newLookup starts a lookup. It returns an *ownership.RegionError or an *ownership.UnknownError.
 func (c *Cloud) newLookup(account ownership.Account) (*lookup, error) {
-	api, err := c.endpoints.api(account.Region)
-	if err != nil {
+	// As the provider does: without impersonation, the legacy account is used for every user.
+	shared := c.legacy != nil && (account.User == "" || c.tokens == nil)
+	endpoints := c.direct
+	if shared {
+		endpoints = c.legacyAPI
+	}
+	api, err := endpoints.api(account.Region)
+	switch {
+	case err != nil:
 		return nil, err
+	case shared:
+		return c.newSharedLookup(api, account.Region)
+	case account.User == "":
+		return nil, unknown(ownership.CauseNotImpersonable, "", "the claim names no user to impersonate")
 	}
-	l := &lookup{
-		cloud: c, api: api, user: account.User,
-		key: profileKey{user: account.User, region: account.Region},
-	}
-	if c.legacy == nil {
-		if account.User == "" {
-			return nil, unknown(ownership.CauseNotImpersonable, "", "the claim names no user to impersonate")
-		}
-		return l, nil
-	}
+	return &lookup{cloud: c, api: api, user: account.User, key: profileKey{user: account.User, region: account.Region}}, nil
+}
+
+// newSharedLookup starts a lookup with the legacy account.
+func (c *Cloud) newSharedLookup(api *url.URL, region string) (*lookup, error) {
 	credentials, err := c.legacy()
 	if err != nil {
 		return nil, &ownership.UnknownError{
 			Cause: ownership.CauseCredentials, Err: fmt.Errorf("credentials of the legacy account: %w", err),
 		}
 	}
-	l.key.user = credentials.Username
-	l.legacy = sdk.NewUsernamePasswordCredentialsProvider(credentials.Username, credentials.Password)
-	return l, nil
+	return &lookup{
+		cloud: c, api: api, key: profileKey{user: credentials.Username, region: region, legacy: true},
+		legacy: sdk.NewUsernamePasswordCredentialsProvider(credentials.Username, credentials.Password),
+	}, nil
 }
 
 // request is a GET request.

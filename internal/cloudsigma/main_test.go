@@ -99,6 +99,13 @@ func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, r)
 }
 
+// change replaces the responses.
+func (a *fakeAPI) change(to answers) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answers = to
+}
+
 // expect checks the requests since the last call, in order.
 func (a *fakeAPI) expect(want ...string) {
 	a.t.Helper()
@@ -131,7 +138,7 @@ func (a *fakeAPI) cloud(tokens cloudsigma.Tokens, modify ...func(*cloudsigma.Opt
 	a.t.Helper()
 	roots := x509.NewCertPool()
 	roots.AddCert(a.server.Certificate())
-	options := cloudsigma.Options{Tokens: tokens, API: a.server.URL + "/api/{region}", RootCAs: roots}
+	options := cloudsigma.Options{Tokens: tokens, API: a.server.URL + "/api/{region}", LegacyAPI: a.server.URL + "/api/legacy.{region}", RootCAs: roots}
 	for _, m := range modify {
 		m(&options)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,15 +11,13 @@ import (
 )
 
 const (
-	// defaultAPI is the URL template of CloudSigma's own regions.
-	defaultAPI = "https://{region}.cloudsigma.com/api/2.0/"
+	// defaultAPI and defaultLegacyAPI are the URL templates of CloudSigma's own regions. An impersonated token acts as its user at the first
+	// only: at the second, it acts as the service account's own user.
+	defaultAPI       = "https://direct.{region}.cloudsigma.com/api/2.0/"
+	defaultLegacyAPI = "https://{region}.cloudsigma.com/api/2.0/"
 	// placeholder is replaced with the region in the URL template.
 	placeholder = "{region}"
 )
-
-// regionPattern matches a region: one label of a DNS name that begins with a letter. A matching text cannot change the structure of
-// a URL as part of the host or of a path segment.
-var regionPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
 // endpoints contains the API of each region.
 type endpoints struct {
@@ -29,9 +26,6 @@ type endpoints struct {
 }
 
 func newEndpoints(template string, regions []string) (endpoints, error) {
-	if template == "" {
-		template = defaultAPI
-	}
 	if !strings.HasSuffix(template, "/") {
 		template += "/"
 	}
@@ -41,8 +35,8 @@ func newEndpoints(template string, regions []string) (endpoints, error) {
 		return endpoints{}, fmt.Errorf("the URL of the API has to be https://, a host and a path, such as %q", defaultAPI)
 	}
 	for _, region := range regions {
-		if !regionPattern.MatchString(region) {
-			return endpoints{}, fmt.Errorf("regions: %w", &ownership.RegionError{Region: region})
+		if err := ownership.CheckRegion(region, nil); err != nil {
+			return endpoints{}, fmt.Errorf("regions: %w", err)
 		}
 	}
 	return endpoints{template: template, regions: slices.Sorted(slices.Values(regions))}, nil
@@ -50,8 +44,8 @@ func newEndpoints(template string, regions []string) (endpoints, error) {
 
 // api returns the URL of a region's API, or an *ownership.RegionError if the region is not allowed.
 func (e endpoints) api(region string) (*url.URL, error) {
-	if !regionPattern.MatchString(region) || len(e.regions) > 0 && !slices.Contains(e.regions, region) {
-		return nil, &ownership.RegionError{Region: region, Allowed: e.regions}
+	if err := ownership.CheckRegion(region, e.regions); err != nil {
+		return nil, err
 	}
 	u, err := url.Parse(strings.ReplaceAll(e.template, placeholder, region))
 	if err != nil { // impossible: the template is valid for every region

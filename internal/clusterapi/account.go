@@ -41,12 +41,14 @@ const (
 	ClusterMissing Reason = "ClusterMissing"
 	// UserMissing: the cluster names no user.
 	UserMissing Reason = "UserMissing"
+	// UserMalformed: there are blanks or line breaks around the email of the user.
+	UserMalformed Reason = "UserMalformed"
 	// UserSecretMissing: the Secret with the user does not exist.
 	UserSecretMissing Reason = "UserSecretMissing"
 	// UserRefUnguarded: a Secret contains the user, and no gate checks writes of the Secret.
 	UserRefUnguarded Reason = "UserRefUnguarded"
-	// RegionMissing: the cluster object has no region.
-	RegionMissing Reason = "RegionMissing"
+	// RegionNotAllowed: the region of the cluster is invalid or not configured.
+	RegionNotAllowed Reason = ownership.RegionNotAllowed
 	// ClusterUnreadable: a field of the cluster has the wrong type.
 	ClusterUnreadable Reason = "ClusterUnreadable"
 	// ClusterAmbiguous: several objects have the label of the cluster.
@@ -79,8 +81,8 @@ type reader struct {
 	// ownerVersion and clusterVersion cache a served version of OwnerMachines and of CoreClusters.
 	ownerVersion, clusterVersion *versionHint
 	// secrets is nil if Secrets must not specify identities.
-	secrets       corev1client.SecretsGetter
-	sharedAccount bool
+	secrets corev1client.SecretsGetter
+	cloudSigma
 	// exempt are the namespaces whose Secrets are not checked. Clusters may not use these Secrets.
 	exempt []string
 }
@@ -166,7 +168,7 @@ func (r *reader) AccountNow(ctx context.Context, cluster Cluster) (ownership.Acc
 	}
 	object, err := r.find(ctx, kind, cluster)
 	if err != nil {
-		return ownership.Account{}, err
+		return r.withoutObject(cluster.Provider, err)
 	}
 	return kind.account(r, ctx, object)
 }

@@ -48,21 +48,22 @@ func TestAccount(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cluster *unstructured.Unstructured // nil: does not exist
 		secret  *corev1.Secret
-		shared  bool
-		want    ownership.Account
-		wantErr *clusterapi.AccountError
+		// shared and byAll are Options.SharedAccount and Options.SharedByAll.
+		shared, byAll bool
+		want          ownership.Account
+		wantErr       *clusterapi.AccountError
 	}{
 		"a user in the cluster": {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com")), want: account("tsap@example.com"),
 		},
-		"an email with capital letters and spaces": {
-			cluster: cluster(with("spec.userEmail", " Tsap@Example.COM\n"), with("spec.region", " next ")), want: account("tsap@example.com"),
+		"an email with capital letters": {
+			cluster: cluster(with("spec.userEmail", "Tsap@Example.COM")), want: account("tsap@example.com"),
 		},
 		"a user in a Secret": {
 			cluster: cluster(userRef("name", "bob")), secret: bobs, want: account("bob@example.com"),
 		},
-		"a user in a Secret, with spaces and capital letters": {
-			cluster: cluster(userRef("name", "bob")), secret: secret(namespace, "bob", " Bob@example.com\n"), want: account("bob@example.com"),
+		"a user in a Secret, with capital letters": {
+			cluster: cluster(userRef("name", "bob")), secret: secret(namespace, "bob", "Bob@example.com"), want: account("bob@example.com"),
 		},
 		"a user in a Secret of another namespace": {
 			cluster: cluster(userRef("name", "bob", "namespace", "team-b")), secret: secret("team-b", "bob", "bob@example.com"),
@@ -80,9 +81,6 @@ func TestAccount(t *testing.T) {
 		"a user in the cluster and another in the Secret": {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com"), userRef("name", "bob")), secret: bobs, want: account("tsap@example.com"),
 		},
-		"a user of spaces in the cluster, and one in the Secret": {
-			cluster: cluster(with("spec.userEmail", "  "), userRef("name", "bob")), secret: bobs, want: account("bob@example.com"),
-		},
 		"a null user": {
 			cluster: cluster(with("spec.userEmail", nil), userRef("name", "bob")), secret: bobs, want: account("bob@example.com"),
 		},
@@ -94,6 +92,25 @@ func TestAccount(t *testing.T) {
 			cluster: cluster(userRef("name", "bob")), shared: true,
 			wantErr: &clusterapi.AccountError{Reason: "UserSecretMissing",
 				Message: `CloudSigmaCluster "metal": spec.userRef: there is no Secret "bob" in namespace "team-a"`},
+		},
+		"shared account, and an empty Secret": {
+			cluster: cluster(userRef("name", "bob")), secret: &corev1.Secret{ObjectMeta: bobs.ObjectMeta}, shared: true, want: account(""),
+		},
+		"shared account, no cluster": {shared: true, want: ownership.Account{Cloud: "cloudsigma", Region: "zrh"}},
+		"shared account of all clusters, and a user": {
+			cluster: cluster(with("spec.userEmail", "tsap@example.com")), shared: true, byAll: true, want: account(""),
+		},
+		"shared account of all clusters, and a user in a Secret": {
+			cluster: cluster(userRef("name", "bob", "namespace", "team-b")), secret: secret("team-b", "bob", "bob@example.com"),
+			shared: true, byAll: true, want: account(""),
+		},
+		"shared account of all clusters, and a missing Secret": {
+			cluster: cluster(userRef("name", "bob")), shared: true, byAll: true, want: account(""),
+		},
+		"shared account of all clusters, no cluster": {shared: true, byAll: true, want: ownership.Account{Cloud: "cloudsigma", Region: "zrh"}},
+		"shared account of all clusters, and an odd region": {
+			cluster: cluster(with("spec.region", int64(1))), shared: true, byAll: true,
+			wantErr: &clusterapi.AccountError{Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "metal": spec.region is int64 where a string belongs`},
 		},
 		"no cluster": {wantErr: &clusterapi.AccountError{
 			Reason: "ClusterMissing", Message: `there is no CloudSigmaCluster "metal" in namespace "team-a"`,
@@ -119,19 +136,43 @@ func TestAccount(t *testing.T) {
 				Reason: "UserMissing", Message: `CloudSigmaCluster "metal": spec.userRef: Secret "bob" in namespace "team-a" has nothing under the key userEmail`,
 			},
 		},
-		"the Secret contains spaces": {
-			cluster: cluster(userRef("name", "bob")), secret: secret(namespace, "bob", " \n"),
+		"blanks around the email": {
+			cluster: cluster(with("spec.userEmail", " tsap@example.com"), userRef("name", "bob")), secret: bobs, shared: true,
+			wantErr: &clusterapi.AccountError{Reason: "UserMalformed", Message: `CloudSigmaCluster "metal": spec.userEmail: ` + clusterapi.BlanksAroundEmail},
+		},
+		"many blanks around the email": {
+			cluster: cluster(with("spec.userEmail", strings.Repeat("\n", 2000)+"tsap@example.com")),
+			wantErr: &clusterapi.AccountError{Reason: "UserMalformed", Message: `CloudSigmaCluster "metal": spec.userEmail: ` + clusterapi.BlanksAroundEmail},
+		},
+		"an email of blanks": {
+			cluster: cluster(with("spec.userEmail", " "), userRef("name", "bob")), secret: bobs,
+			wantErr: &clusterapi.AccountError{Reason: "UserMalformed", Message: `CloudSigmaCluster "metal": spec.userEmail: ` + clusterapi.BlanksAroundEmail},
+		},
+		"a line break after the email in the Secret": {
+			cluster: cluster(userRef("name", "bob")), secret: secret(namespace, "bob", "bob@example.com\n"),
 			wantErr: &clusterapi.AccountError{
-				Reason: "UserMissing", Message: `CloudSigmaCluster "metal": spec.userRef: Secret "bob" in namespace "team-a" has nothing under the key userEmail`,
+				Reason: "UserMalformed", Message: `CloudSigmaCluster "metal": spec.userRef: key userEmail of Secret "bob" in namespace "team-a": ` + clusterapi.BlanksAroundEmail,
+			},
+		},
+		"blanks around the name of the Secret": {
+			cluster: cluster(userRef("name", " bob")), secret: bobs,
+			wantErr: &clusterapi.AccountError{
+				Reason: "UserSecretMissing", Message: `CloudSigmaCluster "metal": spec.userRef: there is no Secret " bob" in namespace "team-a"`,
 			},
 		},
 		"no region": {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", nil)),
-			wantErr: &clusterapi.AccountError{Reason: "RegionMissing", Message: `CloudSigmaCluster "metal" names no region: spec.region is empty`},
+			want:    ownership.Account{Cloud: "cloudsigma", User: "tsap@example.com", Region: "zrh"},
 		},
-		"a region of spaces": {
-			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", " ")),
-			wantErr: &clusterapi.AccountError{Reason: "RegionMissing", Message: `CloudSigmaCluster "metal" names no region: spec.region is empty`},
+		"a region with a space": {
+			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", "next ")),
+			wantErr: &clusterapi.AccountError{Reason: "RegionNotAllowed", Message: `CloudSigmaCluster "metal": spec.region: region "next " is none of those configured (next, zrh)`},
+		},
+		"another host as the region": {
+			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", "@127.0.0.1:8443/#")), shared: true,
+			wantErr: &clusterapi.AccountError{
+				Reason: "RegionNotAllowed", Message: `CloudSigmaCluster "metal": spec.region: region "@127.0.0.1:8443/#" is none of those configured (next, zrh)`,
+			},
 		},
 		"a region that is a number": {
 			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", int64(1))),
@@ -161,7 +202,9 @@ func TestAccount(t *testing.T) {
 				if tc.secret != nil {
 					objects = append(objects, tc.secret)
 				}
-				server := newServer(t, tc.shared, objects...)
+				server := newServerWith(t, clusterapi.Options{
+					SharedAccount: tc.shared, SharedByAll: tc.byAll, DefaultRegion: "zrh", Regions: []string{"next", "zrh"},
+				}, objects...)
 				check := func(when string, got ownership.Account, err error) {
 					t.Helper()
 					if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -185,6 +228,16 @@ func TestAccount(t *testing.T) {
 				check("now", got, err)
 			})
 		})
+	}
+}
+
+// The credentials of OpenStack belong to each cluster.
+func TestOpenStackSharesNoAccount(t *testing.T) {
+	server := newServerWith(t, clusterapi.Options{SharedAccount: true, SharedByAll: true, DefaultRegion: "zrh"})
+	cluster := clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"}
+	got, err := server.objects.AccountNow(t.Context(), cluster)
+	if rejected, ok := errors.AsType[*clusterapi.AccountError](err); !ok || rejected.Reason != clusterapi.ClusterMissing {
+		t.Errorf("AccountNow() = %v, %v, want %s", got, err, clusterapi.ClusterMissing)
 	}
 }
 
@@ -255,11 +308,17 @@ func TestNamesThatNoObjectCanHaveAreMissing(t *testing.T) {
 func TestAccountWithBlanksInALongText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := func(value string) string { return value + strings.Repeat(" ", 2000) + "x" }
-		server := newServer(t, false, cluster(with("spec.userEmail", long("bob@example.com")), with("spec.region", long("next"))))
+		far := metalCluster
+		far.Name = "far"
+		server := newServer(t, false, cluster(with("spec.userEmail", long("bob@example.com"))),
+			cluster(with("metadata.name", far.Name), with("spec.userEmail", "bob@example.com"), with("spec.region", long("next"))))
 		defer server.start(t.Context(), t)()
-		seen, err := server.objects.Account(t.Context(), metalCluster)
-		if err != nil || seen.User == "bob@example.com" || seen.Region == "next" {
-			t.Errorf("account %+v, %v, and that is neither the user nor the region", seen, err)
+		if seen, err := server.objects.Account(t.Context(), metalCluster); err != nil || seen.User == "bob@example.com" {
+			t.Errorf("account %+v, %v, and that is not the user", seen, err)
+		}
+		_, err := server.objects.Account(t.Context(), far)
+		if rejected, ok := errors.AsType[*clusterapi.AccountError](err); !ok || rejected.Reason != clusterapi.RegionNotAllowed {
+			t.Errorf("error %v, want %s", err, clusterapi.RegionNotAllowed)
 		}
 	})
 }
@@ -291,7 +350,7 @@ func TestReadUserRef(t *testing.T) {
 		"no fields": {cluster: cluster(), want: clusterapi.UserRef{SecretNamespace: namespace}},
 		"all fields": {
 			cluster: cluster(with("spec.userEmail", " Tsap@example.com "), with("spec.userRef", map[string]any{"name": " bob", "namespace": "team-b "})),
-			want:    clusterapi.UserRef{Email: "Tsap@example.com", SecretNamespace: "team-b", SecretName: "bob"},
+			want:    clusterapi.UserRef{Email: " Tsap@example.com ", SecretNamespace: "team-b ", SecretName: " bob"},
 		},
 		"the namespace is empty": {
 			cluster: cluster(with("spec.userRef", map[string]any{"name": "bob", "namespace": ""})),

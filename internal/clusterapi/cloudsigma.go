@@ -1,6 +1,7 @@
 package clusterapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,21 @@ var KdcClusters = schema.GroupVersionResource{Group: "k8s.kube-dc.com", Version:
 // userEmailKey is the key of the user in the Secret of spec.userRef.
 const userEmailKey = "userEmail"
 
-// UserRef contains the fields of a CloudSigmaCluster that specify the user.
+// regionPath is the field of a CloudSigmaCluster with the region.
+const regionPath = "spec.region"
+
+// BlanksAroundEmail is the message of CheckEmail.
+const BlanksAroundEmail = "there are blanks, tabs or line breaks around the email address, which the provider sends as part of it; write it without them"
+
+// CheckEmail returns an error if the provider would send blanks around an email to the identity provider. It returns nil for "".
+func CheckEmail(email string) *AccountError {
+	if strings.TrimSpace(email) == email {
+		return nil
+	}
+	return &AccountError{Reason: UserMalformed, Message: BlanksAroundEmail}
+}
+
+// UserRef contains the fields of a CloudSigmaCluster that specify the user, as they are written. The provider trims none of them.
 type UserRef struct {
 	// Email is spec.userEmail. It takes precedence over the Secret.
 	Email string
@@ -47,7 +62,7 @@ func ReadUserRef(cluster *unstructured.Unstructured) (UserRef, error) {
 		if err != nil {
 			return UserRef{}, accountErrorf(ClusterUnreadable, "CloudSigmaCluster %q: %v", cluster.GetName(), err)
 		}
-		*field.target = strings.TrimSpace(value)
+		*field.target = value
 	}
 	if namespace != "" {
 		ref.SecretNamespace = namespace
@@ -58,6 +73,9 @@ func ReadUserRef(cluster *unstructured.Unstructured) (UserRef, error) {
 // User returns the user of ref in lower case, because emails are case-insensitive. The error is an *AccountError if the objects
 // specify no user. Any other error means that they could not be read.
 func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
+	if invalid := CheckEmail(ref.Email); invalid != nil {
+		return "", accountErrorf(invalid.Reason, "spec.userEmail: %s", invalid.Message)
+	}
 	if ref.Email != "" {
 		return ownership.LowerEmail(ref.Email), nil
 	}
@@ -82,38 +100,44 @@ func (r *reader) User(ctx context.Context, ref UserRef) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("read the Secret of spec.userRef: %w", err)
 	}
-	email := EmailIn(secret.Data)
+	email := ownership.LowerEmail(string(secret.Data[userEmailKey]))
 	if email == "" {
 		return "", accountErrorf(UserMissing, "spec.userRef: Secret %q in namespace %q has nothing under the key %s",
 			ref.SecretName, ref.SecretNamespace, userEmailKey)
 	}
+	if invalid := CheckEmail(email); invalid != nil {
+		return "", accountErrorf(invalid.Reason, "spec.userRef: key %s of Secret %q in namespace %q: %s",
+			userEmailKey, ref.SecretName, ref.SecretNamespace, invalid.Message)
+	}
 	return email, nil
-}
-
-// EmailIn returns the user in the data of a Secret in lower case, or "" if there is none.
-func EmailIn(data map[string][]byte) string {
-	return ownership.LowerEmail(strings.TrimSpace(string(data[userEmailKey])))
 }
 
 func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Unstructured) (ownership.Account, error) {
 	account := ownership.Account{Cloud: string(v1beta1.ProviderCloudSigma)}
-	ref, err := ReadUserRef(cluster)
-	if err != nil {
-		return ownership.Account{}, err
-	}
-	region, err := stringAt(cluster, "spec.region")
+	region, err := stringAt(cluster, regionPath)
 	if err != nil {
 		return ownership.Account{}, accountErrorf(ClusterUnreadable, "CloudSigmaCluster %q: %v", cluster.GetName(), err)
 	}
-	// The accounts of many clusters are held in memory together.
-	if account.Region = short(strings.TrimSpace(region)); account.Region == "" {
-		return ownership.Account{}, accountErrorf(RegionMissing, "CloudSigmaCluster %q names no region: spec.region is empty", cluster.GetName())
+	account.Region = r.regionOr(region)
+	if err := ownership.CheckRegion(account.Region, r.regions); err != nil {
+		where := regionPath
+		if region == "" {
+			where = "spec.region is empty, and the default (cloudSigma.defaultRegion)"
+		}
+		return ownership.Account{}, accountErrorf(RegionNotAllowed, "CloudSigmaCluster %q: %s: %v", cluster.GetName(), where, err)
+	}
+	if r.byAll {
+		return account, nil
+	}
+	ref, err := ReadUserRef(cluster)
+	if err != nil {
+		return ownership.Account{}, err
 	}
 	if ref.Email == "" && ref.SecretName != "" && ref.SecretNamespace != cluster.GetNamespace() {
 		account.UserSecret = types.NamespacedName{Namespace: ref.SecretNamespace, Name: ref.SecretName}
 	}
 	user, err := r.User(ctx, ref)
-	if account.User = short(user); err == nil || r.noUser(err) {
+	if account.User = short(user); err == nil || r.isShared(err, UserMissing) {
 		return account, nil
 	}
 	if invalid, ok := errors.AsType[*AccountError](err); ok {
@@ -122,8 +146,37 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 	return ownership.Account{}, fmt.Errorf("CloudSigmaCluster %q: %w", cluster.GetName(), err)
 }
 
-// noUser is true if err means that a cluster has no user, and one account is used for all clusters (legacy credentials).
-func (r *reader) noUser(err error) bool {
+// cloudSigma has the options for CloudSigma. The zero value shares no account.
+type cloudSigma struct {
+	// withoutUser is true if clusters that name no user, or that have no object, share one account (legacy credentials), and byAll if all clusters
+	// do. The provider does the same.
+	withoutUser, byAll bool
+	// defaultRegion and regions are the same as in Options.
+	defaultRegion string
+	regions       []string
+}
+
+func (o Options) cloudSigma() cloudSigma {
+	return cloudSigma{withoutUser: o.SharedAccount, byAll: o.SharedByAll, defaultRegion: o.DefaultRegion, regions: o.Regions}
+}
+
+// regionOr returns the region of a cluster that names one, and the default otherwise, as the provider does. It trims no blanks, either. The
+// regions of many clusters are held in memory together.
+func (s cloudSigma) regionOr(named string) string { return cmp.Or(short(named), s.defaultRegion) }
+
+// SharedAccount is true if clusters that name no user share one account (legacy credentials).
+func (s cloudSigma) SharedAccount() bool { return s.withoutUser }
+
+// isShared is true if err has this reason, and clusters without a user share an account.
+func (s cloudSigma) isShared(err error, reason Reason) bool {
 	invalid, ok := errors.AsType[*AccountError](err)
-	return ok && r.sharedAccount && invalid.Reason == UserMissing
+	return ok && s.withoutUser && invalid.Reason == reason
+}
+
+// withoutObject returns the shared account if err means that a Cluster has no object that names a user. Otherwise it returns err.
+func (s cloudSigma) withoutObject(provider v1beta1.Provider, err error) (ownership.Account, error) {
+	if provider != v1beta1.ProviderCloudSigma || !s.isShared(err, ClusterMissing) {
+		return ownership.Account{}, err
+	}
+	return ownership.Account{Cloud: string(provider), Region: s.defaultRegion}, nil
 }

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/ownership"
 )
@@ -70,6 +71,7 @@ type exported struct {
 	clusters map[Cluster]exportedCluster
 	// owners are the workspaces whose Machines of Cluster API were read.
 	owners map[logicalcluster.Name]*ownersOf
+	mu     sync.Mutex // for owners
 }
 
 // exportedCluster is a cluster object with the fields in use, its RecordAnnotation, and the logical cluster of its provider.
@@ -248,6 +250,21 @@ func (x *exported) addMachine(in logicalcluster.Name, kind Kind, object *unstruc
 // Machines yields all machines.
 func (e *Exports) Machines() iter.Seq[Machine] { return slices.Values(e.read.Load().machines) }
 
+// Machine returns a machine, and whether it exists.
+func (e *Exports) Machine(object inflight.Object) (Machine, bool) {
+	machines := e.read.Load().machines
+	i := slices.IndexFunc(machines, func(machine Machine) bool { return machine.Object() == object })
+	if i < 0 {
+		return Machine{}, false
+	}
+	return machines[i], true
+}
+
+// Naming returns the machines that name an instance, in all workspaces.
+func (e *Exports) Naming(id string) []Machine {
+	return slices.DeleteFunc(slices.Collect(e.Machines()), func(machine Machine) bool { return !slices.Contains(machine.IDs(), id) })
+}
+
 // Clusters yields all clusters, with references to their objects.
 func (e *Exports) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
 	return func(yield func(Cluster, corev1.ObjectReference) bool) {
@@ -263,10 +280,12 @@ func (e *Exports) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
 func (e *Exports) AccountNow(ctx context.Context, cluster Cluster) (ownership.Account, error) {
 	kind := clusterKinds[cluster.Provider]
 	found, exists := e.read.Load().clusters[cluster]
+	settings := e.options.cloudSigma()
 	if !exists {
-		return ownership.Account{}, accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace)
+		return settings.withoutObject(cluster.Provider,
+			accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace))
 	}
-	return kind.account(&reader{sharedAccount: e.options.SharedAccount}, ctx, found.object)
+	return kind.account(&reader{cloudSigma: settings}, ctx, found.object)
 }
 
 // Named returns the user that a cluster named when it was read. It sends no request.
@@ -285,22 +304,34 @@ func (e *Exports) Named(_ context.Context, cluster Cluster) (Named, error) {
 // ownersOf reads the Machines of Cluster API of one workspace.
 type ownersOf struct {
 	workspace *Workspace
+	mu        sync.Mutex // one request at a time
 	// spent is how long the requests have taken.
 	spent time.Duration
 }
 
+func (x *exported) ownersIn(cluster logicalcluster.Name, workspaces *Workspaces) (*ownersOf, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if of, found := x.owners[cluster]; found {
+		return of, nil
+	}
+	workspace, err := workspaces.In(cluster)
+	if err != nil {
+		return nil, err
+	}
+	of := &ownersOf{workspace: workspace}
+	x.owners[cluster] = of
+	return of, nil
+}
+
 // OwnerSeen returns the Machine of Cluster API that owns a machine, or nil. It reads it in the machine's workspace.
 func (e *Exports) OwnerSeen(ctx context.Context, machine Machine) (*Owner, error) {
-	read := e.read.Load()
-	of := read.owners[machine.LogicalCluster]
-	if of == nil {
-		workspace, err := e.workspaces.In(machine.LogicalCluster)
-		if err != nil {
-			return nil, err
-		}
-		of = &ownersOf{workspace: workspace}
-		read.owners[machine.LogicalCluster] = of
+	of, err := e.read.Load().ownersIn(machine.LogicalCluster, e.workspaces)
+	if err != nil {
+		return nil, err
 	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
 	if of.spent >= ownersTimeout {
 		return nil, fmt.Errorf("the Machines of logical cluster %q were not read within %s", machine.LogicalCluster, ownersTimeout)
 	}

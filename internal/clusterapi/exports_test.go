@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/inflight"
 )
 
 // fakeKCP is a kcp of two shards with one APIExport. The lists of a shard have two pages.
@@ -102,6 +103,17 @@ func TestExports(t *testing.T) {
 	}
 	if err := exports.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	naming := exports.Naming(ownID)
+	if len(naming) != 1 || naming[0].Object().Name != "worker" || naming[0].LogicalCluster != "aaa" {
+		t.Errorf("Naming() = %v", naming)
+	}
+	for object, want := range map[inflight.Object]bool{
+		naming[0].Object(): true, {LogicalCluster: "bbb", Resource: cloudSigmaMachines.Resource(), Namespace: namespace, Name: "second"}: false,
+	} {
+		if machine, found := exports.Machine(object); found != want || found && machine.Object() != object {
+			t.Errorf("Machine(%v) = %v, %t", object, machine, found)
+		}
 	}
 	machines := map[string]string{}
 	for machine := range exports.Machines() {

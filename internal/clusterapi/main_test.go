@@ -141,6 +141,12 @@ func (s *fakeServer) versions(_ context.Context, resource schema.GroupResource) 
 // newServer returns a server with the objects (Secrets included), and the Objects that watch it.
 func newServer(t *testing.T, sharedAccount bool, objects ...runtime.Object) *fakeServer {
 	t.Helper()
+	return newServerWith(t, clusterapi.Options{SharedAccount: sharedAccount, DefaultRegion: "zrh", Regions: []string{"next", "zrh"}}, objects...)
+}
+
+// newServerWith is newServer with other options than the kinds.
+func newServerWith(t *testing.T, options clusterapi.Options, objects ...runtime.Object) *fakeServer {
+	t.Helper()
 	kinds := []clusterapi.Kind{cloudSigmaMachines, metalMachines, openStackMachines, otherMachines}
 	lists := map[schema.GroupVersionResource]string{
 		clusterapi.OwnerMachines.WithVersion("v1beta1"): "MachineList", clusterapi.OwnerMachines.WithVersion("v1beta2"): "MachineList",
@@ -164,7 +170,8 @@ func newServer(t *testing.T, sharedAccount bool, objects ...runtime.Object) *fak
 		served:   map[string][]string{},
 	}
 	var err error
-	server.objects, err = clusterapi.NewObjectsOf(server.machines, server.versions, server.core.CoreV1(), clusterapi.Options{Kinds: kinds, SharedAccount: sharedAccount})
+	options.Kinds = kinds
+	server.objects, err = clusterapi.NewObjectsOf(server.machines, server.versions, server.core.CoreV1(), options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func TestAccountsOfLargeClustersAreSmall(t *testing.T) {
 	const limit = 8 << 10
 	long := strings.Repeat("x", 1<<20)
 	synctest.Test(t, func(t *testing.T) {
-		server := newServer(t, false, cluster(with("spec.region", long), with("spec.userEmail", long)),
+		server := newServer(t, false, cluster(with("spec.userEmail", long)),
 			cluster(with("metadata.name", "by-secret"), with("spec.region", long), with("spec.userRef", map[string]any{"name": "bob"})))
 		defer server.start(t.Context(), t)()
 		account, err := server.objects.AccountNow(t.Context(), metalCluster)

@@ -3,7 +3,6 @@ package clusterapi
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,7 +59,7 @@ func (o *Objects) Named(ctx context.Context, cluster Cluster) (Named, error) {
 	case err != nil:
 		return Named{}, fmt.Errorf("read the Secret of spec.userRef: %w", err)
 	}
-	named.User, named.Secret = strings.TrimSpace(string(secret.Data[userEmailKey])), types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
+	named.User, named.Secret = string(secret.Data[userEmailKey]), types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}
 	named.SecretRecord = recordOf(secret)
 	return named, nil
 }

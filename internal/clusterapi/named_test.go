@@ -51,11 +51,11 @@ func TestNamed(t *testing.T) {
 		},
 		"a Secret": {
 			objects: []runtime.Object{cluster(with("spec.userRef.name", "user"), recorded("one")), secret(namespace, "two")},
-			want:    clusterapi.Named{User: "Secret@example.com", Secret: types.NamespacedName{Namespace: namespace, Name: "user"}, Record: "one", SecretRecord: "two"},
+			want:    clusterapi.Named{User: " Secret@example.com\n", Secret: types.NamespacedName{Namespace: namespace, Name: "user"}, Record: "one", SecretRecord: "two"},
 		},
 		"a Secret of another namespace, and only one record": {
 			objects: []runtime.Object{cluster(with("spec.userRef", map[string]any{"name": "user", "namespace": "shared"})), secret("shared", "two")},
-			want:    clusterapi.Named{User: "Secret@example.com", Secret: types.NamespacedName{Namespace: "shared", Name: "user"}, SecretRecord: "two"},
+			want:    clusterapi.Named{User: " Secret@example.com\n", Secret: types.NamespacedName{Namespace: "shared", Name: "user"}, SecretRecord: "two"},
 		},
 		"a Secret that does not exist": {objects: []runtime.Object{cluster(with("spec.userRef.name", "user"), recorded("one"))}},
 		"no name of a Secret":          {objects: []runtime.Object{cluster(with("spec.userRef.name", "../x"), recorded("one"))}, want: clusterapi.Named{Record: "one"}},

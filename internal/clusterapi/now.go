@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -233,16 +232,18 @@ func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, use
 	if err := watched.synced(); err != nil {
 		return nil, err
 	}
+	if o.byAll {
+		user = ""
+	}
 	var found []Dependent
 	take := func(cluster *unstructured.Unstructured) {
-		region, err := stringAt(cluster, "spec.region")
-		region = short(strings.TrimSpace(region)) // as in cloudSigmaAccount
-		if of, _ := userSecretOf(cluster); err != nil || region == "" || !slices.Contains(of, secret.Namespace+"/"+secret.Name) {
-			return // a cluster without a region has no instances
+		region, err := stringAt(cluster, regionPath)
+		if of, _ := userSecretOf(cluster); err != nil || !slices.Contains(of, secret.Namespace+"/"+secret.Name) {
+			return // a cluster that cannot be read has no instances
 		}
 		found = append(found, Dependent{Kind: kind.kind, Name: cluster.GetName(),
 			Cluster: Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: cluster.GetNamespace(), Name: kind.clusterName(cluster)},
-			Account: ownership.Account{Cloud: string(v1beta1.ProviderCloudSigma), User: user, Region: region}})
+			Account: ownership.Account{Cloud: string(v1beta1.ProviderCloudSigma), User: user, Region: o.regionOr(region)}})
 	}
 	err := o.each(ctx, kind.resource, secret.Namespace, metav1.ListOptions{}, take)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -290,5 +291,58 @@ func TestClusterWithLabelAndClusterWithName(t *testing.T) {
 		`cluster.x-k8s.io/cluster-name=prod, and another one has this name; delete one of them, or label the other`}
 	if diff := cmp.Diff(error(want), err); diff != "" {
 		t.Errorf("error (-want +got):\n%s", diff)
+	}
+}
+
+func TestMachinesNow(t *testing.T) {
+	names := with("status.instanceID", ownID)
+	server := newServer(t, false, machine(cloudSigmaMachines, "first", names), machine(cloudSigmaMachines, "nothing"),
+		machine(cloudSigmaMachines, "odd", with("status.instanceID", int64(5))), machine(cloudSigmaMachines, "elsewhere", names, inNamespace("team-b")),
+		machine(metalMachines, "another-kind"))
+	for in, want := range map[string]string{"": "team-a/first team-a/nothing team-b/elsewhere", namespace: "team-a/first team-a/nothing"} {
+		machines, err := server.objects.MachinesNow(t.Context(), cloudSigmaMachines, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, machine := range machines {
+			got = append(got, machine.Namespace+"/"+machine.Name)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("machines of namespace %q (-want +got):\n%s", in, diff)
+		}
+	}
+}
+
+func TestMachinesNowReadsAllPages(t *testing.T) {
+	server := newServer(t, false)
+	page := 0
+	server.machines.PrependReactor("list", "cloudsigmamachines", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		page++
+		list := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*machine(cloudSigmaMachines, strings.Repeat("x", page))}}
+		list.SetAPIVersion("v1")
+		list.SetKind("List")
+		if page < 3 {
+			list.SetContinue("more")
+		}
+		return true, list, nil
+	})
+	if machines, err := server.objects.MachinesNow(t.Context(), cloudSigmaMachines, ""); err != nil || len(machines) != 3 {
+		t.Errorf("MachinesNow() = %d machines, %v, want 3", len(machines), err)
+	}
+}
+
+func TestMachinesNowOfAKindThatIsNotInstalled(t *testing.T) {
+	missing := apierrors.NewNotFound(schema.GroupResource{Resource: "cloudsigmamachines"}, "")
+	server := newServer(t, false)
+	server.machines.PrependReactor("list", "cloudsigmamachines", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, missing })
+	server.served["cloudsigmamachines"] = nil
+	if machines, err := server.objects.MachinesNow(t.Context(), cloudSigmaMachines, ""); err != nil || len(machines) != 0 {
+		t.Errorf("MachinesNow() = %v, %v, want none", machines, err)
+	}
+	server.served["cloudsigmamachines"] = []string{"v1"}
+	if machines, err := server.objects.MachinesNow(t.Context(), cloudSigmaMachines, ""); err == nil {
+		t.Errorf("MachinesNow() = %v, want an error about the served version", machines)
 	}
 }

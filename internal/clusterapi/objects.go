@@ -30,6 +30,8 @@ const (
 	indexCluster = "cluster"
 	// indexUserSecret finds clusters by the namespace/name of the Secret with their user.
 	indexUserSecret = "userSecret"
+	// indexDependency finds machines by their cluster and their owner.
+	indexDependency = "dependency"
 )
 
 // Objects contains the machines and clusters of an API server. It watches them, so that most lookups need no request.
@@ -48,8 +50,12 @@ type Options struct {
 	Kinds []Kind
 	// ClustersOnly is true to watch only the clusters of these kinds, and no machines.
 	ClustersOnly bool
-	// SharedAccount is true if one account is used for all clusters without a user.
-	SharedAccount bool
+	// SharedAccount is true if one account is used for CloudSigma's clusters that name no user or have no object (legacy credentials).
+	// SharedByAll is true if it is used for all clusters, also for those that name a user.
+	SharedAccount, SharedByAll bool
+	// DefaultRegion is the region of CloudSigma's clusters that name none. Regions are the allowed ones; by default, all valid ones are.
+	DefaultRegion string
+	Regions       []string
 	// ExemptNamespaces are namespaces whose Secrets are not checked.
 	ExemptNamespaces []string
 }
@@ -75,7 +81,7 @@ func newObjects(
 	o := &Objects{
 		reader: reader{
 			dynamic: dynamicClient, discovery: discovery, ownerVersion: &versionHint{}, clusterVersion: &versionHint{},
-			secrets: secrets, sharedAccount: options.SharedAccount, exempt: options.ExemptNamespaces,
+			secrets: secrets, cloudSigma: options.cloudSigma(), exempt: options.ExemptNamespaces,
 		},
 		clusters: map[v1beta1.Provider]*watched{},
 	}
@@ -93,7 +99,9 @@ func newObjects(
 	}
 	o.kinds = options.Kinds
 	for _, kind := range o.kinds {
-		machines, err := newWatched(&o.reader, kind.Resource(), kind.essentials, cache.Indexers{indexInstance: kind.instancesOf})
+		machines, err := newWatched(&o.reader, kind.Resource(), kind.essentials, cache.Indexers{
+			indexInstance: kind.instancesOf, indexDependency: kind.dependencies,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -211,6 +219,32 @@ func (o *Objects) Machines() iter.Seq[Machine] {
 					return
 				}
 			}
+		}
+	}
+}
+
+// commandPage is the number of objects that MachinesNow reads with one request.
+const commandPage = 500
+
+// MachinesNow returns the current machines of a kind in a namespace, or in all if it is "", without the fields that the audit does not compare.
+// There are none if the kind is not installed. It is for commands, whose memory no tenant shares.
+func (o *Objects) MachinesNow(ctx context.Context, kind Kind, namespace string) ([]Machine, error) {
+	var machines []Machine
+	for options := (metav1.ListOptions{Limit: commandPage}); ; {
+		page, err := o.dynamic.Resource(kind.Resource()).Namespace(namespace).List(ctx, options)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, o.notInstalled(ctx, kind.Resource())
+		case err != nil:
+			return nil, fmt.Errorf("list %s: %w", kind.Resource().GroupResource(), err)
+		}
+		for i := range page.Items {
+			if machine, err := kind.Read(&page.Items[i]); err == nil { // what cannot be read names no instance
+				machines = append(machines, machine.small())
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return machines, nil
 		}
 	}
 }

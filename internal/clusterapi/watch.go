@@ -218,13 +218,14 @@ func asObject(object any) *unstructured.Unstructured {
 // instances, objects and regions are shorter.
 const maxKept = 1 << 10
 
-// short returns at most maxKept bytes of a text. It first trims the blanks around a text that is too long. A text that is cut ends with an ellipsis:
-// after blanks in it, the rest must not seem to be the whole.
+// short returns at most maxKept bytes of a text. Of the blanks around a text that is too long, it keeps one: readers of IDs trim them, and an email
+// with blanks is another one. A text that is cut ends with an ellipsis: after blanks in it, the rest must not seem to be the whole.
 func short(text string) string {
-	if len(text) <= maxKept {
-		return text
+	trimmed := strings.TrimSpace(text)
+	if len(text) <= maxKept || trimmed == text {
+		return clipped(text)
 	}
-	return clipped(strings.TrimSpace(text))
+	return clipped(" " + trimmed)
 }
 
 // clipped is short without trimming.
@@ -235,8 +236,8 @@ func clipped(text string) string {
 	return strings.Clone(message.Clip(text, maxKept))
 }
 
-// small returns the part of a field's value that is kept: a text, or the texts of a reference. Of a reference, the provider does not trim the
-// type, cloud and region, so blanks count there.
+// small returns the part of a field's value that is kept: a text, or the texts of a reference. Providers do not trim the texts of a reference, so
+// blanks count there.
 func small(value any) any {
 	switch value := value.(type) {
 	case string:
@@ -247,9 +248,6 @@ func small(value any) any {
 			switch below := value[field].(type) {
 			case nil:
 			case string:
-				if field == "name" || field == "namespace" {
-					below = strings.TrimSpace(below)
-				}
 				kept[field] = clipped(below)
 			case map[string]any, []any: // of the wrong type, as an empty one is
 				kept[field] = []any{}

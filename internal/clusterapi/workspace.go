@@ -75,7 +75,7 @@ func (w *Workspaces) In(cluster logicalcluster.Name) (*Workspace, error) {
 	return &Workspace{
 		reader: reader{
 			dynamic: dynamicClient, discovery: restDiscovery{discovery}, ownerVersion: &w.ownerVersion, clusterVersion: &w.clusterVersion,
-			sharedAccount: w.options.SharedAccount,
+			cloudSigma: w.options.cloudSigma(),
 		},
 		kinds: w.options.Kinds, cluster: cluster, bound: w.bound,
 	}, nil

@@ -45,11 +45,13 @@ func configuration(modify ...func(*v1beta1.GateConfiguration)) v1beta1.GateConfi
 			Required: []string{"load-balancer_member"}, Allowed: []string{"member", "load-balancer_member", "reader"},
 		}},
 		ControllerManager: v1beta1.ControllerManager{
-			Mode: v1beta1.Off, ClusterNameLabel: "cluster.x-k8s.io/cluster-name", SecretName: "cloudsigma-impersonation",
+			Mode: v1beta1.Off, ClusterNameLabel: "cluster.x-k8s.io/cluster-name", SecretName: "cloudsigma-impersonation", Commands: []string{"/ccm"},
 		},
 		Audit: v1beta1.Audit{Mode: v1beta1.Enforce, Interval: metav1.Duration{Duration: 10 * time.Minute}, RequestsPerSecond: 5},
 		CloudSigma: v1beta1.CloudSigma{
-			API:                "https://{region}.cloudsigma.com/api/2.0/",
+			DefaultRegion:      "zrh",
+			API:                "https://direct.{region}.cloudsigma.com/api/2.0/",
+			LegacyAPI:          "https://{region}.cloudsigma.com/api/2.0/",
 			ServiceProviderAPI: "https://direct.{region}.cloudsigma.com/service_provider/api/v1/",
 			TokenPath:          "/realms/cloudsigma/protocol/openid-connect/token",
 			Flow:               v1beta1.ServiceProvider,
@@ -161,6 +163,7 @@ cloudSigma:
 				c.ControllerManager.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cloudsigma-ccm"}}
 				c.Audit = v1beta1.Audit{Mode: v1beta1.Off, Interval: metav1.Duration{Duration: time.Hour}, RequestsPerSecond: 1}
 				c.CloudSigma.Regions, c.CloudSigma.API = []string{"zrh", "next"}, "https://cloud.example.com/{region}/"
+				c.CloudSigma.LegacyAPI = c.CloudSigma.API
 				c.CloudSigma.Flow, c.CloudSigma.Audience = v1beta1.TokenExchange, "cloudsigma-api"
 			}),
 		},
@@ -384,15 +387,19 @@ audit:
 		"a cloud to which tokens must not be sent": {
 			raw: header + `cloudSigma:
   regions: [zrh, "evil.example.com/"]
+  defaultRegion: "@127.0.0.1/#"
   api: http://{region}.cloudsigma.com/api/2.0/
+  legacyAPI: ftp://{region}.cloudsigma.com/api/2.0/
   serviceProviderAPI: https://user:password@example.com/?x={region}
   tokenPath: token
   flow: Magic
   concurrency: -1
 `,
 			want: []string{
-				`cloudSigma.regions[1]: Invalid value: "evil.example.com/": must match ^[a-z][a-z0-9-]{0,31}$`,
+				`cloudSigma.regions[1]: Invalid value: "evil.example.com/": must match ^[a-z0-9-]{1,63}$`,
+				`cloudSigma.defaultRegion: Invalid value: "@127.0.0.1/#": must match ^[a-z0-9-]{1,63}$`,
 				`cloudSigma.api: Invalid value: "http://{region}.cloudsigma.com/api/2.0/": ` + notATemplate,
+				`cloudSigma.legacyAPI: Invalid value: "ftp://{region}.cloudsigma.com/api/2.0/": ` + notATemplate,
 				`cloudSigma.serviceProviderAPI: Invalid value: "https://user:xxxxx@example.com/?x={region}": ` + notATemplate,
 				`cloudSigma.tokenPath: Invalid value: "token": must begin with /`,
 				`cloudSigma.flow: Unsupported value: "Magic": supported values: "ServiceProvider", "TokenExchange"`,
@@ -681,6 +688,7 @@ func TestWhereRegionsAreRequired(t *testing.T) {
 		"with regions":                                  {cloud: v1beta1.CloudSigma{Regions: []string{"zrh"}}},
 		"a region in a path":                            {cloud: v1beta1.CloudSigma{API: "https://a/{region}/", ServiceProviderAPI: "https://b/{region}/"}},
 		"a region in the host of the API":               {cloud: v1beta1.CloudSigma{API: "https://{region}.a/", ServiceProviderAPI: "https://b/"}, want: true},
+		"a region in the host for legacy credentials":   {cloud: v1beta1.CloudSigma{API: "https://a/", LegacyAPI: "https://{region}.a/", ServiceProviderAPI: "https://b/"}, want: true},
 		"a region in the other host":                    {cloud: v1beta1.CloudSigma{API: "https://a/", ServiceProviderAPI: "https://b.{region}:8443/"}, want: true},
 		"a region in the other host, which is not used": {cloud: v1beta1.CloudSigma{API: "https://a/", Flow: v1beta1.TokenExchange}},
 	} {
@@ -689,6 +697,30 @@ func TestWhereRegionsAreRequired(t *testing.T) {
 			v1beta1.SetDefaults(&config)
 			if err := config.CloudSigma.RequireRegions(); (err != nil) != tc.want {
 				t.Errorf("RequireRegions() = %v, want an error: %t", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestHostForLegacyCredentials(t *testing.T) {
+	const direct, legacy = "https://direct.{region}.cloudsigma.com/api/2.0/", "https://{region}.cloudsigma.com/api/2.0/"
+	for name, tc := range map[string]struct {
+		cloud v1beta1.CloudSigma
+		want  string
+	}{
+		"by default":            {want: legacy},
+		"the default, repeated": {cloud: v1beta1.CloudSigma{API: direct}, want: legacy},
+		"a private endpoint":    {cloud: v1beta1.CloudSigma{API: "https://cloud.example.com/{region}/"}, want: "https://cloud.example.com/{region}/"},
+		"one for each":          {cloud: v1beta1.CloudSigma{API: "https://a/", LegacyAPI: "https://b/"}, want: "https://b/"},
+		"only its own":          {cloud: v1beta1.CloudSigma{LegacyAPI: "https://b/"}, want: "https://b/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := v1beta1.GateConfiguration{CloudSigma: tc.cloud}
+			for range 2 { // the defaults of defaults are the same
+				v1beta1.SetDefaults(&config)
+				if got := config.CloudSigma.LegacyAPI; got != tc.want {
+					t.Errorf("LegacyAPI = %q, want %q", got, tc.want)
+				}
 			}
 		})
 	}

@@ -36,7 +36,8 @@ type flag struct {
 }
 
 // flags returns the checked flags of a controller manager, by the names that flagName returns.
-func flags(secret string, identity Identity) map[string]flag {
+func (p Pod) flags(identity Identity) map[string]flag {
+	secret := p.Secret
 	switchedTo := func(on bool) func(string) bool {
 		return func(value string) bool {
 			is, err := strconv.ParseBool(value) // the same as in packages flag and pflag
@@ -58,6 +59,10 @@ func flags(secret string, identity Identity) map[string]flag {
 	}
 	legacy := global
 	legacy.isSwitch, legacy.right = true, switchedTo(false)
+	csiToken := flag{reason: reasonCSIToken, said: "is set", rule: csiTokenRule, isSwitch: true, right: switchedTo(false)}
+	if p.AllowCSIToken {
+		csiToken.right = func(string) bool { return true }
+	}
 	return map[string]flag{
 		"impersonation-enabled": {reason: reasonNotEnabled, rule: "has to be true", isSwitch: true, right: switchedTo(true)},
 		"oauth-url":             fromSecret(cloudsigma.EnvOAuthURL, keyOAuthURL),
@@ -79,6 +84,7 @@ func flags(secret string, identity Identity) map[string]flag {
 		"username":                  global,
 		"password":                  global,
 		"password-file":             global,
+		csiTokenFlag:                csiToken,
 	}
 }
 
@@ -143,7 +149,7 @@ func (p Pod) handlerArguments(identity Identity) []Problem {
 // accepts one dash or two, and whether it parses flags after positional arguments or "--". So each word with a dash counts as a
 // flag, and each occurrence must be valid.
 func (p Pod) contradicting(identity Identity, words []argument) []Problem {
-	known := flags(p.Secret, identity)
+	known := p.flags(identity)
 	var problems []Problem
 	for i := 0; i < len(words); i++ {
 		word := words[i]

@@ -85,7 +85,7 @@ func Check(ctx context.Context, config v1beta1.ControllerManager, objects Object
 		return result, nil
 	}
 	result.Manager = manager
-	pod := Pod{PodSpec: w.Pod, Manager: manager, Secret: config.SecretName}
+	pod := Pod{PodSpec: w.Pod, Manager: manager, Secret: config.SecretName, AllowCSIToken: config.AllowCSIToken}
 	result.Problems = pod.Confined(config.Commands)
 	if result.Cluster == "" {
 		result.Problems = append(result.Problems, Problem{
@@ -109,7 +109,7 @@ func Check(ctx context.Context, config v1beta1.ControllerManager, objects Object
 	case errors.As(err, &unsaid):
 		result.Problems = append(result.Problems, Problem{
 			Reason: string(unsaid.Reason), Field: labelField(config.ClusterNameLabel),
-			Message: fmt.Sprintf("the user of its cluster is unknown: %v", unsaid),
+			Message: fmt.Sprintf("the user or the region of its cluster is unknown: %v", unsaid),
 		})
 		return result, nil
 	case err != nil:

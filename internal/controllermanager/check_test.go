@@ -57,6 +57,15 @@ func TestCheck(t *testing.T) {
 	)
 	selector := func(c *config) { c.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "ccm"}} }
 	deselect := func(w *workload) { w.LabelsBefore, w.Labels = selected, map[string]string{label: "metal"} }
+	byDefault := func(c *config) { *c = v1beta1.Default().ControllerManager }
+	asReleased := func(command string) func(*workload) { // as CAPCS e03b577 does
+		return func(w *workload) {
+			c := &w.Pod.Containers[0]
+			c.Name, c.Command = "manager", []string{command}
+			c.Args = []string{"--leader-elect", "--metrics-bind-address=:8080", "--health-probe-bind-address=:8081"}
+			c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz"}}}
+		}
+	}
 	for name, tc := range map[string]struct {
 		config   func(*config)
 		workload func(*workload)
@@ -84,6 +93,13 @@ func TestCheck(t *testing.T) {
 		}, workload: deselect, want: deselected, unknown: true},
 		"no selector":                         {workload: deselect},
 		"a selector that cannot be evaluated": {config: func(c *config) { c.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"-": ""}} }, workload: deselect},
+
+		"the provider's own manifest, and the defaults": {config: byDefault, workload: asReleased("/ccm")},
+		"another command, and the defaults": {
+			config: byDefault, workload: asReleased("/bin/ccm"),
+			want: problem("CommandReplaced", containersAt+"[0].command", "it has a command in place of the image's entrypoint, which could act as any user with the "+
+				"credentials; remove it and put the flags into args, or add the first word of the command to controllerManager.commands of warrantgate's configuration"),
+		},
 
 		"the only container": {config: func(c *config) { c.Container = "" }},
 		"the second container": {workload: func(w *workload) {
@@ -124,12 +140,19 @@ func TestCheck(t *testing.T) {
 			objects: func(o *objects) {
 				o.account, o.accountErr = ownership.Account{}, &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: "there is no such cluster"}
 			},
-			want:    problem(string(clusterapi.ClusterMissing), "metadata.labels["+label+"]", "the user of its cluster is unknown: there is no such cluster"),
+			want:    problem(string(clusterapi.ClusterMissing), "metadata.labels["+label+"]", "the user or the region of its cluster is unknown: there is no such cluster"),
+			unknown: true,
+		},
+		"a cluster with a region that is not allowed": { // which is not copied
+			objects: func(o *objects) {
+				o.account, o.accountErr = ownership.Account{}, &clusterapi.AccountError{Reason: "RegionNotAllowed", Message: `"@evil" is not a valid region`}
+			},
+			want:    problem("RegionNotAllowed", "metadata.labels["+label+"]", `the user or the region of its cluster is unknown: "@evil" is not a valid region`),
 			unknown: true,
 		},
 		"a cluster without a user": {
 			objects: func(o *objects) { o.account = ownership.Account{} }, unknown: true,
-			want: problem(string(clusterapi.UserMissing), "metadata.labels["+label+"]", `the user of its cluster is unknown: CloudSigmaCluster "metal" names no user`),
+			want: problem(string(clusterapi.UserMissing), "metadata.labels["+label+"]", `the user or the region of its cluster is unknown: CloudSigmaCluster "metal" names no user`),
 		},
 		"a cluster that cannot be read": {
 			objects: func(o *objects) { o.account, o.accountErr = ownership.Account{}, errors.New("timeout") }, unknown: true,

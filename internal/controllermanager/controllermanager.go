@@ -22,6 +22,8 @@ type Pod struct {
 	Manager int
 	// Secret is the name of the Secret with the credentials for impersonation.
 	Secret string
+	// AllowCSIToken is true if it may write a token of the user into the tenant cluster.
+	AllowCSIToken bool
 }
 
 func (p Pod) manager() corev1.Container { return p.Containers[p.Manager] }
@@ -50,15 +52,16 @@ type Fix struct {
 	Replaces bool
 }
 
-// Confined finds problems that do not depend on the user: other credentials, other containers with the credentials, and another
-// program.
+// Confined finds problems that do not depend on the user: other credentials, other containers with the credentials, another program, and
+// a token that leaves the management cluster.
 func (p Pod) Confined(commands []string) []Problem {
 	var problems []Problem
 	if found := p.globalCredentials(); found != nil {
 		problems = append(problems, *found)
 	}
 	problems = append(problems, p.otherContainers()...)
-	return append(problems, p.programs(commands)...)
+	problems = append(problems, p.programs(commands)...)
+	return append(problems, p.csiToken()...)
 }
 
 // ActsAs finds variables and arguments that contradict the identity.

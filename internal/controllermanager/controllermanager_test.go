@@ -71,6 +71,9 @@ func TestFlags(t *testing.T) {
 			"it may only be $(CLOUDSIGMA_CLIENT_SECRET), which comes from the key client-secret of Secret \"cloudsigma-impersonation\": " +
 			"remove the flag, and create a new client secret"
 	)
+	csiToken := func(spelling string) string {
+		return "the flag --" + spelling + " is set; it " + writesToken + ": remove the flag"
+	}
 	user := func(spelling string, at string) []controllermanager.Problem {
 		return []controllermanager.Problem{{Reason: "UserEmailMismatch", Field: at, Message: "the flag --" + spelling + " " + isAnotherUser}}
 	}
@@ -139,6 +142,23 @@ func TestFlags(t *testing.T) {
 			{Reason: "GlobalCredentials", Field: argsAt + "[0]", Message: "the flag --username is set; it " + isGlobal},
 			{Reason: "GlobalCredentials", Field: argsAt + "[1]", Message: "the flag --cloudsigma-password is set; it " + isGlobal},
 		}},
+		"a token for the tenant cluster":                 {args: []string{"--enable-csi-token"}, want: one("CSITokenEnabled", csiToken("enable-csi-token"))},
+		"a token for the tenant cluster, one dash":       {args: []string{"-enable-csi-token"}, want: one("CSITokenEnabled", csiToken("enable-csi-token"))},
+		"a token for the tenant cluster, with a value":   {args: []string{"--enable-csi-token=1"}, want: one("CSITokenEnabled", csiToken("enable-csi-token"))},
+		"a token for the tenant cluster, another value":  {args: []string{"-enable-csi-token=TRUE"}, want: one("CSITokenEnabled", csiToken("enable-csi-token"))},
+		"a token for the tenant cluster, no value":       {args: []string{"--enable-csi-token="}, want: one("CSITokenEnabled", csiToken("enable-csi-token"))},
+		"a token for the tenant cluster, no switch":      {args: []string{"--enable-csi-token", "false"}, want: one("CSITokenEnabled", csiToken("enable-csi-token"))},
+		"a token for the tenant cluster, in other words": {args: []string{"--cloudsigma_enable_csi_token"}, want: one("CSITokenEnabled", csiToken("cloudsigma_enable_csi_token"))},
+		"a token for the tenant cluster, off and on":     {args: []string{"--enable-csi-token=$(ON)"}, modify: withEnv(corev1.EnvVar{Name: "ON", Value: "t"}), want: one("CSITokenEnabled", csiToken("enable-csi-token"))},
+		"a token for the tenant cluster, from elsewhere": {args: []string{"--enable-csi-token=$(ON)"}, modify: withEnv(fromSecret("ON", "own", "on")), want: one("CSITokenEnabled", csiToken("enable-csi-token"))},
+		"a token for the tenant cluster, by a command": {
+			modify: func(p *controllermanager.Pod) { p.Containers[0].Command = []string{"/ccm", "--enable-csi-token=true"} },
+			want:   []controllermanager.Problem{{Reason: "CSITokenEnabled", Field: "spec.template.spec.containers[0].command[1]", Message: csiToken("enable-csi-token")}},
+		},
+		"no token for the tenant cluster": {args: []string{"--enable-csi-token=false", "-enable-csi-token=F", "enable-csi-token"}},
+		"a token for the tenant cluster that is allowed": {
+			args: []string{"--enable-csi-token", "--enable-csi-token=true"}, modify: func(p *controllermanager.Pod) { p.AllowCSIToken = true },
+		},
 		"impersonation is off": {args: []string{"--impersonation-enabled=false"}, want: one("ImpersonationNotEnabled", "the flag --impersonation-enabled has another value; it has to be true: remove the flag")},
 		"impersonation is on":  {args: []string{"--impersonation-enabled", "--impersonation-enabled=1"}},
 		"a flag in the command": {
@@ -174,28 +194,74 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-func TestEnvFromCannotEnableLegacyCredentials(t *testing.T) {
-	legacy := map[string]string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS": "false", "CLOUDSIGMA_USERNAME": "", "CLOUDSIGMA_PASSWORD": ""}
+// writesToken follows the flag or the variable that turns on the token for a CSI driver.
+const writesToken = "makes the controller manager write a token of the cluster's user into the tenant cluster, " +
+	"which controllerManager.allowCSIToken of warrantgate's configuration does not allow"
+
+func TestCSIToken(t *testing.T) {
+	token := func(value string) corev1.EnvVar {
+		return corev1.EnvVar{Name: "CLOUDSIGMA_ENABLE_CSI_TOKEN", Value: value}
+	}
+	allowed := func(p *controllermanager.Pod) { p.AllowCSIToken = true }
+	for name, tc := range map[string]struct {
+		modify []func(*controllermanager.Pod)
+		want   bool
+	}{
+		"on":                         {modify: []func(*controllermanager.Pod){withEnv(token("true"))}, want: true},
+		"on, in another spelling":    {modify: []func(*controllermanager.Pod){withEnv(token("T"))}, want: true},
+		"perhaps":                    {modify: []func(*controllermanager.Pod){withEnv(token("$(ON)"))}, want: true},
+		"from anywhere":              {modify: []func(*controllermanager.Pod){withEnv(fromSecret("CLOUDSIGMA_ENABLE_CSI_TOKEN", "own", "on"))}, want: true},
+		"off":                        {modify: []func(*controllermanager.Pod){withEnv(token("false"))}},
+		"empty":                      {modify: []func(*controllermanager.Pod){withEnv(token(""))}},
+		"on, and allowed":            {modify: []func(*controllermanager.Pod){withEnv(token("true")), allowed}},
+		"from anywhere, and allowed": {modify: []func(*controllermanager.Pod){withEnv(fromSecret("CLOUDSIGMA_ENABLE_CSI_TOKEN", "own", "on")), allowed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want []controllermanager.Problem
+			if tc.want {
+				want = []controllermanager.Problem{{
+					Reason: "CSITokenEnabled", Field: "spec.template.spec.containers[0].env[6]",
+					Message: "CLOUDSIGMA_ENABLE_CSI_TOKEN is set; it " + writesToken + ": remove the variable",
+				}}
+			}
+			p := pod(tc.modify...)
+			if diff := cmp.Diff(want, append(p.Confined(nil), p.ActsAs(metal)...)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEnvFromCannotEnableWhatIsDenied(t *testing.T) {
+	off := map[string]string{
+		"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS": "false", "CLOUDSIGMA_USERNAME": "", "CLOUDSIGMA_PASSWORD": "", "CLOUDSIGMA_ENABLE_CSI_TOKEN": "false",
+	}
 	for name, tc := range map[string]struct {
 		modify []func(*controllermanager.Pod)
 		want   []string
 	}{
-		"no envFrom":                  {},
-		"any names":                   {[]func(*controllermanager.Pod){fromConfigMap("")}, []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "CLOUDSIGMA_USERNAME", "CLOUDSIGMA_PASSWORD"}},
+		"no envFrom": {},
+		"any names": {[]func(*controllermanager.Pod){fromConfigMap("")}, []string{
+			"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "CLOUDSIGMA_USERNAME", "CLOUDSIGMA_PASSWORD", "CLOUDSIGMA_ENABLE_CSI_TOKEN",
+		}},
+		"any names, and a token for a CSI driver is allowed": {
+			[]func(*controllermanager.Pod){fromConfigMap(""), func(p *controllermanager.Pod) { p.AllowCSIToken = true }},
+			[]string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", "CLOUDSIGMA_USERNAME", "CLOUDSIGMA_PASSWORD"},
+		},
 		"names after a prefix":        {[]func(*controllermanager.Pod){fromConfigMap("CLOUDSIGMA_USER")}, []string{"CLOUDSIGMA_USERNAME"}},
 		"names after another prefix":  {[]func(*controllermanager.Pod){fromConfigMap("APP_")}, nil},
 		"nothing is left of the name": {[]func(*controllermanager.Pod){fromConfigMap("CLOUDSIGMA_USERNAME")}, nil},
 		"variables that are already set": {[]func(*controllermanager.Pod){
 			fromConfigMap(""), withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS"}, corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME"}),
-		}, []string{"CLOUDSIGMA_PASSWORD"}},
+		}, []string{"CLOUDSIGMA_PASSWORD", "CLOUDSIGMA_ENABLE_CSI_TOKEN"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want []controllermanager.Problem
 			for _, variable := range tc.want {
 				want = append(want, controllermanager.Problem{
 					Reason: "EnvironmentUnchecked", Field: "spec.template.spec.containers[0].env",
-					Message: variable + ` is missing; it has to be "` + legacy[variable] + `", or envFrom could set it to something else`,
-					Fix:     &controllermanager.Fix{Index: -1, Variable: corev1.EnvVar{Name: variable, Value: legacy[variable]}},
+					Message: variable + ` is missing; it has to be "` + off[variable] + `", or envFrom could set it to something else`,
+					Fix:     &controllermanager.Fix{Index: -1, Variable: corev1.EnvVar{Name: variable, Value: off[variable]}},
 				})
 			}
 			if diff := cmp.Diff(want, pod(tc.modify...).ActsAs(metal)); diff != "" {

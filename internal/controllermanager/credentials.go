@@ -50,17 +50,23 @@ func (p Pod) globalCredentials() *Problem {
 	}
 }
 
-// isLegacy is true for a variable of the legacy credentials that is set. The switch counts as off only if its value is false.
+// isLegacy is true for a variable of the legacy credentials that is set.
 func isLegacy(variable corev1.EnvVar) bool {
-	isSet := variable.Value != "" || variable.ValueFrom != nil
 	switch variable.Name {
 	case cloudsigma.EnvUsername, cloudsigma.EnvPassword:
-		return isSet
+		return isGiven(variable)
 	case cloudsigma.EnvLegacyEnabled:
-		on, err := strconv.ParseBool(variable.Value)
-		return isSet && (on || err != nil)
+		return isOn(variable)
 	}
 	return false
+}
+
+func isGiven(variable corev1.EnvVar) bool { return variable.Value != "" || variable.ValueFrom != nil }
+
+// isOn is true for a switch that is set, unless its value is false.
+func isOn(variable corev1.EnvVar) bool {
+	on, err := strconv.ParseBool(variable.Value)
+	return isGiven(variable) && (on || err != nil)
 }
 
 // secretsOf returns the names of the Secrets that a volume mounts or passes to its driver.

@@ -76,16 +76,18 @@ func literal(value string) string { return strings.ReplaceAll(value, "$", "$$") 
 // environment finds problems in the environment of the controller manager.
 func (p Pod) environment(identity Identity) []Problem {
 	container, at := p.manager(), p.managerField().Child("env")
-	return append(compare(container.Env, wanted(p.Secret, identity), at), unset(container, at)...)
+	off := []corev1.EnvVar{{Name: cloudsigma.EnvLegacyEnabled, Value: "false"}, {Name: cloudsigma.EnvUsername}, {Name: cloudsigma.EnvPassword}}
+	if !p.AllowCSIToken {
+		off = append(off, corev1.EnvVar{Name: cloudsigma.EnvCSITokenEnabled, Value: "false"})
+	}
+	return append(compare(container.Env, wanted(p.Secret, identity), at), unset(container, off, at)...)
 }
 
-// unset finds variables of the legacy credentials that envFrom could set, now or after a change of its Secret or ConfigMap. A
-// variable in env takes precedence, even if it is empty.
-func unset(container corev1.Container, at *field.Path) []Problem {
+// unset finds variables that have to be off and that envFrom could set, now or after a change of its Secret or ConfigMap. A variable in
+// env takes precedence, even if it is empty.
+func unset(container corev1.Container, off []corev1.EnvVar, at *field.Path) []Problem {
 	var problems []Problem
-	for _, variable := range []corev1.EnvVar{
-		{Name: cloudsigma.EnvLegacyEnabled, Value: "false"}, {Name: cloudsigma.EnvUsername}, {Name: cloudsigma.EnvPassword},
-	} {
+	for _, variable := range off {
 		canBeSet := slices.ContainsFunc(container.EnvFrom, func(source corev1.EnvFromSource) bool {
 			return strings.HasPrefix(variable.Name, source.Prefix) && variable.Name != source.Prefix
 		})

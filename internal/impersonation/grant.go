@@ -17,17 +17,20 @@ import (
 // accessRole is kcp's ClusterRole for access to a workspace. It exists in every workspace.
 const accessRole = "system:kcp:workspace:access"
 
+// QuoteInWord replaces a single quote in a word of a shell that is within single quotes.
+const QuoteInWord = `'\''`
+
 var (
-	// PlainEmail matches emails that are valid in the name of a ClusterRole and need no quotes in a shell.
-	PlainEmail = regexp.MustCompile(`^[a-z0-9._+@-]+$`)
+	// RoleEmail matches emails that are valid in the name of a ClusterRole and that commands show as they are.
+	RoleEmail = regexp.MustCompile(`^[^\pC\pZ/%]+$`)
 	// PlainWord matches words that need no quotes in a shell.
 	PlainWord = regexp.MustCompile(`^[A-Za-z0-9._%+@:,/-]+$`)
-	// Quotable matches single-line values that a shell reads unchanged within single quotes. They must not contain a single quote.
-	Quotable = regexp.MustCompile(`^[[:graph:]]+( [[:graph:]]+)*$`)
+	// Quotable matches values that commands show as they are: in one line, without characters that are invisible or change the direction of a text.
+	Quotable = regexp.MustCompile(`^[^\pC\pZ]+( [^\pC\pZ]+)*$`)
 )
 
-// grant returns the commands, on one line, for an administrator to permit the requester to impersonate the user. It returns "" if a
-// shell could interpret a name differently, because the requester may have chosen the name for that purpose.
+// grant returns the commands, on one line, for an administrator to permit the requester to impersonate the user. It returns "" if the commands
+// would not show a name as it is, because the requester may have chosen the name for that purpose.
 //
 // The name of the role contains the whole email, and the name of the binding the whole email and user, so that the commands never
 // change objects of others. The second command does not depend on the first, because the role may already exist.
@@ -52,15 +55,14 @@ func (v Verdict) impersonationCommands() (commands, subject string) {
 	if namespace, name, err := serviceaccount.SplitUsername(v.known.Username); err == nil {
 		flag, bound = "--serviceaccount", namespace+":"+name
 	}
-	word, ok := shellWord(bound)
-	if !ok || !PlainEmail.MatchString(email) {
+	if !Quotable.MatchString(bound) || !RoleEmail.MatchString(email) {
 		return "", ""
 	}
 	role := "warrantgate:impersonate:" + email
-	subject = flag + "=" + word
+	subject = flag + "=" + shellWord(bound)
 	return fmt.Sprintf("kubectl create clusterrole %[1]s --verb=impersonate --resource=users --resource-name=%[2]s; "+
 		"kubectl create clusterrolebinding %[3]s --clusterrole=%[1]s %[4]s",
-		role, email, v.bindingName(role), subject), subject
+		shellWord(role), shellWord(email), v.bindingName(role), subject), subject
 }
 
 // bindingName returns the name of the ClusterRoleBinding of the requester for a role, quoted for a shell. Names of RBAC objects
@@ -71,10 +73,9 @@ func (v Verdict) impersonationCommands() (commands, subject string) {
 func (v Verdict) bindingName(role string) string {
 	if v.provider != "" {
 		sum := sha256.Sum256([]byte(v.known.Username))
-		return role + ":" + hex.EncodeToString(sum[:4])
+		return shellWord(role + ":" + hex.EncodeToString(sum[:4]))
 	}
-	word, _ := shellWord(role + ":" + strings.NewReplacer("/", "-", "%", "-").Replace(v.known.Username))
-	return word
+	return shellWord(role + ":" + strings.NewReplacer("/", "-", "%", "-").Replace(v.known.Username))
 }
 
 // PermissionInWords describes the permission to impersonate a user.
@@ -92,10 +93,10 @@ func (v Verdict) grantInWords() string {
 	return PermissionInWords + ", and ClusterRole " + accessRole
 }
 
-// shellWord returns the value as a word of a shell command. It returns false if quoting may not be safe.
-func shellWord(value string) (string, bool) {
+// shellWord returns the value as a word of a command of a POSIX shell.
+func shellWord(value string) string {
 	if PlainWord.MatchString(value) {
-		return value, true
+		return value
 	}
-	return "'" + value + "'", Quotable.MatchString(value) && !strings.Contains(value, "'")
+	return "'" + strings.ReplaceAll(value, "'", QuoteInWord) + "'"
 }

@@ -217,9 +217,17 @@ func TestRefusal(t *testing.T) {
 			want:          `user "alice" may not impersonate "bob@example.com"` + granted + inWords,
 			wantOfAnybody: `user "alice" may not impersonate another user` + granted + inWords,
 		},
-		"an email that a shell could read as something else": {
-			verdict: denial(kubernetes, alice, "bob;rm@example.com"), room: 900,
-			want:          `user "alice" may not impersonate "bob;rm@example.com"` + granted + inWords,
+		"an email that needs quotes": {
+			verdict: denial(kubernetes, alice, "o'brien;rm@example.com"), room: 900,
+			want: `user "alice" may not impersonate "o'brien;rm@example.com"` + granted +
+				`kubectl create clusterrole 'warrantgate:impersonate:o'\''brien;rm@example.com' --verb=impersonate --resource=users ` +
+				`--resource-name='o'\''brien;rm@example.com'; kubectl create clusterrolebinding 'warrantgate:impersonate:o'\''brien;rm@example.com:alice' ` +
+				`--clusterrole='warrantgate:impersonate:o'\''brien;rm@example.com' --user=alice`,
+			wantOfAnybody: `user "alice" may not impersonate another user` + granted + inWords,
+		},
+		"an email that is not valid in the name of a role": {
+			verdict: denial(kubernetes, alice, "bob/rm@example.com"), room: 900,
+			want:          `user "alice" may not impersonate "bob/rm@example.com"` + granted + inWords,
 			wantOfAnybody: `user "alice" may not impersonate another user` + granted + inWords,
 		},
 		"in the provider's workspace, with words": {
@@ -244,9 +252,9 @@ func TestRefusal(t *testing.T) {
 				"kubectl create clusterrolebinding warrantgate:access:82e3bca3 --clusterrole=system:kcp:workspace:access --user=" + bound,
 			wantOfAnybody: `user "system:serviceaccount:default:bot" may not impersonate another user` + ofBot,
 		},
-		"in the provider's workspace, an email that a shell could read as something else": {
-			verdict: denial(provider, bot, "bob;rm@example.com"), room: 900,
-			want:          `user "system:serviceaccount:default:bot" may not impersonate "bob;rm@example.com"` + ofBot,
+		"in the provider's workspace, an email that is not valid in the name of a role": {
+			verdict: denial(provider, bot, "bob%rm@example.com"), room: 900,
+			want:          `user "system:serviceaccount:default:bot" may not impersonate "bob%rm@example.com"` + ofBot,
 			wantOfAnybody: `user "system:serviceaccount:default:bot" may not impersonate another user` + ofBot,
 		},
 		"in the provider's workspace, an identity that is anonymous there": {
@@ -262,7 +270,8 @@ func TestRefusal(t *testing.T) {
 		},
 		"a user name with a quote": {
 			verdict: denial(kubernetes, named("al'ice"), "bob@example.com"), room: 900,
-			want:          `user "al'ice" may not impersonate "bob@example.com"` + granted + inWords,
+			want: `user "al'ice" may not impersonate "bob@example.com"` + granted + createRole +
+				"kubectl create clusterrolebinding '" + role + `:al'\''ice' --clusterrole=` + role + ` --user='al'\''ice'`,
 			wantOfAnybody: `user "al'ice" may not impersonate another user` + granted + inWords,
 		},
 		"a user name with a line break": {

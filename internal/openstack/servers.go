@@ -46,6 +46,16 @@ func (s server) instance(project string) (instance ownership.Instance, own bool)
 	return ownership.Instance{ID: id, Name: s.Name}, true
 }
 
+// API returns the URL of the Nova that requests about an account are sent to, which is in the catalog of its token. It has the errors of
+// ownership.Cloud.
+func (c *Cloud) API(ctx context.Context, account ownership.Account) (string, error) {
+	l, err := c.newLookup(ctx, account)
+	if err != nil {
+		return "", err
+	}
+	return l.nova, nil
+}
+
 // Ask implements ownership.Cloud. With a cached token, it sends one request.
 //
 // Besides the errors of the interface, Ask returns the error of ownership.ParseInstanceID for an invalid ID.

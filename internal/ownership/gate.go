@@ -127,6 +127,12 @@ func (g *Gate) Decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim)
 	return g.decide(ctx, tenant, claim, memory{owned: true, denied: true})
 }
 
+// Confirmed reports whether the verdict Owned is cached for a claim.
+func (g *Gate) Confirmed(claim Claim) bool {
+	_, found := g.owned.GetIfPresent(claim)
+	return found
+}
+
 // Preview is Decide for dry runs. It caches denials only: a tenant that tries many IDs gets these, and a cached denial admits no request.
 func (g *Gate) Preview(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
 	return g.decide(ctx, tenant, claim, memory{denied: true})

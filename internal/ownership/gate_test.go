@@ -337,6 +337,22 @@ func TestDifferentClaimsCauseSeparateLookups(t *testing.T) {
 	}
 }
 
+// Confirmed reads the verdict Owned from the cache, and sends no request.
+func TestConfirmed(t *testing.T) {
+	for verdict, want := range map[ownership.Verdict]bool{ownership.Owned: true, ownership.Foreign: false} {
+		gate := newGate(t, 1, cloudWith(ownership.Answer{Verdict: verdict}, nil))
+		if gate.Confirmed(claim()) {
+			t.Error("Confirmed() before Decide")
+		}
+		if _, err := gate.Decide(t.Context(), tenant, claim()); err != nil {
+			t.Fatal(err)
+		}
+		if got := gate.Confirmed(claim()); got != want {
+			t.Errorf("Confirmed() after %s = %t, want %t", verdict, got, want)
+		}
+	}
+}
+
 func TestPreviewDoesNotCacheOwned(t *testing.T) {
 	cloud := cloudWith(ownership.Answer{Verdict: ownership.Owned}, nil)
 	gate := newGate(t, 1, cloud)

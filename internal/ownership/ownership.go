@@ -5,9 +5,9 @@
 package ownership
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,8 +17,8 @@ import (
 type Account struct {
 	// Cloud is the name of the cloud, such as "cloudsigma".
 	Cloud string
-	// User is the user that the machine's provider acts as: an email at CloudSigma. It is empty if Identity is set, and if all clusters
-	// share one account.
+	// User is the user that the machine's provider acts as: an email at CloudSigma. It is empty if Identity is set, and if the cluster shares
+	// an account with others (legacy credentials).
 	User string
 	// UserSecret is the Secret of another namespace that contains User, if there is one. Messages name the Secret instead of the user, because
 	// their readers may not be allowed to read it.
@@ -52,7 +52,7 @@ func (a Account) Owner() string {
 	case a.Identity != Identity{}:
 		return fmt.Sprintf("the project of %s", a.Identity)
 	case a.User == "":
-		return "the one account that all clusters share"
+		return "the shared account (legacy credentials)"
 	case a.UserSecret != types.NamespacedName{}:
 		return fmt.Sprintf("the user that Secret %q of namespace %q names", a.UserSecret.Name, a.UserSecret.Namespace)
 	}
@@ -137,6 +137,8 @@ const (
 	CauseIdentityProvider Cause = "IdentityProviderUnavailable"
 	// CauseNotImpersonable: the identity provider does not permit warrantgate to impersonate the user.
 	CauseNotImpersonable Cause = "UserNotImpersonable"
+	// CauseWrongUser: the cloud treats the token of the user as that of another user, so its answers are not about the user.
+	CauseWrongUser Cause = "WrongUser"
 	// CauseCredentials: the identity provider or the cloud rejects the credentials of warrantgate.
 	CauseCredentials Cause = "CredentialsDenied"
 	// CauseBusy: too many lookups of all tenants are queued.
@@ -170,6 +172,8 @@ func (c Cause) Explain() string {
 		return "the identity provider is unavailable or its response is invalid; try again"
 	case CauseNotImpersonable:
 		return "the identity provider does not permit warrantgate to impersonate this user; allow it there, or correct the user of the cluster"
+	case CauseWrongUser:
+		return "the cloud treats the token of this user as that of another user; the operator of warrantgate has to correct the URL of the cloud"
 	case CauseCredentials:
 		return "the credentials of warrantgate are rejected; its operator has to renew them"
 	case CauseRegion:
@@ -204,21 +208,6 @@ const (
 	ReasonUnknown = "OwnershipUnknown"
 )
 
-// RegionError means that the region of a cluster is missing, invalid or not allowed.
-type RegionError struct {
-	// Region is the region of the cluster. Allowed are the configured regions. If it is empty, every valid name is allowed.
-	Region  string
-	Allowed []string
-}
-
-// Error implements error.
-func (e *RegionError) Error() string {
-	if len(e.Allowed) == 0 {
-		return fmt.Sprintf("%.100q is not a valid region: it must be a lower-case letter, followed by at most 31 lower-case letters, digits and dashes, such as %q", e.Region, "zrh")
-	}
-	return fmt.Sprintf("region %.100q is none of those configured (%s)", e.Region, strings.Join(e.Allowed, ", "))
-}
-
 // IdentityError means that the credentials of a cluster cannot be used. The cause is not a failure of the cloud. The text is for the user
 // who wrote the credentials, and contains no secret.
 type IdentityError struct {
@@ -238,6 +227,8 @@ type UnknownError struct {
 	RequestID string
 	// RetryAfter is the Retry-After of the response, 0 if it had none.
 	RetryAfter time.Duration
+	// Explanation is what Explain returns, if the cloud has a better one than Cause.Explain. It contains nothing of another user.
+	Explanation string
 	// Err has the details, for the operator's log.
 	Err error
 }
@@ -247,6 +238,9 @@ func (e *UnknownError) Error() string { return fmt.Sprintf("%s: %v", e.Cause, e.
 
 // Unwrap returns Err.
 func (e *UnknownError) Unwrap() error { return e.Err }
+
+// Explain describes the cause and the remedy in messages to users.
+func (e *UnknownError) Explain() string { return cmp.Or(e.Explanation, e.Cause.Explain()) }
 
 // Cloud looks up instances in a cloud. It caches tokens, but no verdicts.
 type Cloud interface {

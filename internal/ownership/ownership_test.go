@@ -19,6 +19,8 @@ func TestExplain(t *testing.T) {
 		ownership.CauseIdentityProvider: "the identity provider is unavailable or its response is invalid; try again",
 		ownership.CauseNotImpersonable: "the identity provider does not permit warrantgate to impersonate this user; allow it there, " +
 			"or correct the user of the cluster",
+		ownership.CauseWrongUser: "the cloud treats the token of this user as that of another user; the operator of warrantgate has to correct the URL " +
+			"of the cloud",
 		ownership.CauseCredentials: "the credentials of warrantgate are rejected; its operator has to renew them",
 		ownership.CauseBusy:        "too many requests to the cloud are queued; try again",
 		ownership.CauseTenantBusy: "too many machines of this namespace (on kcp: of this workspace) are being checked already; " +
@@ -28,6 +30,13 @@ func TestExplain(t *testing.T) {
 		if diff := cmp.Diff(want, cause.Explain()); diff != "" {
 			t.Errorf("%q.Explain() (-want +got):\n%s", cause, diff)
 		}
+		if diff := cmp.Diff(want, (&ownership.UnknownError{Cause: cause, Err: errors.New("canary")}).Explain()); diff != "" {
+			t.Errorf("Explain() of an error with cause %q (-want +got):\n%s", cause, diff)
+		}
+	}
+	explained := &ownership.UnknownError{Cause: ownership.CauseWrongUser, Explanation: "the API at https://a treats it as another user"}
+	if diff := cmp.Diff(explained.Explanation, explained.Explain()); diff != "" {
+		t.Errorf("Explain() of an error with an explanation (-want +got):\n%s", diff)
 	}
 }
 
@@ -38,9 +47,9 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		"no verdict":                      {&ownership.UnknownError{Cause: ownership.CauseCloud, Err: cause}, "CloudUnavailable: connection refused"},
-		"an invalid region":               {&ownership.RegionError{Region: "Z/../x"}, `"Z/../x" is not a valid region: it must be a lower-case letter, followed by at most 31 lower-case letters, digits and dashes, such as "zrh"`},
+		"an invalid region":               {&ownership.RegionError{Region: "Z/../x"}, `"Z/../x" is not a valid region: it must consist of 1 to 63 lower-case letters, digits and dashes, such as "zrh"`},
 		"a region that is not allowed":    {&ownership.RegionError{Region: "zrh", Allowed: []string{"next", "wdc"}}, `region "zrh" is none of those configured (next, wdc)`},
-		"a cluster without a region":      {&ownership.RegionError{}, `"" is not a valid region: it must be a lower-case letter, followed by at most 31 lower-case letters, digits and dashes, such as "zrh"`},
+		"a cluster without a region":      {&ownership.RegionError{}, `"" is not a valid region: it must consist of 1 to 63 lower-case letters, digits and dashes, such as "zrh"`},
 		"no region, and some are allowed": {&ownership.RegionError{Allowed: []string{"next"}}, `region "" is none of those configured (next)`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +84,7 @@ func TestAccountInMessages(t *testing.T) {
 		},
 		"a shared account, with a Secret that names no user": {
 			account: ownership.Account{Cloud: "cloudsigma", UserSecret: types.NamespacedName{Namespace: "team-b", Name: "s"}, Region: "next"},
-			want:    words{"the one account that all clusters share", `which cluster "c" acts as`, `region "next"`},
+			want:    words{"the shared account (legacy credentials)", `which cluster "c" acts as`, `region "next"`},
 		},
 		"credentials of the cluster": {
 			account: ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-a", Secret: "s", Entry: "e"}},
@@ -83,7 +92,7 @@ func TestAccountInMessages(t *testing.T) {
 		},
 		"credentials that all clusters share": {
 			account: ownership.Account{Cloud: "cloudsigma", Region: "next"},
-			want:    words{"the one account that all clusters share", `which cluster "c" acts as`, `region "next"`},
+			want:    words{"the shared account (legacy credentials)", `which cluster "c" acts as`, `region "next"`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -146,9 +147,18 @@ func missingRight(err error, verb, resource string, at logicalcluster.Path) stri
 		return "kcp does not accept your credentials"
 	case apierrors.IsNotFound(err):
 		return fmt.Sprintf("your kubeconfig does not reach %s", at)
+	case isBadGateway(err):
+		return fmt.Sprintf("the shard that has %s is down", at)
 	default:
 		return err.Error()
 	}
+}
+
+// isBadGateway is true for the answer of kcp's front-proxy if it does not reach the shard of a workspace. Without a front-proxy, another shard
+// answers "forbidden".
+func isBadGateway(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusBadGateway
 }
 
 // asWhom names the user that kcp denied, and the remedy if no RBAC rule helps: a service account can use APIs with a maximal permission

@@ -254,6 +254,14 @@ func TestFindings(t *testing.T) {
 			}},
 			wantVerdict: preflight.Unknown,
 		},
+		"a type on a shard that the front-proxy does not reach": {
+			given: func(k *fakeKCP) { k.down = []string{"root:apis"} },
+			want: []preflight.Finding{{
+				Reason:  preflight.Undetermined,
+				Message: "the requirements of the type root:apis:base, which root:org:team extends, could not be determined: the shard that has root:apis is down",
+			}},
+			wantVerdict: preflight.Unknown,
+		},
 		"a type that may not be read": {
 			given: func(k *fakeKCP) { k.closed = []string{"root:apis"} },
 			want: []preflight.Finding{{

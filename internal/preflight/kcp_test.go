@@ -35,8 +35,10 @@ type fakeKCP struct {
 	closed []string
 	// requester is the denied user in the response for closed workspaces. It is empty if the response names no user.
 	requester string
-	// unreachable are the paths of existing workspaces on a shard that is down.
+	// unreachable are the paths of existing workspaces that the kubeconfig does not reach.
 	unreachable []string
+	// down are the paths of workspaces on a shard that the front-proxy does not reach.
+	down []string
 }
 
 func (f *fakeKCP) checker(t *testing.T) preflight.Checker {
@@ -62,6 +64,8 @@ func (f *fakeKCP) checker(t *testing.T) preflight.Checker {
 				return apierrors.NewForbidden(schema.GroupResource{}, "", denial)
 			case !exists || slices.Contains(f.unreachable, path):
 				return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, "x", "404 page not found", 0, true)
+			case slices.Contains(f.down, path):
+				return apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", schema.GroupResource{}, "x", "", 0, true)
 			default:
 				return nil
 			}

@@ -36,7 +36,7 @@ func allowed(reason string) webhooks.Answer {
 // unusable denies an object that names no user or no credentials that can be used.
 func unusable(accountErr *clusterapi.AccountError) webhooks.Answer {
 	answer := denied(string(accountErr.Reason), accountErr.Message)
-	if accountErr.Reason == clusterapi.ClusterUnreadable {
+	if accountErr.Reason == clusterapi.ClusterUnreadable || accountErr.Reason == clusterapi.UserMalformed {
 		answer.Status = metav1.StatusReasonInvalid
 	}
 	return answer
@@ -63,8 +63,8 @@ func noUser(err error) webhooks.Answer {
 	var accountErr *clusterapi.AccountError
 	if errors.As(err, &accountErr) {
 		message := strings.TrimPrefix(accountErr.Message, userRefField+": ")
-		if accountErr.Reason == clusterapi.NamespaceExempt {
-			return denied(string(accountErr.Reason), message)
+		if accountErr.Reason == clusterapi.NamespaceExempt || accountErr.Reason == clusterapi.UserMalformed {
+			return unusable(&clusterapi.AccountError{Reason: accountErr.Reason, Message: message})
 		}
 		return denied(string(accountErr.Reason), message+
 			"; write the user's email there under the key "+userEmailKey+" first, or name the user in spec.userEmail")

@@ -38,6 +38,8 @@ type Users interface {
 	// UserDependents returns the clusters that take their user from the Secret, with the account that they have with this user.
 	// also are objects that were written a moment ago.
 	UserDependents(ctx context.Context, secret *corev1.Secret, user string, also []inflight.Object) ([]clusterapi.Dependent, error)
+	// SharedAccount is true if the provider acts with an account that clusters share (legacy credentials) because of a cluster that names no user.
+	SharedAccount() bool
 	// Object reads an object from the API server, nil if there is none or if its kind is not installed.
 	Object(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error)
 }
@@ -51,15 +53,17 @@ type Users interface {
 // The account of the provider is part of the claims of machines. Its change is denied while machines name instances that do not belong
 // to the new account.
 type Impersonation struct {
-	config   v1beta1.Cluster
+	config v1beta1.Cluster
+	// regions are the allowed regions, none for all valid ones.
+	regions  []string
 	checker  *impersonation.Checker
 	users    Users
 	holdings *Holdings
 }
 
-// NewImpersonation returns the gate. holdings is nil if no machines are gated.
-func NewImpersonation(config v1beta1.Cluster, checker *impersonation.Checker, users Users, holdings *Holdings) *Impersonation {
-	return &Impersonation{config: config, checker: checker, users: users, holdings: holdings}
+// NewImpersonation returns the gate. regions are the allowed ones of CloudSigma, none for all valid ones. holdings is nil if no machines are gated.
+func NewImpersonation(config v1beta1.Cluster, regions []string, checker *impersonation.Checker, users Users, holdings *Holdings) *Impersonation {
+	return &Impersonation{config: config, regions: regions, checker: checker, users: users, holdings: holdings}
 }
 
 var _ webhooks.Gate = &Impersonation{}
@@ -98,6 +102,14 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 	if err != nil {
 		return unreadable(err)
 	}
+	if m != nil && m.region != "" {
+		if err := ownership.CheckRegion(m.region, g.regions); err != nil {
+			return about(o, regionField, denied(ownership.RegionNotAllowed, err.Error()))
+		}
+	}
+	if m != nil && m.withoutUser && !g.users.SharedAccount() { // the provider does not act after it
+		m = nil
+	}
 	used := names
 	if m != nil && len(names) == 0 {
 		used = []naming{m.naming}
@@ -133,6 +145,9 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 // that wrote it or may read it.
 func (g *Impersonation) mayName(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) webhooks.Answer {
 	email := n.email
+	if invalid := clusterapi.CheckEmail(email); invalid != nil {
+		return unusable(invalid)
+	}
 	if email == "" {
 		var err error
 		if email, err = g.users.User(ctx, n.ref); err != nil {

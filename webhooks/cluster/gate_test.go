@@ -88,6 +88,8 @@ type fakeUsers struct {
 	emails     map[string]string
 	dependents map[string][]clusterapi.Dependent
 	err        error
+	// shared is true if clusters without a user share an account.
+	shared bool
 	// account is that of every cluster object.
 	account    ownership.Account
 	accountErr error
@@ -118,6 +120,8 @@ func (u *fakeUsers) AccountOf(context.Context, v1beta1.Provider, *unstructured.U
 	return u.account, u.accountErr
 }
 
+func (u *fakeUsers) SharedAccount() bool { return u.shared }
+
 func (u *fakeUsers) UserDependents(_ context.Context, secret *corev1.Secret, user string, _ []inflight.Object) ([]clusterapi.Dependent, error) {
 	dependents := slices.Clone(u.dependents[secret.Namespace+"/"+secret.Name])
 	for i := range dependents {
@@ -143,6 +147,9 @@ func (u *fakeUsers) Object(_ context.Context, resource schema.GroupVersionResour
 var enforced = v1beta1.Cluster{
 	Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Enforce}, Delegation: v1beta1.ClusterDelegation{Mode: v1beta1.Enforce},
 }
+
+// regions are the allowed regions.
+var regions = []string{"next", "zrh"}
 
 // object is the object of a request, as JSON.
 type object map[string]any
@@ -215,13 +222,13 @@ func encode(t *testing.T, object any) []byte {
 }
 
 func newGate(config v1beta1.Cluster, reviewer impersonation.Reviewer, users cluster.Users, holdings *cluster.Holdings) webhookstest.Gate {
-	gate := cluster.NewImpersonation(config, impersonation.NewChecker(reviewer), users, holdings)
+	gate := cluster.NewImpersonation(config, regions, impersonation.NewChecker(reviewer), users, holdings)
 	return webhookstest.Gate{Gate: gate, Mode: config.Impersonation.Mode}
 }
 
 // newForProvider returns the gate for the provider of logical cluster "pppppppp".
 func newForProvider(config v1beta1.Cluster, reviewer impersonation.Reviewer, users cluster.Users) webhookstest.Gate {
-	gate := cluster.NewImpersonation(config, impersonation.NewProviderChecker(reviewer, "pppppppp"), users, nil)
+	gate := cluster.NewImpersonation(config, regions, impersonation.NewProviderChecker(reviewer, "pppppppp"), users, nil)
 	return webhookstest.Gate{Gate: gate, Mode: config.Impersonation.Mode}
 }
 
@@ -277,6 +284,18 @@ func eventOnCluster(reason, message string) []events.Event {
 	return eventOn("infrastructure.cluster.x-k8s.io/v1beta1", "CloudSigmaCluster", "prod", reason, message)
 }
 
+// malformed is the denial of an email with blanks around it. event is nil if there is no object for an Event.
+func malformed(field, of string, event func(reason, message string) []events.Event) webhookstest.Answer {
+	answer := webhookstest.Answer{
+		Status: metav1.StatusReasonInvalid, Reason: "UserMalformed", Field: field,
+		Message: field + of + "there are blanks, tabs or line breaks around the email address, which the provider sends as part of it; write it without them",
+	}
+	if event != nil {
+		answer.Events = event("UserMalformed", "Denied: "+answer.Message)
+	}
+	return answer
+}
+
 // TestUsersOfClusters tests the gate on CloudSigmaClusters.
 func TestUsersOfClusters(t *testing.T) {
 	emails := map[string]string{"team-a/user": "tsap@shalb.com", "team-b/user": "tsap@shalb.com", "team-a/empty": ""}
@@ -296,9 +315,25 @@ func TestUsersOfClusters(t *testing.T) {
 			new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
 			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
-		"an email with blanks and capitals, and a permission for the email in lower case": {
-			new: clusterWith(object{"userEmail": " Tsap@Shalb.com "}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
+		"an email with capitals, and a permission for the email in lower case": {
+			new: clusterWith(object{"userEmail": "Tsap@Shalb.com"}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
 			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("Tsap@Shalb.com"), impersonate("tsap@shalb.com")},
+		},
+		"an email with blanks around it": {
+			old: clusterWith(object{"userEmail": "tsap@shalb.com"}), new: clusterWith(object{"userEmail": "tsap@shalb.com\n"}), reviewer: reviewerThatAllows(),
+			want: malformed("spec.userEmail", ofCluster, eventOnCluster),
+		},
+		"blanks only, next to a Secret": {
+			new: clusterWith(object{"userEmail": " ", "userRef": userRef("user", "")}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
+			want: malformed("spec.userEmail", ofCluster, nil),
+		},
+		"a Secret whose email has blanks around it": {
+			new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
+			err: &clusterapi.AccountError{Reason: clusterapi.UserMalformed, Message: `spec.userRef: key userEmail of Secret "user" in namespace "team-a": why`},
+			want: webhookstest.Answer{
+				Status: metav1.StatusReasonInvalid, Reason: "UserMalformed", Field: "spec.userRef",
+				Message: `spec.userRef` + ofCluster + `key userEmail of Secret "user" in namespace "team-a": why`,
+			},
 		},
 		"an email with capitals, and a permission for the same spelling": {
 			new: clusterWith(object{"userEmail": "Tsap@Shalb.com"}), reviewer: reviewerThatAllows(impersonate("Tsap@Shalb.com")),
@@ -485,7 +520,7 @@ func TestUsersOfClusters(t *testing.T) {
 }
 
 func TestUsersOfKdcClusters(t *testing.T) {
-	const newer, older = "kube-dc.com/owner-email", "cloudsigma.com/owner-email"
+	const newer, older = "cloudsigma.com/owner-email", "kube-dc.com/owner-email"
 	denial := func(key string) webhookstest.Answer {
 		message := `metadata.annotations[` + key + `] of KdcCluster "prod" of namespace "team-a": user "alice" may not impersonate "tsap@shalb.com"` +
 			remedy + grantAlice
@@ -493,6 +528,9 @@ func TestUsersOfKdcClusters(t *testing.T) {
 			Reason: "ImpersonationNotAllowed", Message: message, Field: "metadata.annotations[" + key + "]",
 			Events: eventOn("k8s.kube-dc.com/v1alpha1", "KdcCluster", "prod", "ImpersonationNotAllowed", "Denied: "+message),
 		}
+	}
+	onKdc := func(reason, message string) []events.Event {
+		return eventOn("k8s.kube-dc.com/v1alpha1", "KdcCluster", "prod", reason, message)
 	}
 	for name, tc := range map[string]struct {
 		old, new      any // annotations
@@ -512,7 +550,7 @@ func TestUsersOfKdcClusters(t *testing.T) {
 			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com"), impersonate("tsap@shalb.com")},
 		},
 		"another user, who was already named": {
-			old: object{older: "tsap@shalb.com"}, new: object{newer: "alice@shalb.com", older: " TSAP@shalb.com"},
+			old: object{older: "tsap@shalb.com"}, new: object{newer: "alice@shalb.com", older: "TSAP@shalb.com"},
 			want:          webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
 		},
@@ -520,9 +558,17 @@ func TestUsersOfKdcClusters(t *testing.T) {
 			old: object{newer: "alice@shalb.com", older: "tsap@shalb.com"}, new: object{older: "tsap@shalb.com"}, want: denial(older),
 			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
-		"another in the older annotation, which counts after the newer one is blank": {
-			old: object{newer: "alice@shalb.com", older: "tsap@shalb.com"}, new: object{newer: " ", older: "tsap@shalb.com"}, want: denial(older),
+		"another in the older annotation, which counts after the newer one is empty": {
+			old: object{newer: "alice@shalb.com", older: "tsap@shalb.com"}, new: object{newer: "", older: "tsap@shalb.com"}, want: denial(older),
 			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+		},
+		"blanks around it": {
+			old: object{newer: "alice@shalb.com"}, new: object{newer: "\talice@shalb.com"},
+			want: malformed("metadata.annotations["+newer+"]", ` of KdcCluster "prod" of namespace "team-a": `, onKdc),
+		},
+		"blanks around the older one": {
+			old: object{}, new: object{older: "alice@shalb.com "},
+			want: malformed("metadata.annotations["+older+"]", ` of KdcCluster "prod" of namespace "team-a": `, onKdc),
 		},
 		"the same in the older annotation, after the newer one is removed": {
 			old: object{newer: "TSAP@shalb.com", older: "tsap@shalb.com"}, new: object{older: "tsap@shalb.com"},
@@ -533,7 +579,7 @@ func TestUsersOfKdcClusters(t *testing.T) {
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"both are cleared": {
-			old: object{newer: "tsap@shalb.com", older: "tsap@shalb.com"}, new: object{older: " "},
+			old: object{newer: "tsap@shalb.com", older: "tsap@shalb.com"}, new: object{older: ""},
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"annotations that could not be read before": {
@@ -574,7 +620,7 @@ func TestUsersOfSecrets(t *testing.T) {
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NamespaceExempt"},
 		},
 		"a user that the requester may impersonate": {
-			old: secretWith(data("tsap@shalb.com")), new: secretWith(data("alice@shalb.com\n")),
+			old: secretWith(data("tsap@shalb.com")), new: secretWith(data("alice@shalb.com")),
 			want:          webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
 		},
@@ -598,8 +644,12 @@ func TestUsersOfSecrets(t *testing.T) {
 			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
 		},
 		"the same user in another spelling": {
-			old: secretWith(data("tsap@shalb.com")), new: secretWith(data(" Tsap@Shalb.com\n")),
+			old: secretWith(data("tsap@shalb.com")), new: secretWith(data("Tsap@Shalb.com")),
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+		},
+		"a line break after the user, as from a file": {
+			old: secretWith(data("alice@shalb.com")), new: secretWith(data("alice@shalb.com\n")), want: malformed("data.userEmail",
+				` of Secret "user" of namespace "team-a": `, func(reason, message string) []events.Event { return eventOn("v1", "Secret", "user", reason, message) }),
 		},
 		"the user is cleared": {
 			old: secretWith(data("tsap@shalb.com")), new: secretWith(nil),
@@ -676,7 +726,7 @@ func TestACreationIgnoresTheOldObject(t *testing.T) {
 	config.Impersonation.Kinds = []v1beta1.UserKind{{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", EmailPath: "spec.userEmail"}}
 	for resource, content := range map[string]object{
 		"cloudsigmaclusters": clusterWith(object{"userEmail": "tsap@shalb.com"}),
-		"kdcclusters":        kdcWith(object{"kube-dc.com/owner-email": "tsap@shalb.com"}),
+		"kdcclusters":        kdcWith(object{"cloudsigma.com/owner-email": "tsap@shalb.com"}),
 		"secrets":            secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}),
 		"farms":              clusterWith(object{"userEmail": "tsap@shalb.com"}),
 	} {
@@ -718,8 +768,12 @@ func TestUsersOfConfiguredKinds(t *testing.T) {
 		"a first user": {old: owner(nil), new: owner("tsap@shalb.com"), want: denied},
 		"a user after a value that was not a string": {old: owner(5), new: owner("tsap@shalb.com"), want: denied},
 		"a user that the requester may impersonate":  {old: owner("tsap@shalb.com"), new: owner("alice@shalb.com"), want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}},
-		"the same user in capitals":                  {old: owner("tsap@shalb.com"), new: owner(" TSAP@shalb.com"), want: nothing},
-		"no user after it":                           {old: owner("tsap@shalb.com"), new: owner(""), want: nothing},
+		"the same user in capitals":                  {old: owner("tsap@shalb.com"), new: owner("TSAP@shalb.com"), want: nothing},
+		"blanks around the user": {old: owner("alice@shalb.com"), new: owner("alice@shalb.com "), want: malformed("spec.owner.email", ` of Farm "prod" of namespace "team-a": `,
+			func(reason, message string) []events.Event {
+				return eventOn("example.com/v1", "Farm", "prod", reason, message)
+			})},
+		"no user after it": {old: owner("tsap@shalb.com"), new: owner(""), want: nothing},
 		"a value that is not a string": {old: owner("alice@shalb.com"), new: owner(5), want: webhookstest.Answer{
 			Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Message: `Farm "prod": spec.owner.email is not a string`,
 		}},
@@ -736,7 +790,7 @@ func TestUsersOfConfiguredKinds(t *testing.T) {
 // TestFieldNamesAreCaseSensitive checks that a field that only looks like the metadata does not count as what the object said before. A kind whose
 // schema preserves unknown fields can have one.
 func TestFieldNamesAreCaseSensitive(t *testing.T) {
-	annotations := object{"kube-dc.com/owner-email": "tsap@shalb.com"}
+	annotations := object{"cloudsigma.com/owner-email": "tsap@shalb.com"}
 	before := object{"Metadata": object{"annotations": annotations}, "metadata": metadata(nil)}
 	after := object{"Metadata": object{"annotations": annotations}, "metadata": metadata(object{"annotations": annotations})}
 	gate := newGate(enforced, &fakeReviewer{}, &fakeUsers{}, nil)

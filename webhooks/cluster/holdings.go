@@ -171,6 +171,18 @@ func (c *change) check(ctx context.Context, o object, whom whom, lister ownershi
 	return nil
 }
 
+// withoutAccount denies a change after which the account of a cluster is not known, while its machines name instances.
+func (c *change) withoutAccount(ctx context.Context, cluster clusterapi.Cluster, accountErr *clusterapi.AccountError) *webhooks.Answer {
+	machines, err := c.machines.Holders(ctx, cluster)
+	switch {
+	case err != nil:
+		return machinesUnknown(err)
+	case len(machines) == 0:
+		return nil
+	}
+	return ptr.To(unusable(accountErr))
+}
+
 func machinesUnknown(err error) *webhooks.Answer {
 	return ptr.To(undecided("MachinesUnknown", "the machines of the cluster could not be read; try again", err))
 }
@@ -244,7 +256,7 @@ func (h held) notListed(err error) *webhooks.Answer {
 	var identity *ownership.IdentityError
 	switch {
 	case errors.As(err, &region):
-		return h.answer("RegionNotAllowed", func(string) string {
+		return h.answer(ownership.RegionNotAllowed, func(string) string {
 			if h.elsewhere {
 				return "machines of a cluster of another namespace name instances, and its region is not allowed"
 			}
@@ -257,7 +269,7 @@ func (h held) notListed(err error) *webhooks.Answer {
 	errors.As(err, &unknown)
 	answer := h.answer(ownership.ReasonUnknown, func(whom string) string {
 		return fmt.Sprintf("it cannot be checked whether the instances that machines of %s name belong to %s in %s: %s",
-			h.cluster(), whom, h.place(), unknown.Cause.Explain())
+			h.cluster(), whom, h.place(), unknown.Explain())
 	})
 	answer.Decision = webhooks.Undecided
 	if unknown.Cause == ownership.CauseTenantBusy {

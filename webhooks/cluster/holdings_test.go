@@ -30,6 +30,8 @@ import (
 const (
 	aliceID = "63dd227a-9502-4311-919e-cd49f3416753"
 	tsapID  = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
+	// legacyID belongs to the shared account.
+	legacyID = "4192fc6e-0372-4961-99fa-6dc9d4038dbf"
 )
 
 // fakeMachines are the machines by the namespace/name of their cluster, and the versions of objects. All objects have the UID uid, if it is
@@ -120,6 +122,7 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 		old, new      object
 		machines      []clusterapi.Machine
 		account       ownership.Account
+		shared        bool
 		accountErr    error
 		machineErr    error
 		cloudErr      error
@@ -146,20 +149,51 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 			old: spec("tsap@shalb.com", "zrh"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
 			account: tsaps, want: denied("spec.region", `user "tsap@shalb.com"`, one), wantRequested: []ownership.Account{tsaps},
 		},
+		"to another user, in a region that was not allowed before": {
+			old: spec("alice@shalb.com", "far"), new: spec("tsap@shalb.com", "far"), machines: []clusterapi.Machine{holder("m2", tsapID)},
+			accountErr: &clusterapi.AccountError{Reason: clusterapi.RegionNotAllowed, Message: "not far"},
+			want: webhookstest.Answer{Reason: "RegionNotAllowed", Field: "spec.userEmail", Message: "spec.userEmail" + ofCluster + "not far",
+				Events: eventOnCluster("RegionNotAllowed", "Denied: spec.userEmail"+ofCluster+"not far")},
+		},
+		"to another user, in a region that was not allowed before, without machines": {
+			old: spec("alice@shalb.com", "far"), new: spec("tsap@shalb.com", "far"),
+			accountErr: &clusterapi.AccountError{Reason: clusterapi.RegionNotAllowed, Message: "not far"},
+			want:       webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+		},
 		"by a Secret, whose content is not disclosed": {
 			old: spec("alice@shalb.com", "next"), new: ref, machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
 			want: denied("spec.userRef", `the user that Secret "user" of namespace "team-a" names`, one), wantRequested: []ownership.Account{tsaps},
 		},
-		"to the account that all clusters share": {
-			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: accountOf(""),
-			want: denied("spec.userEmail", "the one account that all clusters share", one), wantRequested: []ownership.Account{accountOf("")},
+		"to the account that clusters without a user share": {
+			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: accountOf(""), shared: true,
+			want: denied("spec.userEmail", "the shared account (legacy credentials)", one), wantRequested: []ownership.Account{accountOf("")},
 		},
-		"to no user": {
-			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
-			accountErr: &clusterapi.AccountError{Reason: clusterapi.UserMissing}, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+		"to the account that clusters without a user share, by the removal of a Secret": {
+			old: ref, new: clusterWith(object{"region": "next"}), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: accountOf(""), shared: true,
+			want: denied("spec.userRef", "the shared account (legacy credentials)", one), wantRequested: []ownership.Account{accountOf("")},
+		},
+		"to the account that clusters without a user share, in another region": {
+			old: spec("", "zrh"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: accountOf(""), shared: true,
+			want: denied("spec.region", "the shared account (legacy credentials)", one), wantRequested: []ownership.Account{accountOf("")},
+		},
+		"to the account that clusters without a user share, which owns the instances": {
+			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", legacyID)}, account: accountOf(""), shared: true,
+			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}, wantRequested: []ownership.Account{accountOf("")},
+		},
+		"to the account that clusters without a user share, without machines": {
+			old: spec("alice@shalb.com", "next"), new: spec("", "next"), account: accountOf(""), shared: true,
+			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+		},
+		"to no user, without a shared account": {
+			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, machineErr: errors.New("not read"),
+			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
+		},
+		"to no user, by the removal of a Secret, without a shared account": {
+			old: ref, new: clusterWith(object{"region": "next"}), machines: []clusterapi.Machine{holder("m1", aliceID)}, machineErr: errors.New("not read"),
+			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"not at all": {
-			old: spec("alice@shalb.com", "next"), new: spec("ALICE@shalb.com ", " next"), machines: []clusterapi.Machine{holder("m1", tsapID)},
+			old: spec("alice@shalb.com", "next"), new: spec("ALICE@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", tsapID)},
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"while the machines cannot be read": {
@@ -181,9 +215,9 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			instances := &fakeInstances{own: map[string][]string{"tsap@shalb.com": {tsapID}}, err: tc.cloudErr}
+			instances := &fakeInstances{own: map[string][]string{"tsap@shalb.com": {tsapID}, "": {legacyID}}, err: tc.cloudErr}
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": tc.machines}, err: tc.machineErr}
-			users := &fakeUsers{emails: map[string]string{"team-a/user": "tsap@shalb.com"}, account: tc.account, accountErr: tc.accountErr}
+			users := &fakeUsers{emails: map[string]string{"team-a/user": "tsap@shalb.com"}, shared: tc.shared, account: tc.account, accountErr: tc.accountErr}
 			gate := newGate(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), users,
 				cluster.NewHoldings(machines, instances, &inflight.Registry{}, ""))
 			got := gate.Review(t.Context(), request(t, "cloudsigmaclusters", tc.old, tc.new))
@@ -223,6 +257,48 @@ func TestOnlyAReaderOfASecretGetsItsUser(t *testing.T) {
 	}
 	if len(got.Events) != 1 {
 		t.Errorf("%d Events", len(got.Events))
+	}
+}
+
+// TestAClearedSecretKeepsTheUserOfInstances: clusters without a user may share an account, to which the instances do not belong.
+func TestAClearedSecretKeepsTheUserOfInstances(t *testing.T) {
+	named := map[string][]byte{"userEmail": []byte("alice@shalb.com")}
+	held := `machines of cluster "prod" name instances that do not belong to the shared account (legacy credentials) in region "next": CloudSigmaMachine "m1" (` +
+		aliceID + `); delete these machines or clear their instance IDs first`
+	for name, tc := range map[string]struct {
+		old, new map[string][]byte
+		shared   bool
+		id       string
+		denied   bool
+	}{
+		"removed, with a shared account":                {old: named, shared: true, id: aliceID, denied: true},
+		"emptied, with a shared account":                {old: named, new: map[string][]byte{"userEmail": nil}, shared: true, id: aliceID, denied: true},
+		"removed, with a shared account that owns it":   {old: named, shared: true, id: legacyID},
+		"removed, without a shared account":             {old: named, id: aliceID},
+		"not there before, with a shared account":       {old: map[string][]byte{"x": nil}, shared: true, id: aliceID},
+		"removed, with a shared account, but unclaimed": {old: named, shared: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{}}
+			if tc.id != "" {
+				machines.holders["team-a/prod"] = []clusterapi.Machine{holder("m1", tc.id)}
+			}
+			users := &fakeUsers{shared: tc.shared, dependents: map[string][]clusterapi.Dependent{"team-a/user": {userDependent("team-a", "prod")}}}
+			gate := newGate(enforced, reviewerThatAllows(), users,
+				cluster.NewHoldings(machines, &fakeInstances{own: map[string][]string{"": {legacyID}}}, &inflight.Registry{}, ""))
+			r := request(t, "secrets", secretWith(tc.old), secretWith(tc.new))
+			r.Name = "user"
+			want := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}
+			if tc.denied {
+				want = webhookstest.Answer{
+					Reason: "MachinesHoldInstances", Field: "data.userEmail", Message: ofSecret + held,
+					Events: eventOn("v1", "Secret", "user", "MachinesHoldInstances", "Denied: "+ofSecret+held),
+				}
+			}
+			got := gate.Review(t.Context(), r)
+			got.Details = nil
+			compareAnswers(t, want, got)
+		})
 	}
 }
 

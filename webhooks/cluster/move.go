@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,13 +27,17 @@ type move struct {
 	naming naming
 	// cluster is the object after the request, nil if the request writes a Secret.
 	cluster *unstructured.Unstructured
+	// region is the region that the request sets, "" if it sets none.
+	region string
+	// withoutUser is true if no user is named after the request.
+	withoutUser bool
 }
 
 // moveOf returns the change that a request makes, nil if it makes none. names are the users that it sets.
 func moveOf(o object, request admission.Request, names []naming) (*move, error) {
 	switch {
-	case o.kind.resource == secrets && len(names) > 0:
-		return &move{naming: names[0]}, nil
+	case o.kind.resource == secrets:
+		return secretMove(o, request, names)
 	case o.kind.provider == "":
 		return nil, nil
 	}
@@ -46,7 +49,9 @@ func moveOf(o object, request admission.Request, names []naming) (*move, error) 
 	if err != nil {
 		return nil, err
 	}
-	m := &move{cluster: after, naming: naming{field: regionField, ref: now.ref}}
+	m := &move{
+		cluster: after, naming: naming{field: regionField, ref: now.ref}, region: now.region, withoutUser: now.ref.Email == "" && now.ref.SecretName == "",
+	}
 	if before, err := clusterIn(o, request.OldObject.Raw); err == nil && o.exists {
 		// An object that was malformed counts as an empty one.
 		was, err := sayingOf(before)
@@ -56,6 +61,12 @@ func moveOf(o object, request admission.Request, names []naming) (*move, error) 
 		if err != nil || was.ref != now.ref {
 			m.naming.field = userEmailField
 		}
+		if err == nil && m.withoutUser && was.ref.Email == "" && was.ref.SecretName != "" {
+			m.naming.field = userRefField
+		}
+		if err == nil && was.region == now.region {
+			m.region = ""
+		}
 	} else {
 		m.naming.field = userEmailField
 	}
@@ -63,6 +74,18 @@ func moveOf(o object, request admission.Request, names []naming) (*move, error) 
 		m.naming = names[0]
 	}
 	return m, nil
+}
+
+// secretMove is moveOf for a Secret.
+func secretMove(o object, request admission.Request, names []naming) (*move, error) {
+	if len(names) > 0 {
+		return &move{naming: names[0]}, nil
+	}
+	named, before, err := secretNaming(o, request)
+	if err != nil || named.email != "" || before == "" {
+		return nil, err
+	}
+	return &move{naming: named, withoutUser: true}, nil
 }
 
 // saying is the user and region in a CloudSigmaCluster.
@@ -81,7 +104,7 @@ func sayingOf(cluster *unstructured.Unstructured) (saying, error) {
 		return saying{}, &clusterapi.AccountError{Reason: clusterapi.ClusterUnreadable, Message: fmt.Sprintf(
 			"CloudSigmaCluster %q: %s is not a string", message.Value(cluster.GetName()), regionField)}
 	}
-	return saying{ref: canonical(ref), region: strings.TrimSpace(region)}, nil
+	return saying{ref: canonical(ref), region: region}, nil
 }
 
 func clusterIn(o object, raw []byte) (*unstructured.Unstructured, error) {
@@ -126,7 +149,9 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 	account, err := g.users.AccountOf(ctx, o.kind.provider, m.cluster)
 	var accountErr *clusterapi.AccountError
 	switch {
-	case errors.As(err, &accountErr): // the provider does not act
+	case errors.As(err, &accountErr) && accountErr.Reason == clusterapi.RegionNotAllowed: // it was so before
+		return c.withoutAccount(ctx, m.identity(o), accountErr)
+	case accountErr != nil: // the provider does not act
 		return nil
 	case err != nil:
 		return ptr.To(undecided("SecretUnknown", "the Secret cannot be read now; try again", err))
@@ -156,7 +181,11 @@ func (g *Impersonation) holdSecret(ctx context.Context, o object, m move, c *cha
 	if denial := c.extend(ctx, dependents); denial != nil {
 		return denial
 	}
-	return c.check(ctx, o, func(account ownership.Account) (open, public string) { return account.Owner(), m.naming.bySecret() }, nil, dependents...)
+	whom := openly
+	if !m.withoutUser {
+		whom = func(account ownership.Account) (open, public string) { return account.Owner(), m.naming.bySecret() }
+	}
+	return c.check(ctx, o, whom, nil, dependents...)
 }
 
 // bySecret refers to a user without the email.

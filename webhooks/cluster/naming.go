@@ -42,8 +42,8 @@ const (
 	namespaceExempt = string(clusterapi.NamespaceExempt)
 )
 
-// ownerAnnotations are the annotations by which a KdcCluster names its user, the newer one first.
-var ownerAnnotations = []string{"kube-dc.com/owner-email", "cloudsigma.com/owner-email"}
+// ownerAnnotations are the annotations by which a KdcCluster names its user. The first one takes precedence, and has replaced the second.
+var ownerAnnotations = []string{"cloudsigma.com/owner-email", "kube-dc.com/owner-email"}
 
 // kind is a kind of objects that name users.
 type kind struct {
@@ -71,7 +71,7 @@ func kindsOf(config v1beta1.ClusterImpersonation) []kind {
 			condition: celCluster, names: namedByCluster,
 		},
 		{resource: kdcClusters, name: "KdcCluster", condition: celOwner, names: namedByOwner},
-		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELSet("data", userEmailKey) }, names: namedBySecret},
+		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELChanged("data", userEmailKey) }, names: namedBySecret},
 	}
 	for _, k := range config.Kinds {
 		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
@@ -241,7 +241,7 @@ func namedByAnnotations(keys []string) func(o object, request admission.Request)
 		old := oldAnnotations(o, request)
 		var names []naming
 		for _, key := range keys {
-			if email := strings.TrimSpace(o.Annotations[key]); another(email, strings.TrimSpace(old[key])) {
+			if email := o.Annotations[key]; another(email, old[key]) {
 				names = append(names, naming{field: field.NewPath("metadata", "annotations").Key(key).String(), email: email})
 			}
 		}
@@ -279,7 +279,7 @@ func namedAt(at string, path []string) func(o object, request admission.Request)
 			return "", errors.New("it cannot be decoded")
 		}
 		email, _, err := unstructured.NestedString(content, path...)
-		return strings.TrimSpace(email), err
+		return email, err
 	}
 	return func(o object, request admission.Request) ([]naming, error) {
 		email, err := emailIn(request.Object.Raw)
@@ -298,19 +298,24 @@ func namedAt(at string, path []string) func(o object, request admission.Request)
 }
 
 func namedBySecret(o object, request admission.Request) ([]naming, error) {
+	named, before, err := secretNaming(o, request)
+	if err != nil || !another(named.email, before) {
+		return nil, err
+	}
+	return []naming{named}, nil
+}
+
+// secretNaming returns the user in a Secret after a request, and the email before it. Both may be "".
+func secretNaming(o object, request admission.Request) (named naming, before string, err error) {
 	var secret, old corev1.Secret
 	if json.Unmarshal(request.Object.Raw, &secret) != nil {
-		return nil, undecodable(o.kind)
+		return naming{}, "", undecodable(o.kind)
 	}
 	if o.exists && json.Unmarshal(request.OldObject.Raw, &old) != nil {
 		old = corev1.Secret{} // as if it had named no user
 	}
-	email := clusterapi.EmailIn(secret.Data)
-	if email == "" || email == clusterapi.EmailIn(old.Data) {
-		return nil, nil
-	}
-	return []naming{{
-		field: "data." + userEmailKey, email: strings.TrimSpace(string(secret.Data[userEmailKey])),
+	return naming{
+		field: "data." + userEmailKey, email: string(secret.Data[userEmailKey]),
 		ref: clusterapi.UserRef{SecretNamespace: o.Namespace, SecretName: o.Name},
-	}}, nil
+	}, string(old.Data[userEmailKey]), nil
 }

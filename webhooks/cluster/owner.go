@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -47,7 +46,7 @@ func (g *Impersonation) compareOwner(ctx context.Context, o object, names []nami
 	}
 	return about(o, at, webhooks.Answer{Decision: webhooks.Warned, Reason: reasonOwnerDiffers, Message: fmt.Sprintf(
 		"it names another user than %s of %s of the same name: the cloud controller manager acts as the user of the KdcCluster and does not see "+
-			"the servers of the user of the CloudSigmaCluster; name the same user in both", otherField, kind)})
+			"the servers of the user of the CloudSigmaCluster; set annotation %s and %s to the same user", otherField, kind, ownerAnnotations[0], userEmailField)})
 }
 
 // counterpart returns the user that the other object names, with the field and the kind, "" if there is no such object or user.
@@ -71,7 +70,7 @@ func (g *Impersonation) counterpart(ctx context.Context, o object) (at, email, k
 // annotatedOwner returns the user that a KdcCluster names, and the field.
 func annotatedOwner(annotations map[string]string) (at, email string) {
 	for _, key := range ownerAnnotations {
-		if email = strings.TrimSpace(annotations[key]); email != "" {
+		if email = annotations[key]; email != "" {
 			return field.NewPath("metadata", "annotations").Key(key).String(), email
 		}
 	}

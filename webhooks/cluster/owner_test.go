@@ -14,9 +14,9 @@ import (
 // A KdcCluster and the CloudSigmaCluster of its name should name the same user. Another user is a warning, not a denial.
 func TestTheOwnerOfAKdcClusterAndTheUserOfItsCluster(t *testing.T) {
 	const (
-		newer, older = "kube-dc.com/owner-email", "cloudsigma.com/owner-email"
+		newer, older = "cloudsigma.com/owner-email", "kube-dc.com/owner-email"
 		acting       = "the cloud controller manager acts as the user of the KdcCluster and does not see the servers of the user of the " +
-			"CloudSigmaCluster; name the same user in both"
+			"CloudSigmaCluster; set annotation cloudsigma.com/owner-email and spec.userEmail to the same user"
 		ofKdc = ` of KdcCluster "prod" of namespace "team-a": `
 
 		notCompared = "warrantgate cannot read CloudSigmaCluster of the same name, so the users were not compared; " +
@@ -50,7 +50,7 @@ func TestTheOwnerOfAKdcClusterAndTheUserOfItsCluster(t *testing.T) {
 			want: warned(byAnnotation(newer), ofKdc, "spec.userEmail of CloudSigmaCluster", onKdc),
 		},
 		"an owner who is, in another spelling": {
-			resource: "kdcclusters", new: kdcWith(object{newer: tsap}), objects: map[string]object{"cloudsigmaclusters": clusterWith(object{"userEmail": " TSAP@shalb.com "})},
+			resource: "kdcclusters", new: kdcWith(object{newer: tsap}), objects: map[string]object{"cloudsigmaclusters": clusterWith(object{"userEmail": "TSAP@shalb.com"})},
 			want: allowed,
 		},
 		"an owner by the older annotation": {

@@ -1,22 +1,24 @@
 package cluster_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -27,7 +29,10 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/message"
+	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/internal/policytest"
 	"warrantgate.dev/webhooks/cluster"
 )
@@ -78,7 +83,7 @@ func newValidator(tb testing.TB) validator {
 	}
 	v := validator{plugin: plugin, interfaces: apiadmission.NewObjectInterfacesFromScheme(apiruntime.NewScheme())}
 	policytest.Start(tb, plugin, policytest.Options{
-		Policies: cluster.Policies(enforced), Authorizer: v,
+		Policies: cluster.Policies(enforced, regions), Authorizer: v,
 		Objects: []apiruntime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}},
 		Evaluates: func(ctx context.Context) error {
 			if v.validate(ctx, tb, write{name: "prod", spec: object{"userEmail": "tsap@shalb.com"}, user: "alice"}) == nil {
@@ -125,10 +130,15 @@ const (
 	admitted       = "admitted"
 )
 
-var printable = regexp.MustCompile(`^[[:print:]]*$`)
+// sameInBoth reports whether the policy quotes and cuts a text as the gate does: it is printable, and short if it is not ASCII.
+func sameInBoth(text string) bool {
+	others := strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
+	return strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 && (others < 0 || len(text) <= message.MaxValue)
+}
 
-// check evaluates a write by the policy and by the gate. The policy must deny exactly the writes that the gate denies because
-// spec.userEmail names a user that the requester may not impersonate, with the same message. It returns which of the two denies the write.
+// check evaluates a write by the policies and by the gate. The policies must deny exactly the writes that the gate denies because spec.userEmail
+// names a user that the requester may not impersonate, because there are blanks around it, or because of the region, with the same status and
+// message. It returns whether a policy or only the gate denies the write.
 func (v validator) check(tb testing.TB, w write) string {
 	tb.Helper()
 	err := v.validate(tb.Context(), tb, w)
@@ -149,16 +159,25 @@ func (v validator) check(tb testing.TB, w write) string {
 	answer := newGate(enforced, v, &fakeUsers{emails: map[string]string{"team-a/user": "tsap@shalb.com"}}, nil).Review(tb.Context(), r)
 
 	const prefix = `cloudsigmaclusters.infrastructure.cluster.x-k8s.io `
-	const by = ` is forbidden: ValidatingAdmissionPolicy 'cloudsigmaclusters.cluster.warrantgate.dev' with binding 'cloudsigmaclusters.cluster.warrantgate.dev' denied request: `
-	wantDenied := answer.Reason == "ImpersonationNotAllowed" && answer.Field == "spec.userEmail"
+	policy := "cloudsigmaclusters.cluster.warrantgate.dev"
+	if answer.Reason == "RegionNotAllowed" {
+		policy = "cloudsigmaclusters.region.warrantgate.dev"
+	}
+	by := fmt.Sprintf(` is forbidden: ValidatingAdmissionPolicy '%[1]s' with binding '%[1]s' denied request: `, policy)
+	wantDenied := (answer.Reason == "ImpersonationNotAllowed" || answer.Reason == "UserMalformed") && answer.Field == "spec.userEmail" ||
+		answer.Reason == "RegionNotAllowed"
 	switch {
 	case (err != nil) != wantDenied:
 		tb.Errorf("%+v\npolicy: %v\n  gate: %s %s", w, err, answer.Reason, answer.Message)
-	case err != nil && printable.MatchString(w.user+w.name+fmt.Sprint(w.spec)):
-		if diff := cmp.Diff(prefix+fmt.Sprintf("%q", w.name)+by+answer.Message, err.Error()); diff != "" {
+	case err != nil && apierrors.ReasonForError(err) != cmp.Or(answer.Status, metav1.StatusReasonForbidden):
+		tb.Errorf("%+v: status %s of the policy, %s of the gate", w, apierrors.ReasonForError(err), answer.Status)
+	case err != nil && sameInBoth(w.user) && sameInBoth(w.name) && sameInBoth(fmt.Sprint(w.spec)):
+		if diff := gocmp.Diff(prefix+fmt.Sprintf("%q", w.name)+by+answer.Message, err.Error()); diff != "" {
 			tb.Errorf("%+v: message (-gate +policy):\n%s", w, diff)
 		}
-	case err != nil && !strings.Contains(err.Error(), " may not impersonate "):
+	case err != nil && !slices.ContainsFunc([]string{" may not impersonate ", clusterapi.BlanksAroundEmail, ownership.RegionNotConfigured}, func(part string) bool {
+		return strings.Contains(err.Error(), part)
+	}):
 		tb.Errorf("%+v: message of the policy: %v", w, err)
 	}
 	switch {
@@ -178,27 +197,44 @@ func TestPolicy(t *testing.T) {
 		write write
 		want  string
 	}{
-		"no permission":                     {write{spec: email("tsap@shalb.com")}, deniedByPolicy},
-		"the user":                          {write{spec: email("tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
-		"another user":                      {write{spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
-		"all users":                         {write{spec: email("tsap@shalb.com"), permitted: []string{"*"}}, admitted},
-		"capitals, as in RBAC":              {write{spec: email("Tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, admitted},
-		"capitals, in lower case in RBAC":   {write{spec: email("Tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
-		"lower case, in capitals in RBAC":   {write{spec: email("tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, deniedByPolicy},
-		"the sign for Kelvin":               {write{spec: email("\u212Aate@shalb.com"), permitted: []string{"kate@shalb.com"}}, deniedByPolicy},
-		"another letter that is not ASCII":  {write{spec: email("\u00C9@shalb.com"), permitted: []string{"\u00E9@shalb.com"}}, deniedByPolicy},
-		"blanks around":                     {write{spec: email("\u00a0 tsap@shalb.com\n"), permitted: []string{"tsap@shalb.com"}}, admitted},
-		"blanks around, without permission": {write{spec: email("\u00a0 tsap@shalb.com\n")}, deniedByPolicy},
-		"blanks only":                       {write{spec: email(" \n\u2003")}, admitted},
-		"a blank that has no width":         {write{spec: email("\u200btsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
-		"no spec":                           {write{}, admitted},
-		"null":                              {write{spec: email(nil)}, admitted},
-		"a number":                          {write{spec: email(5)}, deniedByGate},
-		"a spec that is a list":             {write{spec: []any{email("tsap@shalb.com")}}, deniedByGate},
-		"a Secret":                          {write{spec: object{"userRef": userRef("user", "")}}, deniedByGate},
-		"an email and a Secret":             {write{spec: object{"userEmail": "arno@shalb.com", "userRef": userRef("user", "")}, permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
-		"the same as before":                {write{old: email("tsap@shalb.com"), spec: email("tsap@shalb.com")}, admitted},
-		"the same in another spelling":      {write{old: email("tsap@shalb.com"), spec: email(" TSAP@shalb.com")}, admitted},
+		"no permission":                                  {write{spec: email("tsap@shalb.com")}, deniedByPolicy},
+		"the user":                                       {write{spec: email("tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
+		"another user":                                   {write{spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
+		"all users":                                      {write{spec: email("tsap@shalb.com"), permitted: []string{"*"}}, admitted},
+		"capitals, as in RBAC":                           {write{spec: email("Tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, admitted},
+		"capitals, in lower case in RBAC":                {write{spec: email("Tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
+		"lower case, in capitals in RBAC":                {write{spec: email("tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, deniedByPolicy},
+		"the sign for Kelvin":                            {write{spec: email("\u212Aate@shalb.com"), permitted: []string{"kate@shalb.com"}}, deniedByPolicy},
+		"another letter that is not ASCII":               {write{spec: email("\u00C9@shalb.com"), permitted: []string{"\u00E9@shalb.com"}}, deniedByPolicy},
+		"a line break after it":                          {write{spec: email("tsap@shalb.com\n"), permitted: []string{"*"}}, deniedByPolicy},
+		"a tab before it":                                {write{spec: email("\ttsap@shalb.com"), permitted: []string{"*"}}, deniedByPolicy},
+		"other blanks around it":                         {write{spec: email("\u00a0tsap@shalb.com\u2003"), permitted: []string{"*"}}, deniedByPolicy},
+		"blanks around, without permission":              {write{spec: email(" tsap@shalb.com")}, deniedByPolicy},
+		"blanks only":                                    {write{spec: email(" \n\u2003"), permitted: []string{"*"}}, deniedByPolicy},
+		"a blank that has no width":                      {write{spec: email("\u200btsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
+		"no spec":                                        {write{}, admitted},
+		"a region":                                       {write{spec: object{"region": "zrh"}}, admitted},
+		"another host as the region":                     {write{spec: object{"region": "@127.0.0.1:8443/#"}}, deniedByPolicy},
+		"a region that is not configured":                {write{spec: object{"region": "wdc"}}, deniedByPolicy},
+		"a region in capitals":                           {write{spec: object{"region": "ZRH"}}, deniedByPolicy},
+		"a region with a blank":                          {write{spec: object{"region": "zrh "}}, deniedByPolicy},
+		"a region with a line break":                     {write{spec: object{"region": "zrh\n"}}, deniedByPolicy},
+		"a region of 64 KiB":                             {write{spec: object{"region": strings.Repeat("z", 64<<10)}}, deniedByPolicy},
+		"the same odd region as before":                  {write{old: object{"region": "@a"}, spec: object{"region": "@a"}}, admitted},
+		"another odd region than before":                 {write{old: object{"region": "@a"}, spec: object{"region": "@b"}}, deniedByPolicy},
+		"an odd region is cleared":                       {write{old: object{"region": "@a"}, spec: object{}}, admitted},
+		"a region that is a number":                      {write{spec: object{"region": 5}}, deniedByGate},
+		"a region that was a number":                     {write{old: object{"region": 5}, spec: object{"region": "@a"}}, deniedByPolicy},
+		"null":                                           {write{spec: email(nil)}, admitted},
+		"a number":                                       {write{spec: email(5)}, deniedByGate},
+		"a spec that is a list":                          {write{spec: []any{email("tsap@shalb.com")}}, deniedByGate},
+		"a Secret":                                       {write{spec: object{"userRef": userRef("user", "")}}, deniedByGate},
+		"an email and a Secret":                          {write{spec: object{"userEmail": "arno@shalb.com", "userRef": userRef("user", "")}, permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
+		"the same as before":                             {write{old: email("tsap@shalb.com"), spec: email("tsap@shalb.com")}, admitted},
+		"the same in another spelling":                   {write{old: email("tsap@shalb.com"), spec: email("TSAP@shalb.com")}, admitted},
+		"a blank is added":                               {write{old: email("tsap@shalb.com"), spec: email("tsap@shalb.com "), permitted: []string{"*"}}, deniedByPolicy},
+		"a blank that was there before":                  {write{old: email("tsap@shalb.com "), spec: email("tsap@shalb.com ")}, admitted},
+		"a blank is removed":                             {write{old: email("tsap@shalb.com "), spec: email("tsap@shalb.com")}, deniedByPolicy},
 		"the same except for a letter that is not ASCII": {write{old: email("kate@shalb.com"), spec: email("\u212Aate@shalb.com")}, deniedByPolicy},
 		"another user than before":                       {write{old: email("arno@shalb.com"), spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
 		"no user after the update":                       {write{old: email("tsap@shalb.com"), spec: object{}}, admitted},
@@ -219,6 +255,9 @@ func TestPolicy(t *testing.T) {
 		"an email of 64 KiB":                             {write{spec: email(strings.Repeat(long, 550)), permitted: []string{"*"}}, admitted},
 		"an email with a command":                        {write{spec: email("tsap@shalb.com;reboot")}, deniedByPolicy},
 		"an email with quotes":                           {write{spec: email("o'\"brien\\@shalb.com")}, deniedByPolicy},
+		"an email that is not ASCII":                     {write{spec: email("j\u00FCrgen@shalb.com")}, deniedByPolicy},
+		"an email with a slash":                          {write{spec: email("a/b@shalb.com")}, deniedByPolicy},
+		"an email with a mark for another direction":     {write{spec: email("a\u202Eb@shalb.com")}, deniedByPolicy},
 		"an email with a line break":                     {write{spec: email("tsap@\nshalb.com")}, deniedByPolicy},
 		"a cluster with a long name":                     {write{name: strings.Repeat("c", 250), spec: email("tsap@shalb.com")}, deniedByPolicy},
 	} {
@@ -285,7 +324,7 @@ func someWrite(r *rand.Rand) write {
 			w.permitted = append(w.permitted, pick(r, email, strings.TrimSpace(email), strings.ToLower(strings.TrimSpace(email))))
 		}
 	}
-	if r.IntN(20) == 0 {
+	if spec, ok := w.spec.(object); r.IntN(20) == 0 || ok && spec["region"] != "next" {
 		w.permitted = append(w.permitted, "*")
 	}
 	return w
@@ -296,6 +335,13 @@ func someSpec(r *rand.Rand) any {
 		return pick[any](r, nil, "spec", []any{}, 1)
 	}
 	spec := object{"region": "next"}
+	if r.IntN(4) == 0 { // all other users are permitted then, because either policy may be the one that denies
+		spec["region"] = pick[any](r, "zrh", "", "wdc", "NEXT", "next ", "\nnext", "next\n", "@127.0.0.1/#", "next.example.com", strings.Repeat("z", r.IntN(70)), "é", nil, 5, someEmail(r))
+		if r.IntN(2) == 0 {
+			spec["userEmail"] = pick(r, "tsap@shalb.com", "Kate@shalb.com")
+		}
+		return spec
+	}
 	switch {
 	case r.IntN(30) == 0:
 		spec["userEmail"] = pick[any](r, nil, 1, true, object{"a": "b"}, []any{"tsap@shalb.com"})
@@ -332,7 +378,7 @@ func someEmail(r *rand.Rand) string {
 
 func TestThereIsNoPolicyUnlessTheGateEnforces(t *testing.T) {
 	for _, mode := range []v1beta1.Mode{v1beta1.Warn, v1beta1.Off} {
-		if got := cluster.Policies(v1beta1.Cluster{Impersonation: v1beta1.ClusterImpersonation{Mode: mode}}); len(got) > 0 {
+		if got := cluster.Policies(v1beta1.Cluster{Impersonation: v1beta1.ClusterImpersonation{Mode: mode}}, nil); len(got) > 0 {
 			t.Errorf("mode %s: %d objects", mode, len(got))
 		}
 	}

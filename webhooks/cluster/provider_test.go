@@ -80,10 +80,16 @@ func TestOnKCPTheProviderAuthorizes(t *testing.T) {
 			wantMessage: `user "alice" may not impersonate "tsap@shalb.com"` + where + end + "verb impersonate on resource users, by the name of " +
 				`this user in lower case, to an identity that is not confined to other workspaces as "alice" is (an impersonated one always is)`,
 		},
-		"a name that needs escapes in a shell has no commands": {
+		"a name that needs escapes in a shell": {
 			requester:     authenticationv1.UserInfo{Username: "o'brien", Groups: authenticated},
 			wantRequested: impersonateAs("o'brien", authenticated, nil),
-			wantMessage: `user "o'brien" may not impersonate "tsap@shalb.com"` + where + end + "verb impersonate on resource users, by the name of " +
+			wantMessage: `user "o'brien" may not impersonate "tsap@shalb.com"` + where + end + role + "65b87174" + to + `--user='o'\''brien'` +
+				access + `65b87174 --clusterrole=system:kcp:workspace:access --user='o'\''brien'`,
+		},
+		"a name that cannot be shown as it is has no commands": {
+			requester:     authenticationv1.UserInfo{Username: "al\u202eice", Groups: authenticated},
+			wantRequested: impersonateAs("al\u202eice", authenticated, nil),
+			wantMessage: `user "al\u202eice" may not impersonate "tsap@shalb.com"` + where + end + "verb impersonate on resource users, by the name of " +
 				"this user in lower case, and ClusterRole system:kcp:workspace:access",
 		},
 		"a service account with a name that is too long for commands": {

@@ -240,7 +240,7 @@ func TestRecordGateElsewhere(t *testing.T) {
 	if answer := recordGate().Review(t.Context(), exempt); answer.Reason != "NamespaceExempt" || len(answer.Patches) > 0 {
 		t.Errorf("in an exempt namespace, the answer is %s with %v", answer.Reason, answer.Patches)
 	}
-	kdc := request(t, "kdcclusters", nil, kdcWith(object{"kube-dc.com/owner-email": "tsap@shalb.com"}))
+	kdc := request(t, "kdcclusters", nil, kdcWith(object{"cloudsigma.com/owner-email": "tsap@shalb.com"}))
 	if answer := recordGate().Review(t.Context(), kdc); answer.Reason != "UnknownKind" || answer.Status != metav1.StatusReasonBadRequest {
 		t.Errorf("for a kind without records, the answer is %s", answer.Reason)
 	}

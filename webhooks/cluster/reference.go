@@ -102,14 +102,7 @@ func (r reference) hold(ctx context.Context, o object, c *change, account owners
 	case accountErr.Reason == clusterapi.ClusterMissing: // no provider acts before the object is created, and that write is checked
 		return nil
 	}
-	machines, err := c.machines.Holders(ctx, r.cluster)
-	switch {
-	case err != nil:
-		return machinesUnknown(err)
-	case len(machines) == 0:
-		return nil
-	}
-	return ptr.To(unusable(accountErr))
+	return c.withoutAccount(ctx, r.cluster, accountErr)
 }
 
 // infrastructureIn returns the name of the object that a Cluster refers to.

@@ -63,8 +63,11 @@ func recordHooksOf(config v1beta1.Cluster, kinds []kind) []webhooks.Hook {
 	}
 	var hooks []webhooks.Hook
 	for _, kind := range recordedKinds(kinds) {
-		if kind.resource == clusterapi.CloudSigmaClusters {
+		switch kind.resource {
+		case clusterapi.CloudSigmaClusters:
 			kind.condition = celUser // not the region
+		case secrets:
+			kind.condition = func() string { return webhooks.CELSet("data", userEmailKey) }
 		}
 		hook := kind.hook("record", RecordPath, mode, "names-another-user", config.ExemptNamespaces)
 		hook.Conditions[0].Expression += " || " + webhooks.CELChanged("metadata", "annotations", clusterapi.RecordAnnotation)
@@ -103,12 +106,8 @@ func DelegationHooks(config v1beta1.Cluster) []webhooks.Hook {
 func (k kind) hook(gate, path string, mode v1beta1.Mode, condition string, exempt []string) webhooks.Hook {
 	conditions := []admissionregistrationv1.MatchCondition{{Name: condition, Expression: k.condition()}}
 	if k.resource == secrets && len(exempt) > 0 {
-		quoted := make([]string, 0, len(exempt))
-		for _, namespace := range exempt {
-			quoted = append(quoted, strconv.Quote(namespace))
-		}
 		conditions = append(conditions, admissionregistrationv1.MatchCondition{
-			Name: "namespace-is-not-exempt", Expression: "!(request.namespace in [" + strings.Join(quoted, ", ") + "])",
+			Name: "namespace-is-not-exempt", Expression: "!(request.namespace in [" + strings.Join(quotedAll(exempt), ", ") + "])",
 		})
 	}
 	return webhooks.Hook{
@@ -117,6 +116,15 @@ func (k kind) hook(gate, path string, mode v1beta1.Mode, condition string, exemp
 		Rules:      webhooks.WriteRules(k.resource.Group, k.resource.Version, k.written()...),
 		Conditions: conditions,
 	}
+}
+
+// quotedAll returns string literals of CEL.
+func quotedAll(values []string) []string {
+	quoted := make([]string, 0, len(values))
+	for _, value := range values {
+		quoted = append(quoted, strconv.Quote(value))
+	}
+	return quoted
 }
 
 // written returns the resources that a write of the object's fields or annotations may name. Of a configured kind, that may be the status: its
@@ -130,7 +138,7 @@ func (k kind) written() []string {
 }
 
 // celCluster is true if the user, the Secret that names it, or the region changes, and also where one is removed: a cluster without
-// a user can act as the account that all clusters share.
+// a user can act as the shared account (legacy credentials).
 func celCluster() string { return celUser() + " || " + webhooks.CELChanged("spec", "region") }
 
 // celUser is true if the user or the Secret that names it changes.

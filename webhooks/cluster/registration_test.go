@@ -111,7 +111,7 @@ func TestGatesThatOnlyWarnDenyNothingWhileDown(t *testing.T) {
 
 // TestMatchConditionsSelectRequests evaluates the match conditions with the API server's own code.
 func TestMatchConditionsSelectRequests(t *testing.T) {
-	const newer, older = "kube-dc.com/owner-email", "cloudsigma.com/owner-email"
+	const newer, older = "cloudsigma.com/owner-email", "kube-dc.com/owner-email"
 	email := func(email any) object { return object{"userEmail": email} }
 	ref := func(ref any) object { return object{"userRef": ref} }
 	both := func(email, ref any) object { return object{"userEmail": email, "userRef": ref} }
@@ -292,8 +292,8 @@ func TestMatchConditionsSelectSecrets(t *testing.T) {
 		"gets another user":          {old: user("a@b"), new: user("c@d"), want: true},
 		"gets another key":           {old: user("a@b"), new: secret(map[string][]byte{"userEmail": []byte("a@b"), "x": []byte("y")})},
 		"does not change":            {old: user("a@b"), new: user("a@b")},
-		"loses its user":             {old: user("a@b"), new: secret(map[string][]byte{"a": []byte("b")})},
-		"loses its data":             {old: user("a@b"), new: secret(nil)},
+		"loses its user":             {old: user("a@b"), new: secret(map[string][]byte{"a": []byte("b")}), want: true},
+		"loses its data":             {old: user("a@b"), new: secret(nil), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var old runtime.Object

@@ -37,7 +37,7 @@ const (
 func config(modify ...func(*v1beta1.ControllerManager)) v1beta1.ControllerManager {
 	c := v1beta1.ControllerManager{
 		Mode: v1beta1.Enforce, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cloudsigma-ccm"}},
-		ClusterNameLabel: clusterLabel, SecretName: "cloudsigma-impersonation",
+		ClusterNameLabel: clusterLabel, SecretName: "cloudsigma-impersonation", Commands: []string{"/ccm"},
 	}
 	for _, m := range modify {
 		m(&c)
@@ -248,7 +248,7 @@ func TestBothGatesDenyProblemsThatCannotBeCorrected(t *testing.T) {
 	const (
 		env      = "spec.template.spec.containers[0].env"
 		labels   = "metadata.labels[cluster.x-k8s.io/cluster-name]"
-		unknown  = "the user of its cluster is unknown: "
+		unknown  = "the user or the region of its cluster is unknown: "
 		correct  = ": remove the variable, and warrantgate sets it, or correct the cluster"
 		unlooked = " comes from another source (valueFrom), which cannot be checked; it has to be "
 		fill     = ": remove the variable, and warrantgate sets it"

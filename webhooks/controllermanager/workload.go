@@ -45,6 +45,7 @@ func decode(request admission.Request) (workload, error) {
 			return workload{}, fmt.Errorf("decode the stored %s: %w", kind, err)
 		}
 		w.before = &old.ObjectMeta
+		w.UID = old.UID // a PUT may omit it, and mutating webhooks then get the object without it
 	}
 	return w, nil
 }

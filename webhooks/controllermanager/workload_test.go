@@ -85,6 +85,22 @@ func TestEventsOfADeniedCreation(t *testing.T) {
 	}
 }
 
+// TestEventsOfADeniedPut: the object of a PUT may omit its UID, and kubectl describe finds Events by it.
+func TestEventsOfADeniedPut(t *testing.T) {
+	stored := deployment()
+	put := deployment(withEnv(value("CLOUDSIGMA_USER_EMAIL", "a@b")), func(d *appsv1.Deployment) { d.UID = "" })
+	for gateName, gate := range both(config(), metal()) {
+		t.Run(gateName, func(t *testing.T) {
+			r := request(t, put, false)
+			r.OldObject.Raw = encode(t, stored)
+			got := gate.Review(t.Context(), r).Events
+			if len(got) != 1 || got[0].Object.UID != stored.UID {
+				t.Errorf("Events %+v, want one on the object with UID %s", got, stored.UID)
+			}
+		})
+	}
+}
+
 // TestNamesOfTheRequest: the object may omit the namespace and name, and a name may be generated later.
 func TestNamesOfTheRequest(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -149,14 +149,14 @@ func unknownOwner(c change, account ownership.Account, err error) webhooks.Answe
 		unknown = &ownership.UnknownError{Cause: ownership.CauseCloud, Err: err}
 	}
 	lasting := fmt.Sprintf("it cannot be checked now whether the instance belongs to %s, %s: %s",
-		account.Owner(), account.Acting(c.machine.ClusterName()), unknown.Cause.Explain())
+		account.Owner(), account.Acting(c.machine.ClusterName()), unknown.Explain())
 	message := lasting
 	if unknown.RequestID != "" {
 		message += "; request id " + unknown.RequestID
 	}
 	answer := webhooks.Answer{
 		Decision: webhooks.Undecided, Reason: ownership.ReasonUnknown, Message: message, Lasting: lasting,
-		Causes: []metav1.StatusCause{{Type: metav1.CauseType(unknown.Cause), Message: unknown.Cause.Explain()}},
+		Causes: []metav1.StatusCause{{Type: metav1.CauseType(unknown.Cause), Message: unknown.Explain()}},
 	}.WithDetails(slices.Concat([]any{"cause", unknown.Cause}, detailsOf(account), []any{"cloudRequestID", unknown.RequestID, "error", unknown.Error()})...)
 	if unknown.Cause == ownership.CauseTenantBusy {
 		// Denied in any case: a tenant that sends too many requests must not be admitted because of that. An outage has no Retry-After,

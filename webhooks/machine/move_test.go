@@ -11,7 +11,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -381,6 +380,7 @@ func capiMachine(modify ...func(object)) object {
 			"namespace": "team-a", "name": "hl9tl", "uid": "0eb3", "resourceVersion": "9", "labels": object{"cluster.x-k8s.io/cluster-name": "metal"},
 			"ownerReferences": []any{object{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachineSet", "name": "set", "uid": "5e7", "controller": true}},
 		},
+		"spec": object{"infrastructureRef": object{"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CloudSigmaMachine", "name": machineName}},
 	}
 	for _, m := range modify {
 		m(o)
@@ -408,7 +408,7 @@ func TestChangesOfTheOwner(t *testing.T) {
 		return outcome{reason: "OwnerClusterMismatch", field: clusterLabel, message: subject + ofMachine + `it owns ` + names +
 			`, whose provider would act for the cluster of this label then; keep the label, or clear the instance and change the label of the machines that it owns first`}
 	}
-	matches := matcherOf(t, registered(t, v1beta1.Enforce, v1beta1.Deny)[0], schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"})
+	matches := ownerMatcher(t, kinds[0].MachineKind)
 	for name, tc := range map[string]struct {
 		old, changed object
 		world        func(*world)
@@ -460,11 +460,6 @@ func TestChangesOfTheOwner(t *testing.T) {
 			want: outcome{decision: webhooks.Undecided, reason: "ObjectsUnknown", field: clusterLabel, message: changed + ofMachine +
 				"the machines that it owns cannot be read now; try again"},
 		},
-		"a new Machine, of the cluster of the machine that it owns": {changed: capiMachine(), world: owning(machineOf("a", "metal", ownID)), want: same},
-		"a new Machine, of another cluster than the machine that it owns": {
-			changed: capiMachine(inOther), world: owning(machineOf("a", "metal", ownID)), want: denied(changed, `CloudSigmaMachine "a" of cluster "metal"`),
-		},
-		"a new Machine without a cluster": {changed: capiMachine(with("metadata.labels", nil)), world: owning(machineOf("a", "metal", ownID)), want: nothing},
 		"another label key": {
 			old: capiMachine(), changed: capiMachine(with("spec.version", "v1.33")), world: owning(machineOf("a", "other", ownID)), want: nothing,
 		},
@@ -486,7 +481,7 @@ func TestChangesOfTheOwner(t *testing.T) {
 				if diff := cmp.Diff(tc.want.response(mode, v1beta1.Deny), got); diff != "" {
 					t.Errorf("response (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff(ownerEvents(tc.want, mode, tc.old != nil), w.events()); diff != "" {
+				if diff := cmp.Diff(ownerEvents(tc.want, mode), w.events()); diff != "" {
 					t.Errorf("Events (-want +got):\n%s", diff)
 				}
 				if len(w.decided) > 0 || (tc.want.reason == nothing.reason && w.reads > 0) {
@@ -495,13 +490,17 @@ func TestChangesOfTheOwner(t *testing.T) {
 			})
 		}
 	}
-	t.Run("is deleted", func(t *testing.T) {
-		deletion := func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }
-		got := send(t, newWorld(owning(machineOf("a", "other", ownID))).handler(v1beta1.Enforce, v1beta1.Deny), review(t, capiMachine(), nil, ofCAPIMachine, deletion))
-		if diff := cmp.Diff(nothing.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
-			t.Errorf("response (-want +got):\n%s", diff)
-		}
-	})
+	deletion := func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = admissionv1.Delete, nil }
+	for name, request := range map[string]admissionv1.AdmissionReview{
+		"is deleted": review(t, capiMachine(), nil, ofCAPIMachine, deletion), "is created": review(t, nil, capiMachine(), ofCAPIMachine),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := send(t, newWorld(owning(machineOf("a", "other", ownID))).handler(v1beta1.Enforce, v1beta1.Deny), request)
+			if diff := cmp.Diff(nothing.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
+				t.Errorf("response (-want +got):\n%s", diff)
+			}
+		})
+	}
 	t.Run("cannot be read", func(t *testing.T) {
 		got := send(t, newWorld().handler(v1beta1.Enforce, v1beta1.Deny), review(t, capiMachine(), capiMachine(with("metadata.labels", "odd")), ofCAPIMachine))
 		if got.Allowed || got.Result.Code != 400 {
@@ -516,15 +515,12 @@ func TestChangesOfTheOwner(t *testing.T) {
 	})
 }
 
-// ownerEvents are the Events on a Machine, or on its MachineSet if it is created.
-func ownerEvents(o outcome, mode v1beta1.Mode, exists bool) []events.Event {
+// ownerEvents are the Events on a Machine.
+func ownerEvents(o outcome, mode v1beta1.Mode) []events.Event {
 	all := o.events(mode, v1beta1.Deny, false)
 	for i := range all {
 		all[i].Object = corev1.ObjectReference{
 			APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", Namespace: "team-a", Name: "hl9tl", UID: "0eb3", ResourceVersion: "9",
-		}
-		if !exists && mode != v1beta1.Warn {
-			all[i].Object = corev1.ObjectReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "MachineSet", Namespace: "team-a", Name: "set", UID: "5e7"}
 		}
 	}
 	return all

@@ -28,18 +28,18 @@ func isOwner(request admission.Request) bool {
 // because their claims were evaluated with it.
 //
 // Cluster API sets the label from spec.clusterName, which is immutable. This does not protect the label: the webhook of Cluster API may
-// be missing, and a tenant can delete the Machine and create another one of that name.
+// be missing. A Machine that is created is not checked: see ownerHook.
 func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) (answer webhooks.Answer) {
 	unchanged := webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingClaimed"}
-	if request.Operation == admissionv1.Delete {
+	if request.Operation != admissionv1.Update {
 		return unchanged
 	}
 	machine, err := clusterapi.DecodeMetadata(request.Object.Raw)
 	if err != nil {
 		return webhooks.Undecodable(fmt.Errorf("decode the Machine: %w", err))
 	}
-	exists, was, replaced := request.Operation != admissionv1.Create, "", ""
-	if old, err := clusterapi.DecodeMetadata(request.OldObject.Raw); exists && err == nil { // otherwise as if it had no label
+	var was, replaced string
+	if old, err := clusterapi.DecodeMetadata(request.OldObject.Raw); err == nil { // otherwise as if it had no label
 		was, replaced = old.Labels[clusterapi.ClusterNameLabel], old.ResourceVersion
 	}
 	cluster := machine.Labels[clusterapi.ClusterNameLabel]
@@ -54,15 +54,12 @@ func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) (answ
 		},
 		ResourceVersion: replaced, Changes: []inflight.Key{clusterapi.OwnerKey(machine.Namespace, machine.Name)},
 	}
-	if !exists {
-		write.UID = machine.UID
-	}
 	_, end, err := g.writes.begin(ctx, request, write)
 	if err != nil {
-		return g.concludeOwner(request, machine, exists, notBegun("names an instance for a machine that it owns, or changes this label", err))
+		return g.concludeOwner(request, machine, notBegun("names an instance for a machine that it owns, or changes this label", err))
 	}
 	defer func() { end(answer.Decision) }()
-	return g.concludeOwner(request, machine, exists, g.checkOwner(ctx, machine, cluster))
+	return g.concludeOwner(request, machine, g.checkOwner(ctx, machine, cluster))
 }
 
 func (g *Gate) checkOwner(ctx context.Context, machine metav1.ObjectMeta, cluster string) webhooks.Answer {
@@ -90,12 +87,12 @@ func (g *Gate) checkOwner(ctx context.Context, machine metav1.ObjectMeta, cluste
 }
 
 // concludeOwner adds the subject of the answer for a Machine.
-func (g *Gate) concludeOwner(request admission.Request, machine metav1.ObjectMeta, exists bool, answer webhooks.Answer) webhooks.Answer {
+func (g *Gate) concludeOwner(request admission.Request, machine metav1.ObjectMeta, answer webhooks.Answer) webhooks.Answer {
 	name := fmt.Sprintf("label %s %q of Machine %q of namespace %q",
 		clusterapi.ClusterNameLabel, message.Value(machine.Labels[clusterapi.ClusterNameLabel]), message.Value(machine.Name), machine.Namespace)
 	reference := corev1.ObjectReference{
 		APIVersion: schema.GroupVersion{Group: request.Resource.Group, Version: request.Resource.Version}.String(), Kind: clusterapi.OwnerKind,
 		Namespace: machine.Namespace, Name: machine.Name, UID: machine.UID, ResourceVersion: machine.ResourceVersion,
 	}
-	return g.about(webhooks.NewSubject(name, &machine, reference, exists), clusterLabelPath, answer)
+	return g.about(webhooks.NewSubject(name, &machine, reference, true), clusterLabelPath, answer)
 }

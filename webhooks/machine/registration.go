@@ -37,15 +37,37 @@ func Hooks(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, kinds []v1beta1.Mac
 		}
 		hooks = append(hooks, first)
 	}
-	return append(hooks, webhooks.Hook{
+	return append(hooks, ownerHook(mode, kinds))
+}
+
+// ownerHook returns the webhook for the Machines of Cluster API. It is not called for their creation, which must never wait for warrantgate:
+// the audit reports a Machine that is deleted and created again with another label.
+func ownerHook(mode v1beta1.Mode, kinds []v1beta1.MachineKind) webhooks.Hook {
+	// Labels are the same in each version.
+	rules := webhooks.WriteRules(clusterapi.OwnerMachines.Group, "*", clusterapi.OwnerMachines.Resource, clusterapi.OwnerMachines.Resource+"/status")
+	rules[0].Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
+	return webhooks.Hook{
 		// The name is not the resource name, because a kind of another group may have the same resource name.
-		Name: "owner.machine.warrantgate.dev", Path: Path, FailurePolicy: webhooks.FailurePolicy(mode),
-		// Labels are the same in each version.
-		Rules: webhooks.WriteRules(clusterapi.OwnerMachines.Group, "*", clusterapi.OwnerMachines.Resource, clusterapi.OwnerMachines.Resource+"/status"),
-		Conditions: []admissionregistrationv1.MatchCondition{{
-			Name: "changes-the-cluster", Expression: webhooks.CELChanged("metadata", "labels", clusterapi.ClusterNameLabel),
-		}},
-	})
+		Name: "owner.machine.warrantgate.dev", Path: Path, FailurePolicy: webhooks.FailurePolicy(mode), Rules: rules,
+		Conditions: []admissionregistrationv1.MatchCondition{
+			{Name: "changes-the-cluster", Expression: webhooks.CELChanged("metadata", "labels", clusterapi.ClusterNameLabel)},
+			{Name: "has-a-gated-machine", Expression: celInfrastructure(kinds)},
+		},
+	}
+}
+
+// celInfrastructure returns the CEL expression that is false for a Machine of Cluster API whose spec.infrastructureRef names none of the kinds,
+// before and after. It names a group in apiVersion in v1beta1, and in apiGroup in v1beta2. A reference without a kind or a group counts as one to
+// each kind.
+func celInfrastructure(kinds []v1beta1.MachineKind) string {
+	gated := make([]string, 0, len(kinds))
+	for _, kind := range kinds {
+		gated = append(gated, fmt.Sprintf("[%q, %q]", kind.Group, kind.Kind))
+	}
+	path := []string{"spec", "infrastructureRef"}
+	return fmt.Sprintf("[%s, %s].map(ref, ['kind', 'apiGroup', 'apiVersion'].map(name, type(ref) == map && name in ref && type(ref[name]) == string ? ref[name] : ''))"+
+		".exists(ref, ref[0] == '' || ref[1] == '' && ref[2] == '' || [%s].exists(kind, ref[0] == kind[1] && (ref[1] == kind[0] || ref[2].startsWith(kind[0] + '/'))))",
+		webhooks.CELField("object", path...), webhooks.CELField("oldObject", path...), strings.Join(gated, ", "))
 }
 
 func hook(mode v1beta1.Mode, kind v1beta1.MachineKind, condition string) webhooks.Hook {

@@ -53,31 +53,33 @@ type pinned struct {
 }
 
 func TestWebhooksArePinned(t *testing.T) {
-	pin := func(group, version, resource string, failure admissionregistrationv1.FailurePolicyType) pinned {
+	pin := func(
+		group, version, resource string, failure admissionregistrationv1.FailurePolicyType, conditions int, operations ...admissionregistrationv1.OperationType,
+	) pinned {
 		return pinned{
 			URL: "https://warrantgate.example.com:9443/machine/ownership",
 			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
+				Operations: operations,
 				Rule: admissionregistrationv1.Rule{
 					APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource, resource + "/status"},
 					Scope: ptr.To(admissionregistrationv1.AllScopes),
 				},
 			}},
-			MatchPolicy: "Equivalent", FailurePolicy: failure, SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 1,
+			MatchPolicy: "Equivalent", FailurePolicy: failure, SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: conditions,
 		}
 	}
 	all := func(failure, first admissionregistrationv1.FailurePolicyType) map[string]pinned {
 		firstPin := func(group, version, resource string) pinned {
-			pinned := pin(group, version, resource, first)
+			pinned := pin(group, version, resource, first, 1, "CREATE", "UPDATE")
 			pinned.Timeout = 10
 			return pinned
 		}
 		return map[string]pinned{
 			"first.cloudsigmamachines.machine.warrantgate.dev": firstPin("infrastructure.cluster.x-k8s.io", "v1beta1", "cloudsigmamachines"),
 			"first.metalmachines.machine.warrantgate.dev":      firstPin("metal.example.com", "v1", "metalmachines"),
-			"cloudsigmamachines.machine.warrantgate.dev":       pin("infrastructure.cluster.x-k8s.io", "v1beta1", "cloudsigmamachines", failure),
-			"metalmachines.machine.warrantgate.dev":            pin("metal.example.com", "v1", "metalmachines", failure),
-			"owner.machine.warrantgate.dev":                    pin("cluster.x-k8s.io", "*", "machines", failure),
+			"cloudsigmamachines.machine.warrantgate.dev":       pin("infrastructure.cluster.x-k8s.io", "v1beta1", "cloudsigmamachines", failure, 1, "CREATE", "UPDATE"),
+			"metalmachines.machine.warrantgate.dev":            pin("metal.example.com", "v1", "metalmachines", failure, 1, "CREATE", "UPDATE"),
+			"owner.machine.warrantgate.dev":                    pin("cluster.x-k8s.io", "*", "machines", failure, 2, "UPDATE"),
 		}
 	}
 	type setting struct {
@@ -128,7 +130,7 @@ func TestRulesMatchRequests(t *testing.T) {
 		"a machine is updated":                   {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "", admission.Update, true},
 		"a machine's status is updated":          {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "status", admission.Update, true},
 		"another kind's machine is updated":      {schema.GroupVersionResource{Group: "metal.example.com", Version: "v1", Resource: "metalmachines"}, "", admission.Update, true},
-		"a Machine of Cluster API is created":    {schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}, "", admission.Create, true},
+		"a Machine of Cluster API is created":    {schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}, "", admission.Create, false},
 		"a Machine of Cluster API is updated":    {schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"}, "", admission.Update, true},
 		"a Machine of Cluster API is deleted":    {schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"}, "", admission.Delete, false},
 		"a Cluster of Cluster API is updated":    {schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "clusters"}, "", admission.Update, false},

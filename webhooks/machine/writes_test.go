@@ -187,16 +187,10 @@ func TestCreations(t *testing.T) {
 	const taken = `an object of this name already exists; change that one, or delete it first`
 	exists := deniedBy("status.instanceID", ownID, "AlreadyExists", taken)
 	exists.status = metav1.StatusReasonAlreadyExists
-	const clusterLabel = "cluster.x-k8s.io/cluster-name"
-	ownerExists := outcome{
-		reason: "AlreadyExists", status: metav1.StatusReasonAlreadyExists, field: "metadata.labels[" + clusterLabel + "]",
-		message: "label " + clusterLabel + ` "metal" of Machine "hl9tl" of namespace "team-a": ` + taken,
-	}
 	unread := deniedBy("status.instanceID", ownID, "ClaimPending",
 		"another write is being stored that changes the identity that the provider of its cluster acts as; try again")
 	unread.decision = webhooks.Undecided
 	machine := review(t, nil, newMachine(instanceID(ownID)))
-	owner := review(t, nil, capiMachine(), ofCAPIMachine)
 	ofClusterMetal := clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: "team-a", Name: "metal"}.Key()
 	for name, tc := range map[string]struct {
 		request admissionv1.AdmissionReview
@@ -213,16 +207,6 @@ func TestCreations(t *testing.T) {
 		"a machine that exists":             {request: machine, before: "former", after: "former", want: exists, changes: ofClusterMetal},
 		"a machine that exists, on dry run": {request: review(t, nil, newMachine(instanceID(ownID)), dryRun), before: "former", after: "former", want: owned, changes: ofClusterMetal},
 		"a machine that cannot be read":     {request: machine, err: errors.New("away"), want: unread, changes: ofClusterMetal},
-		"a Machine that is not stored yet": {
-			request: owner, want: outcome{decision: webhooks.Allowed, reason: "SameCluster"}, changes: clusterapi.OwnerKey("team-a", "hl9tl"), wantHeld: true,
-		},
-		"a Machine, after another one": {
-			request: owner, after: "former", want: outcome{decision: webhooks.Allowed, reason: "SameCluster"}, changes: clusterapi.OwnerKey("team-a", "hl9tl"), wantHeld: true,
-		},
-		"a Machine": {
-			request: owner, after: "0eb3", want: outcome{decision: webhooks.Allowed, reason: "SameCluster"}, changes: clusterapi.OwnerKey("team-a", "hl9tl"),
-		},
-		"a Machine that exists": {request: owner, before: "former", after: "former", want: ownerExists, changes: clusterapi.OwnerKey("team-a", "hl9tl")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			registry, w, stored := &inflight.Registry{}, newWorld(), tc.before

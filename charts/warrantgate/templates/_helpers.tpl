@@ -211,7 +211,7 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- fail "cloudSigma.enabled needs cloudSigma.secret.name, a Secret with the keys oauth-url, client-id and client-secret" -}}
 {{- end -}}
 {{- $cloudSigma := dig "cloudSigma" dict $v.config -}}
-{{- $apis := list (dig "api" "https://{region}" $cloudSigma) -}}
+{{- $apis := list (dig "api" "https://{region}" $cloudSigma) (dig "legacyAPI" "" $cloudSigma) -}}
 {{- if eq (dig "flow" "ServiceProvider" $cloudSigma) "ServiceProvider" -}}
 {{- $apis = append $apis (dig "serviceProviderAPI" "https://{region}" $cloudSigma) -}}
 {{- end -}}

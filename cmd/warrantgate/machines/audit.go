@@ -1,4 +1,4 @@
-// Package machines has the commands about machines of Cluster API providers: audit.
+// Package machines has the commands about machines of Cluster API providers: audit and explain.
 package machines
 
 import (
@@ -25,9 +25,6 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// namedAfter is how long a provider may take to write the ID of a new server into its machine. It retries after ten seconds at most.
-const namedAfter = 15 * time.Second
-
 // syncTimeout limits how long reading all machines and clusters may take.
 const syncTimeout = time.Minute
 
@@ -49,7 +46,8 @@ func NewAuditCommand() *cobra.Command {
 the Machine that owns them, clusters whose identity is unknown or was named by somebody who may not impersonate it any more, and servers that were created for a machine but that no
 machine names (orphans, duplicates). It changes nothing. "warrantgate serve" does the same at an interval, and writes Events.
 
-If a server was created for a machine that names none yet, audit checks a second time after 15 seconds.
+A provider may be about to correct some problems: a server that was created for a machine which names none yet, and status.instanceID and
+spec.providerID that name different servers. If there are any, audit checks a second time after a minute, and reports those that are still there.
 
 The exit status is 0 if nothing is wrong, 1 if something is, 2 if not everything could be checked.`,
 		Example: `  warrantgate audit --kubeconfig=admin.kubeconfig --config=config.yaml --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
@@ -86,7 +84,7 @@ func (o auditOptions) run(ctx context.Context, out, notes io.Writer) (wrong bool
 	}
 	ctx, stop := context.WithCancel(log.IntoContext(ctx, logger))
 	defer stop()
-	pass, err := o.prepare(ctx)
+	pass, err := o.prepare(ctx, notes)
 	if err != nil {
 		return false, err
 	}
@@ -100,7 +98,7 @@ func (o auditOptions) run(ctx context.Context, out, notes io.Writer) (wrong bool
 }
 
 // prepare reads all machines and clusters, and returns the audit of them.
-func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit.Result, error), error) {
+func (o auditOptions) prepare(ctx context.Context, notes io.Writer) (func(context.Context) (audit.Result, error), error) {
 	config, err := config.Load(o.config)
 	if err != nil {
 		return nil, err
@@ -137,19 +135,20 @@ func (o auditOptions) prepare(ctx context.Context) (func(context.Context) (audit
 	}); err != nil {
 		return nil, fmt.Errorf("read machines and clusters: %w", errors.Join(objects.Synced(), err))
 	}
-	return again(clouds.NewAudit(objects, owners, config, clouds.KubernetesChecker(kubernetes)), namedAfter), nil
+	return again(clouds.NewAudit(objects, owners, config, clouds.KubernetesChecker(kubernetes)), notes), nil
 }
 
-// again runs the audit a second time, after a period, if the first one saw instances of machines that name none: they may be about to be
-// named.
-func again(a *audit.Audit, period time.Duration) func(context.Context) (audit.Result, error) {
+// again runs the audit a second time, after audit.Lasting, if the first one saw problems that a provider may be about to correct.
+func again(a *audit.Audit, notes io.Writer) func(context.Context) (audit.Result, error) {
 	return func(ctx context.Context) (audit.Result, error) {
 		result, err := a.Run(ctx)
-		if result.NotNamed == 0 {
+		young := result.NotNamed + result.Young
+		if young == 0 {
 			return result, err
 		}
+		fmt.Fprintf(notes, "problems that a provider may be about to correct: %d, checking again in %s\n", young, audit.Lasting)
 		select {
-		case <-time.After(period):
+		case <-time.After(audit.Lasting):
 		case <-ctx.Done():
 			return result, ctx.Err()
 		}

@@ -31,7 +31,8 @@ func NewCheckCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newCheckKeystonePolicyCommand(), newCheckAdmissionCommand(), newCheckDelegationCommand(), newCheckEventsCommand())
+	cmd.AddCommand(newCheckKeystonePolicyCommand(), newCheckAdmissionCommand(), newCheckCloudSigmaCommand(), newCheckDelegationCommand(),
+		newCheckEventsCommand())
 	return cmd
 }
 

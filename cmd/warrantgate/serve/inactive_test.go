@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/cmd/warrantgate/internal/clouds"
+	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
@@ -17,7 +18,7 @@ import (
 
 func TestGatesThatAreNotActive(t *testing.T) {
 	const not = `"level"=0 "msg"="a gate is not active although it or its cloud is configured" `
-	cloudSigma := clouds.Owners{Access: clouds.Access{Cloud: struct{ ownership.Cloud }{}, Impersonating: true}, Gate: &ownership.Gate{}}
+	cloudSigma := clouds.Owners{Access: clouds.Access{Cloud: &cloudsigma.Cloud{}, Impersonating: true}, Gate: &ownership.Gate{}}
 	openStack := clouds.Owners{OpenStack: &openstack.Cloud{}, Gate: &ownership.Gate{}}
 	off := v1beta1.Default()
 	off.Machine.Mode, off.Cluster.Impersonation.Mode, off.Cluster.Delegation.Mode = v1beta1.Off, v1beta1.Off, v1beta1.Off

@@ -66,7 +66,7 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 		return kubernetesGates{}, err
 	}
 	holdings := newHoldings(owners, config, g.objects, "")
-	g.handle(cluster.Path, cluster.NewImpersonation(config.Cluster, checker, g.objects, holdings), config.Cluster.Impersonation.Mode)
+	g.handle(cluster.Path, cluster.NewImpersonation(config.Cluster, config.CloudSigma.Regions, checker, g.objects, holdings), config.Cluster.Impersonation.Mode)
 	g.handle(cluster.RecordPath, cluster.NewRecord(config.Cluster), config.Cluster.Impersonation.Mode)
 	if err := g.addKeystonePolicy(kubernetes, config.KeystonePolicy); err != nil {
 		return kubernetesGates{}, err
@@ -117,11 +117,12 @@ func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1beta1.GateC
 	if err != nil {
 		return err
 	}
-	g.runnables = append(g.runnables, &audit.Controller{
+	audited := &audit.Controller{
 		Audit: clouds.NewAudit(g.objects, owners, config, clouds.KubernetesChecker(kubernetes)), Recorder: g.recorder, Election: election,
 		Synced: g.objects.Synced, Interval: config.Audit.Interval.Duration,
-	})
-	return nil
+	}
+	g.runnables = append(g.runnables, audited)
+	return g.objects.OnChange(audited.Changed)
 }
 
 func (g *kubernetesGates) handle(path string, gate webhooks.Gate, mode v1beta1.Mode) {

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"warrantgate.dev/cmd/warrantgate/internal/clouds"
@@ -30,8 +29,11 @@ import (
 	"warrantgate.dev/webhooks/machine"
 )
 
-// registerProviderGates serves the gates on machines and clusters in the workspaces of a kcp that bind a provider's APIExport.
-func registerProviderGates(server webhook.Server, reached *rest.Config, config v1beta1.GateConfiguration, owners clouds.Owners, recorder webhooks.EventRecorder) error {
+// registerProviderGates serves the gates on machines and clusters in the workspaces of a kcp that bind a provider's APIExport. auditor is nil if no
+// provider is audited.
+func registerProviderGates(
+	server webhook.Server, reached *rest.Config, config v1beta1.GateConfiguration, owners clouds.Owners, recorder webhooks.EventRecorder, auditor *audit.Controller,
+) error {
 	config = gates.Exportable(config)
 	workspaces, err := clusterapi.NewWorkspaces(reached, owners.Options(config))
 	if err != nil {
@@ -41,7 +43,7 @@ func registerProviderGates(server webhook.Server, reached *rest.Config, config v
 	if err != nil {
 		return err
 	}
-	audited := &auditedProviders{clients: clients, audit: config.Audit}
+	audited := &auditedProviders{clients: clients, audit: config.Audit, auditor: auditor}
 	for path, handler := range map[string]func(provider logicalcluster.Name) http.Handler{
 		machine.Path: func(provider logicalcluster.Name) http.Handler {
 			return webhooks.Handler(machineGate(workspaces, config, owners, provider, audited), config.Machine.Mode, recorder)
@@ -79,7 +81,7 @@ func machineGate(
 			return nil, err
 		}
 		gate := machine.New(gated, clouds.Kinds(config), objects, owners.Gate).Sharing(owners.Writes, objects.Version, name.String()).
-			AuditedIf(func(ctx context.Context) bool { return audited.has(ctx, provider) })
+			AuditedIf(func(ctx context.Context) bool { return audited.has(ctx, provider) }).AuditedBy(audited.auditor.Admitted)
 		return webhooks.Bound(gate, objects, provider), nil
 	})
 }
@@ -88,6 +90,8 @@ func machineGate(
 type auditedProviders struct {
 	clients kcp.Clients
 	audit   v1beta1.Audit
+	// auditor checks their machines. It is nil if there are none.
+	auditor *audit.Controller
 	// homes are the logical clusters of the APIExports that were read.
 	homes sync.Map
 }
@@ -138,7 +142,7 @@ func impersonationGate(
 		if err != nil {
 			return nil, err
 		}
-		gate := cluster.NewImpersonation(config.Cluster, checker, objects, newHoldings(owners, config, objects, name))
+		gate := cluster.NewImpersonation(config.Cluster, config.CloudSigma.Regions, checker, objects, newHoldings(owners, config, objects, name))
 		return webhooks.Bound(gate, objects, provider), nil
 	})
 }
@@ -155,7 +159,7 @@ func needsKCP(config v1beta1.GateConfiguration, owners clouds.Owners, kcpKubecon
 // newProviderAudit returns the audit of the providers on kcp, or nil if none is configured.
 func newProviderAudit(
 	reached *rest.Config, config v1beta1.GateConfiguration, owners clouds.Owners, recorder audit.EventRecorder,
-) (manager.Runnable, error) {
+) (*audit.Controller, error) {
 	if !config.Audit.OnKCP() {
 		return nil, nil //nolint:nilnil // there is nothing to audit
 	}

@@ -77,8 +77,9 @@ serve needs no administrator permissions. It writes Events as the user of "warra
 
 With --kubeconfig it serves the gates on machines, clusters, controller managers and Keystone policies of a Kubernetes API
 server, and audits the existing machines. With audit.providers in the configuration it also audits those of providers on kcp.
-Flags, or the environment variables of CloudSigma's own controllers, configure the access to CloudSigma. Requests to OpenStack
-use the credentials of the clusters, at the Keystone URLs of the configuration.`,
+Flags, or the environment variables of CloudSigma's own controllers, configure the access to CloudSigma: impersonation of the users of
+clusters (at cloudSigma.api), legacy credentials (at cloudSigma.legacyAPI), or both. "warrantgate check cloudsigma" tests it. Requests
+to OpenStack use the credentials of the clusters, at the Keystone URLs of the configuration.`,
 		Example: `  openssl rand -hex 32 >webhook-path
   warrantgate serve --webhook-path-file=webhook-path --tls-cert-file=tls.crt --tls-private-key-file=tls.key \
     --kcp-kubeconfig=warrantgate.kubeconfig
@@ -270,7 +271,7 @@ func (o serveOptions) machineGates(
 	if audited != nil {
 		gates.runnables = append(gates.runnables, audited)
 	}
-	return gates, registerProviderGates(server, reached, config, owners, recorder)
+	return gates, registerProviderGates(server, reached, config, owners, recorder, audited)
 }
 
 // runAll runs until a server fails or ctx ends, and then waits until all have ended. The recorders end last, because requests that a server

@@ -3,7 +3,6 @@ package workspaces
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/kcp"
-	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/preflight"
 )
 
@@ -65,7 +63,7 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknow
 	flags := cmd.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for kcp (default $KUBECONFIG)")
 	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
-	flags.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
+	flags.StringVarP(&o.output, "output", "o", cli.FormatText, "text, json or yaml")
 	flags.StringVar(&o.creation.Creator, "creator", "", "user who is to create the workspace. system:serviceaccount:NAMESPACE:NAME is a service account "+
 		"of its parent, and system:kcp:serviceaccount:CLUSTER:NAMESPACE:NAME one of another logical cluster")
 	flags.StringArrayVar(&o.creation.Groups, "creator-group", nil, "group of that user, once for each group")
@@ -78,7 +76,8 @@ func (o explainOptions) run(ctx context.Context, path string, out io.Writer) err
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}
-	if err := o.print(out, report); err != nil {
+	text := func(out io.Writer) error { return printExplanation(out, report) }
+	if err := cli.PrintReport(out, o.output, report, text); err != nil {
 		return cli.UnknownIfError(err)
 	}
 	switch report.Verdict() {
@@ -92,8 +91,8 @@ func (o explainOptions) run(ctx context.Context, path string, out io.Writer) err
 }
 
 func (o explainOptions) report(ctx context.Context, path string) (preflight.Report, error) {
-	if printers[o.output] == nil {
-		return preflight.Report{}, fmt.Errorf("--output: %q must be text, json or yaml", o.output)
+	if err := cli.CheckFormat(o.output); err != nil {
+		return preflight.Report{}, err
 	}
 	if o.creation.Creator == "" && (o.creation.Type != "" || len(o.creation.Groups) > 0) {
 		return preflight.Report{}, errors.New("--type and --creator-group are about a creation: name its creator with --creator")
@@ -121,25 +120,4 @@ func (o explainOptions) report(ctx context.Context, path string) (preflight.Repo
 		return preflight.Report{}, err
 	}
 	return checker.Check(ctx, ws), nil
-}
-
-// printers are the output formats.
-var printers = map[string]func(io.Writer, preflight.Report) error{
-	"text": printExplanation,
-	"json": func(out io.Writer, report preflight.Report) error {
-		encoder := json.NewEncoder(message.JSON(out))
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
-	},
-	"yaml": func(out io.Writer, report preflight.Report) error {
-		document, err := message.YAML(report)
-		if err == nil {
-			_, err = out.Write(document)
-		}
-		return err
-	},
-}
-
-func (o explainOptions) print(out io.Writer, report preflight.Report) error {
-	return printers[o.output](out, report)
 }

@@ -3,6 +3,7 @@ package workspaces
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -125,7 +126,7 @@ func TestExplanationEscapesTextsOfTenants(t *testing.T) {
 	}
 	for format, separators := range map[string]int{"text": 1, "json": 0, "yaml": 0} {
 		var out bytes.Buffer
-		if err := printers[format](&out, report); err != nil {
+		if err := cli.PrintReport(&out, format, report, func(out io.Writer) error { return printExplanation(out, report) }); err != nil {
 			t.Errorf("%s: %v", format, err)
 		}
 		if text := out.String(); strings.ContainsAny(text, "\x1b\r\t\u202e\u009b\u200b") || strings.Count(text, "\n---\n") != separators ||

@@ -7,8 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/message"
@@ -39,7 +39,7 @@ func printExplanation(out io.Writer, report preflight.Report) error {
 	default:
 		rows = append(rows, []string{"Rewritten by:", "warrantgate: the webhook, the initializer or the repair"})
 	}
-	table(text, "", rows)
+	cli.Table(text, "", rows)
 	printOwner(text, report.Owner)
 	printInitializers(text, report.Initializers)
 	printBindings(text, report.Bindings)
@@ -98,7 +98,7 @@ func printInitializers(text *bytes.Buffer, initializers []preflight.Initializer)
 		rows = append(rows, []string{initializer.Name, state, "by " + initializer.Of})
 	}
 	fmt.Fprintln(text, "\nInitializers:")
-	table(text, "  ", rows)
+	cli.Table(text, "  ", rows)
 }
 
 func printBindings(text *bytes.Buffer, bindings []preflight.Binding) {
@@ -110,7 +110,7 @@ func printBindings(text *bytes.Buffer, bindings []preflight.Binding) {
 		rows = append(rows, []string{binding.Export, string(binding.Answer), binding.Why})
 	}
 	fmt.Fprintln(text, "\nDefault API bindings:")
-	table(text, "  ", rows)
+	cli.Table(text, "  ", rows)
 }
 
 // printFindings prints errors first, and information last.
@@ -167,17 +167,4 @@ func printFinding(text *bytes.Buffer, finding preflight.Finding) error {
 		fmt.Fprintf(text, "\n---\n%s", document) // without indentation, to be copied
 	}
 	return nil
-}
-
-// table prints rows in aligned columns.
-func table(text *bytes.Buffer, indent string, rows [][]string) {
-	w := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			cells[i] = message.Printable(cell)
-		}
-		fmt.Fprintln(w, indent+strings.Join(cells, "\t"))
-	}
-	w.Flush() // into a buffer
 }

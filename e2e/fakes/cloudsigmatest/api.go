@@ -35,8 +35,11 @@ func (c *Cloud) denied(w http.ResponseWriter, user User, permission, resource st
 // userHandler responds to an authenticated user.
 type userHandler func(w http.ResponseWriter, r *http.Request, user User)
 
-func (c *Cloud) routeAPI(r *http.Request, region, resource string) (route, error) {
-	to := route{user: c.claimed(r)}
+func (c *Cloud) routeAPI(r *http.Request, region string, direct bool, resource string) (route, error) {
+	to := route{user: c.claimed(r, direct)}
+	if _, _, ok := r.BasicAuth(); ok && direct {
+		return to, unknown(http.StatusUnauthorized, "a password belongs to the other host of the region")
+	}
 	var handle userHandler
 	var methods, parameters []string
 	switch id, isServer := serverID(resource); {
@@ -69,7 +72,7 @@ func (c *Cloud) routeAPI(r *http.Request, region, resource string) (route, error
 	default:
 		return to, unknown(http.StatusNotFound, "the API has no such path, or the UUID is not written in the usual way")
 	}
-	to.answer = c.authenticated(handle)
+	to.answer = c.authenticated(direct, handle)
 	if err := checkMethod(r, methods...); err != nil {
 		return to, err
 	}
@@ -88,18 +91,26 @@ func serverID(resource string) (string, bool) {
 }
 
 // claimed returns the email address of the user that a request claims to act as.
-func (c *Cloud) claimed(r *http.Request) string {
+func (c *Cloud) claimed(r *http.Request, direct bool) string {
 	if email, _, ok := r.BasicAuth(); ok {
 		return email
 	}
 	g, _ := c.provider.whose(bearer(r))
-	return g.user.Email
+	return c.actsAs(g, direct).Email
+}
+
+// actsAs returns the user that a token acts as: its own user at the direct host, and the user of the service account at the other one.
+func (c *Cloud) actsAs(g grant, direct bool) User {
+	if direct || g.client == "" {
+		return g.user
+	}
+	return c.serviceAccount(g.client)
 }
 
 // authenticated authenticates a user by a token for the API or, if it is enabled, a password.
-func (c *Cloud) authenticated(handle userHandler) http.HandlerFunc {
+func (c *Cloud) authenticated(direct bool, handle userHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		user, err := c.authenticateUser(r)
+		user, err := c.authenticateUser(r, direct)
 		if err != nil {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			c.writeError(w, http.StatusUnauthorized, "permission", "Authentication failed: "+err.Error())
@@ -109,7 +120,7 @@ func (c *Cloud) authenticated(handle userHandler) http.HandlerFunc {
 	}
 }
 
-func (c *Cloud) authenticateUser(r *http.Request) (User, error) {
+func (c *Cloud) authenticateUser(r *http.Request, direct bool) (User, error) {
 	if email, password, ok := r.BasicAuth(); ok {
 		user, ok := c.withPassword(email, password)
 		if !ok {
@@ -121,7 +132,7 @@ func (c *Cloud) authenticateUser(r *http.Request) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	user, ok := c.user(g.user.UUID)
+	user, ok := c.user(c.actsAs(g, direct).UUID)
 	if !ok {
 		return User{}, errors.New("the token's user does not exist")
 	}

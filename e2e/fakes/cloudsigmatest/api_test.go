@@ -54,7 +54,7 @@ func TestGetServer(t *testing.T) {
 	last := requests[len(requests)-1]
 	last.Time = w.Requests()[0].Time
 	wantRequest := cloudsigmatest.Request{
-		Operation: cloudsigmatest.GetServer, Method: http.MethodGet, Path: "/zrh/api/2.0/servers/" + id + "/",
+		Operation: cloudsigmatest.GetServer, Method: http.MethodGet, Path: "/direct.zrh/api/2.0/servers/" + id + "/",
 		User: alice, Region: region, RequestID: response.RequestID, Time: last.Time, Status: http.StatusOK,
 	}
 	if diff := cmp.Diff(wantRequest, last); diff != "" {
@@ -271,20 +271,60 @@ func TestAuthentication(t *testing.T) {
 	w.wantNoViolations(t)
 }
 
+func TestHosts(t *testing.T) {
+	w := newWorld(t)
+	foreign, own := w.AddServer(region, w.bob, "foreign"), w.AddServer(region, w.alice, "own")
+	account := w.AddUser("service-account-" + w.partner.ID)
+	subject := w.mustAccountToken(t)
+	_, ticket := w.ticket(t, subject)
+	rpt, _ := ticket["access_token"].(string)
+	_, impersonated := w.impersonate(t, rpt, subject, alice)
+	token, _ := impersonated["access_token"].(string)
+	for what, token := range map[string]string{"exchanged": w.aliceToken(t), "impersonated": token} {
+		direct, other := w.sdkOf(token), w.sdk(cloudsigma.NewTokenCredentialsProvider(token))
+		if profile, _, err := direct.Profile.Get(t.Context()); err != nil || profile.UUID != w.alice.UUID {
+			t.Errorf("%s token at the direct host: profile = %v, error = %v; want alice's", what, profile, err)
+		}
+		if profile, _, err := other.Profile.Get(t.Context()); err != nil || profile.UUID != account.UUID || profile.Email != account.Email {
+			t.Errorf("%s token at the other host: profile = %v, error = %v; want the service account's", what, profile, err)
+		}
+		for _, id := range []string{own.UUID, foreign.UUID} {
+			_, _, err := other.Servers.Get(t.Context(), id)
+			if status, kind, message, _ := apiError(t, err); status != http.StatusForbidden || kind != "permission" ||
+				!strings.HasPrefix(message, "User "+account.UUID+" ") {
+				t.Errorf("%s token at the other host: %d %s %q, want 403 for the service account", what, status, kind, message)
+			}
+		}
+		requests := w.Requests()
+		if last := requests[len(requests)-1]; last.User != account.Email || last.Region != region {
+			t.Errorf("last request = %+v, want one of %s in %s", last, account.Email, region)
+		}
+	}
+	w.wantNoViolations(t)
+
+	w.AllowPassword(bob, "legacy-canary")
+	_, _, err := w.sdkAt("direct."+region, cloudsigma.NewUsernamePasswordCredentialsProvider(bob, "legacy-canary")).Profile.Get(t.Context())
+	if status, _, _, _ := apiError(t, err); status != http.StatusUnauthorized || len(w.Violations()) != 1 {
+		t.Errorf("a password at the direct host: %d, violations %q; want 401 and one violation", status, w.Violations())
+	}
+}
+
 func TestViolations(t *testing.T) {
 	w := newWorld(t)
 	bearer := "Bearer " + w.aliceToken(t)
 	server := w.AddServer(region, w.alice, "worker").UUID
 	jsonType, formType := "application/json", "application/x-www-form-urlencoded"
 	const grant = "/realms/cloudsigma/protocol/openid-connect/token"
-	const impersonate = "/zrh/service_provider/api/v1/user/impersonate"
+	const impersonate = "/direct.zrh/service_provider/api/v1/user/impersonate"
 	for name, tc := range map[string]struct {
 		method, path, contentType, body string
 		wantStatus                      int
 		want                            string
 	}{
 		"a region":                     {"GET", "/mars/api/2.0/profile/", "", "", 404, "there is no such region"},
+		"a region of no host":          {"GET", "/direct./api/2.0/profile/", "", "", 404, "there is no such region"},
 		"a path":                       {"GET", "/zrh/api/1.0/profile/", "", "", 404, "there is no such path"},
+		"a host of the other API":      {"POST", strings.Replace(impersonate, "direct.", "", 1), jsonType, "{}", 404, "there is no such path"},
 		"a resource":                   {"GET", "/zrh/api/2.0/drives/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
 		"no slash at the end":          {"GET", "/zrh/api/2.0/profile", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
 		"an upper-case UUID":           {"GET", "/zrh/api/2.0/servers/" + strings.ToUpper("aaaa"+server[4:]) + "/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
@@ -306,7 +346,7 @@ func TestViolations(t *testing.T) {
 		"an incomplete server":         {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"name":"a"}]}`, 400, "a server needs name, cpu, mem and vnc_password"},
 		"a body that is too big":       {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"name":"` + strings.Repeat("a", 1<<20) + `"}]}`, 400, "the body is not the JSON that is documented"},
 
-		"a path of the service provider API":   {"POST", "/zrh/service_provider/api/v1/user/", jsonType, "{}", 404, "the service provider API has no such path"},
+		"a path of the service provider API":   {"POST", "/direct.zrh/service_provider/api/v1/user/", jsonType, "{}", 404, "the service provider API has no such path"},
 		"a method of the service provider API": {"GET", impersonate, "", "", 405, "the resource has no such method"},
 		"a parameter of impersonation":         {"POST", impersonate + "?a=b", jsonType, "{}", 400, "parameter a is unknown, or comes more than once"},
 		"an unknown field of impersonation":    {"POST", impersonate, jsonType, `{"email":"x"}`, 400, "the body is not the JSON that is documented"},

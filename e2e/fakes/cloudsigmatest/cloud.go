@@ -133,11 +133,16 @@ func (c *Cloud) Issuer() string { return c.url + realmPath }
 // TokenURL is the URL of the identity provider's token endpoint.
 func (c *Cloud) TokenURL() string { return c.Issuer() + tokenPath }
 
-// APITemplate is the URL of the API of a region, with the placeholder {region}.
-func (c *Cloud) APITemplate() string { return c.url + "/{region}/" + apiPath }
+// APITemplate is the URL of the API of a region, with the placeholder {region}, for tokens of users.
+func (c *Cloud) APITemplate() string { return c.url + "/" + directPrefix + "{region}/" + apiPath }
+
+// LegacyAPITemplate is the same for passwords. An impersonated token acts as the service account's own user here.
+func (c *Cloud) LegacyAPITemplate() string { return c.url + "/{region}/" + apiPath }
 
 // ServiceProviderTemplate is the URL of the service provider API of a region, with the placeholder {region}.
-func (c *Cloud) ServiceProviderTemplate() string { return c.url + "/{region}/" + serviceProviderPath }
+func (c *Cloud) ServiceProviderTemplate() string {
+	return c.url + "/" + directPrefix + "{region}/" + serviceProviderPath
+}
 
 // CAPEM is the CA of the cloud, in PEM.
 func (c *Cloud) CAPEM() []byte { return c.caPEM }

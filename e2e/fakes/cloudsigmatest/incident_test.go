@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,7 +47,7 @@ func TestIncident(t *testing.T) {
 	for id, want := range map[string]int{
 		incident.Created.UUID: http.StatusOK, incident.Sibling.UUID: http.StatusOK, incident.Stale.UUID: http.StatusForbidden,
 	} {
-		got := w.do(t, http.MethodGet, c.OAuthURL()+"/"+incident.Region+"/api/2.0/servers/"+id+"/", asUser, "")
+		got := w.do(t, http.MethodGet, strings.ReplaceAll(c.APITemplate(), "{region}", incident.Region)+"servers/"+id+"/", asUser, "")
 		if got.status != want {
 			t.Errorf("server %s = %d %s, want %d", id, got.status, got.body, want)
 		}

@@ -183,24 +183,29 @@ func (w *world) do(t *testing.T, method, url string, header http.Header, body st
 	return answered{response.StatusCode, response.Header, answer}
 }
 
-// sdk is CloudSigma's SDK for a region. It only supports hosts below cloudsigma.com.
+// sdk is CloudSigma's SDK for the host of a region that takes passwords. The SDK only supports hosts below cloudsigma.com.
 func (w *world) sdk(credentials cloudsigma.CredentialsProvider) *cloudsigma.Client {
-	return cloudsigma.NewClient(credentials, cloudsigma.WithLocation(region),
+	return w.sdkAt(region, credentials)
+}
+
+// sdkOf is the SDK for the host of a region that takes tokens of users.
+func (w *world) sdkOf(token string) *cloudsigma.Client {
+	return w.sdkAt("direct."+region, cloudsigma.NewTokenCredentialsProvider(token))
+}
+
+func (w *world) sdkAt(location string, credentials cloudsigma.CredentialsProvider) *cloudsigma.Client {
+	return cloudsigma.NewClient(credentials, cloudsigma.WithLocation(location),
 		cloudsigma.WithHTTPClient(&http.Client{Transport: rewriting{base: w.OAuthURL(), next: w.HTTPClient().Transport}}))
 }
 
-func (w *world) sdkOf(token string) *cloudsigma.Client {
-	return w.sdk(cloudsigma.NewTokenCredentialsProvider(token))
-}
-
-// rewriting sends requests for https://<region>.cloudsigma.com/<path> to <base>/<region>/<path>.
+// rewriting sends requests for https://<location>.cloudsigma.com/<path> to <base>/<location>/<path>.
 type rewriting struct {
 	base string
 	next http.RoundTripper
 }
 
 func (r rewriting) RoundTrip(request *http.Request) (*http.Response, error) {
-	location, _, _ := strings.Cut(request.URL.Host, ".")
+	location := strings.TrimSuffix(request.URL.Host, ".cloudsigma.com")
 	target, err := url.Parse(r.base + "/" + location + request.URL.Path)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,8 @@ import (
 const (
 	apiPath             = "api/2.0/"
 	serviceProviderPath = "service_provider/api/v1/"
+	// directPrefix is the prefix of a region in the name of its direct host.
+	directPrefix = "direct."
 )
 
 // route is the operation, region, user and handler of a request.
@@ -84,15 +86,16 @@ func (c *Cloud) route(r *http.Request) (route, error) {
 	if path, ok := strings.CutPrefix(r.URL.Path, realmPath); ok {
 		return c.routeProvider(r, path)
 	}
-	region, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	host, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	region, direct := strings.CutPrefix(host, directPrefix)
 	if !c.hasRegion(region) {
 		return route{}, unknown(http.StatusNotFound, "there is no such region")
 	}
 	var to route
 	err := unknown(http.StatusNotFound, "there is no such path")
 	if resource, ok := strings.CutPrefix(path, apiPath); ok {
-		to, err = c.routeAPI(r, region, resource)
-	} else if resource, ok := strings.CutPrefix(path, serviceProviderPath); ok {
+		to, err = c.routeAPI(r, region, direct, resource)
+	} else if resource, ok := strings.CutPrefix(path, serviceProviderPath); ok && direct {
 		to, err = c.routeServiceProvider(r, resource)
 	}
 	to.region = region

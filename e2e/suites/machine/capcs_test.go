@@ -62,7 +62,7 @@ func (w *world) newProvider(ctx context.Context, email string) *provider {
 // newProviderWith returns the provider that acts with a token.
 func (w *world) newProviderWith(token string) *provider {
 	httpClient := &http.Client{Transport: toCloud{cloud: w.cloud}}
-	sdk := cloudsigma.NewClient(cloudsigma.NewTokenCredentialsProvider(token), cloudsigma.WithLocation(region), cloudsigma.WithHTTPClient(httpClient))
+	sdk := cloudsigma.NewClient(cloudsigma.NewTokenCredentialsProvider(token), cloudsigma.WithLocation("direct."+region), cloudsigma.WithHTTPClient(httpClient))
 	return &provider{
 		objects: w.client, servers: sdk.Servers, retry: providerRetry, resync: providerResync, failures: map[string][]error{}, observed: map[string]int{},
 	}
@@ -288,12 +288,12 @@ func (w *world) postForToken(ctx context.Context, at, bearer, contentType, body 
 	return answer.Token, nil
 }
 
-// toCloud sends requests for https://<region>.cloudsigma.com, the only hosts that the SDK knows, to the fake cloud.
+// toCloud sends requests for https://<location>.cloudsigma.com, the only hosts that the SDK knows, to the fake cloud.
 type toCloud struct{ cloud *cloudsigmatest.Cloud }
 
 // RoundTrip implements http.RoundTripper.
 func (t toCloud) RoundTrip(request *http.Request) (*http.Response, error) {
-	location, _, _ := strings.Cut(request.URL.Host, ".")
+	location := strings.TrimSuffix(request.URL.Host, ".cloudsigma.com")
 	target, err := url.Parse(fmt.Sprintf("%s/%s%s", t.cloud.OAuthURL(), location, request.URL.Path))
 	if err != nil {
 		return nil, err

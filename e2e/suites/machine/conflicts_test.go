@@ -218,14 +218,6 @@ var _ = Describe("A machine whose provider acts as an unknown user", sharing, fu
 				s.setCluster(ctx, "lame", "spec.userEmail", s.user.Email)
 			},
 			SpecTimeout(timeout)),
-		Entry("its cluster names no region", "RegionMissing", `CloudSigmaCluster "lame" names no region: spec.region is empty`,
-			func(ctx context.Context, s story, _ *unstructured.Unstructured) {
-				Expect(s.client.Create(ctx, newObject(clusterKind, s.namespace, "lame", with("spec.userEmail", s.user.Email)))).To(Succeed())
-			},
-			func(ctx context.Context, s story, _ *unstructured.Unstructured) {
-				s.setCluster(ctx, "lame", "spec.region", region)
-			},
-			SpecTimeout(timeout)),
 	)
 })
 

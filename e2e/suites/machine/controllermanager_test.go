@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,6 +41,9 @@ const (
 	identityWebhook = "controller-manager-identity.warrantgate.dev"
 	// envOfManager is the path of the environment of newManager's container.
 	envOfManager = "spec.template.spec.containers[0].env"
+	// writesToken follows the flag or the variable that turns on the token for a CSI driver.
+	writesToken = "makes the controller manager write a token of the cluster's user into the tenant cluster, " +
+		"which controllerManager.allowCSIToken of warrantgate's configuration does not allow"
 	// globalCredentials is the Secret with the one account for all clusters, which was used before impersonation.
 	globalCredentials = "cloudsigma-credentials"
 )
@@ -49,7 +53,8 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	var (
 		w       *world
 		account cloudsigmatest.Client
-		// earlier has a Deployment "ccm" that is older than the installation of warrantgate.
+		// earlier has the Deployments "ccm" and "legacy", which are older than the installation of warrantgate. The second has the global credentials.
+		// The region of its cluster "elsewhere" is no region.
 		earlier story
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -60,6 +65,10 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 				earlier = w.begin(ctx)
 				earlier.putCredentials(ctx, account)
 				Expect(w.client.Create(ctx, newManager(earlier.namespace, "ccm"))).To(Succeed())
+				Expect(w.client.Create(ctx, newObject(clusterKind, earlier.namespace, "elsewhere",
+					with("spec.region", "@127.0.0.1:1/#"), with("spec.userEmail", earlier.user.Email)))).To(Succeed())
+				Expect(w.client.Create(ctx, newManager(earlier.namespace, "legacy", withEnv(
+					fromKey("CLOUDSIGMA_USERNAME", globalCredentials, "username"), fromKey("CLOUDSIGMA_PASSWORD", globalCredentials, "password"))))).To(Succeed())
 			},
 		})
 		s := w.beginManaged(ctx, account)
@@ -128,6 +137,18 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(s.env(ctx, "ccm")).To(Equal(identity("$$(cloudsigma_client_secret)@example.com")))
 	}, SpecTimeout(timeout))
 
+	It("gets the default region of a cluster that names none, and never a text that is no region", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		Expect(w.client.Create(ctx, newObject(clusterKind, s.namespace, "near", with("spec.userEmail", s.user.Email)))).To(Succeed())
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", ofCluster("near")))).To(Succeed())
+		Expect(s.env(ctx, "ccm")).To(ContainElement(corev1.EnvVar{Name: "CLOUDSIGMA_REGION", Value: "zrh"}))
+
+		err := w.client.Create(ctx, newManager(earlier.namespace, "elsewhere", ofCluster("elsewhere")))
+		expectClusterDenial(err, identityWebhook, "RegionNotAllowed", "metadata.labels[cluster.x-k8s.io/cluster-name]")
+		Expect(messageOf(err)).To(HavePrefix("Deployment \"elsewhere\" of namespace %q: the user or the region of its cluster is unknown: "+
+			"CloudSigmaCluster \"elsewhere\": spec.region: \"@127.0.0.1:1/#\" is not a valid region", earlier.namespace))
+	}, SpecTimeout(timeout))
+
 	It("does not change if it is applied or put again", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		manifest := newManager(s.namespace, "ccm", withEnv(corev1.EnvVar{Name: "LOG_LEVEL", Value: "debug"}))
@@ -179,6 +200,33 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			HaveField("Message", fmt.Sprintf("Changed: Deployment \"ccm\" of namespace %q: container \"manager\" needs CLOUDSIGMA_IMPERSONATION_ENABLED, "+
 				"CLOUDSIGMA_OAUTH_URL, CLOUDSIGMA_CLIENT_ID, CLOUDSIGMA_CLIENT_SECRET, CLOUDSIGMA_USER_EMAIL, CLOUDSIGMA_REGION "+
 				"to act as user %q in region %q, as CloudSigmaCluster %q does", s.namespace, s.user.Email, region, clusterName)))))
+	}, SpecTimeout(timeout))
+
+	It("that existed before with the global credentials gets the identity with the write that removes them, and not with a restart", func(ctx SpecContext) {
+		s := earlier
+		expectClusterDenial(s.restart(ctx, "legacy"), identityWebhook, "GlobalCredentials", "spec.template.spec")
+		Expect(s.client.Patch(ctx, s.deployment(ctx, "legacy"), client.RawPatch(types.StrategicMergePatchType, []byte( // as "kubectl set env" does
+			`{"spec":{"template":{"spec":{"containers":[{"name":"manager","env":[
+				{"name":"CLOUDSIGMA_USERNAME","$patch":"delete"},{"name":"CLOUDSIGMA_PASSWORD","$patch":"delete"}]}]}}}}`)))).To(Succeed())
+		Expect(s.env(ctx, "legacy")).To(Equal(identity(s.user.Email)))
+		Expect(s.restart(ctx, "legacy")).To(Succeed())
+		Expect(s.env(ctx, "legacy")).To(Equal(identity(s.user.Email)))
+	}, SpecTimeout(timeout))
+
+	It("gets the identity as its provider releases it, with a command", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", func(d *appsv1.Deployment) { // as CAPCS e03b577 does
+			d.Labels["control-plane"] = "cloudsigma-ccm"
+			c := &d.Spec.Template.Spec.Containers[0]
+			c.Command = []string{"/ccm"}
+			c.Args = []string{"--leader-elect", "--metrics-bind-address=:8080", "--health-probe-bind-address=:8081"}
+			c.Ports = []corev1.ContainerPort{{Name: "health", ContainerPort: 8081}}
+			c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString("health")}}}
+			c.SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)}
+			d.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)}
+		}))).To(Succeed())
+		Expect(s.env(ctx, "ccm")).To(Equal(identity(s.user.Email)))
+		Expect(s.restart(ctx, "ccm")).To(Succeed())
 	}, SpecTimeout(timeout))
 
 	It("gets the client secret of the Secret instead of one in plain text, with a warning", func(ctx SpecContext) {
@@ -314,13 +362,24 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 				},
 			}}})), SpecTimeout(timeout)),
 
+		Entry("if it writes a token of the user into the tenant cluster", wrong{func(_ story, d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Containers[0].Args = []string{"--enable-csi-token=false", "-enable-csi-token"}
+		}, "CSITokenEnabled", "spec.template.spec.containers[0].args[1]", "the flag --enable-csi-token is set; it " + writesToken + ": remove the flag"},
+			SpecTimeout(timeout)),
+		Entry("if it writes a token of the user into the tenant cluster, by a command", wrong{func(_ story, d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Containers[0].Command = []string{"/ccm", "--enable-csi-token=true"}
+		}, "CSITokenEnabled", "spec.template.spec.containers[0].command[1]", "the flag --enable-csi-token is set; it " + writesToken + ": remove the flag"},
+			SpecTimeout(timeout)),
+		Entry("if it writes a token of the user into the tenant cluster, by a variable", is("CLOUDSIGMA_ENABLE_CSI_TOKEN", always("true"), envOfManager+"[0]",
+			"CSITokenEnabled", "CLOUDSIGMA_ENABLE_CSI_TOKEN is set; it "+writesToken+": remove the variable"), SpecTimeout(timeout)),
+
 		Entry("if it has no cluster", wrong{func(_ story, d *appsv1.Deployment) { d.Labels = onlyApp() }, "ControllerManagerWithoutCluster",
 			"metadata.labels[cluster.x-k8s.io/cluster-name]",
 			`it has no label "cluster.x-k8s.io/cluster-name", so the user of its cluster is unknown; set the label to the name of its CloudSigmaCluster`,
 		}, SpecTimeout(timeout)),
 		Entry("if its cluster does not exist", wrong{func(_ story, d *appsv1.Deployment) { ofCluster("lost")(d) }, "ClusterMissing",
 			"metadata.labels[cluster.x-k8s.io/cluster-name]",
-			`the user of its cluster is unknown: there is no CloudSigmaCluster "lost" in namespace "{namespace}"`,
+			`the user or the region of its cluster is unknown: there is no CloudSigmaCluster "lost" in namespace "{namespace}"`,
 		}, SpecTimeout(timeout)),
 		Entry("if no container is that of a controller manager", wrong{func(_ story, d *appsv1.Deployment) {
 			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar"})
@@ -465,7 +524,7 @@ var _ = Describe("In the mode Warn the Deployment of a cloud controller manager"
 		account cloudsigmatest.Client
 	)
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\ncontrollerManager: {mode: Warn, " + selectManagers + "}\n"})
+		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\ncontrollerManager: {mode: Warn, allowCSIToken: true, " + selectManagers + "}\n"})
 		account = w.cloud.AddClient("controller-managers")
 		s := w.beginManaged(ctx, account)
 		Eventually(func() []string { // the API server calls the webhook a moment after it is registered
@@ -501,6 +560,16 @@ var _ = Describe("In the mode Warn the Deployment of a cloud controller manager"
 				HaveField("Message", HavePrefix(fmt.Sprintf("%sDeployment %q of namespace %q: %s", tc.event, name, s.namespace, tc.warning))))))
 			Expect(w.managerAdmissions(ctx, map[string]string{"decision": "warned", "reason": tc.reason})).To(BeNumerically(">", 0))
 		}
+	}, SpecTimeout(timeout))
+
+	It("may write a token into the tenant cluster where that is allowed", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		w.recorder.TakeWarnings()
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(identity(s.user.Email)...), func(d *appsv1.Deployment) {
+			c := &d.Spec.Template.Spec.Containers[0]
+			c.Args, c.Env = []string{"--enable-csi-token"}, append(c.Env, corev1.EnvVar{Name: "CLOUDSIGMA_ENABLE_CSI_TOKEN", Value: "true"})
+		}))).To(Succeed())
+		Expect(w.recorder.TakeWarnings()).To(BeEmpty())
 	}, SpecTimeout(timeout))
 
 	It("is admitted while warrantgate does not run", func(ctx SpecContext) {

@@ -4,11 +4,14 @@ package machine_test
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
@@ -52,20 +55,29 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		err := s.setInstanceID(ctx, machine, foreign)
 		expectNotOwned(err)
 		Expect(err).To(MatchError(And(ContainSubstring(account.UUID), ContainSubstring(own), Not(ContainSubstring("someone-else")),
-			ContainSubstring("is not one of the one account that all clusters share"))))
+			ContainSubstring("is not one of the shared account (legacy credentials)"))))
 		err = s.setInstanceID(ctx, machine, uuid.NewString())
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 		Expect(apierrors.HasStatusCause(err, "InstanceNotFound")).To(BeTrue(), "%v", err)
 	}, SpecTimeout(timeout))
 
-	It("cannot decide claims of clusters that name another user", func(ctx SpecContext) {
+	It("are used for clusters that name a user, too", func(ctx SpecContext) {
 		s := w.begin(ctx)
-		own := w.cloud.AddServer(region, s.user, "node").UUID
-		shared := w.cloud.AddServer(region, s.user, "node", cloudsigmatest.SharedWith(email)).UUID
 		machine := s.createMachine(ctx, "node")
-		for _, id := range []string{own, shared, w.cloud.AddServer(region, account, "node").UUID} {
-			expectUnknown(s.setInstanceID(ctx, machine, id), id, s.user, "UserNotImpersonable", allowUser)
+		for _, id := range []string{
+			w.cloud.AddServer(region, s.user, "node").UUID,
+			w.cloud.AddServer(region, s.user, "node", cloudsigmatest.SharedWith(email)).UUID,
+		} {
+			err := s.setInstanceID(ctx, machine, id)
+			expectNotOwned(err)
+			Expect(err).To(MatchError(ContainSubstring("is not one of the shared account (legacy credentials)")))
 		}
+		Expect(s.setInstanceID(ctx, machine, w.cloud.AddServer(region, account, "node").UUID)).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("are used in the default region for machines without a CloudSigmaCluster", func(ctx SpecContext) {
+		s := story{world: w, namespace: w.namespace(ctx), user: account}
+		expectClaimsWithoutCluster(ctx, s, w.cloud.AddUser("someone-else@example.com"))
 	}, SpecTimeout(timeout))
 
 	It("are named in the denial if they are wrong", func(ctx SpecContext) {
@@ -107,3 +119,111 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		}, "set machine.unknown: Deny, and install again with this configuration", SpecTimeout(timeout)),
 	)
 })
+
+// With both, the provider uses the shared account for each cluster without a user, and so does the gate.
+var _ = Describe("the legacy credentials beside impersonation", Ordered, func() {
+	const email, password = "operator@example.com", "legacy-password-of-both"
+	var (
+		w       *world
+		account cloudsigmatest.User
+	)
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, setup{credentials: func(w *world) (args, env []string) {
+			account = w.cloud.AddUser(email)
+			w.cloud.AllowPassword(email, password)
+			return []string{"--impersonation-enabled", "--impersonation-secret=" + secretNamespace + "/" + secretName},
+				[]string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password}
+		}})
+	}, NodeTimeout(setupTimeout))
+
+	It("cause a warning in the log", func() {
+		Expect(w.log()).To(ContainSubstring("requests to CloudSigma for clusters without a user use legacy credentials: one account for all of them, " +
+			"whose password can do everything that the account can; use impersonation instead"))
+	})
+
+	It("are used for clusters without a user", func(ctx SpecContext) {
+		s := story{world: w, namespace: w.namespace(ctx), user: account}
+		Expect(w.client.Create(ctx, newObject(clusterKind, s.namespace, clusterName, with("spec.region", region)))).To(Succeed())
+		machine := s.createMachine(ctx, "node")
+		tenant := w.user("tenant@example.com")
+		err := s.setInstanceID(ctx, machine, w.cloud.AddServer(region, tenant, "node").UUID)
+		expectNotOwned(err)
+		Expect(err).To(MatchError(And(ContainSubstring("is not one of the shared account (legacy credentials)"), Not(ContainSubstring(tenant.Email)))))
+		Expect(s.setInstanceID(ctx, machine, w.cloud.AddServer(region, account, "node").UUID)).To(Succeed())
+		Expect(w.tokenRequests()).To(BeZero())
+	}, SpecTimeout(timeout))
+
+	It("are used in the default region for machines without a CloudSigmaCluster", func(ctx SpecContext) {
+		s := story{world: w, namespace: w.namespace(ctx), user: account}
+		expectClaimsWithoutCluster(ctx, s, w.user("someone-else@example.com"))
+		Expect(w.tokenRequests()).To(BeZero())
+	}, SpecTimeout(timeout))
+
+	// The provider would forget all instance IDs of the cluster's machines, and create their servers again in the shared account.
+	It("are not taken by clearing the user while machines hold servers of the user", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		who := s.editor(ctx)
+		s.grant(ctx, who, permission{rule: impersonating(s.user.Email)})
+		machine, own := s.createMachine(ctx, "node"), w.cloud.AddServer(region, s.user, "node").UUID
+		Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
+		cluster, secret := newCluster(s.namespace, clusterName, ""), s.putUser(ctx, s.namespace, s.user.Email)
+		merge := func(object client.Object, patch string) error {
+			return who.client.Patch(ctx, object.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(patch)))
+		}
+		expectHeld := func(err error, webhook, field string) {
+			GinkgoHelper()
+			expectClusterDenial(err, webhook, "MachinesHoldInstances", field)
+			Expect(messageOf(err)).To(ContainSubstring("machines of cluster %q name instances that do not belong to the shared account (legacy credentials) in region ", clusterName))
+			Expect(messageOf(err)).To(ContainSubstring("CloudSigmaMachine \"node\" (%s)", own))
+		}
+
+		By("in the cluster")
+		expectHeld(merge(cluster, `{"spec":{"userEmail":null}}`), clusterWebhook, "spec.userEmail")
+		expectHeld(merge(cluster, `{"spec":{"userEmail":""}}`), clusterWebhook, "spec.userEmail")
+		expectHeld(merge(cluster, `{"spec":{"userEmail":null,"region":"zrh"}}`), clusterWebhook, "spec.userEmail")
+		Expect(who.client.Patch(ctx, cluster.DeepCopy(), byRef(""))).To(Succeed(), "the Secret names the same user")
+		expectHeld(merge(cluster, `{"spec":{"userRef":null}}`), clusterWebhook, "spec.userRef")
+
+		By("in the Secret")
+		for _, patch := range []string{`{"data":{"userEmail":null}}`, `{"data":{"userEmail":""}}`, `{"data":null}`} {
+			expectHeld(merge(secret, patch), secretWebhook, "data.userEmail")
+		}
+		Expect(s.userIn(ctx, secret)).To(Equal(s.user.Email))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(secret).Should(ContainElement(HaveField("Reason", "MachinesHoldInstances")))
+
+		By("but the Secret can be deleted, and the user can be cleared after the IDs")
+		Expect(who.client.Delete(ctx, secret.DeepCopy())).To(Succeed())
+		s.putUser(ctx, s.namespace, s.user.Email)
+		Expect(s.setInstanceID(ctx, machine, "")).To(Succeed())
+		Expect(merge(secret, `{"data":{"userEmail":null}}`)).To(Succeed())
+		Expect(merge(cluster, `{"spec":{"userRef":null}}`)).To(Succeed())
+		Expect(s.setInstanceID(ctx, machine, w.cloud.AddServer(region, account, "node").UUID)).To(Succeed())
+
+		By("nor can a user be named whose they are not")
+		s.putUser(ctx, s.namespace, s.user.Email)
+		expectClusterDenial(who.client.Patch(ctx, cluster.DeepCopy(), byRef("")), clusterWebhook, "MachinesHoldInstances", "spec.userRef")
+		Expect(who.client.Delete(ctx, cluster.DeepCopy())).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("are not used for clusters that name a user", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		machine := s.createMachine(ctx, "node")
+		err := s.setInstanceID(ctx, machine, w.cloud.AddServer(region, account, "node").UUID)
+		expectNotOwned(err)
+		Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("is not one of user %q (%s)", s.user.Email, s.user.UUID))))
+		Expect(s.setInstanceID(ctx, machine, w.cloud.AddServer(region, s.user, "node").UUID)).To(Succeed())
+		Expect(w.cloud.Count(cloudsigmatest.Impersonate, s.user.Email)).To(Equal(1))
+	}, SpecTimeout(timeout))
+})
+
+// expectClaimsWithoutCluster checks that a machine whose CloudSigmaCluster does not exist may name a server of the story's user in the default
+// region, and no other.
+func expectClaimsWithoutCluster(ctx context.Context, s story, other cloudsigmatest.User) {
+	GinkgoHelper()
+	const defaultRegion = "zrh"
+	machine := s.createMachine(ctx, "node")
+	expectNotOwned(s.setInstanceID(ctx, machine, s.cloud.AddServer(defaultRegion, other, "node").UUID))
+	err := s.setInstanceID(ctx, machine, s.cloud.AddServer(region, s.user, "node").UUID)
+	Expect(apierrors.HasStatusCause(err, "InstanceNotFound")).To(BeTrue(), "%v", err)
+	Expect(s.setInstanceID(ctx, machine, s.cloud.AddServer(defaultRegion, s.user, "node").UUID)).To(Succeed())
+}

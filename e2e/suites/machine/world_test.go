@@ -45,6 +45,8 @@ type setup struct {
 	args []string
 	// credentials are the arguments and variables with the credentials for the cloud. Default: those that name the Secret.
 	credentials func(w *world) (args, env []string)
+	// wrongHost is whether cloudSigma.api is the host at which an impersonated token acts as the service account's own user.
+	wrongHost bool
 	// before is called before warrantgate is installed, and no gate is called for its writes.
 	before func(w *world)
 	// firstClaims is true if first claims have the timeout of the installation. Otherwise it is shorter, because each denial takes that long.
@@ -109,14 +111,19 @@ func startWorld(ctx context.Context, s setup) *world {
 	if !strings.Contains(s.configuration, "machine:") {
 		s.configuration += "\nmachine: {unknown: Deny}\n" // first_test.go tests first claims that are admitted without an answer
 	}
+	api := w.cloud.APITemplate()
+	if s.wrongHost {
+		api = w.cloud.LegacyAPITemplate()
+	}
 	configuration := fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 cloudSigma:
   api: %s
+  legacyAPI: %s
   serviceProviderAPI: %s
   caFile: %s
 %s
-%s`, w.cloud.APITemplate(), w.cloud.ServiceProviderTemplate(), caFile, s.cloud, s.configuration)
+%s`, api, w.cloud.LegacyAPITemplate(), w.cloud.ServiceProviderTemplate(), caFile, s.cloud, s.configuration)
 	args, env := []string{"--impersonation-enabled", "--impersonation-secret=" + secretNamespace + "/" + secretName}, []string(nil)
 	if s.credentials != nil {
 		args, env = s.credentials(w)

@@ -71,7 +71,16 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 			for _, id := range []string{w.foreignServer(ctx, "worker").ID, uuid.NewString()} {
 				s := w.beginCluster(ctx)
 				own := s.server(ctx, "worker")
-				machine, err := by.nameServer(ctx, s, by.value(id))
+				var machine *unstructured.Unstructured
+				var before string
+				var err error
+				if by.creates {
+					_, err = by.nameServer(ctx, s, by.value(id))
+				} else {
+					machine = s.machineOf(ctx, own)
+					before = s.holds(ctx, machine, by.field)
+					err = s.set(ctx, machine, by.field, by.value(id))
+				}
 				expectDenial(err, "InstanceNotFound", by.field,
 					by.field+` "`+by.value(id)+`" of OpenStackMachine "worker" of namespace "`+s.namespace+`": there is no such instance in `+
 						`the region of its credentials of the project of cloud "openstack" of Secret "credentials" (`+s.project+
@@ -80,7 +89,8 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 				if by.creates {
 					continue
 				}
-				Expect(s.holds(ctx, machine, by.field)).To(BeEmpty())
+				Expect(s.holds(ctx, machine, by.field)).To(Equal(before))
+				Expect(s.client.Get(ctx, keyOf(machine), machine)).To(Succeed())
 				Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(denied("InstanceNotFound", id, own.ID)))
 				Expect(s.describe(machine)).To(MatchRegexp(`(?m)^ +Warning +InstanceNotFound .*Denied: ` + by.field + ` "` + by.value(id) + `"`))
 			}
@@ -163,19 +173,18 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 	It("uses the cluster of the label if its object has another name", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		Expect(s.createCluster(ctx, "pool-x7k2p", actsWith(credentials), labeled(clusterName))).To(Succeed())
-		machine := s.machine(ctx, "worker")
+		machine := s.machineOf(ctx, s.server(ctx, "worker"))
 		expectDenial(s.set(ctx, machine, instanceIDPath, s.foreignServer(ctx, "worker").ID), "InstanceNotFound", instanceIDPath,
 			s.project, `with which cluster "pool" acts`)
-		Expect(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID)).To(Succeed())
 	}, SpecTimeout(timeout))
 
 	It("uses the machine's own credentials, if it has any", func(ctx SpecContext) {
 		s, other := w.beginCluster(ctx), w.begin(ctx, member, loadBalancer)
 		s.writeSecret(ctx, "own", other.password(other.user))
 		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, actsWith("own")))
+		Expect(s.set(ctx, machine, instanceIDPath, other.server(ctx, "worker").ID)).To(Succeed())
 		expectDenial(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID), "InstanceNotFound", instanceIDPath,
 			`of the project of cloud "openstack" of Secret "own" (`+other.project+`)`)
-		Expect(s.set(ctx, machine, instanceIDPath, other.server(ctx, "worker").ID)).To(Succeed())
 	}, SpecTimeout(timeout))
 
 	It("is a denial for other credentials of its own while it names a server of the former ones", func(ctx SpecContext) {
@@ -261,7 +270,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 
 	DescribeTable("is undecided while Nova", func(ctx SpecContext, f openstacktest.Fault, texts ...string) {
 		s := w.beginCluster(ctx)
-		machine, id := s.machine(ctx, "worker"), s.server(ctx, "worker").ID
+		machine, id := s.machineOf(ctx, s.server(ctx, "worker")), s.server(ctx, "worker").ID
 		failure := s.novaFront.Fail(f, 0)
 		DeferCleanup(failure.Release)
 		expectDenial(s.set(ctx, machine, instanceIDPath, id), "OwnershipUnknown", instanceIDPath, append(texts,

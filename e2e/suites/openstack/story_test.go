@@ -163,6 +163,15 @@ func (s story) machine(ctx context.Context, name string) *unstructured.Unstructu
 	return s.existing(ctx, newMachine(s.namespace, name, clusterName))
 }
 
+// machineOf creates a machine of the cluster "pool" with the name of a server, and makes it name the server. The cloud's denial of another ID is
+// final then. It asks again for seconds before it denies the first one.
+func (s story) machineOf(ctx context.Context, server novatest.Server) *unstructured.Unstructured {
+	GinkgoHelper()
+	machine := s.machine(ctx, server.Name)
+	Expect(s.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
+	return machine
+}
+
 // server adds a server of the story's project.
 func (s story) server(ctx context.Context, name string) novatest.Server {
 	GinkgoHelper()

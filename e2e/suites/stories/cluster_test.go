@@ -37,6 +37,16 @@ var _ = Describe("Impersonation and delegation", func() {
 		Expect(t.client.Patch(ctx, cluster, change)).NotTo(Succeed())
 	}, SpecTimeout(specTimeout))
 
+	It("denies another host as the region, also while warrantgate is down", func(ctx SpecContext) {
+		t := begin(ctx)
+		cluster := newCluster(t.namespace, clusterName, "")
+		change := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"region":"@127.0.0.1:8443/#"}}`))
+		Expect(t.client.Patch(ctx, cluster, change)).To(MatchError(ContainSubstring("spec.region")))
+		Expect(kube.gate.Stop()).To(Succeed())
+		DeferCleanup(kube.gate.Start, NodeTimeout(startTimeout))
+		Expect(t.client.Patch(ctx, cluster, change)).To(MatchError(ContainSubstring("spec.region")))
+	}, SpecTimeout(specTimeout))
+
 	It("denies the owner of a KdcCluster, and kubectl describe shows it", func(ctx SpecContext) {
 		t, other := begin(ctx), begin(ctx)
 		cluster := newKdcCluster(t.namespace, t.user.Email)

@@ -110,7 +110,7 @@ var _ = Describe("Machine ownership", func() {
 			[]byte(`{"status":{"instanceID":"`+tried+`"}}`)), client.DryRunAll))).To(BeTrue())
 		Expect(apierrors.IsForbidden(claim(ctx, t.client, machine, denied))).To(BeTrue())
 		// Events are written in order: the one of the second denial is the first one. The audit may have reported the denied claim by now.
-		Eventually(describeObject).WithArguments(machine).Should(MatchRegexp(`(?m)^ +Warning +InstanceNotOwned .*`+denied))
+		Eventually(describeObject).WithArguments(machine).Should(MatchRegexp(`(?m)^ +Warning +InstanceNotOwned .*` + denied))
 		Expect(eventsOn(ctx, machine)).NotTo(ContainElement(ContainSubstring(tried)))
 	}, SpecTimeout(specTimeout))
 

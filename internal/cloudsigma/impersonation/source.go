@@ -17,7 +17,6 @@ import (
 	"net"
 	"net/http"
 	"path"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -153,8 +152,6 @@ func (s *Source) Drop(user, region string, sentAt time.Time) {
 	}
 }
 
-var regionPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
-
 // maxUserBytes is the maximum length of an email address (RFC 5321 section 4.5.3.1).
 const maxUserBytes = 320
 
@@ -164,10 +161,8 @@ func validateUser(user, region string) error {
 		return errors.New("the user is empty")
 	case len(user) > maxUserBytes:
 		return fmt.Errorf("the user is longer than %d bytes", maxUserBytes)
-	case !regionPattern.MatchString(region):
-		return fmt.Errorf("region %.64q is not the name of a region: must match %s", region, regionPattern)
 	}
-	return nil
+	return ownership.CheckRegion(region, nil)
 }
 
 func (s *Source) userKey(credentials Credentials, user, region string) key {

@@ -173,7 +173,7 @@ func TestTokenRegion(t *testing.T) {
 	cloud := newCloud(t)
 	s := source(t, cloud, options(v1beta1.ServiceProvider))
 	regions := []string{
-		"", "Zrh", "1a", "zrh.evil.example", "zrh/..", "zrh#", "zrh?x=", "zrh:443", "zrh@evil", "zrh\n", "%7a", "ß", "{region}", strings.Repeat("a", 33),
+		"", "Zrh", "zrh.evil.example", "zrh/..", "zrh#", "zrh?x=", "zrh:443", "zrh@evil", "zrh\n", "%7a", "ß", "{region}", strings.Repeat("a", 64),
 	}
 	for _, region := range regions {
 		token, err := s.Token(t.Context(), alice, region)

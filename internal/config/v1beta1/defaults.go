@@ -16,6 +16,7 @@ const (
 	defaultIdentityRefPath     = "spec.identityRef"
 	defaultClusterLabel        = "cluster.x-k8s.io/cluster-name"
 	defaultSecretName          = "cloudsigma-impersonation"
+	defaultManagerCommand      = "/ccm"
 	defaultAuditInterval       = 10 * time.Minute
 	defaultRequestsPerSecond   = 5
 	defaultConcurrency         = 16
@@ -26,8 +27,12 @@ const (
 	roleLoadBalancer = "load-balancer_member"
 	roleManager      = "manager"
 
+	// defaultRegion is the default of CloudSigma's provider.
+	defaultRegion = "zrh"
+
 	// CloudSigma's own URLs, and the audiences in its Keycloak.
-	defaultAPI                     = "https://{region}.cloudsigma.com/api/2.0/"
+	defaultAPI                     = "https://direct.{region}.cloudsigma.com/api/2.0/"
+	defaultLegacyAPI               = "https://{region}.cloudsigma.com/api/2.0/"
 	defaultServiceProviderAPI      = "https://direct.{region}.cloudsigma.com/service_provider/api/v1/"
 	defaultTokenPath               = "/realms/cloudsigma/protocol/openid-connect/token"
 	defaultServiceProviderAudience = "service_provider_api"
@@ -128,10 +133,20 @@ func setControllerManagerDefaults(manager *ControllerManager) {
 	manager.Mode = modeOf(manager.Mode, manager.Selector)
 	manager.ClusterNameLabel = cmp.Or(manager.ClusterNameLabel, defaultClusterLabel)
 	manager.SecretName = cmp.Or(manager.SecretName, defaultSecretName)
+	if manager.Commands == nil { // an empty list means none
+		manager.Commands = []string{defaultManagerCommand}
+	}
 }
 
 func setCloudSigmaDefaults(cloud *CloudSigma) {
+	cloud.DefaultRegion = cmp.Or(cloud.DefaultRegion, defaultRegion)
 	cloud.API = cmp.Or(cloud.API, defaultAPI)
+	// Who sets only api has a private endpoint, or a proxy, and does not expect that a password is sent to another host.
+	legacyAPI := cloud.API
+	if legacyAPI == defaultAPI {
+		legacyAPI = defaultLegacyAPI
+	}
+	cloud.LegacyAPI = cmp.Or(cloud.LegacyAPI, legacyAPI)
 	cloud.ServiceProviderAPI = cmp.Or(cloud.ServiceProviderAPI, defaultServiceProviderAPI)
 	cloud.TokenPath = cmp.Or(cloud.TokenPath, defaultTokenPath)
 	cloud.Flow = cmp.Or(cloud.Flow, ServiceProvider)

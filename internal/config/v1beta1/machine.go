@@ -143,9 +143,12 @@ type ControllerManager struct {
 	Objects []ControllerManagerObject `json:"objects,omitzero"`
 	// Container is the name of the container that gets the identity. Default: the only one of the object.
 	Container string `json:"container,omitzero"`
-	// Commands are programs that may replace the entrypoint of the image, such as /manager: the first element of command. Default:
-	// none.
+	// Commands are programs that may replace the entrypoint of the image: the first element of command. Default: /ccm, the command in
+	// the provider's own manifest.
 	Commands []string `json:"commands,omitzero"`
+	// AllowCSIToken allows the flag --enable-csi-token, with which the controller manager writes a token of the cluster's user into a
+	// Secret of the tenant cluster. Default: false.
+	AllowCSIToken bool `json:"allowCSIToken,omitzero"`
 	// ClusterNameLabel is the label whose value is the name of the CloudSigmaCluster in the object's namespace.
 	// Default: cluster.x-k8s.io/cluster-name.
 	ClusterNameLabel string `json:"clusterNameLabel,omitzero"`
@@ -190,10 +193,17 @@ type AuditProvider struct {
 // a Secret.
 type CloudSigma struct {
 	// Regions are the regions that objects may name, such as zrh. Required if the region is part of a host name to which tokens are
-	// sent, as in the defaults. Default: any well-formed region.
+	// sent, as in the defaults. A region matches ^[a-z0-9-]{1,63}$. Default: any such region.
 	Regions []string `json:"regions,omitzero"`
-	// API is the URL of a region's API, with {region} for the region. Default: https://{region}.cloudsigma.com/api/2.0/.
+	// DefaultRegion is the region of clusters that name none. It must be that of the provider (its CLOUDSIGMA_REGION) and, if regions
+	// are listed, one of these, or machines of such clusters are denied. Default: zrh.
+	DefaultRegion string `json:"defaultRegion,omitzero"`
+	// API is the URL of a region's API for tokens of impersonated users, with {region} for the region. At CloudSigma, such a token acts as its
+	// user at this host only. Default: https://direct.{region}.cloudsigma.com/api/2.0/.
 	API string `json:"api,omitzero"`
+	// LegacyAPI is the URL of a region's API for legacy credentials, with {region} for the region. Default:
+	// https://{region}.cloudsigma.com/api/2.0/, or api if api is set to another URL than its default.
+	LegacyAPI string `json:"legacyAPI,omitzero"`
 	// ServiceProviderAPI is the URL of a region's service provider API, with {region} for the region. Default:
 	// https://direct.{region}.cloudsigma.com/service_provider/api/v1/.
 	ServiceProviderAPI string `json:"serviceProviderAPI,omitzero"`
@@ -218,9 +228,13 @@ func (c CloudSigma) RequireRegions() error {
 	if len(c.Regions) > 0 {
 		return nil
 	}
-	for path, template := range map[string]string{"cloudSigma.api": c.API, "cloudSigma.serviceProviderAPI": c.ServiceProviderAPI} {
+	templates := []string{c.API, c.LegacyAPI}
+	if c.Flow == ServiceProvider {
+		templates = append(templates, c.ServiceProviderAPI)
+	}
+	for _, template := range templates {
 		_, rest, _ := strings.Cut(template, "://")
-		if host, _, _ := strings.Cut(rest, "/"); strings.Contains(host, regionMark) && (path == "cloudSigma.api" || c.Flow == ServiceProvider) {
+		if host, _, _ := strings.Cut(rest, "/"); strings.Contains(host, regionMark) {
 			return errors.New("cloudSigma.regions: Required value: the region of an object becomes part of the host that tokens are sent to, " +
 				"so list the regions, such as [zrh]")
 		}

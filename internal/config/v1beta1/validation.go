@@ -12,14 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"warrantgate.dev/internal/oslopolicy"
+	"warrantgate.dev/internal/ownership"
 )
 
 // regionMark is the placeholder of the region in the URLs of a cloud.
 const regionMark = "{region}"
 
 var (
-	// regionPattern matches valid regions. A region becomes part of a host name.
-	regionPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 	// workspacePattern matches paths of workspaces on kcp. A path becomes part of a URL.
 	workspacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(:[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 	// fieldPathPattern matches paths of plain field names. A path becomes part of an expression that the API server evaluates.
@@ -326,11 +325,15 @@ func validateAudit(audit Audit, at *field.Path) field.ErrorList {
 func validateCloudSigma(cloud CloudSigma, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, region := range cloud.Regions {
-		if !regionPattern.MatchString(region) {
-			errs = append(errs, field.Invalid(at.Child("regions").Index(i), region, "must match "+regionPattern.String()))
+		if !ownership.RegionPattern.MatchString(region) {
+			errs = append(errs, field.Invalid(at.Child("regions").Index(i), region, "must match "+ownership.RegionPattern.String()))
 		}
 	}
+	if !ownership.RegionPattern.MatchString(cloud.DefaultRegion) {
+		errs = append(errs, field.Invalid(at.Child("defaultRegion"), cloud.DefaultRegion, "must match "+ownership.RegionPattern.String()))
+	}
 	errs = append(errs, validateTemplate(cloud.API, at.Child("api"))...)
+	errs = append(errs, validateTemplate(cloud.LegacyAPI, at.Child("legacyAPI"))...)
 	errs = append(errs, validateTemplate(cloud.ServiceProviderAPI, at.Child("serviceProviderAPI"))...)
 	if !strings.HasPrefix(cloud.TokenPath, "/") {
 		errs = append(errs, field.Invalid(at.Child("tokenPath"), cloud.TokenPath, "must begin with /"))

@@ -44,6 +44,19 @@ func TestLoadKubeconfig(t *testing.T) {
 	}
 }
 
+func TestLoadNamespace(t *testing.T) {
+	kubeconfig := clitest.WriteFile(t, "kubeconfig", `{kind: Config, apiVersion: v1, current-context: home, clusters: [{name: c, cluster: {server: "https://a"}}],
+		contexts: [{name: home, context: {cluster: c}}, {name: other, context: {cluster: c, namespace: tenant}}]}`)
+	for context, want := range map[string]string{"": "default", "home": "default", "other": "tenant"} {
+		if got, err := cli.LoadNamespace(kubeconfig, context); err != nil || got != want {
+			t.Errorf("LoadNamespace() of context %q = %q, %v, want %q", context, got, err, want)
+		}
+	}
+	if got, err := cli.LoadNamespace("/nonexistent", ""); err == nil || !strings.Contains(err.Error(), `read kubeconfig "/nonexistent": `) {
+		t.Errorf("LoadNamespace() = %q, %v", got, err)
+	}
+}
+
 func TestOwnerWarning(t *testing.T) {
 	for name, tc := range map[string]struct {
 		version string

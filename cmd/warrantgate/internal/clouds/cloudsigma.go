@@ -20,7 +20,6 @@ import (
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/cloudsigma/impersonation"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/ownership"
 )
 
 // Flags are the credentials with which warrantgate sends requests to CloudSigma.
@@ -83,10 +82,10 @@ func boolVariable(name string) (bool, error) {
 // Access is the access to CloudSigma.
 type Access struct {
 	// Cloud is nil if there is no access.
-	Cloud ownership.Cloud
+	Cloud *cloudsigma.Cloud
 	// Impersonating is true if requests about clusters are sent as the users of the clusters.
 	Impersonating bool
-	// Legacy is true if legacy credentials are enabled: one account, which can serve several tenants.
+	// Legacy is true if one account is used for clusters without a user and, unless Impersonating, for all clusters.
 	Legacy bool
 }
 
@@ -100,8 +99,9 @@ func (a Access) RequireDeny(config v1beta1.Machine) error {
 		cloudsigma.EnvLegacyEnabled, v1beta1.Deny)
 }
 
-// access returns the access to CloudSigma that the flags and the environment configure.
-func (f Flags) access(config v1beta1.CloudSigma, kubernetes *rest.Config, log logr.Logger) (Access, error) {
+// CloudSigma returns the access to CloudSigma that the flags and the environment configure. The Secret of --impersonation-secret is read through
+// kubernetes, which may be nil.
+func (f Flags) CloudSigma(config v1beta1.CloudSigma, kubernetes *rest.Config, log logr.Logger) (Access, error) {
 	f, err := f.fromEnvironment()
 	if err != nil {
 		return Access{}, err
@@ -114,14 +114,16 @@ func (f Flags) access(config v1beta1.CloudSigma, kubernetes *rest.Config, log lo
 	if err != nil {
 		return Access{}, err
 	}
-	if f.impersonationEnabled || legacy {
-		if err := config.RequireRegions(); err != nil {
-			return Access{}, err
-		}
+	if !f.impersonationEnabled && !legacy {
+		return Access{}, nil
 	}
-	options := cloudsigma.Options{Regions: config.Regions, API: config.API, RootCAs: rootCAs, UserAgent: cli.UserAgent()}
-	switch {
-	case f.impersonationEnabled:
+	if err := config.RequireRegions(); err != nil {
+		return Access{}, err
+	}
+	options := cloudsigma.Options{
+		Regions: config.Regions, API: config.API, LegacyAPI: config.LegacyAPI, RootCAs: rootCAs, UserAgent: cli.UserAgent(),
+	}
+	if f.impersonationEnabled {
 		credentials, err := f.credentials(kubernetes)
 		if err != nil {
 			return Access{}, err
@@ -134,15 +136,17 @@ func (f Flags) access(config v1beta1.CloudSigma, kubernetes *rest.Config, log lo
 			return Access{}, err
 		}
 		options.Tokens = tokens
-	case legacy:
+	}
+	if legacy {
 		if _, err := legacyCredentials(); err != nil { // the environment does not change, so it would never work
 			return Access{}, err
 		}
-		log.Info("requests to CloudSigma use legacy credentials: one account for all, whose password can do everything that the account can; " +
-			"use impersonation instead")
+		whose := "requests to CloudSigma use legacy credentials: one account for all"
+		if f.impersonationEnabled {
+			whose = "requests to CloudSigma for clusters without a user use legacy credentials: one account for all of them"
+		}
+		log.Info(whose + ", whose password can do everything that the account can; use impersonation instead")
 		options.Legacy = legacyCredentials
-	default:
-		return Access{}, nil
 	}
 	cloud, err := cloudsigma.New(options)
 	return Access{Cloud: cloud, Impersonating: f.impersonationEnabled, Legacy: legacy}, err

@@ -3,6 +3,8 @@ package clouds
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -37,7 +39,7 @@ type Owners struct {
 func NewOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags Flags, log logr.Logger) (Owners, error) {
 	o := Owners{clouds: map[string]ownership.Cloud{}, Writes: &inflight.Registry{}}
 	var err error
-	if o.Access, err = flags.access(config.CloudSigma, kubernetes, log); err != nil {
+	if o.Access, err = flags.CloudSigma(config.CloudSigma, kubernetes, log); err != nil {
 		return o, err
 	}
 	if o.OpenStack, err = newOpenStack(config.OpenStack, kubernetes); err != nil {
@@ -65,10 +67,25 @@ func (o Owners) Start(ctx context.Context) error {
 	return nil
 }
 
+// Reaches reports whether there is access to a cloud.
+func (o Owners) Reaches(cloud string) bool { return o.clouds[cloud] != nil }
+
+// API returns the URL of the API that requests about an account are sent to. It has the errors of ownership.Cloud.
+func (o Owners) API(ctx context.Context, account ownership.Account) (string, error) {
+	cloud, known := o.clouds[account.Cloud].(interface {
+		API(ctx context.Context, account ownership.Account) (string, error)
+	})
+	if !known {
+		return "", fmt.Errorf("no access to the cloud %q is configured", account.Cloud)
+	}
+	return cloud.API(ctx, account)
+}
+
 // Options returns the options for reading machines and clusters.
 func (o Owners) Options(config v1beta1.GateConfiguration) clusterapi.Options {
 	return clusterapi.Options{
-		Kinds: Kinds(config), SharedAccount: o.Cloud != nil && !o.Impersonating, ExemptNamespaces: config.Cluster.ExemptNamespaces,
+		Kinds: Kinds(config), SharedAccount: o.Legacy, SharedByAll: o.Legacy && !o.Impersonating,
+		DefaultRegion: config.CloudSigma.DefaultRegion, Regions: config.CloudSigma.Regions, ExemptNamespaces: config.Cluster.ExemptNamespaces,
 	}
 }
 
@@ -100,7 +117,7 @@ func ProviderIDs(provider v1beta1.Provider) ownership.IDFormat {
 	return cloudsigma.ProviderIDs
 }
 
-// NewAudit returns the audit. It sends at most as many requests per second to each cloud as the configuration says. It checks permissions to
+// NewAudit returns the audit, for owners with a gate. It sends at most as many requests per second to each cloud as the configuration says. It checks permissions to
 // impersonate with checker, unless the gate does not record who needs them.
 func NewAudit(
 	objects audit.Objects, owners Owners, config v1beta1.GateConfiguration, checker func(provider logicalcluster.Name) (*impersonation.Checker, error),
@@ -109,7 +126,7 @@ func NewAudit(
 	for name := range owners.clouds {
 		limiters[name] = cli.Limiter(config.Audit.RequestsPerSecond)
 	}
-	a := &audit.Audit{Objects: objects, Clouds: owners.clouds, Limiter: limiters}
+	a := &audit.Audit{Objects: objects, Clouds: owners.clouds, Limiter: limiters, Now: time.Now, Confirmed: owners.Gate.Confirmed}
 	if owners.OpenStack != nil && config.Cluster.Delegation.Mode != v1beta1.Off {
 		a.Delegation = func(ctx context.Context, identity ownership.Identity) error {
 			_, err := owners.OpenStack.DelegationNow(ctx, identity, config.CredentialPolicy())

@@ -1,6 +1,7 @@
 package gates
 
 import (
+	"slices"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -25,22 +26,29 @@ func TestCanariesNameHooksThatThereAre(t *testing.T) {
 	}
 	registered := registeredHooks(t, config)
 	for _, sent := range append(canaries, canary.ForKCP(config.Workspace)...) {
-		if !registered[sent.Webhook] {
+		if registered[sent.Webhook] == "" {
 			t.Errorf("no webhook %q is registered", sent.Webhook)
 		}
 	}
 }
 
-// registeredHooks are the names of all validating webhooks, in Kubernetes and in kcp.
-func registeredHooks(t *testing.T, config v1beta1.GateConfiguration) map[string]bool {
+// registeredHooks are the failure policies of all webhooks, by their names: on Kubernetes, on kcp and in the workspace of a provider on kcp.
+func registeredHooks(t *testing.T, config v1beta1.GateConfiguration) map[string]admissionregistrationv1.FailurePolicyType {
 	t.Helper()
-	names := map[string]bool{}
-	for _, object := range append(KubernetesRegistration(webhooks.Server{}, config), workspace.Registration(webhooks.Server{}, config.Workspace)...) {
-		if configuration, is := object.(*admissionregistrationv1.ValidatingWebhookConfiguration); is {
+	registered := map[string]admissionregistrationv1.FailurePolicyType{}
+	for _, object := range slices.Concat(KubernetesRegistration(webhooks.Server{}, config), workspace.Registration(webhooks.Server{}, config.Workspace),
+		ProviderRegistration(webhooks.Server{}, config, "2ckxs5l4w09g7c29", true),
+	) {
+		switch configuration := object.(type) {
+		case *admissionregistrationv1.MutatingWebhookConfiguration:
 			for i := range configuration.Webhooks {
-				names[configuration.Webhooks[i].Name] = true
+				registered[configuration.Webhooks[i].Name] = *configuration.Webhooks[i].FailurePolicy
+			}
+		case *admissionregistrationv1.ValidatingWebhookConfiguration:
+			for i := range configuration.Webhooks {
+				registered[configuration.Webhooks[i].Name] = *configuration.Webhooks[i].FailurePolicy
 			}
 		}
 	}
-	return names
+	return registered
 }

@@ -33,5 +33,5 @@ func KubernetesRegistration(server webhooks.Server, config v1beta1.GateConfigura
 // KubernetesPolicies returns the policies that the API server evaluates itself. The kinds of the file have none: the chart has the policies
 // as a file.
 func KubernetesPolicies(config v1beta1.GateConfiguration) []client.Object {
-	return append(cluster.Policies(config.Cluster), machine.Policies(config.Machine.Mode, config.BuiltInMachineKinds(), clouds.ProviderIDs)...)
+	return append(cluster.Policies(config.Cluster, config.CloudSigma.Regions), machine.Policies(config.Machine.Mode, config.BuiltInMachineKinds(), clouds.ProviderIDs)...)
 }

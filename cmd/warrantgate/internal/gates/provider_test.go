@@ -93,7 +93,7 @@ func TestKubernetesRegistrationOfOpenStack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := v1beta1.Default()
 			config.OpenStack.AuthURLs = tc.authURLs
-			if got := registeredHooks(t, config)["openstackclusters.delegation.warrantgate.dev"]; got != tc.want {
+			if _, got := registeredHooks(t, config)["openstackclusters.delegation.warrantgate.dev"]; got != tc.want {
 				t.Errorf("the webhook on credentials of OpenStackClusters is registered: %t of %v", got, registeredHooks(t, config))
 			}
 		})

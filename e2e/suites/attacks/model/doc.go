@@ -1,7 +1,8 @@
 // Package model makes tenants write random sequences of requests to a real API server with a real warrantgate. After each admitted
 // write, it verifies warrantgate's promises:
 //
-//   - No machine holds an instance whose owner is not the user that its provider acts as, unless it did so before the write.
+//   - No machine holds an instance whose owner is not the user that its provider acts as, unless it did so before the write, or its owner Machine was
+//     created with another label than its own.
 //   - No two machines hold one instance, unless they did so before the write. On kcp those of one workspace count.
 //   - No tenant has named a user that it may not impersonate.
 //   - Who is recorded as the author of a user may impersonate that user.

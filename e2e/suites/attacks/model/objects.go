@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -23,8 +24,11 @@ var (
 
 const clusterNameLabel = "cluster.x-k8s.io/cluster-name"
 
+// defaultRegion is the region of the provider for clusters that name none, and the default of warrantgate.
+const defaultRegion = "zrh"
+
 // ownerAnnotations are the annotations of a KdcCluster that name a user.
-var ownerAnnotations = []string{"kube-dc.com/owner-email", "cloudsigma.com/owner-email"}
+var ownerAnnotations = []string{"cloudsigma.com/owner-email", "kube-dc.com/owner-email"}
 
 // uuids finds every part of a text that a provider could read as the UUID of a server.
 var uuids = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
@@ -48,6 +52,8 @@ type objects struct {
 	userRefs             bool
 	servers              map[string]Server // by UUID
 	held                 map[key]*unstructured.Unstructured
+	// reported are the machines that the audit reports; see reportOwners.
+	reported map[key]bool
 }
 
 func (o *objects) clone() *objects {
@@ -56,11 +62,11 @@ func (o *objects) clone() *objects {
 	return &c
 }
 
-// wrong returns the machines with an instance that does not belong to the user of their provider.
+// wrong returns the machines with an instance that does not belong to the user of their provider, except those that the audit reports.
 func (o *objects) wrong() map[key]string {
 	found := map[key]string{}
 	for k, machine := range o.held {
-		if k.kind != Machine.Kind {
+		if k.kind != Machine.Kind || o.reported[k] {
 			continue
 		}
 		user, region := o.account(k, machine)
@@ -113,28 +119,44 @@ func instances(machine *unstructured.Unstructured) []string {
 // owner in Cluster API. For a machine without an owner, the label of the machine decides.
 func (o *objects) account(k key, machine *unstructured.Unstructured) (user, region string) {
 	name := machine.GetLabels()[clusterNameLabel]
-	for _, ref := range machine.GetOwnerReferences() {
-		group, _, _ := strings.Cut(ref.APIVersion, "/")
-		if ref.Kind != OwnerMachine.Kind || group != OwnerMachine.Group {
-			continue
-		}
-		owner := o.held[key{k.place, OwnerMachine.Kind, ref.Name}]
+	if owned, owner := o.owner(k, machine); owned {
 		if owner == nil {
 			return "", "" // the provider waits for the owner
 		}
 		if name = owner.GetLabels()[clusterNameLabel]; name == "" {
 			return "", "" // "cluster-name label is missing"
 		}
-		break
 	}
 	cluster := o.held[key{k.place, Cluster.Kind, name}]
 	if cluster == nil {
 		return "", ""
 	}
-	if region = strings.TrimSpace(text(cluster, "spec", "region")); region == "" {
-		return "", "" // the provider has no cloud
+	return o.userOf(k.place, cluster), cmp.Or(text(cluster, "spec", "region"), defaultRegion)
+}
+
+// owner returns whether a machine refers to an owner in Cluster API, and the owner, nil if there is none.
+func (o *objects) owner(k key, machine *unstructured.Unstructured) (bool, *unstructured.Unstructured) {
+	for _, ref := range machine.GetOwnerReferences() {
+		group, _, _ := strings.Cut(ref.APIVersion, "/")
+		if ref.Kind == OwnerMachine.Kind && group == OwnerMachine.Group {
+			return true, o.held[key{k.place, OwnerMachine.Kind, ref.Name}]
+		}
 	}
-	return o.userOf(k.place, cluster), region
+	return false, nil
+}
+
+// reportOwners notes the machines whose owner was created since before with another label than theirs. Creating it is always admitted, and the audit
+// reports the machine, until both have the same label.
+func (o *objects) reportOwners(before *objects) {
+	o.reported = map[key]bool{}
+	for k, machine := range o.held {
+		_, owner := o.owner(k, machine)
+		if k.kind != Machine.Kind || owner == nil || owner.GetLabels()[clusterNameLabel] == machine.GetLabels()[clusterNameLabel] {
+			continue
+		}
+		_, earlier := before.owner(k, machine)
+		o.reported[k] = before.reported[k] || earlier == nil || earlier.GetUID() != owner.GetUID()
+	}
 }
 
 // userOf is the user that a CloudSigmaCluster names, directly or by a Secret.
@@ -178,8 +200,8 @@ func secretUser(secret *unstructured.Unstructured) string {
 	return canonical(string(email))
 }
 
-// canonical is an email address in the form in which clouds compare them.
-func canonical(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
+// canonical is an email address in the form in which clouds compare them. The provider sends blanks around it.
+func canonical(email string) string { return strings.ToLower(email) }
 
 // text is the string at a path, "" if there is none.
 func text(object *unstructured.Unstructured, path ...string) string {

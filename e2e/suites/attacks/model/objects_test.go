@@ -17,10 +17,10 @@ const (
 )
 
 func TestWrong(t *testing.T) {
-	annas, berts := clusterOf("annas", anna), clusterOf("berts", " BERT@example.com ")
+	annas, berts := clusterOf("annas", anna), clusterOf("berts", "BERT@example.com")
 	bySecret := object(Cluster, "by-secret", field{[]string{"spec"}, map[string]any{"region": "next", "userRef": map[string]any{"name": "user"}}})
 	elsewhere := object(Cluster, "elsewhere", field{[]string{"spec"}, map[string]any{"region": "next", "userRef": map[string]any{"name": "user", "namespace": "second"}}})
-	secret := object(Secret, "user", field{[]string{"data", "userEmail"}, base64.StdEncoding.EncodeToString([]byte("Bert@example.com\n"))})
+	secret := object(Secret, "user", field{[]string{"data", "userEmail"}, base64.StdEncoding.EncodeToString([]byte("Bert@example.com"))})
 	owner := func(cluster string) *unstructured.Unstructured { return object(OwnerMachine, "owner", label(cluster)) }
 	owned := field{[]string{"metadata", "ownerReferences"}, []any{
 		map[string]any{"apiVersion": "machines.example.com/v1", "kind": "Machine", "name": "another", "uid": "1"},
@@ -39,7 +39,7 @@ func TestWrong(t *testing.T) {
 		"a Secret that does not exist":             {objects: list(bySecret, machine(label("by-secret"), instance(annasServer)))},
 		"a Secret of another place":                {objects: list(elsewhere, secret, machine(label("elsewhere"), instance(annasServer)))},
 		"the owner's cluster, not the machine's":   {objects: list(annas, berts, owner("berts"), machine(label("annas"), owned, instance(annasServer))), want: bert},
-		"no region: the provider cannot act":       {objects: list(object(Cluster, "nowhere", field{[]string{"spec", "userEmail"}, anna}), machine(label("nowhere"), instance(bertsServer)))},
+		"no region is the default":                 {objects: list(object(Cluster, "nowhere", field{[]string{"spec", "userEmail"}, anna}), machine(label("nowhere"), instance(annasServer))), want: anna},
 		"an owner that does not exist":             {objects: list(annas, machine(label("annas"), owned, instance(bertsServer)))},
 		"an owner without a cluster":               {objects: list(annas, owner(""), machine(label("annas"), owned, instance(bertsServer)))},
 		"the region of the cluster is another one": {objects: list(object(Cluster, "far", field{[]string{"spec"}, map[string]any{"region": "zrh", "userEmail": anna}}), machine(label("far"), instance(annasServer))), want: anna},
@@ -57,6 +57,40 @@ func TestWrong(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, users); diff != "" {
 				t.Errorf("the provider of the wrong machine acts as (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReportOwners(t *testing.T) {
+	const owned = "machine"
+	state := func(ownerUID, ownerCluster, cluster string, reported bool) *objects {
+		machine := object(Machine, owned, label(cluster), field{[]string{"metadata", "ownerReferences"}, []any{
+			map[string]any{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "name": "owner", "uid": "1"},
+		}})
+		o := &objects{held: map[key]*unstructured.Unstructured{{0, Machine.Kind, owned}: machine}, reported: map[key]bool{{0, Machine.Kind, owned}: reported}}
+		if ownerUID != "" {
+			o.held[key{0, OwnerMachine.Kind, "owner"}] = object(OwnerMachine, "owner", label(ownerCluster), field{[]string{"metadata", "uid"}, ownerUID})
+		}
+		return o
+	}
+	for name, tc := range map[string]struct {
+		before, after *objects
+		want          bool
+	}{
+		"the owner gets another label":                        {before: state("1", "a", "a", false), after: state("1", "b", "a", false)},
+		"the machine gets another label":                      {before: state("1", "a", "a", false), after: state("1", "a", "b", false)},
+		"an owner of its cluster is created":                  {before: state("", "", "a", false), after: state("1", "a", "a", false)},
+		"an owner of another cluster is created":              {before: state("", "", "a", false), after: state("1", "b", "a", false), want: true},
+		"an owner of another cluster replaces one":            {before: state("1", "a", "a", false), after: state("2", "b", "a", false), want: true},
+		"a reported machine, and nothing changes":             {before: state("1", "b", "a", true), after: state("1", "b", "a", false), want: true},
+		"a reported machine, whose owner gets the same label": {before: state("1", "b", "a", true), after: state("1", "a", "a", false)},
+		"a reported machine, whose owner is deleted":          {before: state("1", "b", "a", true), after: state("", "", "a", false)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.after.reportOwners(tc.before)
+			if got := tc.after.reported[key{0, Machine.Kind, owned}]; got != tc.want {
+				t.Errorf("reported = %t, want %t", got, tc.want)
 			}
 		})
 	}

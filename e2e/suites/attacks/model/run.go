@@ -369,6 +369,7 @@ func (s *sequence) read(t *rapid.T, w write) {
 
 // verify compares the state after the writes with the state before them.
 func (s *sequence) verify(t *rapid.T, before *objects, writes []write, errs []error) {
+	s.objects.reportOwners(before)
 	wasWrong := before.wrong()
 	for k, wrong := range s.objects.wrong() {
 		if wasWrong[k] != wrong {

@@ -16,7 +16,7 @@ import (
 func full() v1beta1.GateConfiguration {
 	config := v1beta1.GateConfiguration{
 		Machine: v1beta1.Machine{Kinds: []v1beta1.MachineKind{{
-			Group: "{group}", Version: "{version}", Resource: "{resource}", Provider: "{provider}",
+			Group: "{group}", Version: "{version}", Kind: "{kind}", Resource: "{resource}", Provider: "{provider}",
 			InstanceIDPath: "{instanceIDPath}", ProviderIDPath: "{providerIDPath}", IdentityRefPath: "{identityRefPath}",
 		}}},
 		Cluster: v1beta1.Cluster{
@@ -56,6 +56,7 @@ var placeholders = strings.NewReplacer(append(fields(),
 	`'{resource}'`, `{{ quote $kind.resource }}`,
 	`'{resource}/status'`, `{{ quote (printf "%s/status" $kind.resource) }}`,
 	`{resource}`, `{{ $kind.resource }}`,
+	`"{group}", "{kind}"`, `{{ quote $kind.group }}, {{ quote $kind.kind }}`,
 	`{provider}://`, `{{ if eq $kind.provider "openstack" }}openstack:///{{ else }}{{ $kind.provider }}://{{ end }}`,
 	`"{exempt}"`, `{{ quote (first $exempt) }}`,
 	`"{namespace}/{name}"`, `{{ quote (first $names) }}`,

@@ -73,7 +73,8 @@ type addition struct {
 	open       string
 }
 
-// addedTo returns what was added to a text. If the addition is whole lines, it begins with a line.
+// addedTo returns what was added to a text. If the addition is whole lines, it begins with a line. If it is an element of a list, it begins with
+// the comma.
 func addedTo(before, after string) (addition, error) {
 	start := 0
 	for start < len(before) && start < len(after) && before[start] == after[start] {
@@ -84,21 +85,25 @@ func addedTo(before, after string) (addition, error) {
 		return addition{}, fmt.Errorf("the setting changes more than one place, from\n%s\nto\n%s", before, after)
 	}
 	for shift := 0; shift < start && after[start-shift-1] == after[end-shift-1]; shift++ {
-		if after[start-shift-1] == '\n' {
-			return addition{start: start - shift, end: end - shift}, nil
+		switch at := start - shift - 1; after[at] {
+		case '\n':
+			return addition{start: at + 1, end: end - shift}, nil
+		case ',':
+			return addition{start: at, end: end - shift - 1}, nil
 		}
 	}
 	return addition{start: start, end: end}, nil
 }
 
-// withBlocks puts each addition to a text into a block of the template. An addition may contain others.
+// withBlocks puts each addition to a text into a block of the template, on lines of its own if the addition is whole lines. An addition may
+// contain others.
 func withBlocks(text string, additions []addition) string {
 	slices.SortFunc(additions, func(a, b addition) int { return cmp.Compare(b.end-b.start, a.end-a.start) }) // outer ones first
 	opens, ends := map[int]string{}, map[int]string{}
 	for _, a := range additions {
-		open, end := a.open, "{{ end }}"
-		if strings.HasPrefix(open, "{{-") {
-			open, end = open+"\n", "{{- end }}\n"
+		open, end := strings.Replace(a.open, "{{-", "{{", 1), "{{ end }}"
+		if strings.HasPrefix(a.open, "{{-") && (a.start == 0 || text[a.start-1] == '\n') {
+			open, end = a.open+"\n", "{{- end }}\n"
 		}
 		opens[a.start] += open
 		ends[a.end] = end + ends[a.end]

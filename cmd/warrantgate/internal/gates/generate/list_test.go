@@ -15,6 +15,8 @@ func TestEachSettingAddsABlock(t *testing.T) {
 		{`{{- if .machines }}`, func(c *v1beta1.GateConfiguration) { c.Machine.Mode = v1beta1.Off }},
 		{`{{- if .exempt }}`, func(c *v1beta1.GateConfiguration) { c.Cluster.ExemptNamespaces = nil }},
 		{`{{ range rest .exempt }}`, func(c *v1beta1.GateConfiguration) { c.Cluster.ExemptNamespaces = c.Cluster.ExemptNamespaces[:1] }},
+		{`{{- if .openStack }}`, func(c *v1beta1.GateConfiguration) { c.OpenStack.AuthURLs = nil }},
+		{`{{- range .kinds }}`, func(c *v1beta1.GateConfiguration) { c.Machine.Kinds = nil }},
 	}
 	got, err := list(settings, func(config v1beta1.GateConfiguration) ([]item, error) {
 		items := []item{{key: "always", text: "- name: always\n  scope: '*'\n"}}
@@ -22,7 +24,11 @@ func TestEachSettingAddsABlock(t *testing.T) {
 			items[0].text = "- name: always\n  exempt: [\"" + strings.Join(names, "\", \"") + "\"]\n  scope: '*'\n"
 		}
 		if config.Machine.Mode != v1beta1.Off {
-			items = append(items, item{key: "machines", text: "- name: machines\n"})
+			var kinds []string
+			for _, kind := range config.MachineKinds() {
+				kinds = append(kinds, "'"+kind.Resource+"'")
+			}
+			items = append(items, item{key: "machines", text: "- name: machines\n  kinds: [" + strings.Join(kinds, ", ") + "]\n"})
 		}
 		return items, nil
 	})
@@ -36,6 +42,7 @@ func TestEachSettingAddsABlock(t *testing.T) {
   scope: '*'
 {{- if .machines }}
 - name: machines
+  kinds: ['cloudsigmamachines'{{ if .openStack }}, 'openstackmachines'{{ end }}{{ range .kinds }}, {{ quote $kind.resource }}{{ end }}]
 {{- end }}
 `
 	if diff := cmp.Diff(want, got); diff != "" {

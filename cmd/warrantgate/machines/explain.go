@@ -1,0 +1,186 @@
+package machines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/cmd/warrantgate/internal/clouds"
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/config/v1beta1"
+)
+
+type explainOptions struct {
+	clouds.Flags
+	config              string
+	kubeconfig, context string
+	namespace, kind     string
+	output              string
+}
+
+// NewExplainCommand returns the command explain machine.
+func NewExplainCommand() *cobra.Command {
+	var o explainOptions
+	cmd := &cobra.Command{
+		Use:   "machine [NAMESPACE/]NAME",
+		Short: "Explain whose server a machine names, and what to do",
+		Long: `Explain a machine of a Cluster API provider: the account and the API that its provider uses, the server that the machine names, what the cloud
+answers for it now, other servers of the user with the name of the machine, other machines that name the server, what a write of the ID would get
+from the gate, and what to do.
+
+It writes nothing, and needs no running serve. It reads with the permissions of the kubeconfig; what these do not allow is reported as unknown, with the
+permission that is missing. It asks CloudSigma only with the credentials of serve: their flags, or their environment variables. It asks OpenStack if
+openStack.authURLs of the configuration names the Keystone, with the Secret of the cluster. Without them, the server's owner is reported as unknown.
+
+The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknown.`,
+		Example: `  warrantgate explain machine worker-1 --namespace=tenant --config=config.yaml
+  warrantgate explain machine tenant/worker-1 --config=config.yaml --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation
+  warrantgate explain machine tenant/worker-1 --kind=OpenStackMachine --config=config.yaml -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			return cli.UnknownIfError(cobra.ExactArgs(1)(cmd, args))
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
+	flags := cmd.Flags()
+	flags.StringVar(&o.config, "config", "", "configuration file of serve, for the kinds of machines and the cloud")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the Kubernetes API server (default $KUBECONFIG)")
+	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the machine (default: that of the context)")
+	flags.StringVar(&o.kind, "kind", "", "kind of the machine, such as OpenStackMachine, if machines of several kinds have the name")
+	flags.StringVarP(&o.output, "output", "o", cli.FormatText, "text, json or yaml")
+	o.AddFlags(flags)
+	return cmd
+}
+
+func (o explainOptions) run(ctx context.Context, name string, out, notes io.Writer) error {
+	logger, err := cli.NewLogger(notes, "warn", "text")
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	explained, err := o.explain(log.IntoContext(ctx, logger), name)
+	if err != nil {
+		return cli.UnknownIfError(err)
+	}
+	text := func(out io.Writer) error { return printMachine(out, explained) }
+	if err := cli.PrintReport(out, o.output, explained, text); err != nil {
+		return cli.UnknownIfError(err)
+	}
+	if code := explained.exitCode(); code != 0 {
+		return cli.ExitError{Code: code}
+	}
+	return nil
+}
+
+func (o explainOptions) explain(ctx context.Context, name string) (explanation, error) {
+	if err := cli.CheckFormat(o.output); err != nil {
+		return explanation{}, err
+	}
+	namespace, name, err := o.place(name)
+	if err != nil {
+		return explanation{}, err
+	}
+	config, err := config.Load(o.config)
+	if err != nil {
+		return explanation{}, err
+	}
+	kubernetes, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	if err != nil {
+		return explanation{}, err
+	}
+	kubernetes.Timeout = cli.RequestTimeout
+	owners, err := clouds.NewOwners(kubernetes, config, o.Flags, log.FromContext(ctx))
+	if err != nil {
+		return explanation{}, err
+	}
+	if owners.Gate != nil {
+		defer owners.Gate.Close()
+	}
+	objects, err := clusterapi.NewObjects(kubernetes, owners.Options(config))
+	if err != nil {
+		return explanation{}, err
+	}
+	kind, object, err := find(ctx, objects, clouds.Kinds(config), o.kind, namespace, name)
+	if err != nil {
+		return explanation{}, err
+	}
+	cloud := &cloudOnce{}
+	if owners.Reaches(string(kind.Provider)) {
+		cloud.gate = owners.Gate
+	}
+	gate := config.Machine
+	gate.Unknown = gate.UnknownPolicy(config.Audit.Mode != v1beta1.Off) // as serve, on Kubernetes
+	e := explainer{objects: objects, kinds: clouds.Kinds(config), gate: gate, cloud: cloud, api: owners.API}
+	return e.explain(ctx, kind, object)
+}
+
+// place returns the namespace and the name of the machine.
+func (o explainOptions) place(name string) (namespace, plain string, err error) {
+	namespace, plain, qualified := strings.Cut(name, "/")
+	switch {
+	case !qualified:
+		namespace, plain = o.namespace, name
+	case o.namespace != "" && o.namespace != namespace:
+		return "", "", fmt.Errorf("the namespace in %q is not %q (--namespace)", name, o.namespace)
+	case namespace == "":
+		return "", "", fmt.Errorf("%q is not of the form NAMESPACE/NAME", name)
+	}
+	if namespace == "" {
+		if namespace, err = cli.LoadNamespace(o.kubeconfig, o.context); err != nil {
+			return "", "", err
+		}
+	}
+	if !clusterapi.IsName(plain) || !clusterapi.IsName(namespace) {
+		return "", "", fmt.Errorf("%q is not the name of a machine, such as tenant/worker-1", name)
+	}
+	return namespace, plain, nil
+}
+
+// find returns the machine of that name, of one kind.
+func find(
+	ctx context.Context, objects *clusterapi.Objects, kinds []clusterapi.Kind, only, namespace, name string,
+) (kind clusterapi.Kind, machine *unstructured.Unstructured, err error) {
+	var names, found []string
+	var unread error
+	for _, candidate := range kinds {
+		names = append(names, candidate.Kind)
+		if only != "" && !strings.EqualFold(only, candidate.Kind) && !strings.EqualFold(only, candidate.MachineKind.Resource) {
+			continue
+		}
+		object, err := objects.Object(ctx, candidate.Resource(), namespace, name)
+		switch {
+		case err != nil && !apierrors.IsForbidden(err):
+			return kind, nil, err
+		case err != nil:
+			unread = errors.Join(unread, err)
+		case object != nil:
+			kind, machine, found = candidate, object, append(found, candidate.Kind)
+		}
+	}
+	known := strings.Join(names, ", ")
+	switch {
+	case len(found) == 1:
+		return kind, machine, nil
+	case len(found) > 1:
+		return kind, nil, fmt.Errorf("machines of several kinds are named %q in namespace %q: choose one with --kind=%s", name, namespace, strings.Join(found, " or --kind="))
+	case unread != nil:
+		return kind, nil, unread
+	case only != "" && !slices.ContainsFunc(kinds, func(k clusterapi.Kind) bool {
+		return strings.EqualFold(only, k.Kind) || strings.EqualFold(only, k.MachineKind.Resource)
+	}):
+		return kind, nil, fmt.Errorf("--kind: %q is none of the kinds of machines (%s); machine.kinds and openStack of the configuration (--config) add others", only, known)
+	}
+	return kind, nil, fmt.Errorf("there is no machine %q in namespace %q (kinds: %s); machine.kinds and openStack of the configuration (--config) add others", name, namespace, known)
+}

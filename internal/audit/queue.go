@@ -1,0 +1,124 @@
+package audit
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/inflight"
+)
+
+const (
+	// changedAfter is the time from a change to the check. Then the second write of a provider is stored, and so is a write that another replica
+	// admitted at the same time.
+	changedAfter = 2 * time.Second
+	// freshFor is how old the objects may be if they are not watched, and admittedAfter the time from an admission to the check: the objects are
+	// then read 10 seconds after the admission or later, when the write is stored.
+	freshFor, admittedAfter = 20 * time.Second, 30 * time.Second
+	// firstRetry and lastRetry are the times between two checks while there is no answer. The latter keeps the promise of a minute.
+	firstRetry, lastRetry = time.Second, 30 * time.Second
+	// recheckTimeout limits a check, which keeps one of the slots of its tenant.
+	recheckTimeout = 30 * time.Second
+)
+
+// fairly divides the checks among tenants: one that changes many machines, or whose cloud does not answer, does not delay those of others.
+var fairly = fairqueue.Limits{Slots: 4, SlotsPerShare: 2, WaitingPerShare: 100, Waiting: 1000}
+
+// queue contains machines to check, each of them once.
+type queue = workqueue.TypedRateLimitingInterface[inflight.Object]
+
+// Changed queues a machine whose claim may have changed. It does nothing if another replica is the leader, which has the same watches.
+func (c *Controller) Changed(machine inflight.Object) { c.enqueue(machine, changedAfter) }
+
+// Admitted queues a machine whose claim was admitted without an answer of the cloud. On Kubernetes, the leader also gets it from a watch.
+func (c *Controller) Admitted(_ context.Context, machine clusterapi.Machine) {
+	c.enqueue(machine.Object(), admittedAfter)
+}
+
+func (c *Controller) enqueue(machine inflight.Object, after time.Duration) {
+	if queue := c.queue.Load(); queue != nil {
+		(*queue).AddAfter(machine, after)
+	}
+}
+
+// open creates the queue, which takes machines until ctx ends.
+func (c *Controller) open(ctx context.Context) queue {
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[inflight.Object](firstRetry, lastRetry))
+	c.queue.Store(&queue)
+	context.AfterFunc(ctx, func() {
+		c.queue.CompareAndSwap(&queue, nil)
+		queue.ShutDown()
+	})
+	return queue
+}
+
+// work checks the machines of a queue until it is shut down. A machine that cannot be checked now, or that has no place in the fair queue, is
+// checked later.
+func (c *Controller) work(ctx context.Context, queue queue) {
+	slots := fairqueue.New(fairly)
+	for {
+		machine, ended := queue.Get()
+		if ended {
+			return
+		}
+		c.checking.Go(func() {
+			defer queue.Done(machine)
+			release, err := slots.Acquire(ctx, fairqueue.Tenant{LogicalCluster: machine.LogicalCluster, Namespace: machine.Namespace})
+			if err == nil {
+				err = c.recheck(ctx, queue, machine)
+				release()
+			}
+			if err != nil {
+				queue.AddRateLimited(machine)
+				return
+			}
+			queue.Forget(machine)
+		})
+	}
+}
+
+// recheck checks one machine, and reports the findings. The error means that it has to be checked again.
+func (c *Controller) recheck(ctx context.Context, queue queue, machine inflight.Object) error {
+	if err := c.Synced(); err != nil {
+		return err
+	}
+	if err := c.refresh(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, recheckTimeout)
+	defer cancel()
+	result, err := c.Audit.Recheck(ctx, machine)
+	requests.Add(float64(result.Requests))
+	c.current.update(machine, result.Findings, err == nil)
+	if err == nil || queue.NumRequeues(machine) == 0 { // otherwise they have been reported
+		c.record(ctx, result.Findings)
+	}
+	if err != nil {
+		logf.FromContext(ctx).V(1).Info("a machine could not be checked; retrying", "cluster", machine.LogicalCluster, "resource", machine.Resource.Resource,
+			"namespace", machine.Namespace, "name", machine.Name, "error", err.Error())
+		return err
+	}
+	if result.Later > 0 {
+		queue.AddAfter(machine, result.Later)
+	}
+	return nil
+}
+
+// refresh reads all objects again if they are not watched and were read too long ago.
+func (c *Controller) refresh(ctx context.Context) error {
+	c.refreshing.Lock()
+	defer c.refreshing.Unlock()
+	began := c.Audit.Now()
+	if began.Sub(c.refreshed) < freshFor {
+		return nil
+	}
+	err := c.Audit.refresh(ctx)
+	if err == nil {
+		c.refreshed = began
+	}
+	return err
+}
