@@ -156,7 +156,7 @@ func (c Cause) IsAway() bool {
 	switch c {
 	case CauseTimeout, CauseRateLimited, CauseCloud, CauseIdentityProvider, CauseCredentials:
 		return true
-	case CauseNotImpersonable, CauseBusy, CauseTenantBusy, CauseRegion, CauseIdentity:
+	case CauseNotImpersonable, CauseWrongUser, CauseBusy, CauseTenantBusy, CauseRegion, CauseIdentity:
 	}
 	return false
 }

@@ -107,7 +107,7 @@ func TestAccountInMessages(t *testing.T) {
 func TestCausesOfAnOutage(t *testing.T) {
 	for cause, want := range map[ownership.Cause]bool{
 		ownership.CauseTimeout: true, ownership.CauseRateLimited: true, ownership.CauseCloud: true, ownership.CauseIdentityProvider: true,
-		ownership.CauseCredentials: true, ownership.CauseNotImpersonable: false, ownership.CauseBusy: false, ownership.CauseTenantBusy: false,
+		ownership.CauseCredentials: true, ownership.CauseNotImpersonable: false, ownership.CauseWrongUser: false, ownership.CauseBusy: false, ownership.CauseTenantBusy: false,
 		ownership.CauseRegion: false, ownership.CauseIdentity: false, "": false,
 	} {
 		if got := cause.IsAway(); got != want {

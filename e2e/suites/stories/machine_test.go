@@ -4,6 +4,7 @@ package stories_test
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
@@ -12,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
 // A machine cannot name a server of another user than its provider acts as. The audit reports wrong machines, and orphaned servers.
@@ -109,6 +112,29 @@ var _ = Describe("Machine ownership", func() {
 		// Events are written in order: the one of the second denial is the first one. The audit may have reported the denied claim by now.
 		Eventually(describeObject).WithArguments(machine).Should(MatchRegexp(`(?m)^ +Warning +InstanceNotOwned .*` + denied))
 		Expect(eventsOn(ctx, machine)).NotTo(ContainElement(ContainSubstring(tried)))
+	}, SpecTimeout(specTimeout))
+
+	It("admits the first claim of a machine while the cloud or warrantgate is away, and no other claim", func(ctx SpecContext) {
+		t := begin(ctx)
+		first, second := t.machine(ctx), newMachine(t.namespace, "second", clusterName, "")
+		Expect(t.client.Create(ctx, second)).To(Succeed())
+		own, another := t.server("worker"), t.server("second")
+
+		By("the cloud")
+		failure := kube.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, cloudsigmatest.GetServer)
+		DeferCleanup(failure.Release)
+		Expect(claim(ctx, t.client, first, own)).To(Succeed())
+		Eventually(describeObject).WithArguments(first).Should(MatchRegexp(`(?m)^ +Warning +OwnershipUnknown .*Admitted with a warning: .*` + own))
+		err := claim(ctx, t.client, first, another)
+		Expect(apierrors.IsServiceUnavailable(err) && apierrors.HasStatusCause(err, "OwnershipUnknown")).To(BeTrue(), "%v", err)
+		failure.Release()
+
+		By("warrantgate")
+		Expect(kube.gate.Stop()).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(kube.gate.Start(ctx)).To(Succeed()) })
+		Expect(claim(ctx, t.client, second, another)).To(Succeed())
+		Expect(claim(ctx, t.client, second, own)).To(MatchError(ContainSubstring("failed calling webhook")))
+		Expect(instanceID(ctx, second)).To(Equal(another))
 	}, SpecTimeout(specTimeout))
 
 	It("reports an orphaned server as an Event on the cluster", func(ctx SpecContext) {
