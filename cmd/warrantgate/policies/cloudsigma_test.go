@@ -150,8 +150,7 @@ func TestCheckCloudSigma(t *testing.T) {
 		},
 		"a region that is none": {
 			args: append(impersonating, tenantEmail, atDirect, "--region=@evil"),
-			wantOut: "user \"tenant@example.com\", region \"@evil\": UNKNOWN\n  RegionNotAllowed: \"@evil\" is not a valid region: it must be a lower-case letter, " +
-				"followed by at most 31 lower-case letters, digits and dashes, such as \"zrh\"\n",
+			wantOut: "user \"tenant@example.com\", region \"@evil\": UNKNOWN\n  RegionNotAllowed: \"@evil\" is not a valid region: it must consist of 1 to 63 lower-case letters, digits and dashes, such as \"zrh\"\n",
 			wantCode: cli.ExitUnknown,
 		},
 		"legacy credentials, of a cluster": {
