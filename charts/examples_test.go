@@ -53,8 +53,13 @@ func TestTheReadmesExampleIsRendered(t *testing.T) {
 
 // TestTheExampleAdmitsTheProvidersControllerManager checks that the example selects the provider's own manifest, and allows its command.
 func TestTheExampleAdmitsTheProvidersControllerManager(t *testing.T) {
-	file, _ := find[corev1.ConfigMap](t, template(t, readFile(t, "warrantgate/examples/cloudsigma.yaml")).Objects, "ConfigMap")
-	parsed, err := config.Parse([]byte(file.Data["config.yaml"]))
+	content := ""
+	for _, object := range template(t, readFile(t, "warrantgate/examples/cloudsigma.yaml")).Objects {
+		if file, found, _ := unstructured.NestedString(object.Object, "data", "config.yaml"); found {
+			content = file
+		}
+	}
+	parsed, err := config.Parse([]byte(content))
 	if err != nil {
 		t.Fatal(err)
 	}
