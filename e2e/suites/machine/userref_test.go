@@ -47,7 +47,7 @@ var _ = Describe("a cluster that takes its user from a Secret", sharing, func() 
 		s := beginWithSecret(ctx, inOwnNamespace)
 		before := s.cloud.AddServer(region, s.user, "node").UUID
 		s.user = s.world.user("next-" + s.user.Email)
-		s.secret.Data = map[string][]byte{"userEmail": []byte(" " + s.user.Email + "\n")}
+		s.secret.Data = map[string][]byte{"userEmail": []byte(s.user.Email)}
 		Expect(s.client.Update(ctx, s.secret)).To(Succeed())
 		expectNotOwned(s.setInstanceID(ctx, s.createMachine(ctx, "before"), before))
 		s.expectOnlyOwn(ctx)
