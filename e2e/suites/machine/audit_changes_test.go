@@ -33,7 +33,7 @@ var _ = Describe("the audit between two runs", Ordered, func() {
 		first, last cloudsigmatest.Server
 	)
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{configuration: rarelyAudited + "machine: {unknown: Admit, settle: 0s}\n", before: func(w *world) {
+		w = newWorld(ctx, setup{configuration: rarelyAudited + "machine: {unknown: AdmitFirstClaims}\n", before: func(w *world) {
 			user := w.user("differing@example.com")
 			namespace := w.namespace(ctx)
 			Expect(w.client.Create(ctx, newCluster(namespace, clusterName, user.Email))).To(Succeed())
@@ -114,7 +114,7 @@ var _ = Describe("the audit between two runs", Ordered, func() {
 // No gate evaluates that a Machine of Cluster API is deleted and created again with the label of another cluster.
 var _ = Describe("the audit of a Machine that was created again with another label", Ordered, func() {
 	It("reports the machine that it owns, without waiting for a run", func(ctx SpecContext) {
-		w := newWorld(ctx, setup{configuration: rarelyAudited + "machine: {mode: Warn, settle: 0s}\n"})
+		w := newWorld(ctx, setup{configuration: rarelyAudited})
 		awaitAuditing(ctx, w.gate)
 		s := w.begin(ctx)
 		owner := newObject(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"}, s.namespace, "owner")
