@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/env/volume"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 	"warrantgate.dev/e2e/suites/attacks/model"
@@ -40,6 +41,8 @@ func defaultWrites() int { return volume.Of(900, 5000) }
 var _ = Describe("random sequences of writes", func() {
 	It("break no promise on a kube-apiserver", func(ctx SpecContext) {
 		w := kube(ctx)
+		suite.BriefFirstClaims(ctx, w.admin) // many of them are denied
+		DeferCleanup(w.install)
 		var worlds []*model.World
 		for i := range modelWorkers {
 			worlds = append(worlds, w.modelWorld(ctx, fmt.Sprintf("w%d", i)))
