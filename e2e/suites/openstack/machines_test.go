@@ -271,6 +271,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 	DescribeTable("is undecided while Nova", func(ctx SpecContext, f openstacktest.Fault, texts ...string) {
 		s := w.beginCluster(ctx)
 		machine, id := s.machineOf(ctx, s.server(ctx, "worker")), s.server(ctx, "worker").ID
+		w.impatient(ctx)
 		failure := s.novaFront.Fail(f, 0)
 		DeferCleanup(failure.Release)
 		expectDenial(s.set(ctx, machine, instanceIDPath, id), "OwnershipUnknown", instanceIDPath, append(texts,

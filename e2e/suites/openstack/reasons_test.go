@@ -111,6 +111,7 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 
 	DescribeTable("are undecided while Keystone", func(ctx SpecContext, f fault, texts ...string) {
 		s := w.begin(ctx, member, loadBalancer)
+		w.impatient(ctx)
 		s.front.fail(f)
 		DeferCleanup(s.front.release)
 		create := func() error { return s.createCluster(ctx, clusterName, actsWith(credentials)) }

@@ -84,11 +84,26 @@ openStack: {authURLs: [%q], caFile: %q}
 	// The permissions first: without them it cannot become ready.
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	suite.BriefFirstClaims(ctx, w.client)
+	w.patient(ctx)
 	Expect(w.gate.Start(ctx)).To(Succeed())
 	Eventually(w.log).Should(ContainSubstring("Events are on"))
 	w.awaitGate(ctx)
 	return w
+}
+
+// patient sets the timeouts of the webhooks so that no verdict depends on how busy this machine is, and no denial of a first claim takes long.
+func (w *world) patient(ctx context.Context) {
+	GinkgoHelper()
+	suite.Patient(ctx, w.client)
+	suite.BriefFirstClaims(ctx, w.client)
+}
+
+// impatient restores the timeouts until the end of a spec that awaits one.
+func (w *world) impatient(ctx context.Context) {
+	GinkgoHelper()
+	_, err := w.gate.Install(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(w.patient)
 }
 
 // awaitGate returns once the API server calls this warrantgate, a moment after the installation of the webhook configuration.
