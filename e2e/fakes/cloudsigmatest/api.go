@@ -11,9 +11,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// defaultLimit is the number of servers in a list without a limit parameter. A limit of 0 means all.
-const defaultLimit = 20
-
 // apiError is an error of CloudSigma's API. A response contains a list of them.
 type apiError struct {
 	Type    string  `json:"error_type"`
@@ -55,7 +52,7 @@ func (c *Cloud) routeAPI(r *http.Request, region string, direct bool, resource s
 	case resource == "servers/" || resource == "servers/detail/":
 		to.operation, methods = ListServers, []string{http.MethodGet}
 		parameters = []string{"name", "limit", "offset"}
-		limit, offset, err := page(r)
+		limit, offset, err := c.page(r)
 		if err != nil {
 			return to, err
 		}
@@ -145,9 +142,9 @@ func (c *Cloud) answerProfile(w http.ResponseWriter, _ *http.Request, user User)
 	})
 }
 
-// page reads the parameters limit and offset.
-func page(r *http.Request) (limit, offset int, err error) {
-	limit = defaultLimit
+// page reads the parameters limit and offset. A limit of 0 means all.
+func (c *Cloud) page(r *http.Request) (limit, offset int, err error) {
+	limit = c.pageSize
 	for name, value := range map[string]*int{"limit": &limit, "offset": &offset} {
 		if !r.URL.Query().Has(name) {
 			continue

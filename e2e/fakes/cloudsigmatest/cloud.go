@@ -31,6 +31,8 @@ type Options struct {
 	Regions []string
 	// TokenLife is the lifetime of tokens until SetTokenLife changes it. Default: 5 minutes, as in Keycloak.
 	TokenLife time.Duration
+	// PageSize is the number of servers in a list without a limit parameter. Default: 20.
+	PageSize int
 }
 
 // Cloud is a CloudSigma with its identity provider.
@@ -42,6 +44,7 @@ type Cloud struct {
 	*faults.Failures[Operation]
 	*tokens
 	provider *provider
+	pageSize int
 	recorder journal.Recorder[Operation]
 
 	url        string
@@ -61,6 +64,9 @@ func Start(ctx context.Context, options Options) (*Cloud, error) {
 	if options.TokenLife == 0 {
 		options.TokenLife = 5 * time.Minute
 	}
+	if options.PageSize == 0 {
+		options.PageSize = 20
+	}
 	certificate, caPEM, err := servingCertificate()
 	if err != nil {
 		return nil, fmt.Errorf("create the certificate of the cloud: %w", err)
@@ -69,7 +75,7 @@ func Start(ctx context.Context, options Options) (*Cloud, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the cloud: %w", err)
 	}
-	c := &Cloud{url: "https://" + listener.Addr().String(), caPEM: caPEM, served: make(chan struct{})}
+	c := &Cloud{url: "https://" + listener.Addr().String(), caPEM: caPEM, pageSize: options.PageSize, served: make(chan struct{})}
 	if err := c.prepare(options); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}

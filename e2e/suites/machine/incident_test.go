@@ -6,10 +6,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
-	cloudsigma "github.com/cloudsigma/cloudsigma-sdk-go/cloudsigma"
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -17,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"warrantgate.dev/e2e/fakes/capcstest"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -101,47 +101,41 @@ var _ = Describe("the incident", Ordered, func() {
 	}
 
 	DescribeTable("a status update that fails with a conflict",
-		func(ctx SpecContext, name string, forgets bool, wantServers int) {
-			machine := s.createMachine(ctx, name)
-			token, err := w.exchange(ctx, incident.Client, incident.User.Email)
-			Expect(err).NotTo(HaveOccurred())
-			p := w.newProviderWith(token)
-			p.forgets = forgets
-			var first string
-			annotate := sync.OnceFunc(func() { // as other controllers write to machines, too
-				patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"example.com/seen":"true"}}}`))
-				Expect(w.client.Patch(ctx, newMachine(s.namespace, name, ""), patch)).To(Succeed())
-			})
-			p.created = func(_ client.ObjectKey, server *cloudsigma.Server) {
-				if first == "" {
-					first = server.UUID
+		func(ctx SpecContext, name string, others, wantServers int) {
+			for i := range others {
+				s.server(fmt.Sprintf("other-%d", i))
+			}
+			machine := s.createOwned(ctx, name)
+			var created []string
+			annotating := func(o *capcstest.Options) {
+				o.Account = incident.Client
+				o.Created = func(machine client.ObjectKey, server string) {
+					created = append(created, server)
+					s.annotateOnce(ctx, machine)
 				}
-				annotate()
 			}
 
 			By("leaves the machine without an ID, and the audit reports the server in its second run")
-			_, err = p.reconcile(ctx, client.ObjectKeyFromObject(machine))
-			Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
-			Expect(err).To(MatchError(ContainSubstring("the object has been modified; please apply your changes to the latest version")))
+			p := capcstest.New(w.client, s.providerOptions(annotating))
+			_, err := p.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(machine)})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(p.Denied(client.ObjectKeyFromObject(machine))).To(HaveExactElements(And(
+				Satisfy(apierrors.IsConflict),
+				MatchError(ContainSubstring("the object has been modified; please apply your changes to the latest version")))))
 			Expect(w.instanceID(ctx, machine)).To(BeEmpty())
+			first := created[0]
 			Eventually(found).WithContext(ctx).WithArguments(machine).Should(Equal(map[string][]string{"InstanceNotNamed": {first}}))
 
 			By("the next writes of the provider are admitted")
-			p.start(ctx, machine)
-			w.expectSettled(ctx, p, incident.User, machine)
-			p.halt()
-			var servers []string
-			for _, server := range w.cloud.Servers() {
-				if server.Name == name {
-					servers = append(servers, server.UUID)
-				}
-			}
-			Expect(servers).To(HaveLen(wantServers))
+			p = s.startProvider(ctx, annotating)
+			s.expectSettled(ctx, p, machine)
+			Expect(p.Stop()).To(Succeed())
+			Expect(created).To(HaveLen(wantServers))
 			named := w.instanceID(ctx, machine)
-			Expect(named).To(Equal(servers[len(servers)-1]))
+			Expect(named).To(Equal(created[len(created)-1]))
 
 			By("the audit reports each server that no machine names")
-			orphans := slices.DeleteFunc(servers, func(id string) bool { return id == named })
+			orphans := slices.DeleteFunc(slices.Clone(created), func(id string) bool { return id == named })
 			want := map[string][]string{"InstanceNotNamed": {first}}
 			if len(orphans) > 0 {
 				want["InstanceDuplicate"] = orphans
@@ -156,22 +150,18 @@ var _ = Describe("the incident", Ordered, func() {
 			}
 			Eventually(w.findings).WithContext(ctx).WithArguments("InstanceDuplicate").Should(BeZero())
 		},
-		Entry("with a provider that adopts by name or UID: one server", "metal-worker-pool-1-hl9tl-adopt", false, 1, SpecTimeout(timeout)),
-		Entry("with a provider that creates again: two servers", "metal-worker-pool-1-hl9tl-again", true, 2, SpecTimeout(timeout)),
+		Entry("of a user with one page of servers: one server", "metal-worker-pool-1-hl9tl-adopt", 0, 1, SpecTimeout(timeout)),
+		Entry("of a user with more: two servers", "metal-worker-pool-1-hl9tl-again", 25, 2, SpecTimeout(timeout)),
 	)
 
 	It("asks again about the first write of a UUID until the cloud shows the server", func(ctx SpecContext) {
-		machine := s.createMachine(ctx, "metal-worker-pool-1-hl9tl-late")
-		token, err := w.exchange(ctx, incident.Client, incident.User.Email)
-		Expect(err).NotTo(HaveOccurred())
-		p := w.newProviderWith(token)
-		p.forgets = true // only the request contains the UUID
+		machine := s.createOwned(ctx, "metal-worker-pool-1-hl9tl-late")
 		w.cloud.ShowAfter(2 * time.Second)
 		DeferCleanup(w.cloud.ShowAfter, time.Duration(0))
-		p.start(ctx, machine)
-		w.expectSettled(ctx, p, incident.User, machine)
-		p.halt()
-		Expect(p.failed(machine)).To(BeEmpty())
+		p := s.startProvider(ctx, func(o *capcstest.Options) { o.Account = incident.Client })
+		s.expectSettled(ctx, p, machine)
+		Expect(p.Stop()).To(Succeed())
+		Expect(p.Denied(client.ObjectKeyFromObject(machine))).To(BeEmpty())
 		servers := slices.DeleteFunc(w.cloud.Servers(), func(server cloudsigmatest.Server) bool { return server.Name != machine.GetName() })
 		Expect(servers).To(HaveLen(1))
 	}, SpecTimeout(timeout))

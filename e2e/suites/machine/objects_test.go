@@ -71,6 +71,18 @@ func (s story) createMachine(ctx context.Context, name string) *unstructured.Uns
 	return machine
 }
 
+// leaveMachine creates a machine with an instance ID as a user for whom no gate is called.
+func (w *world) leaveMachine(ctx context.Context, namespace, name, uuid string) *unstructured.Unstructured {
+	GinkgoHelper()
+	machine := newMachine(namespace, name, clusterName)
+	Expect(w.client.Create(ctx, machine)).To(Succeed())
+	if uuid != "" {
+		with("status.instanceID", uuid)(machine)
+		Expect(w.client.Status().Update(ctx, machine)).To(Succeed())
+	}
+	return machine
+}
+
 // inCluster are the labels of a machine of that cluster.
 func inCluster(name string) map[string]string {
 	return map[string]string{"cluster.x-k8s.io/cluster-name": name}

@@ -1,0 +1,393 @@
+package capcstest_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/fakes/capcstest"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+var errLost = errors.New("the object has been modified")
+
+// stale is the UUID of the server that a machine names at first.
+const stale = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
+
+// TestOrderOfWrites compares with the section "How the real provider behaves" of the project's notes on CloudSigma. The UUID of the server that
+// the user has, or gets, is replaced by "own".
+func TestOrderOfWrites(t *testing.T) {
+	status := func(instance, provider string) capcstest.Write {
+		return capcstest.Write{Status: true, InstanceID: instance, ProviderID: provider}
+	}
+	object := func(instance, provider string) capcstest.Write {
+		return capcstest.Write{InstanceID: instance, ProviderID: provider}
+	}
+	lost := func(write capcstest.Write) capcstest.Write {
+		write.Err = errLost
+		return write
+	}
+	tests := map[string]struct {
+		given func(w *world)
+		// times is how often the machine is reconciled. Default: 1.
+		times       int
+		want        []capcstest.Write
+		wantAgain   time.Duration // after the last time
+		wantServers int           // of the user, in the end
+	}{
+		"new machine": {
+			want:        []capcstest.Write{object("", ""), status("own", ""), object("own", "cloudsigma://own")},
+			wantAgain:   10 * time.Second,
+			wantServers: 1,
+		},
+		"new machine, with a server of its name": {
+			given: func(w *world) { w.AddServer(region, w.alice, key.Name) },
+			want: []capcstest.Write{
+				object("", ""), status("own", ""), object("own", "cloudsigma://own"), status("own", "cloudsigma://own"),
+			},
+			wantAgain:   time.Minute,
+			wantServers: 1,
+		},
+		"nothing to do": {
+			given: func(w *world) {
+				w.AddServer(region, w.alice, key.Name, cloudsigmatest.WithUUID(stale))
+				w.names(stale)
+			},
+			want:        []capcstest.Write{status("own", "cloudsigma://own")},
+			wantAgain:   time.Minute,
+			wantServers: 1,
+		},
+		"404, without another server": {
+			given:       func(w *world) { w.names(stale) },
+			want:        []capcstest.Write{status("", "cloudsigma://stale"), status("own", "cloudsigma://stale"), object("own", "cloudsigma://own")},
+			wantAgain:   10 * time.Second,
+			wantServers: 1,
+		},
+		"404, with a server of its UID": {
+			given: func(w *world) {
+				w.names(stale)
+				w.AddServer(region, w.alice, "other", cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, uid))
+			},
+			want: []capcstest.Write{
+				status("", "cloudsigma://stale"), status("own", "cloudsigma://stale"), object("own", "cloudsigma://own"), status("own", "cloudsigma://own"),
+			},
+			wantAgain:   time.Minute,
+			wantServers: 1,
+		},
+		"403, with a server of its name": {
+			given: func(w *world) {
+				w.AddServer(region, w.bob, key.Name, cloudsigmatest.WithUUID(stale))
+				w.names(stale)
+				w.AddServer(region, w.alice, key.Name)
+			},
+			want:        []capcstest.Write{status("own", "cloudsigma://stale"), object("own", "cloudsigma://own"), status("own", "cloudsigma://own")},
+			wantAgain:   time.Minute,
+			wantServers: 1,
+		},
+		"403, without a server: cleared": {
+			given: func(w *world) {
+				w.AddServer(region, w.bob, key.Name, cloudsigmatest.WithUUID(stale))
+				w.names(stale)
+			},
+			want:      []capcstest.Write{status("", "cloudsigma://stale")},
+			wantAgain: 5 * time.Second,
+		},
+		"403, without a server: created after it was cleared": {
+			given: func(w *world) {
+				w.AddServer(region, w.bob, key.Name, cloudsigmatest.WithUUID(stale))
+				w.names(stale)
+			},
+			times:       2,
+			want:        []capcstest.Write{status("", "cloudsigma://stale"), status("own", "cloudsigma://stale"), object("own", "cloudsigma://own")},
+			wantAgain:   10 * time.Second,
+			wantServers: 1,
+		},
+		"the first status write of a new server is lost": {
+			given:       func(w *world) { w.lose = 1 },
+			want:        []capcstest.Write{object("", ""), lost(status("own", ""))},
+			wantAgain:   10 * time.Second,
+			wantServers: 1,
+		},
+		"a server is found again on the first page": {
+			given: func(w *world) { w.lose = 1 },
+			times: 2,
+			want: []capcstest.Write{
+				object("", ""), lost(status("own", "")), status("own", ""), object("own", "cloudsigma://own"), status("own", "cloudsigma://own"),
+			},
+			wantAgain:   time.Minute,
+			wantServers: 1,
+		},
+		"the status write of an adopted server is lost": {
+			given: func(w *world) {
+				w.AddServer(region, w.alice, key.Name)
+				w.lose = 1
+			},
+			want:        []capcstest.Write{object("", ""), lost(status("own", ""))},
+			wantAgain:   5 * time.Second,
+			wantServers: 1,
+		},
+		"clearing is lost: the provider continues": {
+			given: func(w *world) {
+				w.names(stale)
+				w.lose = 1
+			},
+			want: []capcstest.Write{
+				lost(status("", "cloudsigma://stale")), status("own", "cloudsigma://stale"), object("own", "cloudsigma://own"),
+			},
+			wantAgain:   10 * time.Second,
+			wantServers: 1,
+		},
+		"providerID is corrected, never instanceID": {
+			given: func(w *world) {
+				own := w.AddServer(region, w.alice, key.Name)
+				w.names(own.UUID)
+				w.change("CloudSigmaMachine", key.Name, func(machine *unstructured.Unstructured) {
+					_ = unstructured.SetNestedField(machine.Object, "cloudsigma://"+stale, "spec", "providerID")
+				})
+			},
+			want:        []capcstest.Write{object("own", "cloudsigma://own"), status("own", "cloudsigma://own")},
+			wantAgain:   time.Minute,
+			wantServers: 1,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if test.given != nil {
+				test.given(w)
+			}
+			p := capcstest.New(w.Client, w.options)
+			var again time.Duration
+			for range max(test.times, 1) {
+				result, err := w.reconcile(p)
+				if err != nil {
+					t.Fatalf("Reconcile() error = %v", err)
+				}
+				again = result.RequeueAfter
+			}
+			servers := w.servers(w.alice)
+			got := p.Writes(key)
+			for i := range got {
+				for j, field := range []*string{&got[i].InstanceID, &got[i].ProviderID} {
+					if len(servers) > 0 {
+						*field = strings.Replace(*field, servers[len(servers)-1], "own", 1)
+					}
+					*field = strings.Replace(*field, stale, []string{stale, "stale"}[j], 1)
+				}
+			}
+			if diff := cmp.Diff(test.want, got, cmpopts.EquateErrors()); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if again != test.wantAgain || len(servers) != test.wantServers {
+				t.Errorf("again after %s with %d servers, want %s with %d", again, len(servers), test.wantAgain, test.wantServers)
+			}
+			if violations := w.Violations(); len(violations) > 0 {
+				t.Errorf("Violations() = %q", violations)
+			}
+		})
+	}
+}
+
+// TestLostWritesBeyondTheFirstPage has a user with a full page of servers. Each lost write of status makes the provider create another one.
+func TestLostWritesBeyondTheFirstPage(t *testing.T) {
+	w := newWorld(t)
+	for i := range 2 {
+		w.AddServer(region, w.alice, fmt.Sprintf("other-%d", i))
+	}
+	w.lose = 3
+	var created []string
+	w.options.Created = func(_ client.ObjectKey, server string) { created = append(created, server) }
+	p := capcstest.New(w.Client, w.options)
+	for range 5 {
+		if _, err := w.reconcile(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(created) != 4 {
+		t.Errorf("created %d servers, want one for each lost write, and one that is named", len(created))
+	}
+	if diff := cmp.Diff(created, w.servers(w.alice)[2:]); diff != "" {
+		t.Errorf("servers (-created +cloud):\n%s", diff)
+	}
+	if got := len(p.Denied(key)); got != 3 {
+		t.Errorf("%d writes failed, want 3", got)
+	}
+	if got := p.Attempts(key); got != 5 {
+		t.Errorf("Attempts() = %d, want 5", got)
+	}
+}
+
+func TestAccounts(t *testing.T) {
+	spec := func(fields map[string]any) func(*world) {
+		return func(w *world) {
+			w.change("CloudSigmaCluster", "pool", func(cluster *unstructured.Unstructured) { cluster.Object["spec"] = fields })
+		}
+	}
+	legacy := func(w *world) {
+		w.AllowPassword("bob@example.com", "sesame")
+		w.options.Username, w.options.Password = "bob@example.com", "sesame"
+	}
+	tests := map[string]struct {
+		given func(w *world)
+		// want are the user and the region of the request for servers, "" if there is none.
+		wantUser, wantRegion string
+		wantError            string
+	}{
+		"the cluster's user":          {wantUser: email, wantRegion: region},
+		"the cluster's user, not bob": {given: func(w *world) { legacy(w) }, wantUser: email, wantRegion: region},
+		"no region":                   {given: spec(map[string]any{"userEmail": email}), wantUser: email, wantRegion: "zrh"},
+		"no region, but the provider has": {
+			given: func(w *world) {
+				spec(map[string]any{"userEmail": email})(w)
+				w.options.Region = region
+			},
+			wantUser: email, wantRegion: region,
+		},
+		"no user": {
+			given:     spec(map[string]any{"region": region}),
+			wantError: "no account: the CloudSigmaCluster names no user, and legacy credentials are not enabled",
+		},
+		"no user, with legacy credentials": {
+			given: func(w *world) {
+				spec(map[string]any{"region": region})(w)
+				legacy(w)
+			},
+			wantUser: "bob@example.com", wantRegion: region,
+		},
+		"a user, with legacy credentials alone": {
+			given: func(w *world) {
+				legacy(w)
+				w.options.Account = cloudsigmatest.Client{}
+			},
+			wantUser: "bob@example.com", wantRegion: region,
+		},
+		"no cluster": {
+			given: func(w *world) {
+				pool := newObject("CloudSigmaCluster", func(cluster *unstructured.Unstructured) { cluster.SetName("pool") })
+				if err := w.Delete(w.t.Context(), pool); err != nil {
+					w.t.Fatal(err)
+				}
+				legacy(w)
+			},
+			wantUser: "bob@example.com", wantRegion: "zrh",
+		},
+		"blanks are sent as written": {
+			given:     spec(map[string]any{"region": region, "userEmail": " " + email}),
+			wantError: "impersonate user  " + email + ": no token from direct.next.cloudsigma.com: 403 Forbidden",
+		},
+		"an exchange fails": {
+			given: func(w *world) {
+				w.Fail(cloudsigmatest.Status(500), 0, cloudsigmatest.UMATicket)
+			},
+			wantError: "500 Internal Server Error",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if test.given != nil {
+				test.given(w)
+			}
+			p := capcstest.New(w.Client, w.options)
+			result, err := w.reconcile(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lists := slices.DeleteFunc(w.Requests(), func(r cloudsigmatest.Request) bool { return r.Operation != cloudsigmatest.ListServers })
+			if test.wantError != "" {
+				errs := p.Errors(key)
+				if len(errs) != 1 || !strings.Contains(errs[0].Error(), test.wantError) {
+					t.Errorf("Errors() = %v, want %q", errs, test.wantError)
+				}
+				if result.RequeueAfter != 30*time.Second || len(lists) != 0 {
+					t.Errorf("again after %s, with %d lists; want 30 seconds without any", result.RequeueAfter, len(lists))
+				}
+				return
+			}
+			if len(lists) != 1 || lists[0].User != test.wantUser || lists[0].Region != test.wantRegion {
+				t.Errorf("lists = %v, want one of %s in %s", lists, test.wantUser, test.wantRegion)
+			}
+		})
+	}
+}
+
+// TestRegionIsPastedIntoTheHost shows what a region can do that is no region: the service account's tokens go to another server.
+func TestRegionIsPastedIntoTheHost(t *testing.T) {
+	w := newWorld(t)
+	host := strings.TrimPrefix(w.OAuthURL(), "https://")
+	w.change("CloudSigmaCluster", "pool", func(cluster *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(cluster.Object, "@"+host+"/#", "spec", "region")
+	})
+	if _, err := w.reconcile(capcstest.New(w.Client, w.options)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"POST /: there is no such region"}, w.Violations()); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
+	}
+}
+
+func TestTokensAreKeptUntilFiveMinutesBeforeTheyExpire(t *testing.T) {
+	for life, want := range map[time.Duration]int{5 * time.Minute: 3, time.Hour: 1} {
+		w := newWorld(t)
+		w.SetTokenLife(life)
+		p := capcstest.New(w.Client, w.options)
+		for range 3 {
+			if _, err := w.reconcile(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, operation := range []cloudsigmatest.Operation{cloudsigmatest.ClientCredentials, cloudsigmatest.UMATicket, cloudsigmatest.Impersonate} {
+			if got := w.Count(operation); got != want {
+				t.Errorf("%s: %d requests with tokens of %s, want %d", operation, got, life, want)
+			}
+		}
+	}
+}
+
+func TestDeletion(t *testing.T) {
+	tests := map[string]struct {
+		owner       func(w *world) *cloudsigmatest.User
+		fault       bool
+		wantGone    bool
+		wantServers int
+	}{
+		"own server":            {owner: func(w *world) *cloudsigmatest.User { return &w.alice }, wantGone: true},
+		"another user's server": {owner: func(w *world) *cloudsigmatest.User { return &w.bob }, wantGone: true, wantServers: 1},
+		"no server":             {owner: func(*world) *cloudsigmatest.User { return nil }, wantGone: true},
+		"the cloud is away":     {owner: func(w *world) *cloudsigmatest.User { return &w.alice }, fault: true, wantServers: 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if owner := test.owner(w); owner != nil {
+				w.AddServer(region, *owner, key.Name, cloudsigmatest.WithUUID(stale))
+			}
+			w.names(stale)
+			machine := newObject("CloudSigmaMachine", func(machine *unstructured.Unstructured) { machine.SetName(key.Name) })
+			if err := w.Delete(t.Context(), machine); err != nil {
+				t.Fatal(err)
+			}
+			if test.fault {
+				w.Fail(cloudsigmatest.Status(500), 0, cloudsigmatest.GetServer)
+			}
+			if _, err := w.reconcile(capcstest.New(w.Client, w.options)); (err != nil) != test.fault {
+				t.Errorf("Reconcile() error = %v", err)
+			}
+			if gone := apierrors.IsNotFound(w.Get(t.Context(), key, machine)); gone != test.wantGone {
+				t.Errorf("the machine is gone: %t, want %t", gone, test.wantGone)
+			}
+			if got := len(w.Servers()); got != test.wantServers {
+				t.Errorf("%d servers, want %d", got, test.wantServers)
+			}
+		})
+	}
+}
