@@ -8,11 +8,11 @@ import (
 
 const (
 	// reasonCSIToken: the controller manager writes a token of the cluster's user into the tenant cluster, where its users can read it.
-	reasonCSIToken = "CSITokenEnabled" //nolint:gosec // a reason
+	reasonCSIToken = "CSITokenEnabled"
 	// csiTokenFlag turns that on, as cloudsigma.EnvCSITokenEnabled does.
 	csiTokenFlag = "enable-csi-token" //nolint:gosec // the name of a flag
 	// csiTokenRule follows the name of the flag or the variable.
-	csiTokenRule = "makes the controller manager write a token of the cluster's user into the tenant cluster, " + //nolint:gosec // a message
+	csiTokenRule = "makes the controller manager write a token of the cluster's user into the tenant cluster, " +
 		"which controllerManager.allowCSIToken of warrantgate's configuration does not allow"
 )
 

@@ -16,9 +16,9 @@ var RegionPattern = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 const (
 	// RegionNotAllowed is the reason of a RegionError.
 	RegionNotAllowed = "RegionNotAllowed"
-	// RegionMalformed and RegionNotConfigured are parts of the messages of a RegionError: what follows the region in quotes. The configured
-	// regions and a parenthesis follow the second.
-	RegionMalformed     = ` is not a valid region: it must consist of 1 to 63 lower-case letters, digits and dashes, such as "zrh"`
+	// RegionMalformed is what follows the region in quotes in the message about an invalid one.
+	RegionMalformed = ` is not a valid region: it must consist of 1 to 63 lower-case letters, digits and dashes, such as "zrh"`
+	// RegionNotConfigured is what follows another region than the configured ones. These and a parenthesis follow it.
 	RegionNotConfigured = " is none of those configured ("
 )
 

@@ -71,6 +71,26 @@ var _ webhooks.Gate = &Impersonation{}
 // Name implements webhooks.Gate.
 func (*Impersonation) Name() string { return "cluster-impersonation" }
 
+// moveOf returns how a request changes the account that the provider acts with, nil if it does not, or a denial.
+func (g *Impersonation) moveOf(o object, request admission.Request, changed []naming) (*move, *webhooks.Answer) {
+	m, err := moveOf(o, request, changed)
+	switch {
+	case err != nil:
+		return nil, ptr.To(unreadable(err))
+	case m == nil:
+		return nil, nil
+	}
+	if m.region != "" {
+		if err := ownership.CheckRegion(m.region, g.regions); err != nil {
+			return nil, ptr.To(about(o, regionField, denied(ownership.RegionNotAllowed, err.Error())))
+		}
+	}
+	if m.withoutUser && !g.users.SharedAccount() { // the provider does not act after it
+		return nil, nil
+	}
+	return m, nil
+}
+
 // Review implements webhooks.Gate.
 func (g *Impersonation) Review(ctx context.Context, request admission.Request) (answer webhooks.Answer) {
 	kind, known := kindOf(kindsOf(g.config.Impersonation), request)
@@ -90,25 +110,17 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 	}
 	names := changed
 	if g.config.Impersonation.Mode == v1beta1.Enforce { // in mode Warn nobody updates the record
-		var invalid *webhooks.Answer
-		if names, invalid, err = withRecord(changed, o, request); invalid != nil {
-			return about(o, recordField, *invalid)
+		var forged *webhooks.Answer
+		if names, forged, err = withRecord(changed, o, request); forged != nil {
+			return about(o, recordField, *forged)
 		}
 		if err != nil {
 			return unreadable(err)
 		}
 	}
-	m, err := moveOf(o, request, changed)
-	if err != nil {
-		return unreadable(err)
-	}
-	if m != nil && m.region != "" {
-		if err := ownership.CheckRegion(m.region, g.regions); err != nil {
-			return about(o, regionField, denied(ownership.RegionNotAllowed, err.Error()))
-		}
-	}
-	if m != nil && m.withoutUser && !g.users.SharedAccount() { // the provider does not act after it
-		m = nil
+	m, invalid := g.moveOf(o, request, changed)
+	if invalid != nil {
+		return *invalid
 	}
 	used := names
 	if m != nil && len(names) == 0 {

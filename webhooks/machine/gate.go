@@ -162,7 +162,7 @@ func (g *Gate) check(ctx context.Context, c change, id string, entry *inflight.E
 			return noAccount(err)
 		}
 		if now != account {
-			account, answer = now, g.ask(ctx, c, id, now, dryRun)
+			answer = g.ask(ctx, c, id, now, dryRun)
 		}
 	}
 	if denial := g.denialByOthers(ctx, c, id, entry, ownerOf, answer.Decision); denial != nil {

@@ -770,7 +770,7 @@ func TestDryRunPrintsTheObjects(t *testing.T) {
 func TestFailurePolicyAppliesToWebhooksOnly(t *testing.T) {
 	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
 	api, kubeconfig := startFakeKCP(t)
-	api.holdProvider("root:home", "1dz6n4ubraua7pul")
+	api.holdProvider("1dz6n4ubraua7pul")
 	for server, want := range map[string]map[string][]string{
 		"kcp": {
 			"Mutating":         {"owner-rewrite.warrantgate.dev Ignore", "denial-notice.warrantgate.dev Ignore"},
@@ -797,9 +797,9 @@ func TestFailurePolicyAppliesToWebhooksOnly(t *testing.T) {
 	}
 }
 
-// holdProvider adds the workspace of a provider.
-func (f *fakeKCP) holdProvider(path, cluster string) {
-	f.held[path+"/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"] = &unstructured.Unstructured{Object: map[string]any{
+// holdProvider adds root:home as the workspace of a provider.
+func (f *fakeKCP) holdProvider(cluster string) {
+	f.held["root:home/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"] = &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster",
 		"metadata": map[string]any{"name": "cluster", "annotations": map[string]any{"kcp.io/cluster": cluster}},
 	}}
@@ -816,11 +816,11 @@ func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 	if _, _, err := run(t, args...); err == nil || !strings.HasPrefix(err.Error(), "determine the workspace of --kubeconfig and --context: ") {
 		t.Errorf("of an object that is not a workspace: error = %v", err)
 	}
-	kcp.holdProvider("root:home", "../services/x")
+	kcp.holdProvider("../services/x")
 	if _, _, err := run(t, args...); err == nil || err.Error() != `"../services/x" is not the name of a logical cluster` {
 		t.Errorf("of an invalid name: error = %v", err)
 	}
-	kcp.holdProvider("root:home", "1dz6n4ubraua7pul")
+	kcp.holdProvider("1dz6n4ubraua7pul")
 	out, _, err := run(t, args...)
 	if err != nil {
 		t.Fatal(err)
@@ -863,7 +863,7 @@ func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 func TestFirstClaims(t *testing.T) {
 	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
 	api, kubeconfig := startFakeKCP(t)
-	api.holdProvider("root:home", "1dz6n4ubraua7pul")
+	api.holdProvider("1dz6n4ubraua7pul")
 	const (
 		audited   = "audit: {providers: [{workspace: 1dz6n4ubraua7pul, apiExport: capcs}]}\n"
 		elsewhere = "audit: {providers: [{workspace: 2x9ia1l7yyfqzxuw, apiExport: capcs}]}\n"

@@ -149,8 +149,8 @@ func TestCheckCloudSigma(t *testing.T) {
 			wantCode: cli.ExitUnknown,
 		},
 		"a region that is none": {
-			args: append(impersonating, tenantEmail, atDirect, "--region=@evil"),
-			wantOut: "user \"tenant@example.com\", region \"@evil\": UNKNOWN\n  RegionNotAllowed: \"@evil\" is not a valid region: it must consist of 1 to 63 lower-case letters, digits and dashes, such as \"zrh\"\n",
+			args:     append(impersonating, tenantEmail, atDirect, "--region=@evil"),
+			wantOut:  "user \"tenant@example.com\", region \"@evil\": UNKNOWN\n  RegionNotAllowed: \"@evil\" is not a valid region: it must consist of 1 to 63 lower-case letters, digits and dashes, such as \"zrh\"\n",
 			wantCode: cli.ExitUnknown,
 		},
 		"legacy credentials, of a cluster": {

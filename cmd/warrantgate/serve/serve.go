@@ -240,7 +240,7 @@ func (o serveOptions) machineGates(
 		}
 	}
 	owners, err := clouds.NewOwners(kubernetes, config, o.Flags, logger)
-	if err = errors.Join(err, owners.RequireDeny(config.Machine)); err != nil {
+	if err := errors.Join(err, owners.RequireDeny(config.Machine)); err != nil {
 		return kubernetesGates{}, err
 	}
 	if kubernetes != nil {

@@ -28,11 +28,10 @@ var _ = Describe("With the defaults, the first claim of a machine", Ordered, Con
 		w = newWorld(ctx, setup{configuration: "audit: {interval: 24h}\nmachine: {mode: Enforce}\n", firstClaims: true})
 	}, NodeTimeout(setupTimeout))
 
-	away := map[string][]cloudsigmatest.Operation{
+	for what, operations := range map[string][]cloudsigmatest.Operation{
 		"the cloud":             {cloudsigmatest.GetServer},
 		"the identity provider": {cloudsigmatest.ClientCredentials, cloudsigmatest.UMATicket, cloudsigmatest.Impersonate},
-	}
-	for what, operations := range away {
+	} {
 		It("is admitted with a warning and an Event while "+what+" is away, and no other claim is", func(ctx SpecContext) {
 			s := w.begin(ctx)
 			machine, own, another := s.createMachine(ctx, "node"), s.server("node").UUID, s.server("another").UUID

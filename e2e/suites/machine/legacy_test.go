@@ -168,7 +168,9 @@ var _ = Describe("the legacy credentials beside impersonation", Ordered, func() 
 		Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
 		cluster, secret := newCluster(s.namespace, clusterName, ""), s.putUser(ctx, s.namespace, s.user.Email)
 		merge := func(object client.Object, patch string) error {
-			return who.client.Patch(ctx, object.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(patch)))
+			patched, ok := object.DeepCopyObject().(client.Object)
+			Expect(ok).To(BeTrue())
+			return who.client.Patch(ctx, patched, client.RawPatch(types.MergePatchType, []byte(patch)))
 		}
 		expectHeld := func(err error, webhook, field string) {
 			GinkgoHelper()

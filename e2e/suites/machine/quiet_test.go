@@ -93,6 +93,7 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 		machine, others := s.createMachine(ctx, "machine"), s.othersServer("machine").UUID
 		own := s.server("machine").UUID // with the name of the machine, so that each lookup also sends a request for the list
 		Expect(w.setInstanceID(ctx, s.createMachine(ctx, "sibling"), s.server("sibling").UUID)).To(Succeed())
+		Expect(w.setInstanceID(ctx, machine, own)).To(Succeed()) // the cloud is asked again about a first claim
 
 		counted := w.eventsByOutcome(ctx)
 		before, lookups, admissions := len(w.cloud.Requests()), s.lookups(), w.admissions(ctx, nil)
