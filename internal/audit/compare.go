@@ -401,7 +401,7 @@ func alone(machine acting, cluster lookup, all named) []Finding {
 	}
 	if len(ids) > 1 {
 		instanceID, providerID := machine.Kind.InstanceIDPath, machine.Kind.ProviderIDPath
-		add(ownership.ReasonMismatch, "", fmt.Sprintf("%s names instance %s, and %s names %s, for longer than a minute; if %s is the instance of this "+
+		add(ownership.ReasonMismatch, "", fmt.Sprintf("%s names instance %s, and %s names %s; if %s is the instance of this "+
 			"machine, write it into %s, too; otherwise clear %s, so that the provider adopts an instance of the user or creates one, and writes both fields",
 			instanceID, ids[0], providerID, ids[1], ids[0], providerID, instanceID))
 		findings[len(findings)-1].left = machine.left

@@ -13,8 +13,8 @@ import (
 // A provider that replaces an instance writes status.instanceID first and spec.providerID second. The two differ in between.
 func TestFieldsThatNameDifferentInstances(t *testing.T) {
 	const (
-		differ = "InstanceIDMismatch worker: status.instanceID names instance " + idOwn + ", and spec.providerID names " + idSpare + ", for longer than a " +
-			"minute; if " + idOwn + " is the instance of this machine, write it into spec.providerID, too; otherwise clear status.instanceID, so that the " +
+		differ = "InstanceIDMismatch worker: status.instanceID names instance " + idOwn + ", and spec.providerID names " + idSpare + "; if " + idOwn +
+			" is the instance of this machine, write it into spec.providerID, too; otherwise clear status.instanceID, so that the " +
 			"provider adopts an instance of the user or creates one, and writes both fields"
 		gone  = "InstanceNotFound worker: there is no instance " + idSpare + ` of user "tsap@example.com" in region "next", which cluster "pool" acts as`
 		oneOf = "; clear the field, so that the provider adopts an instance of the user or creates one"
