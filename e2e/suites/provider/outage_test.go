@@ -3,6 +3,7 @@
 package provider_test
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -35,7 +36,7 @@ var _ = Describe("a first claim in an outage of the cloud", func() {
 		DeferCleanup(auditing.Stop)
 		gate = auditing
 		installProvider(ctx, auditing.ConfigFile())
-		called := func(of *kcptest.Warrantgate) {
+		called := func(ctx context.Context, of *kcptest.Warrantgate) {
 			GinkgoHelper()
 			Eventually(func(g Gomega) {
 				before, err := of.Metric(ctx, admissions, nil)
@@ -48,9 +49,9 @@ var _ = Describe("a first claim in an outage of the cloud", func() {
 		DeferCleanup(func(ctx SpecContext) {
 			gate = former
 			installProvider(ctx, former.ConfigFile())
-			called(former)
+			called(ctx, former)
 		}, NodeTimeout(specTimeout))
-		called(auditing)
+		called(ctx, auditing)
 		Eventually(func() (float64, error) { return auditing.Metric(ctx, runs, nil) }).Should(BeEquivalentTo(1))
 
 		down := cloud.Fail(cloudsigmatest.Status(http.StatusServiceUnavailable), 0, cloudsigmatest.GetServer)
