@@ -338,11 +338,11 @@ func TestTokenOfAnotherUser(t *testing.T) {
 		wantAs          string
 		wantRequestID   string
 	}{
-		"who owns the server":              {answers: answers{getServer: owned(accountID), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
-		"who sees the server of the user":  {answers: answers{getServer: owned(userID), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
-		"who is denied":                    {answers: answers{getServer: denied(accountID), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
-		"who is denied without a name":     {answers: answers{getServer: denied("canary"), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
-		"for whom there is no such server": {answers: answers{getServer: notFound(), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
+		"who owns the server":             {answers: answers{getServer: owned(accountID), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
+		"who sees the server of the user": {answers: answers{getServer: owned(userID), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
+		"who is denied":                   {answers: answers{getServer: denied(accountID), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
+		"who is denied without a name":    {answers: answers{getServer: denied("canary"), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
+		"without such a server":           {answers: answers{getServer: notFound(), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
 		"whose name folds to that of the user": {
 			answers: answers{getServer: owned(userID), getProfile: theProfile()}, user: "tſap@shalb.com", // with the sign for a long s
 			wantAs: fmt.Sprintf("%q (%s)", userEmail, userID), wantRequestID: "req-200",

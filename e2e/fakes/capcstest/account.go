@@ -21,7 +21,7 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// account returns the servers of the account that a cluster acts with: the user whom the CloudSigmaCluster of that name names or, without
+// account returns the servers of the account that a cluster acts with: the user that the CloudSigmaCluster of that name names or, without
 // such a cluster or user, the legacy account.
 func (p *Provider) account(ctx context.Context, key client.ObjectKey) (*cloudsigma.ServersService, error) {
 	region, email := p.options.Region, ""

@@ -154,7 +154,7 @@ var _ = Describe("the provider's order of writes", Ordered, ContinueOnFailure, f
 	}, SpecTimeout(timeout))
 })
 
-// leaveMachines creates machines in the state after the incident, and after others of its kind, as a user for whom no gate is called.
+// leaveMachines creates machines in the state after the incident, and after others of its kind, as a user whose writes no gate evaluates.
 func (s story) leaveMachines(ctx context.Context) []*unstructured.Unstructured {
 	GinkgoHelper()
 	own := func(name string) string { return s.server(name).UUID }

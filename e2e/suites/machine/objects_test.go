@@ -71,7 +71,7 @@ func (s story) createMachine(ctx context.Context, name string) *unstructured.Uns
 	return machine
 }
 
-// leaveMachine creates a machine with an instance ID as a user for whom no gate is called.
+// leaveMachine creates a machine with an instance ID as a user whose writes no gate evaluates.
 func (w *world) leaveMachine(ctx context.Context, namespace, name, uuid string) *unstructured.Unstructured {
 	GinkgoHelper()
 	machine := newMachine(namespace, name, clusterName)
