@@ -207,7 +207,7 @@ func (a *Audit) list(ctx context.Context, tenancies []*tenancy, result *Result) 
 				result.Findings = append(result.Findings, unusable(t, identity.Reason, identity.Message)...)
 			}
 		case errors.As(err, &region): // the author of the cluster has to correct the region
-			result.Findings = append(result.Findings, unusable(t, reasonRegion, region.Error())...)
+			result.Findings = append(result.Findings, unusable(t, ownership.RegionNotAllowed, region.Error())...)
 		default:
 			t.awaited = awaited(err)
 			result.Findings = append(result.Findings, unknown(t.whole(), "", err))

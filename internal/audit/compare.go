@@ -36,9 +36,6 @@ const (
 	ReasonAuthorUnknown = "AuthorUnknown"
 )
 
-// reasonRegion is the reason of the gates for a region that is not configured.
-const reasonRegion = ownership.RegionNotAllowed
-
 // notKnown returns the message for objects that do not specify an account.
 func notKnown(invalid *clusterapi.AccountError) string {
 	return "the user that its provider acts as is unknown: " + invalid.Message

@@ -22,18 +22,13 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/fairqueue"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
 )
 
-const (
-	// reasonUndetermined is the reason of findings about what could not be checked.
-	reasonUndetermined = "Undetermined"
-	// reasonRegion is the reason of the gate for a region that is not configured.
-	reasonRegion = "RegionNotAllowed"
-)
+// reasonUndetermined is the reason of findings about what could not be checked.
+const reasonUndetermined = "Undetermined"
 
 // explanation is the report about a machine.
 type explanation struct {
@@ -385,7 +380,7 @@ func (e explainer) own(ctx context.Context, report *explanation, one *audit.One)
 		return
 	}
 	if region, ok := errors.AsType[*ownership.RegionError](err); ok {
-		report.add(machineFinding{Reason: reasonRegion, Message: region.Error()})
+		report.add(machineFinding{Reason: ownership.RegionNotAllowed, Message: region.Error()})
 		return
 	}
 	if err != nil {
@@ -449,72 +444,4 @@ func notAsked(account ownership.Account) machineFinding {
 		finding.Next = "name the Keystone in openStack.authURLs of the configuration (--config); the Secret of the cluster has the credentials"
 	}
 	return finding
-}
-
-// reviewed are the objects for the gate: those that the caller could read.
-type reviewed struct {
-	*clusterapi.Objects
-	others []clusterapi.Machine
-}
-
-// Holder implements machine.Objects.
-func (r reviewed) Holder(_ context.Context, id string, of clusterapi.Machine, _ []inflight.Object) (*clusterapi.Machine, error) {
-	for i := range r.others {
-		if other := &r.others[i]; slices.Contains(other.IDs(), id) && !other.SameServer(of) {
-			return other, nil
-		}
-	}
-	return nil, nil //nolint:nilnil // as in clusterapi.Objects
-}
-
-// cloudOnce asks the clouds once for each instance.
-type cloudOnce struct {
-	// gate is nil if the caller gave no credentials.
-	gate    *ownership.Gate
-	answers map[string]cloudAnswer
-}
-
-type cloudAnswer struct {
-	answer ownership.Answer
-	err    error
-}
-
-var errNotAsked = &ownership.UnknownError{Cause: ownership.CauseCredentials, Err: errors.New("the cloud was not asked")}
-
-func (c *cloudOnce) ask(ctx context.Context, claim ownership.Claim) (ownership.Answer, error) {
-	if c.gate == nil {
-		return ownership.Answer{}, errNotAsked
-	}
-	if known, found := c.answers[claim.ID]; found {
-		return known.answer, known.err
-	}
-	if c.answers == nil {
-		c.answers = map[string]cloudAnswer{}
-	}
-	answer, err := c.gate.Preview(ctx, fairqueue.Tenant{}, claim)
-	c.answers[claim.ID] = cloudAnswer{answer, err}
-	return answer, err
-}
-
-// answered returns the answer about an instance that was asked for.
-func (c *cloudOnce) answered(id string) (ownership.Answer, error) {
-	if known, found := c.answers[id]; found {
-		return known.answer, known.err
-	}
-	return ownership.Answer{}, errNotAsked
-}
-
-// Decide implements machine.Owners.
-func (c *cloudOnce) Decide(ctx context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
-	return c.ask(ctx, claim)
-}
-
-// Preview implements machine.Owners.
-func (c *cloudOnce) Preview(ctx context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
-	return c.ask(ctx, claim)
-}
-
-// First implements machine.Owners.
-func (c *cloudOnce) First(ctx context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
-	return c.ask(ctx, claim)
 }

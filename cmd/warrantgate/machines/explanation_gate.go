@@ -1,0 +1,80 @@
+package machines
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/ownership"
+)
+
+// reviewed are the objects for the gate: those that the caller could read.
+type reviewed struct {
+	*clusterapi.Objects
+	others []clusterapi.Machine
+}
+
+// Holder implements machine.Objects.
+func (r reviewed) Holder(_ context.Context, id string, of clusterapi.Machine, _ []inflight.Object) (*clusterapi.Machine, error) {
+	for i := range r.others {
+		if other := &r.others[i]; slices.Contains(other.IDs(), id) && !other.SameServer(of) {
+			return other, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // as in clusterapi.Objects
+}
+
+// cloudOnce asks the clouds once for each instance.
+type cloudOnce struct {
+	// gate is nil if the caller gave no credentials.
+	gate    *ownership.Gate
+	answers map[string]cloudAnswer
+}
+
+type cloudAnswer struct {
+	answer ownership.Answer
+	err    error
+}
+
+var errNotAsked = &ownership.UnknownError{Cause: ownership.CauseCredentials, Err: errors.New("the cloud was not asked")}
+
+func (c *cloudOnce) ask(ctx context.Context, claim ownership.Claim) (ownership.Answer, error) {
+	if c.gate == nil {
+		return ownership.Answer{}, errNotAsked
+	}
+	if known, found := c.answers[claim.ID]; found {
+		return known.answer, known.err
+	}
+	if c.answers == nil {
+		c.answers = map[string]cloudAnswer{}
+	}
+	answer, err := c.gate.Preview(ctx, fairqueue.Tenant{}, claim)
+	c.answers[claim.ID] = cloudAnswer{answer, err}
+	return answer, err
+}
+
+// answered returns the answer about an instance that was asked for.
+func (c *cloudOnce) answered(id string) (ownership.Answer, error) {
+	if known, found := c.answers[id]; found {
+		return known.answer, known.err
+	}
+	return ownership.Answer{}, errNotAsked
+}
+
+// Decide implements machine.Owners.
+func (c *cloudOnce) Decide(ctx context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
+	return c.ask(ctx, claim)
+}
+
+// Preview implements machine.Owners.
+func (c *cloudOnce) Preview(ctx context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
+	return c.ask(ctx, claim)
+}
+
+// First implements machine.Owners.
+func (c *cloudOnce) First(ctx context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
+	return c.ask(ctx, claim)
+}
