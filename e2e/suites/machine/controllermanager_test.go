@@ -228,8 +228,9 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		}))).To(Succeed())
 		Expect(w.recorder.TakeWarnings()).To(HaveExactElements(And(HavePrefix("IdentityMissing: "), HaveSuffix(
 			"set the label to the name of its CloudSigmaCluster to give it the identity"))))
+		Expect(s.restart(ctx, "ccm")).To(Succeed())
 		Expect(s.env(ctx, "ccm")).To(BeEmpty())
-		Eventually(s.eventsAbout).WithContext(ctx).WithArguments(s.deployment(ctx, "ccm")).Should(ContainElement(HavePrefix("IdentityMissing: ")))
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(s.deployment(ctx, "ccm")).Should(ContainElement(HaveField("Reason", "IdentityMissing")))
 		err := s.client.Patch(ctx, s.deployment(ctx, "ccm"), client.RawPatch(types.StrategicMergePatchType, []byte(
 			`{"spec":{"template":{"spec":{"containers":[{"name":"manager","envFrom":[{"secretRef":{"name":"anything"}}]}]}}}}`)))
 		expectClusterDenial(err, identityWebhook, "ControllerManagerWithoutCluster", "metadata.labels[cluster.x-k8s.io/cluster-name]")

@@ -116,7 +116,9 @@ var _ = Describe("With the defaults, the first claim of a machine", Ordered, Con
 		failure := w.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, cloudsigmatest.GetServer)
 		DeferCleanup(failure.Release)
 		w.forgetTokens(alice.user)
-		Eventually(func() error { return alice.set(ctx, machine, instanceIDPath, server) }).Should(MatchError(ContainSubstring("InstanceIDConflict")))
+		Eventually(func() bool {
+			return apierrors.HasStatusCause(alice.set(ctx, machine, instanceIDPath, server), "InstanceIDConflict")
+		}).Should(BeTrue())
 		failure.Release()
 
 		Eventually(func() error { return alice.set(ctx, machine, instanceIDPath, server) }).Should(Succeed())
