@@ -413,6 +413,9 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" not found\n" +
 				"root: Lease \"warrantgate-audit\" not found\n" +
 				"root: Lease \"warrantgate-repair\" not found\n",
+			wantErrOut: "Without --shard-kubeconfig, ClusterRoles and ClusterRoleBindings that install has created on the shards stay there: warrantgate-events, " +
+				"warrantgate-explain, in the logical cluster system:admin. Remove them with `warrantgate uninstall kcp --kubeconfig=" + kubeconfig +
+				" --shard-kubeconfig=SHARD.kubeconfig`, with --shard-kubeconfig once for each shard.\n",
 		},
 	} {
 		out, errOut, err := run(t, step.args...)
