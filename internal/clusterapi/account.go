@@ -20,9 +20,9 @@ import (
 
 // Cluster identifies the object with the identity that a machine's provider acts as. It is comparable.
 type Cluster struct {
-	// LogicalCluster is the logical cluster of kcp that contains the object. It is set only where objects of several logical clusters
-	// are read together (Exports).
-	LogicalCluster logicalcluster.Name
+	// LogicalCluster is the logical cluster of kcp that contains the object, and Exporter that of the APIExport that it comes from. They are set
+	// only where objects of several logical clusters are read together (Exports).
+	LogicalCluster, Exporter logicalcluster.Name
 	// Provider selects the kind of the cluster object.
 	Provider v1beta1.Provider
 	// Namespace and Name are those of the Cluster of Cluster API.

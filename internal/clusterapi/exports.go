@@ -74,11 +74,10 @@ type exported struct {
 	mu     sync.Mutex // for owners
 }
 
-// exportedCluster is a cluster object with the fields in use, its RecordAnnotation, and the logical cluster of its provider.
+// exportedCluster is a cluster object with the fields in use, and its RecordAnnotation.
 type exportedCluster struct {
-	object   *unstructured.Unstructured
-	record   string
-	provider logicalcluster.Name
+	object *unstructured.Unstructured
+	record string
 }
 
 // NewExports returns the objects of APIExports of the kcp of config.
@@ -131,7 +130,7 @@ func (e *Exports) readExport(ctx context.Context, export Export, into *exported)
 				continue
 			}
 			if err := list(ctx, shard.Resource(kind.Resource()), func(in logicalcluster.Name, object *unstructured.Unstructured) error {
-				return into.addMachine(in, kind, object)
+				return into.addMachine(in, found.home, kind, object)
 			}); err != nil {
 				return fmt.Errorf("list %s at %s: %w", kind.Resource().GroupResource(), url, err)
 			}
@@ -141,7 +140,7 @@ func (e *Exports) readExport(ctx context.Context, export Export, into *exported)
 				continue
 			}
 			if err := list(ctx, shard.Resource(kind.resource), func(in logicalcluster.Name, object *unstructured.Unstructured) error {
-				return into.addCluster(Cluster{LogicalCluster: in, Provider: provider}, kind, object, found.home)
+				return into.addCluster(Cluster{LogicalCluster: in, Exporter: found.home, Provider: provider}, kind, object)
 			}); err != nil {
 				return fmt.Errorf("list %s at %s: %w", kind.resource.GroupResource(), url, err)
 			}
@@ -224,24 +223,24 @@ func listPage(ctx context.Context, resource dynamic.ResourceInterface, options m
 	return resource.List(ctx, options)
 }
 
-func (x *exported) addCluster(cluster Cluster, kind clusterKind, object *unstructured.Unstructured, provider logicalcluster.Name) error {
+func (x *exported) addCluster(cluster Cluster, kind clusterKind, object *unstructured.Unstructured) error {
 	kept, err := kind.essentialsOf(object)
 	if err != nil {
 		return err
 	}
 	cluster.Namespace, cluster.Name = object.GetNamespace(), kind.clusterName(object)
-	x.clusters[cluster] = exportedCluster{object: asObject(kept), record: strings.Clone(recordOf(object)), provider: provider}
+	x.clusters[cluster] = exportedCluster{object: asObject(kept), record: strings.Clone(recordOf(object))}
 	return nil
 }
 
 // addMachine skips machines that cannot be read, as Objects.Machines does.
-func (x *exported) addMachine(in logicalcluster.Name, kind Kind, object *unstructured.Unstructured) error {
+func (x *exported) addMachine(in, from logicalcluster.Name, kind Kind, object *unstructured.Unstructured) error {
 	kept, err := kind.essentials(object)
 	if err != nil {
 		return err
 	}
 	if machine, err := kind.Read(asObject(kept)); err == nil {
-		machine.LogicalCluster = in
+		machine.LogicalCluster, machine.Exporter = in, from
 		x.machines = append(x.machines, machine)
 	}
 	return nil
@@ -298,7 +297,7 @@ func (e *Exports) Named(_ context.Context, cluster Cluster) (Named, error) {
 	if err != nil {
 		return Named{}, nil //nolint:nilerr // it names no user
 	}
-	return Named{User: ref.Email, Record: found.record, Provider: found.provider}, nil
+	return Named{User: ref.Email, Record: found.record, Provider: cluster.Exporter}, nil
 }
 
 // ownersOf reads the Machines of Cluster API of one workspace.
