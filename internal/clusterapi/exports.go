@@ -56,7 +56,6 @@ func (e Export) String() string {
 type Exports struct {
 	config     *rest.Config
 	client     *http.Client
-	clients    kcp.Clients
 	workspaces *Workspaces
 	options    Options
 	exports    []Export
@@ -69,8 +68,8 @@ type Exports struct {
 type exported struct {
 	machines []Machine
 	clusters map[Cluster]exportedCluster
-	// owners are the workspaces whose Machines of Cluster API were read.
-	owners map[logicalcluster.Name]*ownersOf
+	// owners are the workspaces whose Machines of Cluster API were read, by their logical cluster and the provider of the machines.
+	owners map[[2]logicalcluster.Name]*ownersOf
 	mu     sync.Mutex // for owners
 }
 
@@ -86,13 +85,7 @@ func NewExports(config *rest.Config, exports []Export, options Options) (*Export
 	if err != nil {
 		return nil, err
 	}
-	clients, err := kcp.NewClients(config)
-	if err != nil {
-		return nil, err
-	}
-	e := &Exports{
-		config: workspaces.config, client: workspaces.client, clients: clients, workspaces: workspaces, options: options, exports: exports,
-	}
+	e := &Exports{config: workspaces.config, client: workspaces.client, workspaces: workspaces, options: options, exports: exports}
 	e.read.Store(&exported{})
 	return e, nil
 }
@@ -102,7 +95,7 @@ func NewExports(config *rest.Config, exports []Export, options Options) (*Export
 func (e *Exports) Refresh(ctx context.Context) error {
 	e.refreshing.Lock()
 	defer e.refreshing.Unlock()
-	read := &exported{clusters: map[Cluster]exportedCluster{}, owners: map[logicalcluster.Name]*ownersOf{}}
+	read := &exported{clusters: map[Cluster]exportedCluster{}, owners: map[[2]logicalcluster.Name]*ownersOf{}}
 	for _, export := range e.exports {
 		if err := e.readExport(ctx, export, read); err != nil {
 			return fmt.Errorf("%s: %w", export, err)
@@ -161,11 +154,11 @@ type location struct {
 func (e *Exports) find(ctx context.Context, export Export) (location, error) {
 	ctx, cancel := context.WithTimeout(ctx, exportPageTimeout)
 	defer cancel()
-	inProvider, err := e.clients(export.Workspace)
+	inProvider, err := e.workspaces.clients(export.Workspace)
 	if err != nil {
 		return location{}, err
 	}
-	root, err := e.clients(kcp.Root)
+	root, err := e.workspaces.clients(kcp.Root)
 	if err != nil {
 		return location{}, err
 	}
@@ -189,6 +182,27 @@ func (e *Exports) find(ctx context.Context, export Export) (location, error) {
 		return location{}, errors.New("it exports none of the kinds of machines and clusters that are configured")
 	}
 	return location{home: home, urls: urls, resources: resources}, nil
+}
+
+// ExportsOf returns the names of the APIExports in a workspace that export one of the resources. workspace is a client for it.
+func ExportsOf(ctx context.Context, workspace client.Client, exported func(schema.GroupResource) bool) ([]string, error) {
+	var names []string
+	for options := (client.ListOptions{Limit: pageSize}); ; {
+		page := &apisv1alpha2.APIExportList{}
+		if err := workspace.List(ctx, page, &options); err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			if slices.ContainsFunc(page.Items[i].Spec.Resources, func(resource apisv1alpha2.ResourceSchema) bool {
+				return exported(schema.GroupResource{Group: resource.Group, Resource: resource.Name})
+			}) {
+				names = append(names, strings.Clone(page.Items[i].Name))
+			}
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return names, nil
+		}
+	}
 }
 
 // list calls add for each object of all workspaces, page by page. kcp sets the annotation with the logical cluster of an object that is
@@ -308,24 +322,25 @@ type ownersOf struct {
 	spent time.Duration
 }
 
-func (x *exported) ownersIn(cluster logicalcluster.Name, workspaces *Workspaces) (*ownersOf, error) {
+func (x *exported) ownersIn(cluster, provider logicalcluster.Name, workspaces *Workspaces) (*ownersOf, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if of, found := x.owners[cluster]; found {
+	key := [2]logicalcluster.Name{cluster, provider}
+	if of, found := x.owners[key]; found {
 		return of, nil
 	}
-	workspace, err := workspaces.In(cluster)
+	workspace, err := workspaces.In(cluster, provider)
 	if err != nil {
 		return nil, err
 	}
 	of := &ownersOf{workspace: workspace}
-	x.owners[cluster] = of
+	x.owners[key] = of
 	return of, nil
 }
 
-// OwnerSeen returns the Machine of Cluster API that owns a machine, or nil. It reads it in the machine's workspace.
+// OwnerSeen returns the Machine of Cluster API that owns a machine, or nil. It reads it in the machine's workspace, as the gate does.
 func (e *Exports) OwnerSeen(ctx context.Context, machine Machine) (*Owner, error) {
-	of, err := e.read.Load().ownersIn(machine.LogicalCluster, e.workspaces)
+	of, err := e.read.Load().ownersIn(machine.LogicalCluster, machine.Exporter, e.workspaces)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/fairqueue"
@@ -42,7 +43,7 @@ const (
 
 // pages has room for pagesAtOnce pages. All readers share it, because they share the memory of the process. It is divided among tenants: a
 // tenant with many large objects delays another tenant until its turns that have begun end, and a list of small objects only once. One share
-// leaves a page for the others: in a workspace of kcp, a kind may be a CRD of the tenant, whose conversion webhook can delay each page.
+// leaves a page for the others.
 var pages = fairqueue.New(fairqueue.Limits{
 	Slots: pagesAtOnce, SlotsPerShare: pagesAtOnce - 1, WaitingPerShare: waitingPerShare, Waiting: waitingForPages,
 })
@@ -68,7 +69,7 @@ func (r *reader) Version(ctx context.Context, object inflight.Object, uid types.
 	if !IsName(object.Name) {
 		return "", nil
 	}
-	now, err := r.dynamic.Resource(object.Resource).Namespace(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
+	now, err := r.get(ctx, object.Resource, object.Namespace, object.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", nil
@@ -91,7 +92,7 @@ func (r *reader) Object(ctx context.Context, resource schema.GroupVersionResourc
 	if !IsName(name) {
 		return nil, nil
 	}
-	object, err := r.dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	object, err := r.get(ctx, resource, namespace, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -129,7 +130,7 @@ func (o *Objects) Holders(ctx context.Context, cluster Cluster) ([]Machine, erro
 
 // Holders returns the machines of a cluster that name instances now and use the identity of the cluster.
 func (w *Workspace) Holders(ctx context.Context, cluster Cluster) ([]Machine, error) {
-	return w.holders(ctx, w.kinds, cluster)
+	return w.holders(ctx, w.workspaces.options.Kinds, cluster)
 }
 
 func (r *reader) holders(ctx context.Context, kinds []Kind, cluster Cluster) ([]Machine, error) {
@@ -158,7 +159,8 @@ func (r *reader) holders(ctx context.Context, kinds []Kind, cluster Cluster) ([]
 	return found, nil
 }
 
-// each calls do for all current objects of a resource in a namespace. There are none if the resource is not installed.
+// each calls do for all current objects of a resource in a namespace. There are none if the resource is not installed, or not bound from the
+// provider.
 func (r *reader) each(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
 ) error {
@@ -166,7 +168,7 @@ func (r *reader) each(
 	switch {
 	case apierrors.IsNotFound(err):
 		return r.notInstalled(ctx, resource)
-	case err != nil:
+	case err != nil && !isNotBound(err):
 		return fmt.Errorf("list %s: %w", resource.GroupResource(), err)
 	}
 	return nil
@@ -177,6 +179,11 @@ func (r *reader) list(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
 ) (err error) {
 	options.Limit = pageSize
+	if r.through != nil { // it must not look up where the objects are while it keeps room
+		if _, _, err := r.through(ctx, resource); err != nil {
+			return err
+		}
+	}
 	for {
 		if options.Continue, err = r.pages(ctx, resource, namespace, options, do); err != nil || options.Continue == "" {
 			return err
@@ -210,12 +217,41 @@ func (r *reader) pages(
 func (r *reader) page(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions,
 ) (*unstructured.UnstructuredList, error) {
-	if fairqueue.TenantOf(ctx) != (fairqueue.Tenant{}) {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, pageTimeout)
+	return send(ctx, r, resource, namespace, func(objects dynamic.ResourceInterface) (*unstructured.UnstructuredList, error) {
+		if fairqueue.TenantOf(ctx) == (fairqueue.Tenant{}) {
+			return objects.List(ctx, options)
+		}
+		ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 		defer cancel()
+		return objects.List(ctx, options)
+	})
+}
+
+// get returns the current object, with the error of the API server.
+func (r *reader) get(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	return send(ctx, r, resource, namespace, func(objects dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+		return objects.Get(ctx, name, metav1.GetOptions{})
+	})
+}
+
+// send sends a request for objects of a resource in a namespace, or in all if it is "", to the API server that has them.
+func send[T any](
+	ctx context.Context, r *reader, resource schema.GroupVersionResource, namespace string, request func(dynamic.ResourceInterface) (T, error),
+) (answer T, err error) {
+	if r.through == nil {
+		return request(r.dynamic.Resource(resource).Namespace(namespace))
 	}
-	return r.dynamic.Resource(resource).Namespace(namespace).List(ctx, options)
+	for {
+		at, forget, err := r.through(ctx, resource)
+		if err != nil {
+			return answer, err
+		}
+		answer, err = request(at.Resource(resource).Namespace(namespace))
+		if forget == nil || !apierrors.IsForbidden(err) {
+			return answer, err
+		}
+		forget() // they may no longer be bound from there
+	}
 }
 
 // ErrTooManyDependents means that more than MaxDependents clusters of other namespaces take their user from a Secret.
@@ -260,7 +296,7 @@ func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, use
 		if elsewhere[object] = true; len(elsewhere) > MaxDependents {
 			return nil, ErrTooManyDependents
 		}
-		now, err := o.dynamic.Resource(kind.resource).Namespace(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
+		now, err := o.get(ctx, kind.resource, object.Namespace, object.Name)
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:

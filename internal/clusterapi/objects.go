@@ -195,7 +195,7 @@ func (o *Objects) Holder(ctx context.Context, id string, other Machine, also []i
 
 // holds returns a machine if it names the instance now.
 func (o *Objects) holds(ctx context.Context, kind Kind, machine types.NamespacedName, id string) (*Machine, error) {
-	object, err := o.dynamic.Resource(kind.Resource()).Namespace(machine.Namespace).Get(ctx, machine.Name, metav1.GetOptions{})
+	object, err := o.get(ctx, kind.Resource(), machine.Namespace, machine.Name)
 	if apierrors.IsNotFound(err) {
 		_, err := o.installed(ctx, kind.Resource())
 		return nil, err
