@@ -32,7 +32,8 @@ const (
 	// them waited for a page of another tenant's large objects, a list of some dozen machines would exceed the timeout of its webhook.
 	turn = 200 * time.Millisecond
 	// pageTimeout limits how long a page that a tenant's request needs keeps its room. It is less than half of the time that a decision
-	// about a machine may take, so that a decision for another tenant can wait for a page, and read its own. The audit may take longer.
+	// about a machine may take, so that a decision for another tenant can wait for a page, and read its own. The list then waits for room
+	// again, until the deadline of the request: kcp can take longer for the first page of a kind. The audit may take longer.
 	pageTimeout = time.Second
 	// waitingPerShare and waitingForPages limit the number of requests that wait for a page, per share of tenants and in total. Each waits
 	// until its webhook times out.
@@ -185,25 +186,27 @@ func (r *reader) list(
 		}
 	}
 	for {
-		if options.Continue, err = r.pages(ctx, resource, namespace, options, do); err != nil || options.Continue == "" {
+		options.Continue, err = r.pages(ctx, resource, namespace, options, do)
+		tooSlow := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+		if !tooSlow && (err != nil || options.Continue == "") {
 			return err
 		}
 	}
 }
 
-// pages calls do for the objects of the pages of one turn, and returns the token for the next page.
+// pages calls do for the objects of the pages of one turn, and returns the token for the next page, which is the one that failed if there is an error.
 func (r *reader) pages(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
 ) (more string, err error) {
 	release, err := pages.Acquire(ctx, fairqueue.TenantOf(ctx))
 	if err != nil {
-		return "", fmt.Errorf("wait for other lists: %w", err)
+		return options.Continue, fmt.Errorf("wait for other lists: %w", err)
 	}
 	defer release()
 	for began := time.Now(); ; {
 		page, err := r.page(ctx, resource, namespace, options)
 		if err != nil {
-			return "", err
+			return options.Continue, err
 		}
 		for i := range page.Items {
 			do(&page.Items[i])
