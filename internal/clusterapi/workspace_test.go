@@ -174,7 +174,7 @@ func TestWorkspace(t *testing.T) {
 		t.Errorf("AccountNow() of no cluster: error = %v", err)
 	}
 	for id, want := range map[string]string{ownID: `CloudSigmaMachine "holder" of namespace "team-b"`, otherID: ""} {
-		holder, err := workspace.Holder(t.Context(), id, claimant(t), nil)
+		holder, err := workspace.Holder(t.Context(), id, claimant(t), nil, anyMachine)
 		name := ""
 		if holder != nil {
 			name = holder.String()
@@ -182,6 +182,10 @@ func TestWorkspace(t *testing.T) {
 		if err != nil || name != want {
 			t.Errorf("Holder(%s) = %q, %v, want %q", id, name, err, want)
 		}
+	}
+	nobody := func(clusterapi.Machine) bool { return false }
+	if holder, err := workspace.Holder(t.Context(), ownID, claimant(t), nil, nobody); holder != nil || err != nil {
+		t.Errorf("Holder() = %v, %v, although that machine does not count", holder, err)
 	}
 	owned := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", OwnerReferences: []metav1.OwnerReference{machineRef("a")}}}
 	for range 2 { // the first call runs discovery
@@ -199,7 +203,7 @@ func TestWorkspace(t *testing.T) {
 	kcp.mu.Lock()
 	kcp.denied = "/two"
 	kcp.mu.Unlock()
-	if _, err := kcp.in(t).Holder(t.Context(), ownID, claimant(t), nil); err == nil {
+	if _, err := kcp.in(t).Holder(t.Context(), ownID, claimant(t), nil, anyMachine); err == nil {
 		t.Error("a logical cluster whose machines cannot be listed has no holder")
 	}
 }
@@ -226,7 +230,7 @@ func TestKindsOfTheTenant(t *testing.T) {
 	if machines, err := workspace.Owned(t.Context(), "team-a", "a"); err != nil || len(machines) != 0 {
 		t.Errorf("Owned() = %v, %v, want none", machines, err)
 	}
-	if _, err := workspace.Holder(t.Context(), ownID, claimant(t), nil); !errors.As(err, &rejected) || rejected.Reason != clusterapi.KindNotBound {
+	if _, err := workspace.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); !errors.As(err, &rejected) || rejected.Reason != clusterapi.KindNotBound {
 		t.Errorf("Holder() = %v, want an error", err)
 	}
 	if object, err := workspace.Object(t.Context(), clusterapi.CloudSigmaClusters, "team-a", "metal"); err == nil {
@@ -299,7 +303,7 @@ func TestBinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := workspace.Holder(t.Context(), ownID, claimant(t), nil); err == nil {
+	if _, err := workspace.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); err == nil {
 		t.Error("Holder() has no error after the kind is no longer bound")
 	}
 	if binds, err := workspace.Binds(t.Context(), cloudSigmaMachines.Resource()); err != nil || binds {
