@@ -103,6 +103,10 @@ type search struct {
 	first, second formula
 	// attributes are the attributes in the rules, sorted.
 	attributes []string
+	// merged are the keys of checks that another one stands for.
+	merged map[string]bool
+	// open contains for each attribute the atoms that depend on it or on one before it.
+	open []uint64
 	// requests are the requests to try, without roles.
 	requests []request
 	// same is true if both rules are equal, so that there is no difference.
@@ -124,9 +128,10 @@ type search struct {
 	ended func() bool
 }
 
-// newSearch prepares a search.
-func newSearch(operation *shippedRule, before, after *Policy) *search {
-	s := &search{operation: operation, before: before, after: after, atoms: map[string]int{}}
+// newSearch prepares a search. apart are names of roles that make a difference to the caller.
+func newSearch(operation *shippedRule, before, after *Policy, apart ...string) *search {
+	s := &search{operation: operation, before: before, after: after, atoms: map[string]int{}, merged: map[string]bool{}}
+	s.merge(apart)
 	s.first, s.second = s.compile(before), s.compile(after)
 	for _, c := range s.asked {
 		pattern, _ := templateOf(c)
@@ -137,6 +142,15 @@ func newSearch(operation *shippedRule, before, after *Policy) *search {
 		}
 	}
 	slices.Sort(s.attributes)
+	s.open = make([]uint64, len(s.attributes)+1)
+	for i, name := range s.attributes {
+		s.open[i+1] = s.open[i]
+		for n, c := range s.asked {
+			if generic, ok := c.(genericCheck); ok && slices.Contains(generic.match.attributes(), name) {
+				s.open[i+1] |= 1 << uint(n)
+			}
+		}
+	}
 	s.doubtNames()
 	if s.truncated {
 		s.same = haveSameRules(before, after, operation.name)
@@ -299,38 +313,32 @@ func (s *search) try(which direction, r request, roles []string, held []int, tri
 		set |= s.bit(roles[i])
 	}
 	chosen := make([]int, len(r.values))
-	for *tries <= maxTries && !s.isEnded() {
-		*tries++
-		atoms := set
-		for i, choice := range chosen {
-			atoms |= r.holds[i][choice]
+	// The first n attributes have no value yet.
+	var choose func(n int, atoms uint64) *Witness
+	choose = func(n int, atoms uint64) *Witness {
+		if *tries++; *tries > maxTries || s.isEnded() || !s.differ(which, atoms, s.open[n]) {
+			return nil
 		}
-		if s.differ(which, atoms) {
+		if n == 0 {
 			caller, target := s.minimal(which, r, roles, held, chosen, atoms)
 			if (accept == nil || accept(caller, target)) && s.confirms(which, caller, target) {
 				return newWitness(which, caller, target)
 			}
+			return nil
 		}
-		if !next(chosen, r.values) {
-			break
+		for choice := range r.values[n-1] {
+			chosen[n-1] = choice
+			if w := choose(n-1, atoms|r.holds[n-1][choice]); w != nil {
+				return w
+			}
 		}
+		return nil
 	}
-	return nil
+	return choose(len(chosen), set)
 }
 
 // isEnded reports whether the caller has stopped waiting for the result.
 func (s *search) isEnded() bool { return s.ended != nil && s.ended() }
-
-// next sets the next combination of values. It returns false after the last one.
-func next(chosen []int, values [][]any) bool {
-	for i := range chosen {
-		if chosen[i]++; chosen[i] < len(values[i]) {
-			return true
-		}
-		chosen[i] = 0
-	}
-	return false
-}
 
 // mostRoles returns how many of n roles a token needs at most to make a difference. The token does not need any other role: a role changes
 // the result only if the rule that allows the request requires it, or if the rule that denies the request requires its absence.
@@ -370,10 +378,10 @@ func (s *search) needed(f *formula, value bool) int {
 // bit returns the atom of a role.
 func (s *search) bit(role string) uint64 { return 1 << uint(s.atoms["role:"+lower(role)]) }
 
-// differ reports whether the rules differ in a direction if these atoms are true, or those whose value is turned are not.
-func (s *search) differ(which direction, atoms uint64) bool {
+// differ reports whether the rules can differ in a direction if these atoms are true, or those whose value is turned are not.
+func (s *search) differ(which direction, atoms, unknown uint64) bool {
 	atoms ^= s.turned
-	return s.first.holds(atoms) != bool(which) && s.second.holds(atoms) == bool(which)
+	return s.first.can(!bool(which), atoms, unknown) && s.second.can(bool(which), atoms, unknown)
 }
 
 // minimal removes roles and attributes that make no difference. A check whose value is turned needs its attributes.
@@ -383,14 +391,14 @@ func (s *search) minimal(which direction, r request, roles []string, held, chose
 		if r.values[i][choice] == missing {
 			continue
 		}
-		if without := atoms &^ r.holds[i][choice]; s.differ(which, without) && !s.turns(s.attributes[i]) {
+		if without := atoms &^ r.holds[i][choice]; s.differ(which, without, 0) && !s.turns(s.attributes[i]) {
 			atoms = without
 			continue
 		}
 		target[s.attributes[i]] = r.values[i][choice]
 	}
 	for _, i := range held {
-		if without := atoms &^ s.bit(roles[i]); s.differ(which, without) {
+		if without := atoms &^ s.bit(roles[i]); s.differ(which, without, 0) {
 			atoms = without
 			continue
 		}
