@@ -137,12 +137,12 @@ func (s setting) value(name string) any {
 const tieToDomain = "require a role, and compare the domain of the token with those of the target"
 
 // changed returns the operations that a rule changes: its own, or, for a helper that Keystone or the base has or refers to, those that use the
-// helper and are not in the files themselves.
+// helper and are not in the files themselves. The rule "default" is used in place of rules that do not exist.
 func (l *linter) changed(r *rule) []*shippedRule {
 	if own := l.table.operation(r.name); own != nil {
 		return []*shippedRule{own}
 	}
-	if l.table.rules[r.name] == nil && !l.based[r.name] && !l.missed[r.name] {
+	if l.table.rules[r.name] == nil && !l.based[r.name] && !l.missed[r.name] && r.name != defaultRule {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(l.users[r.name]), func(o *shippedRule) bool { return l.last[o.name] != nil })

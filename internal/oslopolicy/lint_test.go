@@ -118,7 +118,7 @@ func TestLintKeystone(t *testing.T) {
 		"a mapping":                       {file: "identity:create_user: {role:admin: x}", want: []string{"1 error mapping-rule identity:create_user: oslo.policy reads only the keys of a mapping, as alternatives; write the rule as a text in quotes"}},
 		"an unknown rule":                 {file: "identity:create_user: rule:admin_requird", want: []string{`1 error unknown-rule identity:create_user: there is no rule "admin_requird", which counts as false; write "admin_required"`}},
 		"not an unknown rule":             {file: "identity:get_auth_catalog: not rule:xyz", want: []string{`1 error unknown-rule identity:get_auth_catalog: there is no rule "xyz", which counts as false; the "not" before it makes that true`}},
-		"an unknown rule and a default":   {file: "identity:get_auth_catalog: rule:xyz\ndefault: \"@\"", want: []string{`1 error unknown-rule identity:get_auth_catalog: there is no rule "xyz", and the rule "default" is used instead`, `2 error open-default default: it replaces every rule that does not exist: a misspelled reference may allow; write "!" in quotes, or leave the rule out`}},
+		"an unknown rule and a default":   {file: "identity:get_auth_catalog: rule:xyz\ndefault: \"@\"", want: []string{`1 error unknown-rule identity:get_auth_catalog: there is no rule "xyz", and the rule "default" is used instead`, `2 warning open-default default: it replaces every rule that does not exist: a misspelled reference may allow; write "!" in quotes, or leave the rule out`}},
 		"a default that denies":           {file: `default: "!"`},
 		"a circle": {file: "identity:create_user: rule:a\na: rule:b\nb: rule:a", want: []string{
 			"1 " + notCompared + `the rule "a" refers to itself`,
