@@ -109,6 +109,7 @@ func TestCompareFindsAll(t *testing.T) {
 		"role:a", "role:b", "role:c", "role:d", "role:a", "role:b", "role:c", "role:d",
 		"domain_id:x", "project_id:y", "user_id:z", "domain_id:%(target.user.domain_id)s",
 		"user_domain_id:%(target.user.domain_id)s", "token.user.domain.id:x", "project_domain_id:%(target.user.domain_id)s",
+		"'m':%(target.user.name)s", "'n':%(target.user.name)s", "'o':%(target.user.name)s",
 	}
 	var generate func(depth int) string
 	generate = func(depth int) string {
@@ -142,12 +143,15 @@ func TestCompareFindsAll(t *testing.T) {
 		}
 	}
 	targets := []map[string]any{{}, {"target.user.domain_id": ownDomain}, {"target.user.domain_id": "x"}, {"target.user.domain_id": "home"}, {"target.user.domain_id": "another"}}
+	for _, name := range []string{"m", "n", "o", "another"} {
+		targets = append(targets, map[string]any{"target.user.domain_id": ownDomain, "target.user.name": name}, map[string]any{"target.user.domain_id": "x", "target.user.name": name})
+	}
 	rounds := 400
 	if testing.Short() {
 		rounds = 100
 	}
 	for range rounds {
-		rules := [2]string{"identity:create_user: " + generate(4), "identity:create_user: " + generate(4)}
+		rules := [2]string{fmt.Sprintf("identity:create_user: %q", generate(4)), fmt.Sprintf("identity:create_user: %q", generate(4))}
 		files := readFiles(t, rules[0], rules[1])
 		before, after := NewKeystonePolicy(files[0]), NewKeystonePolicy(files[1])
 		var wantMore, wantLess bool

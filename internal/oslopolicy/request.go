@@ -11,13 +11,13 @@ import (
 // tried with the constants that the rules compare it with, and with another value.
 func (s *search) newRequests() []request {
 	users := s.constants(defaultUser, "user_id", "token.user.id", "token.user.name")
-	userDomains := s.constants("", "user_domain_id", "token.user.domain.id", "token.user.domain.name") // the domain of the scope, if empty
+	userDomains := s.domains("", "user_domain_id", "token.user.domain.id", "token.user.domain.name") // the domain of the scope, if empty
 	if s.asks("user_domain_id", "token.user.domain.id", "token.user.domain.name") {
 		userDomains = append(userDomains, homeDomain)
 	}
-	domains := s.constants(ownDomain, "domain_id", "token.domain.id", "token.domain.name")
+	domains := s.domains(ownDomain, "domain_id", "token.domain.id", "token.domain.name")
 	projects := s.constants("own-project", "project_id", "token.project.id", "token.project.name")
-	projectDomains := s.constants(ownDomain, "project_domain_id", "token.project.domain.id", "token.project.domain.name")
+	projectDomains := s.domains(ownDomain, "project_domain_id", "token.project.domain.id", "token.project.domain.name")
 	// The tokens with the fewest constants come first.
 	var callers [4][]Caller
 	add := func(constants int, c Caller) { callers[constants] = append(callers[constants], c) }
@@ -82,6 +82,15 @@ func (s *search) asks(kinds ...string) bool {
 		generic, ok := c.(genericCheck)
 		return ok && generic.class == kindPath && slices.Contains(kinds, generic.kind)
 	})
+}
+
+// domains are constants for credentials with a domain. Those of other credentials are among them, because two of them can be equal.
+func (s *search) domains(other string, kinds ...string) []string {
+	if !s.asks(kinds...) {
+		return []string{other}
+	}
+	return s.constants(other, append(kinds, "user_domain_id", "token.user.domain.id", "token.user.domain.name", "domain_id", "token.domain.id", "token.domain.name",
+		"project_domain_id", "token.project.domain.id", "token.project.domain.name")...)
 }
 
 // constants are the texts that the rules compare credentials with, after the value of all other tokens. If an attribute is compared with
