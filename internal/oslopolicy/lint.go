@@ -124,17 +124,25 @@ func (l *linter) follow(operation *shippedRule) {
 	}
 }
 
-// reached returns the rules that a rule refers to, directly or through others.
+// reached returns the rules that a rule refers to, directly or through others, with the rule "default" in place of those that do not exist.
 func reached(policy *Policy, name string) []string {
 	var names []string
 	seen := map[string]bool{}
 	var follow func(name string)
+	visit := func(name string) {
+		if !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+			follow(name)
+		}
+	}
 	follow = func(name string) {
 		walk(policy.rules[name], func(c check, _ bool) {
-			if reference, ok := c.(ruleCheck); ok && !seen[reference.name] {
-				seen[reference.name] = true
-				names = append(names, reference.name)
-				follow(reference.name)
+			if reference, ok := c.(ruleCheck); ok {
+				visit(reference.name)
+				if policy.rules[reference.name] == nil {
+					visit(defaultRule)
+				}
 			}
 		})
 	}
@@ -271,7 +279,7 @@ func (l *linter) lintName(r *rule) {
 			didYouMean(nearest(r.name, slices.Collect(maps.Keys(l.table.rules)))))
 	case r.name == defaultRule:
 		if l.outcome(r.check, nil) != neverPasses {
-			l.add(r, SeverityError, CodeOpenDefault, "it replaces every rule that does not exist: a misspelled reference may allow",
+			l.add(r, SeverityWarning, CodeOpenDefault, "it replaces every rule that does not exist: a misspelled reference may allow",
 				`write "!" in quotes, or leave the rule out`)
 		}
 	case !l.referred[r.name]:

@@ -18,6 +18,8 @@ const (
 	DefaultRelease Release = "2022.2"
 	// managerRelease is the first release with the role manager in its own rules.
 	managerRelease Release = "2024.2"
+	// managedRoles is the name of a rule that Keystone has since then.
+	managedRoles = "domain_managed_target_role"
 	// newDefaultsRelease is the first release whose oslo.policy (4.4.0) ignores deprecated rules, unless enforce_new_defaults is false.
 	newDefaultsRelease Release = "2024.2"
 )
@@ -69,6 +71,12 @@ func readRelease(release Release, name string) *shippedTable {
 		known.name, known.rule, known.former = r.Name, strings.ReplaceAll(r.Rule, trustBody, fixedTrustBody), r.Former
 		if r.Name == listDomains && strings.Contains(r.Rule, "target.domain.") { // the domain of the token, which 2022.2 does not fill in
 			known.target = "domain"
+		}
+		if r.Name == listTree && release >= "2024.1" { // the domain of the project
+			known.target = "domain_id project"
+		}
+		if r.Name == prefix+"create_domain_role" && release >= managerRelease {
+			known.target = "role"
 		}
 		if release >= newDefaultsRelease {
 			known.former = ""
