@@ -25,7 +25,7 @@ type lintOptions struct {
 }
 
 // releaseUsage describes --keystone-release.
-const releaseUsage = "release of OpenStack whose Keystone loads the policy, such as 2025.1"
+const releaseUsage = "release of OpenStack whose Keystone loads the policy, such as 2025.1 or epoxy"
 
 // NewLintCommand returns the command lint.
 func NewLintCommand() *cobra.Command {

@@ -117,7 +117,8 @@ func TestLintKeystonePolicy(t *testing.T) {
 		},
 		"a release that is not known": {
 			policy: "identity:create_user: role:admin\n", args: []string{"--keystone-release=2021.1"}, wantCode: cli.ExitUnknown,
-			wantMessage: `--keystone-release: the rules of Keystone in release "2021.1" are not known; known are those of 2022.2, 2023.1, 2023.2, 2024.1, 2024.2, 2025.1, 2025.2, 2026.1, 2026.2`,
+			wantMessage: `--keystone-release: the rules of Keystone in release "2021.1" are not known; known are those of 2022.2 (zed), 2023.1 (antelope), ` +
+				"2023.2 (bobcat), 2024.1 (caracal), 2024.2 (dalmatian), 2025.1 (epoxy), 2025.2 (flamingo), 2026.1 (gazpacho), 2026.2 (hibiscus)",
 		},
 		"an empty override": {
 			policy: "# nothing\n",

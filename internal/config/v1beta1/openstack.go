@@ -101,7 +101,8 @@ type KeystonePolicy struct {
 	// that its charm wrote. Overrides may refer to their rules, and are compared with them. Only operators may have permission to
 	// write them. Default: none, and then the defaults of Keystone apply.
 	Base []KeystonePolicyBase `json:"base,omitzero"`
-	// KeystoneRelease is the release of OpenStack whose Keystone loads the policies, from "2022.2" (default) to "2026.2".
+	// KeystoneRelease is the release of OpenStack whose Keystone loads the policies, from "2022.2" (default) to "2026.2", or its name, such as
+	// "caracal".
 	KeystoneRelease string `json:"keystoneRelease,omitzero"`
 	// ManagerRoles are the roles that manage one domain. Default: manager.
 	ManagerRoles []string `json:"managerRoles,omitzero"`
