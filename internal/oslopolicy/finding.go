@@ -86,9 +86,9 @@ const (
 
 // Finding is a finding of the linter about a policy file.
 type Finding struct {
-	// File is the name of the file. Line counts from 1. It is 0 if the position is unknown.
+	// File is the name of the file. Line counts from 1. It is 0 if the finding is about the whole file.
 	File string `json:"file"`
-	Line int    `json:"line"`
+	Line int    `json:"line,omitempty"`
 	// Rule is the name of the rule, "" for findings about the file.
 	Rule     string   `json:"rule,omitempty"`
 	Severity Severity `json:"severity"`
@@ -100,6 +100,14 @@ type Finding struct {
 	// Witness is a request with different answers of the rule (After) and of the policy that the message compares it with (Before): the
 	// base, or Keystone's own rule.
 	Witness *Witness `json:"witness,omitempty"`
+}
+
+// Place returns the file, and the line if there is one.
+func (f Finding) Place() string {
+	if f.Line == 0 {
+		return f.File
+	}
+	return fmt.Sprintf("%s:%d", f.File, f.Line)
 }
 
 // Details returns the message, the suggestion and the witness.
@@ -182,6 +190,9 @@ func unreadable(name string, err error) Finding {
 	}
 	if failed, ok := errors.AsType[*FileError](err); ok {
 		finding.Line, finding.Message = failed.Line, failed.Err.Error()
+	}
+	if errors.Is(err, ErrLimit) {
+		finding.Suggestion = ""
 	}
 	return finding
 }

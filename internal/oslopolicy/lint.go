@@ -426,8 +426,11 @@ func (l *linter) lintCycle(r *rule) {
 // lintLines finds characters that are not ASCII in all lines, including comments. It skips lines with such a finding.
 func (l *linter) lintLines() {
 	for _, s := range l.sources {
+		if !utf8.Valid(s.Data) { // the whole file has a finding
+			continue
+		}
 		number := 0
-		for line := range bytes.Lines(s.Data) {
+		for line := range bytes.Lines(bytes.TrimPrefix(s.Data, []byte(byteOrderMark))) {
 			if l.full() {
 				return
 			}
