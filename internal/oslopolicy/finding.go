@@ -90,8 +90,10 @@ type Finding struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
 	// Rule is the name of the rule, "" for findings about the file.
-	Rule     string   `json:"rule,omitempty"`
-	Severity Severity `json:"severity"`
+	Rule string `json:"rule,omitempty"`
+	// Operations are the operations of Keystone that refer to the rule, directly or through others, if it is none itself.
+	Operations []string `json:"operations,omitempty"`
+	Severity   Severity `json:"severity"`
 	// Code is one of the codes.
 	Code string `json:"code"`
 	// Message describes the finding, Suggestion the correction.
@@ -136,6 +138,9 @@ type LintOptions struct {
 	ManagerRoles []string
 	// ManagedRoles are the roles that domain managers may grant. Default: member and load-balancer_member (SCS standard scs-0302).
 	ManagedRoles []string
+	// KnownRules are patterns (path.Match: *, ?, [a-z]) of the names of rules that extensions of Keystone evaluate, such as identity:scim_*. It is
+	// unknown what such a rule should grant, so this is not checked. Default: none.
+	KnownRules []string
 }
 
 // LintKeystone lints policy files for Keystone together. Keystone loads them in this order, after the base, and their rules can refer to each
@@ -174,6 +179,9 @@ func LintKeystone(ctx context.Context, sources []Source, options LintOptions) ([
 			return nil, fmt.Errorf("lint %s: %w", describeSources(sources), err)
 		}
 		step()
+	}
+	for i, f := range l.findings {
+		l.findings[i].Operations = l.operationsWith(f.Rule)
 	}
 	slices.SortStableFunc(l.findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(order[a.File], order[b.File]), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule),

@@ -73,7 +73,9 @@ func New(config v1beta1.KeystonePolicy, base *Base) (*Gate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keystonePolicy.keystoneRelease: %w", err)
 	}
-	options := oslopolicy.LintOptions{Release: release, ManagerRoles: config.ManagerRoles, ManagedRoles: config.ManagedRoles}
+	options := oslopolicy.LintOptions{
+		Release: release, ManagerRoles: config.ManagerRoles, ManagedRoles: config.ManagedRoles, KnownRules: config.KnownRules,
+	}
 	return &Gate{keys: config.Keys, selector: selector, objects: objects, linter: newLinter(options, base)}, nil
 }
 

@@ -172,6 +172,7 @@ func (l *linter) caused(ctx context.Context, w write, found []oslopolicy.Finding
 	}
 	return slices.DeleteFunc(found, func(f oslopolicy.Finding) bool {
 		return !isWritten(f) && slices.ContainsFunc(former, func(was oslopolicy.Finding) bool {
+			was.Operations = f.Operations // others may refer to the rule now
 			return reflect.DeepEqual(was, f)
 		})
 	}), nil

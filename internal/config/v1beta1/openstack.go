@@ -108,6 +108,9 @@ type KeystonePolicy struct {
 	ManagerRoles []string `json:"managerRoles,omitzero"`
 	// ManagedRoles are the roles that managers may grant. Default: member and load-balancer_member (SCS standard scs-0302).
 	ManagedRoles []string `json:"managedRoles,omitzero"`
+	// KnownRules are patterns of the names of rules that extensions of Keystone evaluate, such as "identity:scim_*": "*" matches any
+	// characters except "/", "?" one character, "[a-z]" a range. What such a rule grants is not checked. Default: none.
+	KnownRules []string `json:"knownRules,omitzero"`
 }
 
 // BaseNames are the names of the ConfigMaps of the base, sorted, if the gate is on.
