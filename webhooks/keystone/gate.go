@@ -172,11 +172,11 @@ func (g *Gate) lint(ctx context.Context, o object, w write) webhooks.Answer {
 }
 
 // verdict returns the decision on policies with a number of errors and of warnings, and its reason. Notes are no reason to deny or to warn.
-func verdict(errors, warnings int) (webhooks.Decision, string) {
+func verdict(broken, doubtful int) (webhooks.Decision, string) {
 	switch {
-	case errors > 0:
+	case broken > 0:
 		return webhooks.Denied, reasonBroken
-	case warnings > 0:
+	case doubtful > 0:
 		return webhooks.Warned, reasonDoubtful
 	}
 	return webhooks.Allowed, "KeystonePolicySound"
