@@ -1,6 +1,8 @@
 package oslopolicy
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,6 +52,14 @@ func TestRulesOfExtensions(t *testing.T) {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAnExtensionMayUseTheDefault: oslo.policy takes the rule default for a rule that does not exist.
+func TestAnExtensionMayUseTheDefault(t *testing.T) {
+	findings := found("identity:scim_list_users: rule:none\ndefault: http://h/", LintOptions{KnownRules: []string{"identity:scim_*"}})
+	if !slices.ContainsFunc(findings, func(line string) bool { return strings.HasPrefix(line, "2 error remote-check default: ") }) {
+		t.Errorf("findings = %q", findings)
 	}
 }
 
