@@ -44,7 +44,7 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 		return webhooks.Undecodable(err)
 	}
 	annotations := workspace.object.Annotations
-	owner, report := identity.Rewrite(annotations[kcp.OwnerAnnotation],
+	owner, report := identity.Rewrite(annotations[kcp.OwnerAnnotation], workspace.cluster,
 		logicalcluster.Name(annotations[kcp.ClusterAnnotation]), annotations[kcp.RequiredGroupsAnnotation], g.policy)
 
 	answer := webhooks.Answer{
