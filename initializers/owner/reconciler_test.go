@@ -58,7 +58,7 @@ func TestRepairReconcile(t *testing.T) {
 	const initializing, ready = corev1alpha1.LogicalClusterPhaseInitializing, corev1alpha1.LogicalClusterPhaseReady
 	now := time.Now()
 	rewrittenEvent := "Normal OwnerRewritten " + theHome + "/child Repaired"
-	retriggeredEvent := "Normal InitializationRetriggered " + theHome + "/child nothing that it needs is missing any more, so initialization was retriggered"
+	retriggeredEvent := "Normal InitializationRetriggered " + theHome + "/child nothing that it needs is missing any more, so initialization is retriggered"
 	deniedEvent := "Warning OwnerDenied " + theHome + `/child user "alice" may not create APIBindings in root:orgs:child; check whether the ` +
 		`ClusterRoleBinding "workspace-admin" in ` + theCluster + ` names "alice"`
 	lacksBindEvent := "Warning BindPermissionMissing " + theHome + `/child service account default/bot of ` + theHome + ` lacks "bind" on the APIExport "widgets" in ` +
@@ -575,7 +575,7 @@ func TestWritesAreLimited(t *testing.T) {
 			return nil
 		},
 	})
-	if _, err := at.result.lc.update(t.Context(), c); err != nil {
+	if _, err := at.result.lc.update(t.Context(), c, false); err != nil {
 		t.Error(err)
 	}
 	if err := removeInitializer(t.Context(), c, &corev1alpha1.LogicalCluster{

@@ -149,7 +149,7 @@ func Sentence(result Result, err error) string {
 	case result.Outcome == Waiting:
 		return fmt.Sprintf("it is %s; %s", result.Phase, result.Report.Message)
 	case result.Outcome == Retriggered:
-		return "nothing that it needs is missing any more, so initialization was retriggered"
+		return "nothing that it needs is missing any more, so initialization is retriggered"
 	case result.Outcome == Fine && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing:
 		return fmt.Sprintf("its owner is correct, so it is stuck for another reason: %s", result.Report.Message)
 	case result.Report.Message == "":

@@ -78,6 +78,8 @@ type Result struct {
 	Report identity.Report
 
 	lc *logicalCluster
+	// owner is the owner that a run would write, if this is a dry run and a run would write one.
+	owner *identity.Owner
 }
 
 // healthy reports whether there is nothing to report.
@@ -242,27 +244,57 @@ func (s *Steps) rewriteOwner(ctx context.Context, st *state) (time.Duration, err
 		return 0, nil
 	case st.dryRun:
 		st.result.Outcome = Foreign
+		if foreign {
+			st.result.owner = &owner
+		}
 		return 0, nil
 	case !foreign:
 		return 0, nil
 	}
-	// The next step needs this permission. Without it the owner is not rewritten.
-	if _, err := s.admins(ctx, lc.name); err != nil {
+	if err := s.writeOwner(ctx, st, owner); err != nil || st.result.Outcome != "" {
 		return 0, err
-	}
-	if err := lc.setOwner(owner, time.Now()); err != nil {
-		return 0, err
-	}
-	changed, err := lc.update(ctx, st.client)
-	if err != nil {
-		return 0, err
-	}
-	if changed != "" {
-		st.result.differs(changed)
-		return 0, nil
 	}
 	st.result.Rewritten = true
 	return shortestPoll, nil
+}
+
+// writeOwner writes a LogicalCluster with another owner, or only tries to on a dry run.
+func (s *Steps) writeOwner(ctx context.Context, st *state, owner identity.Owner) error {
+	lc := st.result.lc
+	// The next step needs this permission. Without it the owner is not rewritten.
+	if _, err := s.admins(ctx, lc.name); err != nil {
+		return err
+	}
+	if err := lc.setOwner(owner, time.Now()); err != nil {
+		return err
+	}
+	changed, err := lc.update(ctx, st.client, st.dryRun)
+	if err == nil && changed != "" {
+		st.result.differs(changed)
+	}
+	return err
+}
+
+// tryOut sends the first write of a run as a dry run, after the steps have found that a run would change the owner. So the command repair
+// reports what would deny the write.
+func (s *Steps) tryOut(ctx context.Context, result Result) (Result, error) {
+	if result.owner == nil { // a run continues an earlier one
+		return result, nil
+	}
+	st := &state{result: result, dryRun: true}
+	var err error
+	if st.client, err = s.LogicalClusters(result.Cluster.Path()); err == nil {
+		err = s.writeOwner(ctx, st, *result.owner)
+	}
+	switch {
+	case apierrors.IsConflict(err):
+		st.result.Outcome, st.result.RequeueAfter = "", conflictDelay
+		return st.result, nil
+	case err != nil:
+		st.result.Outcome = Failed
+		return st.result, explain("change the owner of", result.Path, err)
+	}
+	return st.result, nil
 }
 
 // awaitAdoption waits until workspace-admin names the owner. If kcp acted as the owner before, its request would be denied, and kcp would
@@ -306,7 +338,7 @@ func (s *Steps) admins(ctx context.Context, cluster logicalcluster.Name) (sets.S
 
 func (s *Steps) retrigger(ctx context.Context, st *state) (time.Duration, error) {
 	st.result.lc.retrigger()
-	changed, err := st.result.lc.update(ctx, st.client)
+	changed, err := st.result.lc.update(ctx, st.client, st.dryRun)
 	if err != nil {
 		return 0, err
 	}
@@ -324,7 +356,7 @@ func (s *Steps) retry(ctx context.Context, result Result) (Result, error) {
 	var changed string
 	if err == nil {
 		result.lc.retrigger()
-		changed, err = result.lc.update(ctx, c)
+		changed, err = result.lc.update(ctx, c, s.DryRun)
 	}
 	switch {
 	case apierrors.IsConflict(err):

@@ -33,6 +33,15 @@ func (k Kind) Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.MachineKind.Resource}
 }
 
+// Correction says what to do about a machine that names a wrong instance.
+func (k Kind) Correction() string {
+	if k.isOf(openStackMachine) { // its provider copies the field, see the order of writes in package openstack
+		return "clear status.instanceID of its OpenStackServer, so that the provider adopts an instance of the project or creates one; " +
+			"if spec.providerID of the OpenStackMachine is wrong, delete the Machine, because the provider does not permit a change"
+	}
+	return "clear the field, so that the provider adopts an instance of the user or creates one"
+}
+
 // Machine contains the fields of a machine object that gates and the audit use.
 type Machine struct {
 	metav1.ObjectMeta

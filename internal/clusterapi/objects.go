@@ -159,9 +159,9 @@ func (o *Objects) Synced() error {
 	return errors.Join(missing...)
 }
 
-// Holder returns another machine than the given one that names the instance, or nil if there is none. It checks the current state
-// of the machines that were last seen with the instance, and of those in also. An error means that the holder is unknown.
-func (o *Objects) Holder(ctx context.Context, id string, other Machine, also []inflight.Object) (*Machine, error) {
+// Holder returns another machine than the given one that names the instance and counts, or nil if there is none. It checks the current
+// state of the machines that were last seen with the instance, and of those in also. An error means that the holder is unknown.
+func (o *Objects) Holder(ctx context.Context, id string, other Machine, also []inflight.Object, counts func(Machine) bool) (*Machine, error) {
 	for i, kind := range o.kinds {
 		if kind.Provider != other.Kind.Provider {
 			continue
@@ -185,7 +185,7 @@ func (o *Objects) Holder(ctx context.Context, id string, other Machine, also []i
 			}
 			// The last seen state may be old, and the machine may no longer name the ID.
 			holder, err := o.holds(ctx, kind, candidate, id)
-			if err != nil || holder != nil {
+			if err != nil || holder != nil && counts(*holder) {
 				return holder, err
 			}
 		}

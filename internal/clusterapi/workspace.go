@@ -127,7 +127,7 @@ func (*Workspace) IsCurrent(Cluster) bool { return false }
 
 // Holder returns another machine of the logical cluster than the given one that names the instance, or nil if there is none. It
 // lists the current machines. An error means that the holder is unknown.
-func (w *Workspace) Holder(ctx context.Context, id string, other Machine, _ []inflight.Object) (*Machine, error) {
+func (w *Workspace) Holder(ctx context.Context, id string, other Machine, _ []inflight.Object, counts func(Machine) bool) (*Machine, error) {
 	for _, kind := range w.kinds {
 		if kind.Provider != other.Kind.Provider {
 			continue
@@ -135,7 +135,7 @@ func (w *Workspace) Holder(ctx context.Context, id string, other Machine, _ []in
 		var holder *Machine
 		err := w.list(ctx, kind.Resource(), "", metav1.ListOptions{}, func(object *unstructured.Unstructured) {
 			machine, err := kind.Read(object)
-			if holder != nil || err != nil || machine.is(other) || machine.SameServer(other) || !slices.Contains(machine.IDs(), id) {
+			if holder != nil || err != nil || machine.is(other) || machine.SameServer(other) || !slices.Contains(machine.IDs(), id) || !counts(machine) {
 				return // what cannot be read names no instance
 			}
 			holder = &machine

@@ -70,7 +70,7 @@ func TestWorkspace(t *testing.T) {
 		t.Errorf("AccountNow() of no cluster: error = %v", err)
 	}
 	for id, want := range map[string]string{ownID: `CloudSigmaMachine "holder" of namespace "team-b"`, otherID: ""} {
-		holder, err := workspace.Holder(t.Context(), id, claimant(t), nil)
+		holder, err := workspace.Holder(t.Context(), id, claimant(t), nil, anyMachine)
 		name := ""
 		if holder != nil {
 			name = holder.String()
@@ -78,6 +78,10 @@ func TestWorkspace(t *testing.T) {
 		if err != nil || name != want {
 			t.Errorf("Holder(%s) = %q, %v, want %q", id, name, err, want)
 		}
+	}
+	nobody := func(clusterapi.Machine) bool { return false }
+	if holder, err := workspace.Holder(t.Context(), ownID, claimant(t), nil, nobody); holder != nil || err != nil {
+		t.Errorf("Holder() = %v, %v, although that machine does not count", holder, err)
 	}
 	owned := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", OwnerReferences: []metav1.OwnerReference{machineRef("a")}}}
 	for range 2 { // the first call runs discovery
@@ -96,7 +100,7 @@ func TestWorkspace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := elsewhere.Holder(t.Context(), ownID, claimant(t), nil); err == nil {
+	if _, err := elsewhere.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); err == nil {
 		t.Error("a logical cluster whose machines cannot be listed has no holder")
 	}
 }

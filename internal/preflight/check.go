@@ -129,7 +129,12 @@ func (c *check) owner(ctx context.Context) {
 
 // repair returns the remedy for a foreign owner.
 func (c *check) repair() string {
-	return fmt.Sprintf("run `warrantgate repair --under=%s`; with the gates installed (`warrantgate install kcp`) new workspaces need no repair", c.ws.Path)
+	return fmt.Sprintf("run `%s`; with the gates installed (`warrantgate install kcp`) new workspaces need no repair", c.repairCommand())
+}
+
+// repairCommand returns the command that repairs the workspace, whatever its age.
+func (c *check) repairCommand() string {
+	return fmt.Sprintf("warrantgate repair --under=%s --after=0s%s", c.ws.Path, c.RepairFlags)
 }
 
 // describe adds the owner to the report, with its identities in each logical cluster.
@@ -227,7 +232,7 @@ func (c *check) initializers() {
 				Reason:  InitializerPending,
 				Message: fmt.Sprintf("initializer %s has not finished, although nothing that it needs is missing", initializer),
 				Next: fmt.Sprintf("the repair of `warrantgate serve` makes kcp try again within about a minute; without it, run "+
-					"`warrantgate repair --under=%s` or annotate the type: %s", c.ws.Path, touch(c.ws.Type)),
+					"`%s` or annotate the type: %s", c.repairCommand(), touch(c.ws.Type)),
 			})
 		}
 	}

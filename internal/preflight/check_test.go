@@ -125,9 +125,9 @@ const touchTeam = "in root:org, `kubectl annotate workspacetype team --overwrite
 
 const (
 	retryNext = "the repair of `warrantgate serve` makes kcp try again within about a minute; without it, run " +
-		"`warrantgate repair --under=root:org:child` or annotate the type: " + touchTeam
+		"`warrantgate repair --under=root:org:child --after=0s` or annotate the type: " + touchTeam
 	grantNext = "apply the objects below in root:apis; kcp up to v0.30 then tries again by itself, and so does the repair of `warrantgate serve` " +
-		"within about a minute; without it, run `warrantgate repair --under=root:org:child` or annotate the type: " + touchTeam
+		"within about a minute; without it, run `warrantgate repair --under=root:org:child --after=0s` or annotate the type: " + touchTeam
 )
 
 func TestFindings(t *testing.T) {
@@ -135,7 +135,7 @@ func TestFindings(t *testing.T) {
 		Username: "system:serviceaccount:default:bot", Groups: []string{"system:authenticated"},
 		Extra: map[string][]string{identity.ClusterNameKey: {homeCluster.String()}},
 	}
-	repairNext := "run `warrantgate repair --under=root:org:child`; with the gates installed (`warrantgate install kcp`) new workspaces need no repair"
+	repairNext := "run `warrantgate repair --under=root:org:child --after=0s`; with the gates installed (`warrantgate install kcp`) new workspaces need no repair"
 	foreign := preflight.Finding{
 		Reason: preflight.OwnerForeign,
 		Message: `the owner, service account default/bot of root:org, is foreign in logical cluster "m82w61j76ws21znq": ` +

@@ -99,6 +99,7 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		by       user.Info
 		old, new any // annotations; old nil and create true for a create
 		create   bool
+		dryRun   bool
 		stale    bool     // the request has an older resource version than the stored Workspace
 		want     []string // the webhooks that are called, and "policy" if the policy denies
 	}{
@@ -226,6 +227,18 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		"a user sends the canary": {
 			by: alice, create: true, new: annotations(ownerKey, rawUser, kcp.CanaryAnnotation, "true"), want: []string{integrity},
 		},
+		"a user sends the canary of the webhook that rewrites": {
+			by: alice, create: true, dryRun: true, new: annotations(ownerKey, rawUser, kcp.CanaryAnnotation, kcp.WebhookCanary), want: []string{rewrite, integrity},
+		},
+		"a user sends it, and not as a dry run": {
+			by: alice, create: true, new: annotations(ownerKey, rawUser, kcp.CanaryAnnotation, kcp.WebhookCanary), want: []string{integrity},
+		},
+		"a user sends it as an update": {
+			by: alice, dryRun: true, old: annotations(), new: annotations(kcp.CanaryAnnotation, kcp.WebhookCanary), want: []string{denial, integrity},
+		},
+		"the system creates a service account's workspace with a cluster": {
+			by: apiServer, create: true, new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
+		},
 		"a user sends the canary with a change of a guarded annotation": {
 			by: alice, old: annotations(), new: annotations(createdBy, "bob", kcp.CanaryAnnotation, "true"), want: []string{denial, integrity, policy},
 		},
@@ -276,6 +289,9 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 				changed.SetResourceVersion("1")
 			}
 			attributes := versioned(changed, old, operation, tc.by)
+			if tc.dryRun {
+				attributes.Attributes = admission.NewAttributesRecord(changed, old, attributes.GetKind(), "", "child", attributes.GetResource(), "", operation, nil, true, tc.by)
+			}
 			if diff := cmp.Diff(tc.want, calledBy(t, attributes), cmpopts.EquateEmpty(), cmpopts.SortSlices(strings.Compare)); diff != "" {
 				t.Errorf("called (-want +got):\n%s", diff)
 			}

@@ -234,6 +234,21 @@ func TestOwnerRewrite(t *testing.T) {
 	}
 }
 
+// TestOwnerRewriteAnswersCanaries: the gate removes the annotation of its own canary, and of no other.
+func TestOwnerRewriteAnswersCanaries(t *testing.T) {
+	for value, want := range map[string]map[string]any{
+		kcp.WebhookCanary: annotations(ownerKey, rawUser),
+		kcp.PolicyCanary:  annotations(ownerKey, rawUser, kcp.CanaryAnnotation, kcp.PolicyCanary),
+		"true":            annotations(ownerKey, rawUser, kcp.CanaryAnnotation, "true"),
+	} {
+		created := object(annotations(ownerKey, rawUser, kcp.CanaryAnnotation, value))
+		answer := newRewrite(v1beta1.Enforce).Review(t.Context(), request(t, nil, created, alice))
+		if diff := cmp.Diff(object(want), apply(t, created, answer)); answer.Decision != webhooks.Allowed || diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", value, answer.Decision, diff)
+		}
+	}
+}
+
 // apply patches an object as the API server does.
 func apply(t *testing.T, object *unstructured.Unstructured, answer webhookstest.Answer) *unstructured.Unstructured {
 	t.Helper()

@@ -168,9 +168,14 @@ func celForPolicy() string {
 	return fmt.Sprintf("%s && %s && %s", celSystem, celNoRequiredGroups, celPlain(celOwner))
 }
 
-// celPolicyCanary is true of the canary that the policy answers. A stored object is never a canary.
-var celPolicyCanary = fmt.Sprintf("(request.operation == 'CREATE' && has(request.dryRun) && request.dryRun && %s == '%s')",
-	annotation("object", kcp.CanaryAnnotation), kcp.PolicyCanary)
+// celPolicyCanary is true of the canary that the policy answers, and celWebhookCanary of that of OwnerRewrite.
+var celPolicyCanary, celWebhookCanary = celCanary(kcp.PolicyCanary), celCanary(kcp.WebhookCanary)
+
+// celCanary is true of a canary. A stored object is never one.
+func celCanary(value string) string {
+	return fmt.Sprintf("(request.operation == 'CREATE' && has(request.dryRun) && request.dryRun && %s == '%s')",
+		annotation("object", kcp.CanaryAnnotation), value)
+}
 
 func orCanary(condition string) string { return fmt.Sprintf("%s || (%s)", celPolicyCanary, condition) }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -19,7 +20,7 @@ import (
 
 // OwnerRewrite is the mutating gate that rewrites the owner of a workspace to one that kcp can act as.
 //
-// It is called for the one update in which kcp's scheduler sets the logical cluster. During creation kcp would undo the change, and
+// It is called for the one update in which kcp's scheduler sets the logical cluster, and for a canary, which is a dry run. During creation kcp would undo the change, and
 // after that update the LogicalCluster has the old owner. It fails closed: while no warrantgate answers, a workspace with a foreign
 // owner stays in Scheduling and kcp retries, so no LogicalCluster with an owner that kcp cannot act as is created.
 type OwnerRewrite struct {
@@ -44,6 +45,11 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 		return webhooks.Undecodable(err)
 	}
 	annotations := workspace.object.Annotations
+	if !workspace.exists && annotations[kcp.CanaryAnnotation] == kcp.WebhookCanary {
+		return webhooks.Answer{
+			Decision: webhooks.Allowed, Reason: "Canary", Patches: []jsonpatch.JsonPatchOperation{webhooks.RemoveAnnotation(kcp.CanaryAnnotation)},
+		}
+	}
 	owner, report := identity.Rewrite(annotations[kcp.OwnerAnnotation], workspace.cluster,
 		logicalcluster.Name(annotations[kcp.ClusterAnnotation]), annotations[kcp.RequiredGroupsAnnotation], g.policy)
 

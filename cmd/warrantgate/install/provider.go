@@ -119,12 +119,17 @@ func newUninstallProviderCommand() *cobra.Command {
 		Example: `  warrantgate uninstall provider --kubeconfig=admin.kubeconfig --context=provider`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return target.change(cmd.Context(), cmd.OutOrStdout(), func(ctx context.Context, c client.Client, inShard bool) ([]install.Result, error) {
+			if err := target.change(cmd.Context(), cmd.OutOrStdout(), func(ctx context.Context, c client.Client, inShard bool) ([]install.Result, error) {
 				if inShard {
 					return install.Remove(ctx, c, target.shardRegistrable())
 				}
 				return install.Remove(ctx, c, target.registrable())
-			})
+			}); err != nil {
+				return err
+			}
+			shards := target.shards
+			shards.kubeconfig, shards.context = target.kubeconfig, target.context
+			return shards.noteShards(cmd.ErrOrStderr(), "provider", target.shardRegistrable())
 		},
 	}
 	target.addFlags(cmd)
