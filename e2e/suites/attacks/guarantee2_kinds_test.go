@@ -98,7 +98,7 @@ var _ = Describe("the owner of a workspace with a kind of its own", func() {
 			Expect(c.Delete(ctx, binding)).To(Succeed())
 			Eventually(func() error { return c.Get(ctx, client.ObjectKeyFromObject(binding), binding) }).WithContext(ctx).Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
 		}
-		eve.bindProvider(ctx, machineCanary(eve))
+		eve.bindProvider(ctx, newCluster(eve.namespace, "canary", " blank"))
 		err = eve.client.Create(ctx, newCluster(eve.namespace, "pool", stranger.Email))
 		Expect(apierrors.HasStatusCause(err, "ImpersonationNotAllowed")).To(BeTrue(), "%v", err)
 		Eventually(func() error { return eve.client.Create(ctx, newCluster(eve.namespace, "pool", own.Email)) }).WithContext(ctx).Should(Succeed())
@@ -170,9 +170,14 @@ var _ = Describe("the owner of a workspace with a kind of its own", func() {
 			return eve.client.Create(ctx, machine)
 		}
 		theirs, mine := w.server(stranger, "worker"), w.server(own, "worker")
-		Expect(apierrors.HasStatusCause(claim("pool", theirs), "InstanceNotOwned")).To(BeTrue())
-		Expect(apierrors.HasStatusCause(claim("other", theirs), "OwnerClusterMismatch")).To(BeTrue())
-		Expect(apierrors.HasStatusCause(claim("other", mine), "OwnerClusterMismatch")).To(BeTrue())
+		for _, denied := range []struct {
+			owner  string
+			server cloudsigmatest.Server
+			reason metav1.CauseType
+		}{{"pool", theirs, "InstanceNotOwned"}, {"other", theirs, "OwnerClusterMismatch"}, {"other", mine, "OwnerClusterMismatch"}} {
+			err := claim(denied.owner, denied.server)
+			Expect(apierrors.HasStatusCause(err, denied.reason)).To(BeTrue(), "owned by %s: %v", denied.owner, err)
+		}
 		Expect(claim("pool", mine)).To(Succeed())
 	}, SpecTimeout(startTimeout))
 })
