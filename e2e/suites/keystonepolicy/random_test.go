@@ -106,9 +106,7 @@ func newRandomWorld(ctx context.Context) *randomWorld {
 			if scope.System {
 				id, err := keystone.Role(ctx, name)
 				Expect(err).NotTo(HaveOccurred())
-				_, err = keystone.Admin().Put(ctx, keystone.Admin().ServiceURL("system", "users", user.ID, "roles", id), nil, nil,
-					&gophercloud.RequestOpts{OkCodes: []int{http.StatusNoContent}})
-				Expect(err).NotTo(HaveOccurred())
+				put(ctx, "system", "users", user.ID, "roles", id)
 				continue
 			}
 			Expect(keystone.Assign(ctx, name, to)).To(Succeed())
@@ -140,9 +138,7 @@ func newRandomWorld(ctx context.Context) *randomWorld {
 	heir := newUser(ctx, home)
 	manager, err := keystone.Role(ctx, "manager")
 	Expect(err).NotTo(HaveOccurred())
-	_, err = keystone.Admin().Put(ctx, keystone.Admin().ServiceURL("OS-INHERIT", "domains", home.domain, "users", heir.ID, "roles", manager, "inherited_to_projects"), nil, nil,
-		&gophercloud.RequestOpts{OkCodes: []int{http.StatusNoContent}})
-	Expect(err).NotTo(HaveOccurred())
+	put(ctx, "OS-INHERIT", "domains", home.domain, "users", heir.ID, "roles", manager, "inherited_to_projects")
 	client, err := keystone.Login(ctx, heir, onProject)
 	Expect(err).NotTo(HaveOccurred())
 	w.holders = append(w.holders, holder{
@@ -150,6 +146,15 @@ func newRandomWorld(ctx context.Context) *randomWorld {
 	})
 	w.probes = w.newProbes()
 	return w
+}
+
+// put sends a PUT request without a body as the administrator.
+func put(ctx context.Context, path ...string) {
+	GinkgoHelper()
+	admin := keystone.Admin()
+	response, err := admin.Put(ctx, admin.ServiceURL(path...), nil, nil, &gophercloud.RequestOpts{OkCodes: []int{http.StatusNoContent}})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(response.Body.Close()).To(Succeed())
 }
 
 // newProbes returns the requests to each operation. None of them changes anything that the others depend on: bodies are not valid, which
