@@ -96,11 +96,15 @@ var _ = Describe("warrantgate repair --dry-run", func() {
 			Expect(err).NotTo(HaveOccurred())
 			return // kcp v0.30 tries again by itself
 		}
+		before := atRest(ctx, p.place, p.child) // kcp tries again once it has observed the WorkspaceType
 		p.grant(ctx, "carol")
-		before := atRest(ctx, p.place, p.child)
-		tried, notes, status := repair(ctx, "--under="+p.path, "-o", "json", "--dry-run")
-		Expect(status).To(BeZero(), notes)
-		Expect(lines(tried)).To(HaveExactElements(And(HaveField("Outcome", "retriggered"), HaveField("Phase", string(corev1alpha1.LogicalClusterPhaseInitializing)))))
+		var tried string
+		Eventually(ctx, func() []line { // kcp observes the permission with a delay
+			out, notes, status := repair(ctx, "--under="+p.path, "-o", "json", "--dry-run")
+			Expect(status).To(BeZero(), notes)
+			tried = out
+			return lines(out)
+		}).Should(HaveExactElements(And(HaveField("Outcome", "retriggered"), HaveField("Phase", string(corev1alpha1.LogicalClusterPhaseInitializing)))))
 		Expect(versions(ctx, p.place, p.child)).To(Equal(before))
 		out, notes, status := repair(ctx, "--under="+p.path, "-o", "json")
 		Expect(status).To(BeZero(), notes)
