@@ -497,6 +497,7 @@ var _ = Describe("The linter and Keystone", func() {
 			count[[]string{"silent", "warnings", "errors"}[said]]++
 			if said != most {
 				wrong = append(wrong, fmt.Sprintf("%sthe linter says %q\nKeystone allows %s", policy, texts, where))
+				GinkgoWriter.Println(wrong[len(wrong)-1])
 			}
 		}
 		text := fmt.Sprintf("seed %d, %d policies in %s: %v", seed, randomPolicies, time.Since(began).Round(time.Second), count)
@@ -506,5 +507,5 @@ var _ = Describe("The linter and Keystone", func() {
 		for _, what := range []string{"silent", "warnings", "errors"} {
 			Expect(count[what]).To(BeNumerically(">=", randomPolicies/20), what+" have to occur, or the comparison proves nothing")
 		}
-	}, SpecTimeout(time.Duration(volume.Of(10, 180))*time.Minute))
+	}, SpecTimeout(time.Duration(volume.Of(25, 180))*time.Minute))
 })
