@@ -41,9 +41,9 @@ type Outcome string
 
 // The outcomes. As long as the steps are to be continued, there is none.
 const (
-	// Corrected: the owner was rewritten, and system:apibindings was retriggered if it was pending.
+	// Corrected: the owner was rewritten or lost a warrant, and system:apibindings was retriggered if it was pending.
 	Corrected Outcome = "repaired"
-	// Foreign: the owner would be rewritten, but this is a dry run.
+	// Foreign: the owner would be rewritten or lose a warrant, but this is a dry run.
 	Foreign Outcome = "foreign"
 	// Fine: kcp can act as the owner. If the workspace is stuck, it is for another reason.
 	Fine Outcome = "fine"
@@ -118,6 +118,8 @@ type step struct {
 // state is what the steps of one run share.
 type state struct {
 	result Result
+	// parent is the logical cluster that contains the Workspace, empty if it was not read.
+	parent logicalcluster.Name
 	client client.Client
 	dryRun bool
 }
@@ -180,11 +182,14 @@ func (s *Steps) read(ctx context.Context, st *state) (wait time.Duration, err er
 
 // compareOwner checks that the owner of a LogicalCluster comes from its Workspace. Before v0.32 the administrator of the workspace can
 // change both this owner and spec.owner, which names the Workspace. From v0.32 on kcp acts as spec.createdBy, which the administrator cannot
-// change; the Workspace is not read then, because a service account may not read it outside its home.
+// change; the Workspace is then read only if its logical cluster is the home of the owner, because a service account may not read it outside
+// its own home.
 func (s *Steps) compareOwner(ctx context.Context, st *state) (time.Duration, error) {
 	lc := st.result.lc
-	if lc.typed.Spec.CreatedBy != nil {
-		return 0, nil
+	acting := kcp.RecordedOwner(&lc.typed)
+	owner, err := identity.ParseOwner(acting)
+	if lc.typed.Spec.CreatedBy != nil && (err != nil || !owner.Impersonated()) {
+		return 0, nil //nolint:nilerr // the next step reports an owner that cannot be read
 	}
 	ws, err := s.namedWorkspace(ctx, lc)
 	switch {
@@ -194,8 +199,9 @@ func (s *Steps) compareOwner(ctx context.Context, st *state) (time.Duration, err
 		st.result.differs("spec.owner of the LogicalCluster does not name its Workspace, so the recorded owner cannot be compared: it was changed there")
 		return 0, nil
 	}
-	recorded, acting := ws.Annotations[kcp.OwnerAnnotation], kcp.RecordedOwner(&lc.typed)
-	if !identity.SameOwner(recorded, acting, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], lc.isReady()) {
+	st.parent = logicalcluster.Name(lc.typed.Spec.Owner.Cluster)
+	recorded := ws.Annotations[kcp.OwnerAnnotation]
+	if !identity.SameOwner(recorded, acting, st.parent, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], lc.isReady()) {
 		st.result.differs(identity.DescribeDifference(recorded, acting))
 	}
 	return 0, nil
@@ -223,26 +229,27 @@ func (s *Steps) namedWorkspace(ctx context.Context, lc *logicalCluster) (*tenanc
 
 func (s *Steps) rewriteOwner(ctx context.Context, st *state) (time.Duration, error) {
 	lc := st.result.lc
-	owner, report := identity.Rewrite(kcp.RecordedOwner(&lc.typed), lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], s.Policy)
+	owner, report := identity.Rewrite(kcp.RecordedOwner(&lc.typed), st.parent, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], s.Policy)
 	st.result.Report = report
 	_, pending := lc.rewrittenAt()
-	switch foreign := report.Reason.Rewritten(); {
-	case !foreign && !pending:
+	// kcp no longer acts as the owner of a Ready workspace, so its warrants stay.
+	switch change := report.Reason.Rewritten() || report.Changed() && !lc.isReady(); {
+	case !report.Reason.Harmless() && (!change || st.dryRun):
+		st.result.Outcome = NotCorrectable
+		return 0, nil
+	case !change && !pending:
 		st.result.Outcome = Fine
-		if !report.Reason.Harmless() {
-			st.result.Outcome = NotCorrectable
-		}
 		return 0, nil
 	case !lc.mayBeRewritten():
 		st.result.Outcome = Waiting
 		return 0, nil
 	case st.dryRun:
 		st.result.Outcome = Foreign
-		if foreign {
+		if change {
 			st.result.owner = &owner
 		}
 		return 0, nil
-	case !foreign:
+	case !change:
 		return 0, nil
 	}
 	if err := s.writeOwner(ctx, st, owner); err != nil || st.result.Outcome != "" {

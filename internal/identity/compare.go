@@ -9,11 +9,12 @@ import (
 )
 
 // SameOwner reports whether the owner of a LogicalCluster is the owner of its Workspace, or the result of Rewrite of that owner. kcp
-// copies the owner from the Workspace once. Before v0.32, others can then change it on the LogicalCluster.
+// copies the owner from the Workspace once. Before v0.32, others can then change it on the LogicalCluster. parent is the logical cluster that
+// contains the Workspace, and name that of the LogicalCluster.
 //
 // When the logical cluster is Ready, kcp reduces both owners to the user name, one after the other. From then on, only the names can be
 // compared. If the owner of the Workspace cannot be read, SameOwner returns true.
-func SameOwner(workspace, cluster string, name logicalcluster.Name, requiredGroups string, ready bool) bool {
+func SameOwner(workspace, cluster string, parent, name logicalcluster.Name, requiredGroups string, ready bool) bool {
 	recorded, err := ParseOwner(workspace)
 	if workspace == cluster || err != nil {
 		return true
@@ -25,7 +26,8 @@ func SameOwner(workspace, cluster string, name logicalcluster.Name, requiredGrou
 	if acting.String() == recorded.String() {
 		return true
 	}
-	if rewritten, report := Rewrite(workspace, name, requiredGroups, Policy{}); report.Reason.Rewritten() && rewritten.String() == acting.without(recorded.Extra[WarrantKey]).String() {
+	arrived := recorded.Extra[WarrantKey]
+	if rewritten, report := Rewrite(workspace, parent, name, requiredGroups, Policy{}); report.Changed() && rewritten.without(arrived).String() == acting.without(arrived).String() {
 		return true
 	}
 	return ready && (recorded.isNameOnly() || acting.isNameOnly()) && sameName(recorded, acting)
@@ -38,6 +40,9 @@ func (o Owner) without(warrants []string) Owner {
 	}
 	o.Extra = maps.Clone(o.Extra)
 	o.Extra[WarrantKey] = slices.DeleteFunc(slices.Clone(o.Extra[WarrantKey]), func(raw string) bool { return slices.Contains(warrants, raw) })
+	if len(o.Extra[WarrantKey]) == 0 {
+		delete(o.Extra, WarrantKey)
+	}
 	return o
 }
 

@@ -22,7 +22,7 @@ const (
 	RequiredGroupsAnnotation = "authorization.kcp.io/required-groups"
 	// CreatedByAnnotation holds the creator of a workspace whose owner warrantgate rewrote. It never changes.
 	CreatedByAnnotation = "warrantgate.dev/created-by"
-	// RewrittenByAnnotation is RewrittenByPolicy on a Workspace whose owner the admission policy rewrote. The webhook and the
+	// RewrittenByAnnotation is RewrittenByPolicy on a Workspace whose owner the admission policy changed. The webhook and the
 	// controllers do not set it.
 	RewrittenByAnnotation = "warrantgate.dev/rewritten-by"
 	// CanaryAnnotation is never stored. Only the webhook denies a Workspace with it, so a denial proves that kcp calls the webhook.

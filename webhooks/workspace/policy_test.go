@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -111,8 +112,12 @@ func newMutator(tb testing.TB) *mutator {
 // placement is the update of kcp's scheduler that is admitted.
 type placement struct {
 	owner, cluster, requiredGroups string
+	parent                         string    // the logical cluster that contains the Workspace; default: thisHome
 	by                             user.Info // default: the API server
 }
+
+// thisHome is the home of the service accounts, and contains their Workspaces.
+const thisHome = "1dz6n4ubraua7pul"
 
 const (
 	byPolicy  = "policy"
@@ -130,8 +135,8 @@ type handled struct {
 // the other order.
 func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 	tb.Helper()
-	before := map[string]any{ownerKey: p.owner}
-	after := map[string]any{ownerKey: p.owner, clusterKey: p.cluster}
+	before := map[string]any{ownerKey: p.owner, logicalcluster.AnnotationKey: cmp.Or(p.parent, thisHome)}
+	after := map[string]any{ownerKey: p.owner, logicalcluster.AnnotationKey: cmp.Or(p.parent, thisHome), clusterKey: p.cluster}
 	if p.requiredGroups != "" {
 		before[groupsKey], after[groupsKey] = p.requiredGroups, p.requiredGroups
 	}
@@ -154,13 +159,19 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 	if called.Error != nil {
 		return handled{}, fmt.Errorf("conditions of the webhook: %w", called.Error)
 	}
-	changed := !cmp.Equal(untouched.Object, placed.Object)
+	changed := !gocmp.Equal(untouched.Object, placed.Object)
+	left, report := identitytest.Rewrite(placed.GetAnnotations()[ownerKey], logicalcluster.Name(cmp.Or(p.parent, thisHome)), logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
+	if called.Matches {
+		annotations := placed.GetAnnotations()
+		annotations[ownerKey] = left
+		placed.SetAnnotations(annotations)
+	}
 	notice := m.notice.GetCompiledMatcher(m.compiler).Match(tb.Context(), versioned(placed, old, admission.Update, p.by), nil, nil)
 	if notice.Error != nil {
 		return handled{}, fmt.Errorf("conditions of the notice: %w", notice.Error)
 	}
-	if changed != notice.Matches && (changed || called.Matches) {
-		return handled{}, fmt.Errorf("changed by the policy %t, but reported %t: %s", changed, notice.Matches, p.owner)
+	if changed && !notice.Matches || called.Matches && report.Reason.Rewritten() && notice.Matches { // the webhook reports what it rewrites
+		return handled{}, fmt.Errorf("changed by the policy %t, by the webhook %t, but reported %t: %s", changed, called.Matches, notice.Matches, p.owner)
 	}
 	switch {
 	case first.Matches != called.Matches:
@@ -179,21 +190,27 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 // it.
 func (m *mutator) check(tb testing.TB, p placement) string {
 	tb.Helper()
-	want, report := identitytest.Rewrite(p.owner, logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
+	parent := cmp.Or(p.parent, thisHome)
+	want, report := identitytest.Rewrite(p.owner, logicalcluster.Name(parent), logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
 	got, err := m.place(tb, p)
 	switch {
 	case err != nil:
 		tb.Errorf("%.3000q: %v", p.owner, err)
-	case got.by == byPolicy && report.Reason != identity.ServiceAccountRewritten:
-		tb.Errorf("the policy rewrote an owner that identity.Rewrite does not (%s): %.3000q", report.Reason, p.owner)
+	case got.by == byPolicy && !report.Changed():
+		tb.Errorf("the policy changed an owner that identity.Rewrite does not (%s): %.3000q", report.Reason, p.owner)
 	case got.by == byPolicy:
 		// The whole Workspace, so that the policy changes nothing else.
-		rewritten := object(map[string]any{
-			ownerKey: want, clusterKey: p.cluster, createdBy: report.CreatedBy, kcp.RewrittenByAnnotation: kcp.RewrittenByPolicy,
-		}).Object
+		expected := map[string]any{ownerKey: want, logicalcluster.AnnotationKey: parent, clusterKey: p.cluster, kcp.RewrittenByAnnotation: kcp.RewrittenByPolicy}
+		if report.Reason.Rewritten() {
+			expected[createdBy] = report.CreatedBy
+		}
+		if p.requiredGroups != "" {
+			expected[groupsKey] = p.requiredGroups
+		}
+		rewritten := object(expected).Object
 		if !reflect.DeepEqual(rewritten, got.object) {
 			tb.Errorf("policy and identity.Rewrite differ in cluster %q for %.3000q (-rewrite +policy):\n%s",
-				p.cluster, p.owner, cmp.Diff(rewritten, got.object))
+				p.cluster, p.owner, gocmp.Diff(rewritten, got.object))
 		}
 	case got.by == byNone && want != p.owner:
 		tb.Errorf("%s, and neither policy nor webhook handles it: %.3000q", report.Reason, p.owner)
@@ -213,6 +230,33 @@ func plainOwner(namespace, name, home string, more ...string) string {
 	}.String()
 }
 
+// lentOwner is the owner that kcp writes for a user whose request came through an APIExport's virtual workspace, with further extra fields.
+func lentOwner(owner identity.Owner, more ...string) string {
+	owner.Extra = map[string][]string{identity.WarrantKey: {identity.Warrant{
+		User: "system:serviceaccount:default:rest", Groups: []string{"system:kcp:admin"},
+		Extra: map[string][]string{identity.ClusterNameKey: {"consumer"}},
+	}.String()}}
+	for pair := range slices.Chunk(more, 2) {
+		owner.Extra[pair[0]] = []string{pair[1]}
+	}
+	return owner.String()
+}
+
+// lentOfSize is such an owner of a user whose name is so long that the owner has size bytes.
+func lentOfSize(size int) string {
+	named := func(length int) string { return lentOwner(identity.Owner{Username: strings.Repeat("x", length)}) }
+	return named(size - len(named(0)) - len(`"username":"",`))
+}
+
+// impersonatedOwner is the owner that kcp writes for a service account that somebody impersonates.
+func impersonatedOwner(namespace, name string, scopes ...string) string {
+	return identity.Owner{
+		Username: "system:serviceaccount:" + namespace + ":" + name,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+		Extra:    map[string][]string{identity.ScopesKey: scopes},
+	}.String()
+}
+
 const credentialKey = "authentication.kubernetes.io/credential-id"
 
 // maxPlainOwner is the size of the largest owner that the policy reads.
@@ -229,6 +273,8 @@ func ofSize(size int) string {
 func TestWhichOwnersThePolicyHandles(t *testing.T) {
 	m := newMutator(t)
 	honest := plainOwner("default", "bot", "1dz6n4ubraua7pul", credentialKey, "JTI=cd4a8f65-5ba4-45c9-afa0-05ca133abe96")
+	lent := lentOwner(identity.Owner{Username: "alice", UID: "a1", Groups: []string{"system:authenticated", "team-a"}})
+	atHome := impersonatedOwner("default", "bot", "cluster:"+thisHome)
 	label, long := strings.Repeat("x", 63), strings.TrimSuffix(strings.Repeat("x.", 127), ".")
 	for name, tc := range map[string]struct {
 		placement placement
@@ -239,32 +285,73 @@ func TestWhichOwnersThePolicyHandles(t *testing.T) {
 		"one with a token that is bound to a pod": {placement{owner: plainOwner("default", "bot", "1dz6n4ubraua7pul", credentialKey, "JTI=cd4a",
 			"authentication.kubernetes.io/node-name", "node-1.example.com", "authentication.kubernetes.io/node-uid", "1b",
 			"authentication.kubernetes.io/pod-name", "bot-0", "authentication.kubernetes.io/pod-uid", "2c")}, byPolicy},
-		"one of the most bytes":              {placement{owner: ofSize(maxPlainOwner)}, byPolicy},
-		"one of a byte more":                 {placement{owner: ofSize(maxPlainOwner + 1)}, byWebhook},
-		"one of the longest names":           {placement{owner: plainOwner(label, long, label)}, byPolicy},
-		"a namespace that is too long":       {placement{owner: plainOwner(label+"x", "bot", "1dz6n4ubraua7pul")}, byWebhook},
-		"a name that is too long":            {placement{owner: plainOwner("default", long+"x", "1dz6n4ubraua7pul")}, byWebhook},
-		"a home that is too long":            {placement{owner: plainOwner("default", "bot", label+"x")}, byWebhook},
-		"a home of one letter":               {placement{owner: plainOwner("default", "bot", "a")}, byWebhook},
-		"its home is the new cluster":        {placement{owner: plainOwner("default", "bot", newCluster)}, byWebhook},
-		"a new cluster with an invalid name": {placement{owner: honest, cluster: "a:b"}, byWebhook},
-		"required groups":                    {placement{owner: honest, requiredGroups: "team-a"}, byWebhook},
-		"placed by another user":             {placement{owner: honest, by: alice}, byWebhook},
-		"placed by a user without groups":    {placement{owner: honest, by: noGroups}, byWebhook},
-		"a scope that excludes the home":     {placement{owner: strings.Replace(honest, "cluster:1dz6n4ubraua7pul", "cluster:attacker", 1)}, byWebhook},
-		"the group of another namespace":     {placement{owner: strings.Replace(honest, "serviceaccounts:default", "serviceaccounts:other", 1)}, byWebhook},
-		"a further group":                    {placement{owner: strings.Replace(honest, `"system:authenticated"]`, `"system:authenticated","team-a"]`, 1)}, byWebhook},
-		"a warrant":                          {placement{owner: strings.Replace(honest, `}}`, `,"authorization.kcp.io/warrant":["{}"]}}`, 1)}, byWebhook},
-		"without a UID":                      {placement{owner: strings.Replace(honest, `"uid":"1bf18950-d1ff-46b7-999a-b9c2b966e89b",`, "", 1)}, byWebhook},
-		"a blank at the end":                 {placement{owner: honest + " "}, byWebhook},
-		"a line at the end":                  {placement{owner: honest + "\n"}, byWebhook},
-		"64 KiB":                             {placement{owner: honest + strings.Repeat(" ", 64<<10)}, byWebhook},
-		"a user":                             {placement{owner: rawUser}, byNone},
-		"a scoped user":                      {placement{owner: rawScoped}, byWebhook},
-		"a scoped user in another spelling":  {placement{owner: strings.Replace(rawScoped, ":{", " : {", 1)}, byWebhook},
-		"a scoped user with escapes":         {placement{owner: strings.Replace(rawScoped, "io/scopes", `io\/scopes`, 1)}, byWebhook},
-		"an administrator":                   {placement{owner: rawAdmin}, byNone},
-		"none":                               {placement{}, byNone},
+		"one of the most bytes":                                          {placement{owner: ofSize(maxPlainOwner)}, byPolicy},
+		"one of a byte more":                                             {placement{owner: ofSize(maxPlainOwner + 1)}, byWebhook},
+		"one of the longest names":                                       {placement{owner: plainOwner(label, long, label)}, byPolicy},
+		"a namespace that is too long":                                   {placement{owner: plainOwner(label+"x", "bot", "1dz6n4ubraua7pul")}, byWebhook},
+		"a name that is too long":                                        {placement{owner: plainOwner("default", long+"x", "1dz6n4ubraua7pul")}, byWebhook},
+		"a home that is too long":                                        {placement{owner: plainOwner("default", "bot", label+"x")}, byWebhook},
+		"a home of one letter":                                           {placement{owner: plainOwner("default", "bot", "a")}, byWebhook},
+		"its home is the new cluster":                                    {placement{owner: plainOwner("default", "bot", newCluster)}, byWebhook},
+		"a new cluster with an invalid name":                             {placement{owner: honest, cluster: "a:b"}, byWebhook},
+		"required groups":                                                {placement{owner: honest, requiredGroups: "team-a"}, byWebhook},
+		"placed by another user":                                         {placement{owner: honest, by: alice}, byWebhook},
+		"placed by a user without groups":                                {placement{owner: honest, by: noGroups}, byWebhook},
+		"a scope that excludes the home":                                 {placement{owner: strings.Replace(honest, "cluster:1dz6n4ubraua7pul", "cluster:attacker", 1)}, byWebhook},
+		"the group of another namespace":                                 {placement{owner: strings.Replace(honest, "serviceaccounts:default", "serviceaccounts:other", 1)}, byWebhook},
+		"a further group":                                                {placement{owner: strings.Replace(honest, `"system:authenticated"]`, `"system:authenticated","team-a"]`, 1)}, byWebhook},
+		"a warrant":                                                      {placement{owner: strings.Replace(honest, `}}`, `,"authorization.kcp.io/warrant":["{}"]}}`, 1)}, byWebhook},
+		"without a UID":                                                  {placement{owner: strings.Replace(honest, `"uid":"1bf18950-d1ff-46b7-999a-b9c2b966e89b",`, "", 1)}, byWebhook},
+		"a blank at the end":                                             {placement{owner: honest + " "}, byWebhook},
+		"a line at the end":                                              {placement{owner: honest + "\n"}, byWebhook},
+		"64 KiB":                                                         {placement{owner: honest + strings.Repeat(" ", 64<<10)}, byWebhook},
+		"a user":                                                         {placement{owner: rawUser}, byNone},
+		"a scoped user":                                                  {placement{owner: rawScoped}, byWebhook},
+		"a scoped user in another spelling":                              {placement{owner: strings.Replace(rawScoped, ":{", " : {", 1)}, byWebhook},
+		"a scoped user with escapes":                                     {placement{owner: strings.Replace(rawScoped, "io/scopes", `io\/scopes`, 1)}, byWebhook},
+		"an administrator":                                               {placement{owner: rawAdmin}, byNone},
+		"none":                                                           {placement{}, byNone},
+		"a user with the warrant of an APIExport":                        {placement{owner: lent}, byPolicy},
+		"one with it below a parent that requires groups":                {placement{owner: lent, requiredGroups: "team-a"}, byPolicy},
+		"one with it and a client certificate":                           {placement{owner: lentOwner(identity.Owner{Username: "alice"}, credentialKey, "X509SHA256=1f")}, byPolicy},
+		"one with it and no groups":                                      {placement{owner: lentOwner(identity.Owner{Username: "https://issuer/#a'lice"})}, byPolicy},
+		"one with it and a new cluster with an invalid name":             {placement{owner: lent, cluster: "a:b"}, byPolicy},
+		"one with it, in a workspace of root":                            {placement{owner: strings.Replace(lent, "consumer", "root", 1)}, byPolicy},
+		"one with it of the most bytes":                                  {placement{owner: lentOfSize(maxPlainOwner)}, byPolicy},
+		"one with it of a byte more":                                     {placement{owner: lentOfSize(maxPlainOwner + 1)}, byWebhook},
+		"one with it, placed by another user":                            {placement{owner: lent, by: alice}, byWebhook},
+		"one with it twice":                                              {placement{owner: strings.Replace(lent, `["{`, `["{}","{`, 1)}, byWebhook},
+		"one with it and a further field":                                {placement{owner: lentOwner(identity.Owner{Username: "alice"}, "example.com/x", "y")}, byWebhook},
+		"one with it whose name needs an escape":                         {placement{owner: lentOwner(identity.Owner{Username: "a<b"})}, byWebhook},
+		"one with it whose group has a blank":                            {placement{owner: lentOwner(identity.Owner{Username: "alice", Groups: []string{"team: a"}})}, byWebhook},
+		"one with it whose name is not ASCII":                            {placement{owner: lentOwner(identity.Owner{Username: "älice"})}, byWebhook},
+		"one with it whose group has a quote":                            {placement{owner: lentOwner(identity.Owner{Username: "alice", Groups: []string{`","system:masters`}})}, byWebhook},
+		"an administrator with it":                                       {placement{owner: lentOwner(identity.Owner{Username: "kcp-admin", Groups: []string{"system:kcp:admin"}})}, byWebhook},
+		"a scoped user with it":                                          {placement{owner: lentOwner(identity.Owner{Username: "alice"}, identity.ScopesKey, "cluster:parent")}, byWebhook},
+		"a service account with it":                                      {placement{owner: lentOwner(identity.Owner{Username: "system:serviceaccount:default:bot"})}, byWebhook},
+		"a user with the warrant of another administrator":               {placement{owner: strings.Replace(lent, "default:rest", "default:boss", 1)}, byWebhook},
+		"a user with the warrant of another group":                       {placement{owner: strings.Replace(lent, "system:kcp:admin", "system:masters", 1)}, byWebhook},
+		"a user with the warrant of no administrator":                    {placement{owner: strings.Replace(lent, "system:kcp:admin", "team-b", 1)}, byWebhook},
+		"a user with a warrant inside the warrant":                       {placement{owner: strings.Replace(lent, `}}"]`, `,\"authorization.kcp.io/warrant\":[\"{}\"]}}"]`, 1)}, byWebhook},
+		"a user with the warrant of an APIExport in another spelling":    {placement{owner: strings.Replace(lent, `"extra":`, `"extra": `, 1)}, byWebhook},
+		"a user with the warrant of an APIExport with escapes":           {placement{owner: strings.Replace(lent, `default:rest`, `default\u003arest`, 1)}, byWebhook},
+		"a user with the warrant of an APIExport with escaped escapes":   {placement{owner: strings.Replace(lent, `default:rest`, `default\\u003arest`, 1)}, byWebhook},
+		"a user with the warrant of an APIExport and a blank at the end": {placement{owner: lent + " "}, byWebhook},
+		"impersonated in the parent":                                     {placement{owner: atHome}, byPolicy},
+		"impersonated, of the longest names":                             {placement{owner: impersonatedOwner(label, long, "cluster:"+label), parent: label}, byPolicy},
+		"impersonated, with a namespace that is too long":                {placement{owner: impersonatedOwner(label+"x", "bot", "cluster:"+thisHome)}, byWebhook},
+		"impersonated, with a name that is too long":                     {placement{owner: impersonatedOwner("default", long+"x", "cluster:"+thisHome)}, byWebhook},
+		"impersonated, with a scope that is too long":                    {placement{owner: impersonatedOwner("default", "bot", "cluster:"+label+"x"), parent: label + "x"}, byWebhook},
+		"impersonated in another logical cluster":                        {placement{owner: impersonatedOwner("default", "bot", "cluster:attacker")}, byWebhook},
+		"impersonated, with the parent unknown":                          {placement{owner: atHome, parent: "attacker"}, byWebhook},
+		"impersonated, with a forged scope":                              {placement{owner: impersonatedOwner("default", "bot", "cluster:"+thisHome, "cluster:attacker"), parent: "attacker"}, byWebhook},
+		"impersonated, with a forged alternative":                        {placement{owner: impersonatedOwner("default", "bot", "cluster:attacker,cluster:"+thisHome)}, byWebhook},
+		"impersonated in the new cluster":                                {placement{owner: impersonatedOwner("default", "bot", "cluster:"+newCluster), parent: newCluster}, byWebhook},
+		"impersonated, and required groups":                              {placement{owner: atHome, requiredGroups: "team-a"}, byWebhook},
+		"impersonated, with a UID":                                       {placement{owner: strings.Replace(atHome, `,"groups"`, `,"uid":"6a1b","groups"`, 1)}, byWebhook},
+		"impersonated, with a further group":                             {placement{owner: strings.Replace(atHome, `"system:authenticated"]`, `"system:authenticated","team-a"]`, 1)}, byWebhook},
+		"impersonated, with the group of another namespace":              {placement{owner: strings.Replace(atHome, "serviceaccounts:default", "serviceaccounts:other", 1)}, byWebhook},
+		"impersonated, with a warrant":                                   {placement{owner: strings.Replace(atHome, `}}`, `,"authorization.kcp.io/warrant":["{}"]}}`, 1)}, byWebhook},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.placement.cluster == "" {
@@ -313,7 +400,7 @@ func TestPolicyAnswersCanaries(t *testing.T) {
 			if err := m.plugin.Admit(t.Context(), attributes, m.interfaces); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(object(tc.want).Object, after.Object); diff != "" {
+			if diff := gocmp.Diff(object(tc.want).Object, after.Object); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -348,15 +435,15 @@ func TestPolicyAgreesWithRewrite(t *testing.T) {
 func FuzzPolicyAgreesWithRewrite(f *testing.F) {
 	for p := range hostile(99, 200) {
 		if len(p.owner) < 8<<10 {
-			f.Add(p.owner, p.cluster, p.requiredGroups)
+			f.Add(p.owner, p.parent, p.cluster, p.requiredGroups)
 		}
 	}
 	m := newMutator(f)
-	f.Fuzz(func(t *testing.T, owner, cluster, requiredGroups string) {
-		if !json.Valid([]byte(fmt.Sprintf("%q", cluster))) || cluster == "" {
+	f.Fuzz(func(t *testing.T, owner, parent, cluster, requiredGroups string) {
+		if !json.Valid([]byte(fmt.Sprintf("[%q,%q]", parent, cluster))) || cluster == "" {
 			return
 		}
-		m.check(t, placement{owner: owner, cluster: cluster, requiredGroups: requiredGroups})
+		m.check(t, placement{owner: owner, parent: parent, cluster: cluster, requiredGroups: requiredGroups})
 	})
 }
 
@@ -372,6 +459,8 @@ func hostile(seed uint64, count int) iter.Seq[placement] {
 			switch r.IntN(20) {
 			case 0:
 				p.requiredGroups = pick(r, "team-a", "a,b;c", ";", " ")
+			case 2:
+				p.parent = pick(r, "root", "zz", newCluster, "attacker", "a", "'", `"`)
 			case 1:
 				p.cluster = pick(r, "1dz6n4ubraua7pul", "a", "root:orgs", strings.Repeat("n", 64), "N", "system:admin", "n\n", "-n", "a'b", `a"b`)
 			}
@@ -415,7 +504,20 @@ func someOwner(r *rand.Rand) string {
 			owner.Extra[key] = []string{pick(r, "", `"],"x":["`, "ä", "a/b")}
 		}
 	}
-	switch r.IntN(26) {
+	switch r.IntN(30) {
+	case 26, 27, 28, 29: // a user whose request came through an APIExport's virtual workspace
+		user := identity.Owner{Username: pick(r, "alice", "https://issuer/#bob", "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot", "system:serviceaccount:default:bot", "a<b", `a"b`, "ä")}
+		if r.IntN(2) == 0 {
+			user.UID = pick(r, "a1", "a b", `"`)
+		}
+		for range r.IntN(3) {
+			user.Groups = append(user.Groups, pick(r, "system:authenticated", "team-a", "team b", "system:kcp:admin", "system:mastersx", `","x`))
+		}
+		var more []string
+		if r.IntN(2) == 0 {
+			more = []string{pick(r, credentialKey, credentialKey, "a", "z", identity.ScopesKey), pick(r, "X509SHA256=1f", "cluster:parent", "")}
+		}
+		return lentOwner(user, more...)
 	case 0:
 		owner.Username = pick(r, "alice", "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot", "system:serviceaccount:", "system:serviceaccount:a",
 			"system:serviceaccount:a:b:c", `alice","groups":["system:masters`, "system:apiserver")
@@ -446,8 +548,16 @@ func someOwner(r *rand.Rand) string {
 	case 11: // as large as an owner may be, and larger
 		owner.Extra["example.com/x"] = []string{strings.Repeat(pick(r, "x", `"`), pickInt(r, 3000, 4096, 8192, 32<<10, 64<<10))}
 	case 12:
-		raw, _ := identitytest.Rewrite(owner.String(), newCluster, "", identity.Policy{})
+		raw, _ := identitytest.Rewrite(owner.String(), thisHome, newCluster, "", identity.Policy{})
 		return raw
+	case 13, 14, 15, 16: // impersonated by its name alone, mostly in the parent
+		owner.UID = ""
+		owner.Extra = map[string][]string{identity.ScopesKey: owner.Extra[identity.ScopesKey]}
+	case 17: // impersonated, with what the impersonator adds
+		delete(owner.Extra, identity.ClusterNameKey)
+		if r.IntN(2) == 0 {
+			owner.Extra[identity.ScopesKey] = append([]string{pick(r, "cluster:attacker", "cluster:"+home, "")}, owner.Extra[identity.ScopesKey]...)
+		}
 	}
 	return owner.String()
 }
@@ -516,5 +626,9 @@ var changes = []func(r *rand.Rand, owner string) string{
 	func(r *rand.Rand, owner string) string { return pick(r, " ", "\n", "\ufeff", "[", "x") + owner },
 	func(r *rand.Rand, owner string) string {
 		return strings.Replace(owner, pick(r, "system:authenticated", "default", "1dz6n4ubraua7pul"), pick(r, "system:masters", "other", "1dz6n4ubraua7pul"), 1+r.IntN(2))
+	},
+	func(r *rand.Rand, owner string) string { // another warrant, or one more
+		return strings.Replace(owner, pick(r, `["{`, `}"]`, `\"groups\"`, "system:kcp:admin", "consumer", `}}"]`), pick(r, `["{\"user\":\"bob\"}","{`, `}","{}"]`, `\"Groups\"`,
+			"system:kcp:admins", "root", "a:b", `,\"authorization.kcp.io/warrant\":[\"{}\"]}}"]`), 1)
 	},
 }

@@ -138,6 +138,39 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.out).To(ContainSubstring("anyone who creates a service account of that name in this one is its administrator"))
 	}, SpecTimeout(specTimeout))
 
+	It("reports the administrator's warrant of an owner that is in scope", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		widgets := home.export(ctx, "widgets")
+		bound := tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}}
+		team := home.workspaceType(ctx, "team", bound)
+		bound.Initializer = true
+		held := home.workspaceType(ctx, "held", bound)
+		through, err := kcp.Through(ctx, kcp.Admin("root"), "tenancy.kcp.io", home.cluster, "alice")
+		Expect(err).NotTo(HaveOccurred())
+		create(ctx, through, "child", held)
+		home.waitChild(ctx, func(ws *tenancyv1alpha1.Workspace) bool { return len(ws.Status.Initializers) == 1 })
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("PrivilegedOwner", "InitializerPending"), text.out)
+		Expect(text.out).To(And(ContainSubstring(`the owner, user "alice", has a warrant that must not be stored (system:kcp:admin)`),
+			ContainSubstring("warrantgate repair --under="+home.path+":child")))
+
+		By("explaining one that is Ready: from v0.32 on, kcp records the whole owner")
+		create(ctx, through, "done", team)
+		done, err := kcptest.WaitReady(ctx, home.admin(), "done")
+		Expect(err).NotTo(HaveOccurred())
+		lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(done.Spec.Cluster))
+		Expect(err).NotTo(HaveOccurred())
+		if lc.Spec.CreatedBy == nil {
+			return
+		}
+		text, found = explainAsAdmin(ctx, home.path+":done")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("PrivilegedOwner"), text.out)
+		Expect(text.out).To(ContainSubstring("the warrant of a Ready workspace stays recorded"))
+	}, SpecTimeout(specTimeout))
+
 	It("reports a user as foreign if its identity is scoped to another workspace", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		home.alice(ctx)
@@ -151,6 +184,29 @@ var _ = Describe("explain workspace", func() {
 		Expect(found.reasons()).To(ConsistOf("OwnerForeign"))
 		Expect(text.out).To(ContainSubstring(`Owner: user "alice", foreign in the workspace`))
 		Expect(text.out).To(ContainSubstring("in its home workspace %s kcp treats it as\n    alice", home.path))
+	}, SpecTimeout(specTimeout))
+
+	It("reports a service account that was impersonated in its own workspace, and the global name to grant permissions to", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		widgets := home.export(ctx, "widgets")
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
+		home.bot(ctx)
+		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(widgets.Export))).To(Succeed())
+		asBot := home.admin()
+		asBot.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:bot"}
+		create(ctx, asBot, "child", ofType)
+		home.waitDenied(ctx, `User "system:serviceaccount:default:bot" cannot create`)
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("OwnerForeign", "BindPermissionMissing"))
+		global := "system:kcp:serviceaccount:" + home.cluster + ":default:bot"
+		Expect(text.out).To(And(
+			ContainSubstring("Owner: service account default/bot of "+home.path+", foreign in the workspace"),
+			ContainSubstring("in its home workspace "+home.path+" kcp treats it as\n    system:serviceaccount:default:bot, in system:serviceaccounts"),
+			ContainSubstring(`it was impersonated, so only permissions of "`+global+`" count`),
+			ContainSubstring("  name: "+global+"\n"), Not(ContainSubstring("unknown")),
+		))
 	}, SpecTimeout(specTimeout))
 
 	It("reports the mount of a workspace without a logical cluster", func(ctx SpecContext) {
