@@ -186,6 +186,14 @@ func TestOwnerRewrite(t *testing.T) {
 			annotations: annotations(ownerKey, `{"username":"system:serviceaccount:default:bot"}`, clusterKey, newCluster),
 			wantReason:  "HomeUnknown",
 			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", `Service account "system:serviceaccount:default:bot" does not name its home logical ` +
+				`cluster (extra "authentication.kcp.io/cluster-name"), so its workspace is unknown (HomeUnknown). kcp acts as any service account of this ` +
+				"name, and each one that is created in the workspace is its administrator: let the service account create the workspace with its own token"}},
+		},
+		"a service account without a home, scoped to another logical cluster": {
+			annotations: annotations(ownerKey, `{"username":"system:serviceaccount:default:bot","extra":{"authentication.kcp.io/scopes":["cluster:x","cluster:y"]}}`,
+				clusterKey, newCluster),
+			wantReason: "HomeUnknown",
+			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", `Service account "system:serviceaccount:default:bot" does not name its home logical ` +
 				`cluster (extra "authentication.kcp.io/cluster-name"), so its workspace is unknown (HomeUnknown). ` +
 				"Initialization will fail if kcp has to act as this owner"}},
 		},
