@@ -20,6 +20,8 @@ func TestElsewhere(t *testing.T) {
 		bot     = "system:serviceaccount:default:bot"
 		carol   = `{"user":"carol","groups":["system:authenticated"]}`
 		masters = `{"user":"root","groups":["system:masters"]}`
+
+		errClaimed = "the request came through a virtual workspace for initializers or terminators, where the author of a WorkspaceType can impersonate everybody"
 	)
 	authenticated := []string{"system:authenticated"}
 	ofServiceAccount := []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"}
@@ -95,6 +97,23 @@ func TestElsewhere(t *testing.T) {
 			owner: identity.Owner{Username: "system:kcp:serviceaccount:wwwwwwww:default:bot", Groups: authenticated},
 		},
 
+		"system:masters, as which kcp itself acts": {
+			owner: identity.Owner{Username: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}},
+		},
+		"system:masters that an initializer claims to be": {
+			owner:   identity.Owner{Username: "system:apiserver", Groups: []string{"system:kcp:initializer:xxxxxxxx:trap", "system:masters", "system:authenticated"}},
+			wantErr: errClaimed,
+		},
+		"a user whom a terminator claims to be, in scope": {
+			owner: identity.Owner{Username: "alice", Groups: []string{"system:authenticated", "system:kcp:terminator:xxxxxxxx:trap"},
+				Extra: extra(identity.ScopesKey, in("pppppppp"))},
+			wantErr: errClaimed,
+		},
+		"a service account that an initializer claims to be": {
+			owner: identity.Owner{Username: bot, Groups: append([]string{"system:kcp:initializer:"}, ofServiceAccount...),
+				Extra: extra(identity.ClusterNameKey, []string{victim}, identity.ScopesKey, in(victim))},
+			wantErr: errClaimed,
+		},
 		"a service account of the provider": {
 			owner: identity.Owner{Username: bot, Groups: ofServiceAccount, Extra: extra(identity.ClusterNameKey, []string{"pppppppp"}, identity.ScopesKey, in("pppppppp"), identity.WarrantKey, []string{carol})},
 		},

@@ -101,21 +101,37 @@ var privilegedGroups = []string{
 	"system:kcp:tenancy:workspace-bootstrapper",
 }
 
-// privilegedPrefixes are the prefixes of the groups that kcp's virtual workspaces use for initializers and terminators.
-var privilegedPrefixes = []string{
+// lifecyclePrefixes are the prefixes of the groups that kcp's virtual workspaces add to the requests of initializers and terminators.
+var lifecyclePrefixes = []string{
 	"system:kcp:initializer:",
 	"system:kcp:terminator:",
 }
 
+// LifecyclePrefixes returns the prefixes of the groups that kcp's virtual workspaces add to the requests of initializers and terminators.
+func LifecyclePrefixes() []string { return slices.Clone(lifecyclePrefixes) }
+
 // PrivilegedGroups returns the groups, and the prefixes of groups, with the permissions of an administrator.
 func PrivilegedGroups() (groups, prefixes []string) {
-	return slices.Clone(privilegedGroups), slices.Clone(privilegedPrefixes)
+	return slices.Clone(privilegedGroups), LifecyclePrefixes()
+}
+
+// IsSystem reports whether a requester with these groups is kcp itself or an administrator of a shard: it is in system:masters, and was not
+// impersonated in a virtual workspace for initializers or terminators.
+func IsSystem(groups []string) bool {
+	return slices.Contains(groups, user.SystemPrivilegedGroup) && !IsClaimed(groups)
+}
+
+// IsClaimed reports whether any identity may have sent a request with these groups: kcp has added a group of an initializer or terminator. Whoever
+// may initialize workspaces of a WorkspaceType, such as its author, can impersonate everybody there, system:masters included, and kcp adds no scope.
+func IsClaimed(groups []string) bool { return slices.ContainsFunc(groups, isOfLifecycle) }
+
+func isOfLifecycle(group string) bool {
+	return slices.ContainsFunc(lifecyclePrefixes, func(prefix string) bool { return strings.HasPrefix(group, prefix) })
 }
 
 // isPrivileged reports whether a group has the permissions of an administrator.
 func isPrivileged(group string) bool {
-	return slices.Contains(privilegedGroups, group) ||
-		slices.ContainsFunc(privilegedPrefixes, func(prefix string) bool { return strings.HasPrefix(group, prefix) })
+	return slices.Contains(privilegedGroups, group) || isOfLifecycle(group)
 }
 
 // privilegedIn returns the privileged groups among groups and in the warrants, including nested ones, sorted and without duplicates.

@@ -475,6 +475,27 @@ func TestOwnerIntegrity(t *testing.T) {
 	}
 }
 
+// TestClaimedSystem: kcp treats all of system:masters as the system, also one that the author of a WorkspaceType claims to be.
+func TestClaimedSystem(t *testing.T) {
+	const why = ": only the system may set it, and the author of a WorkspaceType can claim to be the system in the virtual workspaces for initializers and terminators"
+	created := withSpec(object(annotations(ownerKey, rawAdmin, groupsKey, "")), "cluster", "victim", "URL", "https://h")
+	answer := newIntegrity().Review(t.Context(), request(t, nil, created, claimed))
+	want := `user "system:apiserver" tried to change experimental.tenancy.kcp.io/owner, authorization.kcp.io/required-groups, spec.cluster, spec.URL of workspace "child" ` +
+		`in logical cluster "parent"` + why + "; leave it out, and send the request as yourself"
+	if answer.Decision != webhooks.Denied || answer.Message != want {
+		t.Errorf("answer %s %q\nwant denied %q", answer.Decision, answer.Message, want)
+	}
+	if answer := newIntegrity().Review(t.Context(), request(t, nil, created, apiServer)); answer.Decision != webhooks.Allowed {
+		t.Errorf("answer to the system %+v, want allowed", answer)
+	}
+	changed := withSpec(object(annotations(ownerKey, rawUser)), "URL", "https://h")
+	notice := newDenialNotice(v1beta1.Enforce).Review(t.Context(), request(t, object(annotations(ownerKey, rawUser)), changed, claimed))
+	wantNotice := []eventText{{corev1.EventTypeWarning, "OwnerChangeDenied", `User "system:apiserver" tried to change spec.URL` + why + ". Nothing was changed"}}
+	if diff := cmp.Diff(wantNotice, texts(notice.Events)); diff != "" {
+		t.Errorf("Events (-want +got):\n%s", diff)
+	}
+}
+
 func TestDenialNotice(t *testing.T) {
 	const why = "kcp acts in the workspace as the identity that is recorded there, so only the system may change it. Nothing was changed"
 	forgery := object(annotations(ownerKey, rawAdmin))
