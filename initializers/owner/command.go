@@ -83,6 +83,7 @@ func (r *Repair) Run(ctx context.Context, each func(Repaired)) error {
 			}
 			group.Go(func() error {
 				result, err := r.repairOne(ctx, req.Cluster)
+				result = r.Steps.located(ctx, result)
 				if err != nil || within(result.Path, r.Under) && !result.healthy() {
 					each(Repaired{Result: result, Err: err})
 				}
@@ -102,7 +103,8 @@ func (r *Repair) repairOne(ctx context.Context, cluster logicalcluster.Name) (Re
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
 	if r.Under != "" && !r.Steps.DryRun { // a Workspace does not name its path
-		if result, err := r.Steps.run(ctx, cluster, true); err != nil || !within(result.Path, r.Under) {
+		result, err := r.Steps.run(ctx, cluster, true)
+		if err != nil || !within(r.Steps.located(ctx, result).Path, r.Under) {
 			return result, err
 		}
 	}
