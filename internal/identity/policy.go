@@ -115,15 +115,19 @@ func PrivilegedGroups() (groups, prefixes []string) {
 	return slices.Clone(privilegedGroups), LifecyclePrefixes()
 }
 
-// IsSystem reports whether a requester with these groups is kcp itself or an administrator of a shard: it is in system:masters, and was not
-// impersonated in a virtual workspace for initializers or terminators.
-func IsSystem(groups []string) bool {
-	return slices.Contains(groups, user.SystemPrivilegedGroup) && !IsClaimed(groups)
+// IsSystem reports whether a requester is kcp itself or an administrator of a shard: it is in system:masters, and was not impersonated in a virtual
+// workspace. kcp adds a group to the requests of initializers and terminators there, and a warrant to those of an APIExport.
+func IsSystem(groups, warrants []string) bool {
+	return slices.Contains(groups, user.SystemPrivilegedGroup) && len(warrants) == 0 && !slices.ContainsFunc(groups, isOfLifecycle)
 }
 
-// IsClaimed reports whether any identity may have sent a request with these groups: kcp has added a group of an initializer or terminator. Whoever
-// may initialize workspaces of a WorkspaceType, such as its author, can impersonate everybody there, system:masters included, and kcp adds no scope.
-func IsClaimed(groups []string) bool { return slices.ContainsFunc(groups, isOfLifecycle) }
+// isClaimed reports whether anybody can have sent a request as the owner, because it came through a virtual workspace: kcp has added a group of an
+// initializer or terminator, or an administrator's warrant. There, the author of a WorkspaceType with initializerPermissions, or of an APIExport with the
+// resources users and groups of the core group, can impersonate everybody, system:masters included, and kcp adds no scope.
+func isClaimed(owner Owner) bool {
+	warrants, err := readWarrants(owner.Extra)
+	return err != nil || slices.ContainsFunc(owner.Groups, isOfLifecycle) || len(privilegedIn(nil, warrants)) > 0
+}
 
 func isOfLifecycle(group string) bool {
 	return slices.ContainsFunc(lifecyclePrefixes, func(prefix string) bool { return strings.HasPrefix(group, prefix) })

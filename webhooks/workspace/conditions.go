@@ -45,13 +45,14 @@ var (
 		celOwner, identity.MaxOwnerBytes, privilegedPattern())
 
 	// celClaimed is true of requests that claim to be system:masters and may be anybody's: see claimsSystem.
-	celClaimed = fmt.Sprintf("(%s && %s)", celMasters, celOfLifecycle)
+	celClaimed = fmt.Sprintf("(%s && (%s || %s))", celMasters, celHasWarrant, celOfLifecycle)
 
 	// celSystem is true of requests by kcp's own controllers and the administrators of a shard, celNotSystem of all others.
-	celSystem    = fmt.Sprintf("(%s && !%s)", celMasters, celOfLifecycle)
+	celSystem    = fmt.Sprintf("(%s && !%s && !%s)", celMasters, celHasWarrant, celOfLifecycle)
 	celNotSystem = "!" + celSystem
-	// celOfLifecycle is identity.IsClaimed of groups. A comparison of each of them would take quadratic time. A group that contains a quote can only make it
-	// true of more requesters.
+	// celHasWarrant is true of requests through the virtual workspace of an APIExport, celOfLifecycle of those by initializers and terminators. To compare
+	// each group would take quadratic time. A group that contains a quote can only make it true of more requesters.
+	celHasWarrant  = fmt.Sprintf("(has(request.userInfo.extra) && '%s' in request.userInfo.extra)", identity.WarrantKey)
 	celOfLifecycle = fmt.Sprintf(`['"' + request.userInfo.groups.join('"')].exists(groups, groups.contains('"%s'))`,
 		strings.Join(identity.LifecyclePrefixes(), `') || groups.contains('"`))
 	celMasters = fmt.Sprintf("(has(request.userInfo.groups) && '%s' in request.userInfo.groups)", user.SystemPrivilegedGroup)

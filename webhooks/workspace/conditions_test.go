@@ -49,6 +49,9 @@ var (
 	noGroups  = &user.DefaultInfo{Name: "nobody"}
 	// claimed is what kcp says about a user who impersonates the API server in the virtual workspace of an initializer.
 	claimed = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:kcp:initializer:1dz6n4ubraua7pul:trap", "system:masters"}}
+	// inExport is what kcp says about a user who impersonates the API server in the virtual workspace of an APIExport.
+	inExport = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters"}, Extra: map[string][]string{identity.WarrantKey: {
+		identity.Warrant{User: "system:serviceaccount:default:rest", Groups: []string{"system:kcp:admin"}}.String()}}}
 )
 
 // annotations returns a map of pairs of key and value.
@@ -295,6 +298,12 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		"an initializer that claims to be the system sets the logical cluster of a workspace": {
 			by: claimed, old: annotations(), new: annotations(), spec: []string{"cluster", "victim"}, want: []string{denial, integrity, policy},
 		},
+		"system:masters in the virtual workspace of an APIExport creates a workspace with an owner": {
+			by: inExport, create: true, new: annotations(ownerKey, rawAdmin), want: []string{integrity, policy},
+		},
+		"system:masters in the virtual workspace of an APIExport changes the owner": {
+			by: inExport, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
+		},
 		"an initializer that claims to be the system with tens of thousands of groups": {
 			by:  &user.DefaultInfo{Name: "a", Groups: append(slices.Repeat([]string{"group"}, 50_000), claimed.Groups...)},
 			old: annotations(), new: annotations(), spec: []string{"URL", "https://h"}, want: []string{denial, integrity, policy},
@@ -424,6 +433,9 @@ func TestPolicyAgreesWithGate(t *testing.T) {
 	for range count {
 		by := &user.DefaultInfo{Name: "a", Groups: some("system:masters", "system:masters", "system:kcp:initializer:x:y", "system:kcp:terminator:x:y",
 			"system:kcp:admin", "system:kcp:initializer", "a:system:kcp:initializer:x:y", "system:kcp:initializer:", "system:authenticated")}
+		if r.IntN(4) == 0 {
+			by.Extra = map[string][]string{pick(r, identity.WarrantKey, "example.com/x"): {"{}"}}
+		}
 		after, operation := draw(), admission.Create
 		var before *unstructured.Unstructured
 		var old runtime.Object

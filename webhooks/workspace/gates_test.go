@@ -60,7 +60,7 @@ func request(tb testing.TB, old, object *unstructured.Unstructured, by user.Info
 	tb.Helper()
 	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "d1", Operation: admissionv1.Create, Name: "child",
-		UserInfo: authenticationv1.UserInfo{Username: by.GetName(), Groups: by.GetGroups()},
+		UserInfo: authenticationv1.UserInfo{Username: by.GetName(), Groups: by.GetGroups(), Extra: extraOf(by)},
 		Object:   runtime.RawExtension{Raw: encode(tb, object)},
 	}}
 	if old != nil {
@@ -68,6 +68,14 @@ func request(tb testing.TB, old, object *unstructured.Unstructured, by user.Info
 		r.OldObject = runtime.RawExtension{Raw: encode(tb, old)}
 	}
 	return r
+}
+
+func extraOf(by user.Info) map[string]authenticationv1.ExtraValue {
+	extra := map[string]authenticationv1.ExtraValue{}
+	for key, values := range by.GetExtra() {
+		extra[key] = values
+	}
+	return extra
 }
 
 func encode(tb testing.TB, object *unstructured.Unstructured) []byte {
@@ -477,7 +485,7 @@ func TestOwnerIntegrity(t *testing.T) {
 
 // TestClaimedSystem: kcp treats all of system:masters as the system, also one that the author of a WorkspaceType claims to be.
 func TestClaimedSystem(t *testing.T) {
-	const why = ": only the system may set it, and the author of a WorkspaceType can claim to be the system in the virtual workspaces for initializers and terminators"
+	const why = ": only the system may set it, and the author of a WorkspaceType or an APIExport can claim to be the system in a virtual workspace of kcp"
 	created := withSpec(object(annotations(ownerKey, rawAdmin, groupsKey, "")), "cluster", "victim", "URL", "https://h")
 	answer := newIntegrity().Review(t.Context(), request(t, nil, created, claimed))
 	want := `user "system:apiserver" tried to change experimental.tenancy.kcp.io/owner, authorization.kcp.io/required-groups, spec.cluster, spec.URL of workspace "child" ` +

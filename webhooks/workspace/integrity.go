@@ -52,7 +52,7 @@ const (
 	whyGuarded  = "kcp acts in the workspace as the identity that is recorded there, so only the system may change it"
 	whatToDo    = "leave it as it is; to give others access, bind them to a role inside the workspace"
 	whyTooMany  = "it cannot be checked whether the recorded identity stays the same"
-	whyClaimed  = "only the system may set it, and the author of a WorkspaceType can claim to be the system in the virtual workspaces for initializers and terminators"
+	whyClaimed  = "only the system may set it, and the author of a WorkspaceType or an APIExport can claim to be the system in a virtual workspace of kcp"
 	whatClaimed = "leave it out, and send the request as yourself"
 )
 
@@ -80,7 +80,7 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 	switch {
 	case len(changed) == 0:
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Unchanged", Details: details}
-	case identity.IsSystem(request.UserInfo.Groups):
+	case identity.IsSystem(request.UserInfo.Groups, request.UserInfo.Extra[identity.WarrantKey]):
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "System", Details: details}
 	}
 	where := ""
@@ -109,8 +109,8 @@ func whyDenied(request admission.Request, changed []string) (why, what string) {
 
 // claimsSystem reports whether a request comes from system:masters that anybody can claim to be. kcp treats it like the system.
 func claimsSystem(request admission.Request) bool {
-	groups := request.UserInfo.Groups
-	return slices.Contains(groups, user.SystemPrivilegedGroup) && !identity.IsSystem(groups)
+	requester := request.UserInfo
+	return slices.Contains(requester.Groups, user.SystemPrivilegedGroup) && !identity.IsSystem(requester.Groups, requester.Extra[identity.WarrantKey])
 }
 
 // changes returns the guarded annotations and fields that a request changes.

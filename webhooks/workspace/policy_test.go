@@ -184,7 +184,7 @@ func (m *mutator) check(tb testing.TB, p placement) string {
 	switch {
 	case err != nil:
 		tb.Errorf("%.3000q: %v", p.owner, err)
-	case got.by == byPolicy && p.by == claimed:
+	case got.by == byPolicy && (p.by == claimed || p.by == inExport):
 		tb.Errorf("the policy rewrote an owner for one who claims to be kcp: %.3000q", p.owner)
 	case got.by == byPolicy && report.Reason != identity.ServiceAccountRewritten:
 		tb.Errorf("the policy rewrote an owner that identity.Rewrite does not (%s): %.3000q", report.Reason, p.owner)
@@ -254,6 +254,7 @@ func TestWhichOwnersThePolicyHandles(t *testing.T) {
 		"placed by another user":             {placement{owner: honest, by: alice}, byWebhook},
 		"placed by a user without groups":    {placement{owner: honest, by: noGroups}, byWebhook},
 		"placed by one who claims to be kcp": {placement{owner: honest, by: claimed}, byWebhook},
+		"placed by another who does":         {placement{owner: honest, by: inExport}, byWebhook},
 		"a scope that excludes the home":     {placement{owner: strings.Replace(honest, "cluster:1dz6n4ubraua7pul", "cluster:attacker", 1)}, byWebhook},
 		"the group of another namespace":     {placement{owner: strings.Replace(honest, "serviceaccounts:default", "serviceaccounts:other", 1)}, byWebhook},
 		"a further group":                    {placement{owner: strings.Replace(honest, `"system:authenticated"]`, `"system:authenticated","team-a"]`, 1)}, byWebhook},
@@ -374,7 +375,7 @@ func hostile(seed uint64, count int) iter.Seq[placement] {
 			}
 			switch r.IntN(20) {
 			case 2:
-				p.by = claimed
+				p.by = []user.Info{claimed, inExport}[r.IntN(2)]
 			case 0:
 				p.requiredGroups = pick(r, "team-a", "a,b;c", ";", " ")
 			case 1:

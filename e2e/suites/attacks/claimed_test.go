@@ -7,12 +7,17 @@ import (
 	"net/http"
 	"strings"
 
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,15 +81,15 @@ var _ = Describe("an identity that the author of a WorkspaceType claims while a 
 		if trap == nil {
 			return
 		}
+		mapper := meta.NewDefaultRESTMapper(nil) // kcp serves no discovery there
+		mapper.Add(clusterKind, meta.RESTScopeNamespace)
 		for _, who := range []*rest.Config{
 			trap("system:apiserver", masters), trap("anybody", "system:kcp:admin"), trap(victim.name), trap(victim.globalName("bot")),
 		} {
 			By("as " + who.Impersonate.UserName)
-			var c client.Client
-			Eventually(ctx, func() (err error) { // until the webhooks of the APIExport are active here
-				if c, err = client.New(attacker.recorder.Listen(who), client.Options{}); err != nil {
-					return err
-				}
+			c, err := client.New(attacker.recorder.Listen(who), client.Options{Mapper: mapper})
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(ctx, func() error { // until the webhooks of the APIExport are active here
 				return c.Create(ctx, newCluster(metav1.NamespaceDefault, "probe", " "), client.DryRunAll)
 			}).Should(MatchError(ContainSubstring("cluster.warrantgate.dev")))
 			expectDenied(c.Create(ctx, newCluster(metav1.NamespaceDefault, "stolen", stranger.Email)), http.StatusForbidden, "IdentityClaimed")
@@ -92,6 +97,82 @@ var _ = Describe("an identity that the author of a WorkspaceType claims while a 
 		Expect(attacker.recorder.Texts()).NotTo(ContainSubstring(stranger.UUID))
 	}, SpecTimeout(startTimeout))
 })
+
+// The virtual workspace of an APIExport authorizes the impersonation of users and groups like a request for resources of these names, so an APIExport that
+// has them allows it. kcp adds no scope, but a warrant.
+var _ = Describe("an identity that the author of an APIExport claims in its virtual workspace", func() {
+	It("is not the system: it cannot choose the owner of a workspace", func(ctx SpecContext) {
+		w := kcp(ctx)
+		attacker, victim := w.newOwner(ctx, "mallory"), w.newOwner(ctx, "victim")
+		config := attacker.exportUsers(ctx)
+		By("creating a workspace as itself")
+		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "own-"}}
+		kcptest.OfType("root", "universal")(ws)
+		Eventually(ctx, func() error { return newKCPClient(config).Create(ctx, ws.DeepCopy()) }).Should(Succeed())
+
+		By("creating one as system:masters")
+		config.Impersonate = rest.ImpersonationConfig{UserName: "system:apiserver", Groups: []string{"system:masters"}}
+		kcptest.WithAnnotation(kcptest.OwnerAnnotation, identity.Owner{Username: victim.name}.String())(ws)
+		Expect(newKCPClient(config).Create(ctx, ws)).To(And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring("only the system may set it"))))
+	}, SpecTimeout(startTimeout))
+})
+
+// exportUsers exports and binds the resources users and groups of the core group in the tenant's workspace, with a claim of its Workspaces. It returns a
+// config for the workspace in the virtual workspace of the APIExport.
+func (o owner) exportUsers(ctx context.Context) *rest.Config {
+	GinkgoHelper()
+	c := newKCPClient(o.config)
+	bindings := &apisv1alpha2.APIBindingList{}
+	Expect(c.List(ctx, bindings)).To(Succeed())
+	claim := apisv1alpha2.PermissionClaim{GroupResource: apisv1alpha2.GroupResource{Group: "tenancy.kcp.io", Resource: "workspaces"}, Verbs: []string{"*"}}
+	for i := range bindings.Items {
+		for _, bound := range bindings.Items[i].Status.BoundResources {
+			if bound.Resource == claim.Resource {
+				claim.IdentityHash = bound.Schema.IdentityHash
+			}
+		}
+	}
+	const name = "core"
+	export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: apisv1alpha2.APIExportSpec{PermissionClaims: []apisv1alpha2.PermissionClaim{claim}}}
+	for kind, plural := range map[string]string{"User": "users", "Group": "groups"} {
+		schema := &apisv1alpha1.APIResourceSchema{
+			ObjectMeta: metav1.ObjectMeta{Name: "v1." + plural + ".core"},
+			Spec: apisv1alpha1.APIResourceSchemaSpec{
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.ToLower(kind), Kind: kind, ListKind: kind + "List"},
+				Scope: apiextensionsv1.ClusterScoped,
+				Versions: []apisv1alpha1.APIResourceVersion{{
+					Name: "v1", Served: true, Storage: true, Schema: runtime.RawExtension{Raw: []byte(`{"type":"object"}`)},
+				}},
+			},
+		}
+		Expect(c.Create(ctx, schema)).To(Succeed())
+		export.Spec.Resources = append(export.Spec.Resources, apisv1alpha2.ResourceSchema{
+			Name: plural, Schema: schema.Name, Storage: apisv1alpha2.ResourceSchemaStorage{CRD: &apisv1alpha2.ResourceSchemaStorageCRD{}},
+		})
+	}
+	Expect(c.Create(ctx, export)).To(Succeed())
+	binding := &apisv1alpha2.APIBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: apisv1alpha2.APIBindingSpec{
+			Reference: apisv1alpha2.BindingReference{Export: &apisv1alpha2.ExportBindingReference{Path: o.path, Name: name}},
+			PermissionClaims: []apisv1alpha2.AcceptablePermissionClaim{{
+				ScopedPermissionClaim: apisv1alpha2.ScopedPermissionClaim{PermissionClaim: claim, Selector: apisv1alpha2.PermissionClaimSelector{MatchAll: true}},
+				State:                 apisv1alpha2.ClaimAccepted,
+			}},
+		},
+	}
+	Eventually(ctx, func() error { return c.Create(ctx, binding.DeepCopy()) }).Should(Succeed())
+	config := rest.CopyConfig(o.config)
+	Eventually(ctx, func(g Gomega) {
+		g.Expect(c.Get(ctx, client.ObjectKey{Name: name}, binding)).To(Succeed())
+		g.Expect(binding.Status.Phase).To(Equal(apisv1alpha2.APIBindingPhaseBound))
+		slice := &apisv1alpha1.APIExportEndpointSlice{}
+		g.Expect(c.Get(ctx, client.ObjectKey{Name: name}, slice)).To(Succeed())
+		g.Expect(slice.Status.APIExportEndpoints).NotTo(BeEmpty())
+		config.Host = slice.Status.APIExportEndpoints[0].URL + "/clusters/" + o.cluster
+	}).Should(Succeed())
+	return config
+}
 
 // trap creates a workspace of a type of the tenant, whose initializer does not finish. It returns a config of an identity that the tenant claims in it;
 // nil if this kcp does not store initializerPermissions, so that its initializers act as the owner.
