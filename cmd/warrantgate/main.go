@@ -37,7 +37,7 @@ func main() {
 	if err != nil {
 		code, reason := cli.ExitCode(err)
 		if reason != nil {
-			fmt.Fprintln(os.Stderr, "warrantgate:", printable(reason))
+			fmt.Fprintln(root.ErrOrStderr(), "warrantgate:", printable(reason))
 		}
 		os.Exit(code)
 	}

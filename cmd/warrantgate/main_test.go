@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -214,6 +215,22 @@ func TestHelpNamesTheProgramAsItWasCalled(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestCommandsInMessagesAreThoseOfThePlugin(t *testing.T) {
+	for program, want := range map[string]string{"warrantgate": "run `warrantgate repair`", "kubectl-warrantgate": "run `kubectl warrantgate repair`"} {
+		var out, errOut bytes.Buffer
+		root := newCommand(&out, &errOut)
+		asKubectlPlugin(root, program)
+		for _, writer := range []io.Writer{root.OutOrStdout(), root.ErrOrStderr()} {
+			if _, err := io.WriteString(writer, "run `warrantgate repair`"); err != nil {
+				t.Error(err)
+			}
+		}
+		if out.String() != want || errOut.String() != want {
+			t.Errorf("%s: %q, %q, want %q", program, out.String(), errOut.String(), want)
+		}
 	}
 }
 

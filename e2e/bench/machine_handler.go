@@ -70,7 +70,9 @@ func (objectsOfOne) AccountNow(context.Context, clusterapi.Cluster) (ownership.A
 
 func (objectsOfOne) IsCurrent(clusterapi.Cluster) bool { return true }
 
-func (objectsOfOne) Holder(context.Context, string, clusterapi.Machine, []inflight.Object) (*clusterapi.Machine, error) {
+func (objectsOfOne) Holder(
+	context.Context, string, clusterapi.Machine, []inflight.Object, func(clusterapi.Machine) bool,
+) (*clusterapi.Machine, error) {
 	return nil, nil
 }
 

@@ -29,6 +29,11 @@ func installAndServe(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
+	// install ends with the check that warrantgate answers.
+	if err := warrantgate.Start(ctx); err != nil {
+		return err
+	}
+	d.warrantgate = warrantgate
 	install := exec.CommandContext(ctx, binary, slices.Concat(
 		[]string{"install", "kcp", "--kubeconfig=" + d.kcp.AdminKubeconfig(), "--context=root"}, warrantgate.InstallArgs(),
 		[]string{"--shard-kubeconfig=" + d.kcp.AdminKubeconfig(), "--shard-context=system:admin", "--user=" + kcptest.WarrantgateUser},
@@ -43,11 +48,6 @@ func installAndServe(ctx context.Context, d *demo) error {
 	if err := warrantgate.WaitInstalled(ctx); err != nil {
 		return err
 	}
-
-	if err := warrantgate.Start(ctx); err != nil {
-		return err
-	}
-	d.warrantgate = warrantgate
 	if err := awaitEventsOn(ctx, warrantgate); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ type step struct {
 var stories = map[string]story{
 	"kcp": {most: 60, steps: []step{
 		{"A kcp of its own, without warrantgate: the workspace of a service account is stuck", stuck},
-		{"Install warrantgate and start it", installAndServe},
+		{"Start warrantgate and install it", installAndServe},
 		{"With warrantgate, the workspace of a service account becomes Ready", becomeReady},
 		{"A user cannot forge an owner", forge},
 		{"`kubectl describe workspace` shows the rewrite", describeWorkspace},

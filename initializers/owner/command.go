@@ -42,11 +42,14 @@ type Repair struct {
 	Steps  *Steps
 	// After is how long a workspace may be Initializing before it counts as stuck.
 	After time.Duration
-	// Under is the path of a workspace. The command repairs only this workspace and those below it, or all if Under is empty. The
-	// controller repairs all.
+	// Under is the path of a workspace, or the name of its logical cluster. The command repairs only this workspace and those below it, or all
+	// if Under is empty. The controller repairs all.
 	Under string
 	// Limiter limits how many workspaces are checked per second.
 	Limiter *rate.Limiter
+
+	// underCluster is the logical cluster of Under. The administrator of a workspace can write another path into its LogicalCluster.
+	underCluster logicalcluster.Name
 }
 
 // checker finds other causes why a workspace is not Ready.
@@ -68,6 +71,13 @@ type Repaired struct {
 // account can get, and waits until the repaired ones are Ready. It calls each for every result to report, concurrently and in no order. The
 // error is about the workspaces that could not be listed.
 func (r *Repair) Run(ctx context.Context, each func(Repaired)) error {
+	if r.Under != "" {
+		ws, err := r.checker().Load(ctx, logicalcluster.NewPath(r.Under))
+		if err != nil {
+			return err
+		}
+		r.Under, r.underCluster = ws.Path, ws.Cluster
+	}
 	var group, awaited errgroup.Group
 	group.SetLimit(workers)
 	awaited.SetLimit(awaitedAtOnce)
@@ -84,10 +94,11 @@ func (r *Repair) Run(ctx context.Context, each func(Repaired)) error {
 			group.Go(func() error {
 				result, err := r.repairOne(ctx, req.Cluster)
 				result = r.Steps.located(ctx, result)
-				if err != nil || within(result.Path, r.Under) && !result.healthy() {
+				if err != nil || r.selects(result) && !result.healthy() {
 					each(Repaired{Result: result, Err: err})
 				}
-				if (result.Outcome == Corrected || result.Outcome == Retriggered) && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing {
+				if (result.Outcome == Corrected || result.Outcome == Retriggered) && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing &&
+					!r.Steps.DryRun {
 					r.holdWorker(ctx, &awaited, result.Cluster)
 				}
 				return nil
@@ -98,13 +109,18 @@ func (r *Repair) Run(ctx context.Context, each func(Repaired)) error {
 	return errors.Join(errs...)
 }
 
+// selects reports whether the command repairs a workspace.
+func (r *Repair) selects(result Result) bool {
+	return within(result.Path, r.Under) || result.Cluster == r.underCluster
+}
+
 // repairOne runs the steps until they are finished.
 func (r *Repair) repairOne(ctx context.Context, cluster logicalcluster.Name) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
-	if r.Under != "" && !r.Steps.DryRun { // a Workspace does not name its path
+	if r.Under != "" { // a Workspace does not name its path
 		result, err := r.Steps.run(ctx, cluster, true)
-		if err != nil || !within(r.Steps.located(ctx, result).Path, r.Under) {
+		if err != nil || !r.selects(r.Steps.located(ctx, result)) {
 			return result, err
 		}
 	}
@@ -114,8 +130,12 @@ func (r *Repair) repairOne(ctx context.Context, cluster logicalcluster.Name) (Re
 		if result.Rewritten {
 			rewritten = result
 		}
-		if err == nil && result.Outcome == Fine && !r.Steps.DryRun {
+		switch {
+		case err != nil:
+		case result.Outcome == Fine:
 			result, err = r.retry(ctx, result)
+		case result.Outcome == Foreign:
+			result, err = r.Steps.tryOut(ctx, result)
 		}
 		if err != nil || result.RequeueAfter == 0 {
 			if rewritten.Rewritten && err == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -88,6 +89,53 @@ func TestRepairOne(t *testing.T) {
 func claiming(c cluster, path string) cluster {
 	c.claims = path
 	return c
+}
+
+// TestDryRunReportsWhatARunDoes: a dry run has the outcome of a run, but for a rewrite, and writes nothing.
+func TestDryRunReportsWhatARunDoes(t *testing.T) {
+	const initializing = corev1alpha1.LogicalClusterPhaseInitializing
+	denied := apierrors.NewForbidden(logicalClusters, "cluster", errors.New("spec.createdBy is immutable"))
+	for name, tc := range map[string]struct {
+		cluster    cluster
+		fail       func(string, client.Object) error
+		want       Outcome
+		wantDryRun Outcome
+		wantErr    bool
+	}{
+		"an owner that is foreign": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, admins: []string{globalName}}, want: Corrected, wantDryRun: Foreign,
+		},
+		"an owner that may not be written": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, admins: []string{bareName}},
+			fail:    failOn[*corev1alpha1.LogicalCluster]("update", denied), want: Failed, wantDryRun: Failed, wantErr: true,
+		},
+		"administrators that may not be read": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, admins: []string{bareName}},
+			fail:    failOn[*rbacv1.ClusterRoleBinding]("get", apierrors.NewForbidden(bindings, workspaceAdmin, nil)), want: Failed, wantDryRun: Failed, wantErr: true,
+		},
+		"nothing is missing any more": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, allowed: true}, want: Retriggered, wantDryRun: Retriggered,
+		},
+		"nothing is missing any more, and it may not be retriggered": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, allowed: true},
+			fail:    failOn[*corev1alpha1.LogicalCluster]("update", denied), want: Failed, wantDryRun: Failed, wantErr: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for dryRun, want := range map[bool]Outcome{false: tc.want, true: tc.wantDryRun} {
+				clients := fakeKCP(t, tc.cluster, tc.fail)
+				before := stateOf(t, clients)
+				repair := &Repair{Steps: &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: dryRun}}
+				got, err := repair.repairOne(t.Context(), theCluster)
+				if got.Outcome != want || (err != nil) != tc.wantErr {
+					t.Errorf("dry run %t: repairOne() = %s, %v, want %s", dryRun, got.Outcome, err, want)
+				}
+				if after := stateOf(t, clients); dryRun && after != before {
+					t.Errorf("the dry run has written: %+v, before %+v", after, before)
+				}
+			}
+		})
+	}
 }
 
 func TestRepairOneEndsWithItsContext(t *testing.T) {

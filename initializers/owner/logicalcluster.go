@@ -143,16 +143,20 @@ func (lc *logicalCluster) retrigger() {
 	}
 }
 
-// update writes the LogicalCluster. If the stored owner differs from the written one, it returns a message about that, because webhooks
-// inside the workspace may change the update.
-func (lc *logicalCluster) update(ctx context.Context, c client.Client) (changed string, err error) {
+// update writes the LogicalCluster, or only tries to on a dry run. If the stored owner differs from the written one, it returns a message about
+// that, because webhooks inside the workspace may change the update.
+func (lc *logicalCluster) update(ctx context.Context, c client.Client, dryRun bool) (changed string, err error) {
 	written, err := newLogicalCluster(lc.name, lc.object.DeepCopy())
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	if err := c.Update(ctx, lc.object); err != nil {
+	var options []client.UpdateOption
+	if dryRun {
+		options = append(options, client.DryRunAll)
+	}
+	if err := c.Update(ctx, lc.object, options...); err != nil {
 		return "", err
 	}
 	stored, err := newLogicalCluster(lc.name, lc.object)

@@ -58,7 +58,7 @@ func TestRepairReconcile(t *testing.T) {
 	const initializing, ready = corev1alpha1.LogicalClusterPhaseInitializing, corev1alpha1.LogicalClusterPhaseReady
 	now := time.Now()
 	rewrittenEvent := "Normal OwnerRewritten " + theHome + "/child Repaired"
-	retriggeredEvent := "Normal InitializationRetriggered " + theHome + "/child nothing that it needs is missing any more, so initialization was retriggered"
+	retriggeredEvent := "Normal InitializationRetriggered " + theHome + "/child nothing that it needs is missing any more, so initialization is retriggered"
 	deniedEvent := "Warning OwnerDenied " + theHome + `/child user "alice" may not create APIBindings in root:orgs:child; check whether the ` +
 		`ClusterRoleBinding "workspace-admin" in ` + theCluster + ` names "alice"`
 	lacksBindEvent := "Warning BindPermissionMissing " + theHome + `/child service account default/bot of ` + theHome + ` lacks "bind" on the APIExport "widgets" in ` +
@@ -186,6 +186,16 @@ func TestRepairReconcile(t *testing.T) {
 		"an owner that another client changed is reported": {
 			cluster: cluster{owner: `{"username":"root-boss"}`, recorded: localOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, want: later,
 			wantEvents: recorded{"Warning OwnerDiffers " + theHome + "/child"}, wantAfter: after{Owner: "root-boss", BindingsLabel: true},
+		},
+		"an administrator's warrant that is dropped is reported": {
+			cluster: cluster{owner: lentOwner, phase: initializing, initializers: onlyBindings, admins: []string{"alice"}}, request: theRequest, want: poll,
+			wantEvents: recorded{"Normal WarrantDropped " + theHome + "/child Repaired"},
+			wantAfter:  after{Owner: "alice", RewrittenAt: true, BindingsLabel: true},
+		},
+		"mode Warn only reports it": {
+			cluster: cluster{owner: lentOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true}, request: theRequest, dryRun: true, want: later,
+			wantEvents: recorded{deniedEvent, "Warning PrivilegedOwner " + theHome + "/child The owner was not changed, because the repair only warns"},
+			wantAfter:  after{Owner: "alice", BindingsLabel: true},
 		},
 		"mode Warn only reports": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, dryRun: true, want: later,
@@ -387,6 +397,10 @@ func TestInitializerReconcile(t *testing.T) {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, want: poll, wantInitializers: ours,
 			wantEvents: recorded{"Normal OwnerRewritten " + theHome + "/child At initialization"},
 		},
+		"an administrator's warrant is dropped first": {
+			cluster: cluster{owner: lentOwner, phase: initializing, initializers: ours}, want: poll, wantInitializers: ours,
+			wantEvents: recorded{"Normal WarrantDropped " + theHome + "/child At initialization"},
+		},
 		"then kcp has to adopt it": {
 			cluster: cluster{owner: rewrittenOwner, phase: initializing, initializers: ours, rewritten: time.Now()}, want: poll, wantInitializers: ours,
 		},
@@ -418,6 +432,10 @@ func TestInitializerReconcile(t *testing.T) {
 		"mode Warn lets it through": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,
 			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner was not changed, because the initializer only warns"},
+		},
+		"mode Warn lets an administrator's warrant through": {
+			cluster: cluster{owner: lentOwner, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,
+			wantEvents: recorded{"Warning PrivilegedOwner " + theHome + "/child The owner was not changed, because the initializer only warns"},
 		},
 		"mode Warn admits an owner that cannot be corrected": {
 			cluster: cluster{owner: ownerWithoutHome, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,
@@ -575,7 +593,7 @@ func TestWritesAreLimited(t *testing.T) {
 			return nil
 		},
 	})
-	if _, err := at.result.lc.update(t.Context(), c); err != nil {
+	if _, err := at.result.lc.update(t.Context(), c, false); err != nil {
 		t.Error(err)
 	}
 	if err := removeInitializer(t.Context(), c, &corev1alpha1.LogicalCluster{

@@ -41,9 +41,9 @@ type Outcome string
 
 // The outcomes. As long as the steps are to be continued, there is none.
 const (
-	// Corrected: the owner was rewritten, and system:apibindings was retriggered if it was pending.
+	// Corrected: the owner was rewritten or lost a warrant, and system:apibindings was retriggered if it was pending.
 	Corrected Outcome = "repaired"
-	// Foreign: the owner would be rewritten, but this is a dry run.
+	// Foreign: the owner would be rewritten or lose a warrant, but this is a dry run.
 	Foreign Outcome = "foreign"
 	// Fine: kcp can act as the owner. If the workspace is stuck, it is for another reason.
 	Fine Outcome = "fine"
@@ -78,6 +78,8 @@ type Result struct {
 	Report identity.Report
 
 	lc *logicalCluster
+	// owner is the owner that a run would write, if this is a dry run and a run would write one.
+	owner *identity.Owner
 }
 
 // healthy reports whether there is nothing to report.
@@ -238,39 +240,70 @@ func (s *Steps) rewriteOwner(ctx context.Context, st *state) (time.Duration, err
 	owner, report := identity.Rewrite(kcp.RecordedOwner(&lc.typed), lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], s.Policy)
 	st.result.Report = report
 	_, pending := lc.rewrittenAt()
-	switch foreign := report.Reason.Rewritten(); {
-	case !foreign && !pending:
+	// kcp no longer acts as the owner of a Ready workspace, so its warrants stay.
+	switch change := report.Reason.Rewritten() || report.Changed() && !lc.isReady(); {
+	case !report.Reason.Harmless() && (!change || st.dryRun):
+		st.result.Outcome = NotCorrectable
+		return 0, nil
+	case !change && !pending:
 		st.result.Outcome = Fine
-		if !report.Reason.Harmless() {
-			st.result.Outcome = NotCorrectable
-		}
 		return 0, nil
 	case !lc.mayBeRewritten():
 		st.result.Outcome = Waiting
 		return 0, nil
 	case st.dryRun:
 		st.result.Outcome = Foreign
+		if change {
+			st.result.owner = &owner
+		}
 		return 0, nil
-	case !foreign:
+	case !change:
 		return 0, nil
 	}
-	// The next step needs this permission. Without it the owner is not rewritten.
-	if _, err := s.admins(ctx, lc.name); err != nil {
+	if err := s.writeOwner(ctx, st, owner); err != nil || st.result.Outcome != "" {
 		return 0, err
-	}
-	if err := lc.setOwner(owner, time.Now()); err != nil {
-		return 0, err
-	}
-	changed, err := lc.update(ctx, st.client)
-	if err != nil {
-		return 0, err
-	}
-	if changed != "" {
-		st.result.differs(changed)
-		return 0, nil
 	}
 	st.result.Rewritten = true
 	return shortestPoll, nil
+}
+
+// writeOwner writes a LogicalCluster with another owner, or only tries to on a dry run.
+func (s *Steps) writeOwner(ctx context.Context, st *state, owner identity.Owner) error {
+	lc := st.result.lc
+	// The next step needs this permission. Without it the owner is not rewritten.
+	if _, err := s.admins(ctx, lc.name); err != nil {
+		return err
+	}
+	if err := lc.setOwner(owner, time.Now()); err != nil {
+		return err
+	}
+	changed, err := lc.update(ctx, st.client, st.dryRun)
+	if err == nil && changed != "" {
+		st.result.differs(changed)
+	}
+	return err
+}
+
+// tryOut sends the first write of a run as a dry run, after the steps have found that a run would change the owner. So the command repair
+// reports what would deny the write.
+func (s *Steps) tryOut(ctx context.Context, result Result) (Result, error) {
+	if result.owner == nil { // a run continues an earlier one
+		return result, nil
+	}
+	st := &state{result: result, dryRun: true}
+	var err error
+	if st.client, err = s.LogicalClusters(result.Cluster.Path()); err == nil {
+		err = s.writeOwner(ctx, st, *result.owner)
+	}
+	switch {
+	case apierrors.IsConflict(err):
+		st.result.Outcome, st.result.RequeueAfter = "", conflictDelay
+		return st.result, nil
+	case err != nil:
+		st.result.Outcome = Failed
+		return st.result, explain("change the owner of", result.Path, err)
+	}
+	return st.result, nil
 }
 
 // awaitAdoption waits until workspace-admin names the owner. If kcp acted as the owner before, its request would be denied, and kcp would
@@ -314,7 +347,7 @@ func (s *Steps) admins(ctx context.Context, cluster logicalcluster.Name) (sets.S
 
 func (s *Steps) retrigger(ctx context.Context, st *state) (time.Duration, error) {
 	st.result.lc.retrigger()
-	changed, err := st.result.lc.update(ctx, st.client)
+	changed, err := st.result.lc.update(ctx, st.client, st.dryRun)
 	if err != nil {
 		return 0, err
 	}
@@ -332,7 +365,7 @@ func (s *Steps) retry(ctx context.Context, result Result) (Result, error) {
 	var changed string
 	if err == nil {
 		result.lc.retrigger()
-		changed, err = result.lc.update(ctx, c)
+		changed, err = result.lc.update(ctx, c, s.DryRun)
 	}
 	switch {
 	case apierrors.IsConflict(err):

@@ -255,7 +255,7 @@ func notOwned(machine acting, id string, answer ownership.Answer, made []ownersh
 	}
 	return findingOf(machine.Machine, Finding{
 		Reason: reason, Instance: id, Account: account,
-		Message: message + "; clear the field, so that the provider adopts an instance of the user or creates one",
+		Message: message + "; " + machine.Kind.Correction(),
 	})
 }
 

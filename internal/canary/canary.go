@@ -1,5 +1,5 @@
-// Package canary checks whether an API server calls the gates of warrantgate. It sends an object that a gate has to deny, as a dry
-// run, and reports who denied it. Only a denial of the gate itself counts, or the warning of a gate in mode Warn.
+// Package canary checks whether an API server calls the gates of warrantgate. It sends an object that a gate has to deny or rewrite, as a
+// dry run, and reports who did. Only a denial or a change by the gate itself counts, or the warning of a gate in mode Warn.
 //
 // It reports the behavior, not the configuration: the API server may not call a webhook although its configuration is installed.
 package canary
@@ -15,16 +15,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/internal/kcp"
 )
 
-// Canary is an object that a gate has to deny.
+// Canary is an object that a gate has to deny or rewrite.
 type Canary struct {
-	// Webhook is the name of the webhook that has to deny the object.
+	// Webhook is the name of the webhook that has to deny or rewrite the object.
 	Webhook string
 	// Reason is the reason of the denial in the gate's answer. OrReason is another one that the credentials of serve can lead to, "" for none.
 	Reason, OrReason string
 	// Warns is true if the gate is in mode Warn. It then admits the object with a warning, and the warning is the proof.
 	Warns bool
+	// Rewrites is true if the gate has to remove kcp.CanaryAnnotation from the object, which has it, and not to deny the object.
+	Rewrites bool
 	// Object is the object to send. It needs a name or a generateName.
 	Object client.Object
 }
@@ -39,9 +43,9 @@ type Verdict string
 const (
 	// Unknown means that another component denied the request, or that there was no response.
 	Unknown Verdict = ""
-	// Proven means that the gate itself denied the object or warned.
+	// Proven means that the gate itself denied or rewrote the object, or warned.
 	Proven Verdict = "proven"
-	// Missing means that the API server admitted the object without the gate, or did not reach the gate.
+	// Missing means that the API server admitted the object without the gate, or got no answer from the gate.
 	Missing Verdict = "missing"
 )
 
@@ -78,24 +82,42 @@ type warnings struct{ texts []string }
 // HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.texts = append(w.texts, text) }
 
-// Send creates the object as a dry run and reports whether the gate denied it or warned.
+// notFound is the error of an API server for the answer 404 of a webhook, without the address of the webhook.
+const notFound = "failed to call webhook: the server could not find the requested resource"
+
+// Send creates the object as a dry run and reports whether the gate denied or rewrote it, or warned.
 func (s *Sender) Send(ctx context.Context, canary Canary) Result {
 	s.warnings.texts = nil
 	object := canary.Object.DeepCopyObject().(client.Object) //nolint:errcheck,forcetypeassert // a copy has the same type
 	err := s.client.Create(ctx, object, client.DryRunAll)
+	_, kept := object.GetAnnotations()[kcp.CanaryAnnotation]
 	switch {
+	case canary.Rewrites && err == nil && !kept:
+		return Result{Verdict: Proven, Message: "warrantgate rewrote the object"}
+	case canary.Rewrites && (err == nil || strings.Contains(err.Error(), (Canary{Webhook: IntegrityWebhook}).named("denied the request"))):
+		return missing(fmt.Sprintf("webhook %q did not rewrite the object", canary.Webhook),
+			"whether the webhook configuration is installed: kubectl get mutatingwebhookconfigurations warrantgate --output=yaml",
+			"its failurePolicy: with Ignore the API server admits all requests if it cannot reach warrantgate, and logs the failure",
+			"the mode of the gate in the configuration of serve, and whether serve has the version of this command")
 	case err == nil:
 		return canary.passed(s.warnings.texts)
 	case meta.IsNoMatchError(err):
 		return unknown(fmt.Sprintf("the API server has no such kind: %v", err), "the custom resource definitions of the provider")
 	case strings.Contains(err.Error(), canary.named("denied the request")):
 		return canary.denied(err)
+	case strings.Contains(err.Error(), fmt.Sprintf("failed calling webhook %q: %s", canary.Webhook, notFound)):
+		return missing("the API server got the answer 404: warrantgate does not take it for an API server, or does not have this gate: "+err.Error(),
+			"whether the path in the webhook configuration begins with a token of serve's --webhook-path-file: run install again, with "+
+				"--webhook-path-file and the same file",
+			"or else whether serve's --client-names have the name in the API server's client certificate",
+			"whether warrantgate, and no other server, answers at the URL in the webhook configuration",
+			"the mode of the gate in the configuration of serve")
 	case strings.Contains(err.Error(), fmt.Sprintf("failed calling webhook %q", canary.Webhook)):
 		return missing("the API server cannot reach warrantgate: "+hookPath.ReplaceAllString(err.Error(), "$1/…"),
 			"whether its pods are ready: kubectl get pods --selector=app.kubernetes.io/name=warrantgate",
-			"whether the Service, the NetworkPolicy and the network admit connections of the API server",
-			"whether the caBundle of the webhook configuration contains the CA of the serving certificate",
-			"whether the path in the webhook configuration begins with a token of serve's --webhook-path-file, or else its --client-names")
+			"whether the URL or Service in the webhook configuration (--url of install) leads to it, and the NetworkPolicy and the network admit "+
+				"connections of the API server",
+			"whether the caBundle of the webhook configuration (--ca-file of install) contains the CA of the serving certificate")
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "admission webhook"):
 		return unknown(fmt.Sprintf("the request was denied before admission, or by an admission policy: %v", err),
 			"whether the user of the kubeconfig may create such an object, and which admission policies are installed")

@@ -26,6 +26,8 @@ type apiServer struct {
 	t       *testing.T
 	status  *metav1.Status
 	warning string
+	// admitted is the object in the response without a status. Default: newPolicy.
+	admitted *corev1.ConfigMap
 }
 
 func (s apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -37,6 +39,9 @@ func (s apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Warning", `299 - "`+s.warning+`"`)
 	}
 	var answer any = newPolicy()
+	if s.admitted != nil {
+		answer = s.admitted
+	}
 	if s.status != nil {
 		s.status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 		w.WriteHeader(int(s.status.Code))
@@ -120,6 +125,14 @@ func TestSend(t *testing.T) {
 			wantMessage: `the API server cannot reach warrantgate: Internal error occurred: failed calling webhook "` + webhook + `": failed to call webhook: Post "https://warrantgate.system.svc:443/…": connection refused`,
 			wantAdvice:  "whether its pods are ready",
 		},
+		"webhook that answers 404": {
+			server: apiServer{status: failure(http.StatusInternalServerError, metav1.StatusReasonInternalError,
+				`Internal error occurred: failed calling webhook "`+webhook+`": failed to call webhook: the server could not find the requested resource`)},
+			wantVerdict: canary.Missing,
+			wantMessage: "the API server got the answer 404: warrantgate does not take it for an API server, or does not have this gate: Internal error " +
+				`occurred: failed calling webhook "` + webhook + `": failed to call webhook: the server could not find the requested resource`,
+			wantAdvice: "run install again, with --webhook-path-file and the same file",
+		},
 		"gate without a decision": {
 			server: apiServer{status: failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
 				`admission webhook "`+webhook+`" denied the request: try again`)},
@@ -158,6 +171,49 @@ func TestSend(t *testing.T) {
 			}
 			if advice := strings.Join(got.Advice, "\n"); !strings.Contains(advice, tc.wantAdvice) || (tc.wantAdvice == "") != (advice == "") {
 				t.Errorf("advice = %q, want some about %q", advice, tc.wantAdvice)
+			}
+		})
+	}
+}
+
+// TestSendToAGateThatRewrites: the gate has to remove the annotation of the canary.
+func TestSendToAGateThatRewrites(t *testing.T) {
+	sent := newPolicy()
+	sent.Annotations = map[string]string{"warrantgate.dev/canary": "rewrite-webhook"}
+	const notRewritten = `webhook "` + webhook + `" did not rewrite the object`
+	for name, tc := range map[string]struct {
+		server      apiServer
+		wantVerdict canary.Verdict
+		wantMessage string
+	}{
+		"rewritten": {server: apiServer{}, wantVerdict: canary.Proven, wantMessage: "warrantgate rewrote the object"},
+		"admitted":  {server: apiServer{admitted: sent}, wantVerdict: canary.Missing, wantMessage: notRewritten},
+		"denied by the gate that protects the annotation": {
+			server: apiServer{status: failure(http.StatusForbidden, metav1.StatusReasonForbidden,
+				`admission webhook "owner-integrity.warrantgate.dev" denied the request: it is guarded`)},
+			wantVerdict: canary.Missing, wantMessage: notRewritten,
+		},
+		"not reached": {
+			server: apiServer{status: failure(http.StatusInternalServerError, metav1.StatusReasonInternalError,
+				`failed calling webhook "`+webhook+`": failed to call webhook: EOF`)},
+			wantVerdict: canary.Missing, wantMessage: `the API server cannot reach warrantgate: failed calling webhook "` + webhook + `": failed to call webhook: EOF`,
+		},
+		"denied by another policy": {
+			server:      apiServer{status: failure(http.StatusForbidden, metav1.StatusReasonForbidden, "no more ConfigMaps")},
+			wantMessage: "the request was denied before admission, or by an admission policy: no more ConfigMaps",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.server.t = t
+			server := httptest.NewServer(tc.server)
+			defer server.Close()
+			sender, err := canary.NewSender(&rest.Config{Host: server.URL}, newClient)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := sender.Send(t.Context(), canary.Canary{Webhook: webhook, Rewrites: true, Object: sent})
+			if diff := cmp.Diff([]any{tc.wantVerdict, tc.wantMessage}, []any{got.Verdict, got.Message}); diff != "" {
+				t.Errorf("Send() (-want +got):\n%s", diff)
 			}
 		})
 	}

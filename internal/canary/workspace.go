@@ -15,19 +15,26 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-// IntegrityWebhook is the name of the webhook that denies a Workspace with the canary annotation.
-const IntegrityWebhook = "owner-integrity.warrantgate.dev"
+// Names of the webhooks that a canary is for: IntegrityWebhook denies a Workspace with the canary annotation, and rewriteWebhook removes the
+// annotation if its value is kcp.WebhookCanary.
+const (
+	IntegrityWebhook = "owner-integrity.warrantgate.dev"
+	rewriteWebhook   = "owner-rewrite.warrantgate.dev"
+)
 
-// ForKCP returns a Workspace with an annotation that only warrantgate may write, if the owner integrity gate is enabled.
+// ForKCP returns a Workspace with an annotation that only warrantgate may write, if the owner integrity gate is enabled, and one that the
+// webhook rewrites, if the gate that rewrites owners is in mode Enforce. In mode Warn it changes nothing.
 func ForKCP(config v1beta1.Workspace) []Canary {
-	mode := config.OwnerIntegrity.Mode
-	if mode == v1beta1.Off {
-		return nil
+	var canaries []Canary
+	if mode := config.OwnerIntegrity.Mode; mode != v1beta1.Off {
+		canaries = append(canaries, Canary{
+			Webhook: IntegrityWebhook, Reason: events.OwnerChangeDenied, Warns: mode == v1beta1.Warn, Object: Workspace("true"),
+		})
 	}
-	return []Canary{{
-		Webhook: IntegrityWebhook, Reason: events.OwnerChangeDenied, Warns: mode == v1beta1.Warn,
-		Object: Workspace("true"),
-	}}
+	if config.OwnerRewrite.Mode == v1beta1.Enforce {
+		canaries = append(canaries, Canary{Webhook: rewriteWebhook, Rewrites: true, Object: Workspace(kcp.WebhookCanary)})
+	}
+	return canaries
 }
 
 // Effect is the result of a canary for the policy that rewrites owners.

@@ -33,11 +33,20 @@ func (k Kind) Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.MachineKind.Resource}
 }
 
+// Correction says what to do about a machine that names a wrong instance.
+func (k Kind) Correction() string {
+	if k.isOf(openStackMachine) { // its provider copies the field, see the order of writes in package openstack
+		return "clear status.instanceID of its OpenStackServer, so that the provider adopts an instance of the project or creates one; " +
+			"if spec.providerID of the OpenStackMachine is wrong, delete the Machine, because the provider does not permit a change"
+	}
+	return "clear the field, so that the provider adopts an instance of the user or creates one"
+}
+
 // Machine contains the fields of a machine object that gates and the audit use.
 type Machine struct {
 	metav1.ObjectMeta
-	// LogicalCluster is the same as in Cluster.
-	LogicalCluster logicalcluster.Name
+	// LogicalCluster and Exporter are the same as in Cluster.
+	LogicalCluster, Exporter logicalcluster.Name
 	// Kind is the kind of the object.
 	Kind Kind
 	// InstanceID and ProviderID are the unparsed fields, "" if missing.
@@ -106,7 +115,9 @@ func (m Machine) ClusterName() string { return m.Labels[ClusterNameLabel] }
 
 // Cluster returns the cluster with the identity that the machine's provider acts as.
 func (m Machine) Cluster() Cluster {
-	return Cluster{LogicalCluster: m.LogicalCluster, Provider: m.Kind.Provider, Namespace: m.Namespace, Name: m.ClusterName(), Identity: m.Identity}
+	return Cluster{
+		LogicalCluster: m.LogicalCluster, Exporter: m.Exporter, Provider: m.Kind.Provider, Namespace: m.Namespace, Name: m.ClusterName(), Identity: m.Identity,
+	}
 }
 
 // IDs returns the UUIDs in the two fields without duplicates. It skips invalid values.

@@ -36,6 +36,8 @@ func claimant(t *testing.T) clusterapi.Machine {
 	return m
 }
 
+func anyMachine(clusterapi.Machine) bool { return true }
+
 func TestHolder(t *testing.T) {
 	now := func(object *unstructured.Unstructured, err error) func(clienttesting.Action) (bool, runtime.Object, error) {
 		return func(clienttesting.Action) (bool, runtime.Object, error) { return true, object, err }
@@ -118,7 +120,7 @@ func TestHolder(t *testing.T) {
 				}
 				defer server.start(t.Context(), t)()
 				for range 10 {
-					holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil)
+					holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine)
 					if message := text(err); message != tc.wantErr {
 						t.Fatalf("Holder() error = %q, want %q", message, tc.wantErr)
 					}
@@ -140,7 +142,7 @@ func TestNewHolderIsFoundWithoutRequests(t *testing.T) {
 		server := newServer(t, false)
 		defer server.start(t.Context(), t)()
 		server.machines.ClearActions()
-		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); holder != nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); holder != nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want none", holder, err)
 		}
 		if len(server.machines.Actions()) > 0 {
@@ -151,14 +153,14 @@ func TestNewHolderIsFoundWithoutRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); holder == nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); holder == nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want the new one", holder, err)
 		}
 		if err := machines.Delete(t.Context(), "holder", deleteOptions); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); holder != nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); holder != nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want none any more", holder, err)
 		}
 	})
@@ -207,7 +209,7 @@ func TestHolderFromPendingWrites(t *testing.T) {
 					}
 				})
 				defer server.start(t.Context(), t)()
-				holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), tc.also)
+				holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), tc.also, anyMachine)
 				got := ""
 				if holder != nil {
 					got = holder.String()
@@ -298,6 +300,19 @@ func TestOverHTTP(t *testing.T) {
 	}
 }
 
+// In a workspace of kcp, the kinds can be the tenant's own.
+func TestNewObjectsOfAWorkspace(t *testing.T) {
+	for host, wantErr := range map[string]bool{
+		"https://kcp.example.com/clusters/root:org":           true,
+		"https://rancher.example.com/k8s/clusters/c-m-1dz6n4": false,
+		"https://api.example.com":                             false,
+	} {
+		if _, err := clusterapi.NewObjects(&rest.Config{Host: host}, clusterapi.Options{}); (err != nil) != wantErr {
+			t.Errorf("NewObjects() of %s: error = %v, want %t", host, err, wantErr)
+		}
+	}
+}
+
 func TestNewObjectsWithInvalidConfiguration(t *testing.T) {
 	for name, config := range map[string]*rest.Config{
 		"an invalid host": {Host: "http://[::1"},
@@ -322,12 +337,16 @@ func TestThousandsOfMachines(t *testing.T) {
 		server := newServer(t, false, objects...)
 		defer server.start(t.Context(), t)()
 		server.machines.ClearActions()
-		holder, err := server.objects.Holder(t.Context(), "63dd227a-9502-4311-919e-000000001234", claimant(t), nil)
+		holder, err := server.objects.Holder(t.Context(), "63dd227a-9502-4311-919e-000000001234", claimant(t), nil, anyMachine)
 		if err != nil || holder == nil || holder.Name != "m1234" {
 			t.Errorf("Holder() = %v, %v, want m1234", holder, err)
 		}
 		if requests := len(server.machines.Actions()); requests != 1 {
 			t.Errorf("it took %d requests, want one for the holder", requests)
+		}
+		nobody := func(clusterapi.Machine) bool { return false }
+		if holder, err := server.objects.Holder(t.Context(), "63dd227a-9502-4311-919e-000000001234", claimant(t), nil, nobody); holder != nil || err != nil {
+			t.Errorf("Holder() = %v, %v, although that machine does not count", holder, err)
 		}
 	})
 }

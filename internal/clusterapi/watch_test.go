@@ -97,14 +97,14 @@ func TestSyncedUntilAllObjectsAreSeen(t *testing.T) {
 				if message := text(server.objects.Synced()); !strings.Contains(message, unread) {
 					t.Errorf("Synced() before Start = %q, want %q in it", message, unread)
 				}
-				if _, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); text(err) != unread {
+				if _, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); text(err) != unread {
 					t.Errorf("Holder() before Start, error = %q, want %q", text(err), unread)
 				}
 				defer server.start(t.Context(), t)()
 				if message := text(server.objects.Synced()); message != tc.want+tc.wantBesides {
 					t.Errorf("Synced() = %q, want %q", message, tc.want+tc.wantBesides)
 				}
-				if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); holder != nil || text(err) != tc.want {
+				if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); holder != nil || text(err) != tc.want {
 					t.Errorf("Holder() = %v, %q, want none and %q", holder, text(err), tc.want)
 				}
 				<-time.After(longEnough)
@@ -117,7 +117,7 @@ func TestSyncedUntilAllObjectsAreSeen(t *testing.T) {
 				if err := server.objects.Synced(); err != nil {
 					t.Errorf("Synced() once they are served = %v", err)
 				}
-				if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); holder == nil || err != nil {
+				if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); holder == nil || err != nil {
 					t.Errorf("Holder() once they are served = %v, %v, want one", holder, err)
 				}
 			})
@@ -132,7 +132,7 @@ func TestMissingKindDoesNotBlockOthers(t *testing.T) {
 		server.unserved(apierrors.NewNotFound(schema.GroupResource{}, ""))
 		server.served["cloudsigmamachines"] = []string{}
 		defer server.start(t.Context(), t)()
-		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil); holder == nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); holder == nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want the one of the other kind", holder, err)
 		}
 	})
@@ -254,7 +254,7 @@ func TestBrokenWatch(t *testing.T) {
 					if message := text(server.objects.Synced()); message != want {
 						t.Errorf("Synced() %s = %q, want %q", when, message, want)
 					}
-					holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil)
+					holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine)
 					if text(err) != want || (holder == nil) != (want != "") {
 						t.Errorf("Holder() %s = %v, %q, want %q", when, holder, text(err), want)
 					}

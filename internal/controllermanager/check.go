@@ -56,8 +56,10 @@ type Result struct {
 	Account ownership.Account
 	// Manager is the index of the container for problems with a Fix.
 	Manager int
-	// Problems is empty if the controller manager acts as the user of its cluster only.
+	// Problems is empty if the controller manager acts as the user of its cluster only, or as nobody.
 	Problems []Problem
+	// Nobody is true if the controller manager has no cluster and nothing that could give it an identity.
+	Nobody bool
 }
 
 // Check returns all problems of a workload. The error means that the objects it depends on cannot be read now.
@@ -87,6 +89,10 @@ func Check(ctx context.Context, config v1beta1.ControllerManager, objects Object
 	result.Manager = manager
 	pod := Pod{PodSpec: w.Pod, Manager: manager, Secret: config.SecretName, AllowCSIToken: config.AllowCSIToken}
 	result.Problems = pod.Confined(config.Commands)
+	if result.Cluster == "" && len(result.Problems) == 0 && pod.isNobody() {
+		result.Nobody = true
+		return result, nil
+	}
 	if result.Cluster == "" {
 		result.Problems = append(result.Problems, Problem{
 			Reason: reasonWithoutCluster, Field: labelField(config.ClusterNameLabel),

@@ -66,6 +66,16 @@ func TestCheck(t *testing.T) {
 			c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz"}}}
 		}
 	}
+	asNobody := func(command string) func(*workload) {
+		return func(w *workload) {
+			asReleased(command)(w)
+			w.Labels, w.Pod.Containers[0].Env = map[string]string{"app": "cloudsigma-ccm"}, nil
+		}
+	}
+	withoutCluster := controllermanager.Problem{
+		Reason: "ControllerManagerWithoutCluster", Field: "metadata.labels[" + label + "]", Message: `it has no label "` + label + `", so the user of its ` +
+			"cluster is unknown; set the label to the name of its CloudSigmaCluster",
+	}
 	for name, tc := range map[string]struct {
 		config   func(*config)
 		workload func(*workload)
@@ -76,7 +86,9 @@ func TestCheck(t *testing.T) {
 		unknown bool
 		// unnamed means that the cluster has no name.
 		unnamed bool
-		err     string
+		// nobody means that the controller manager has no identity.
+		nobody bool
+		err    string
 	}{
 		"all correct":                     {},
 		"it is not selected any more":     {config: selector, workload: deselect, want: deselected, unknown: true},
@@ -95,6 +107,17 @@ func TestCheck(t *testing.T) {
 		"a selector that cannot be evaluated": {config: func(c *config) { c.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"-": ""}} }, workload: deselect},
 
 		"the provider's own manifest, and the defaults": {config: byDefault, workload: asReleased("/ccm")},
+		"the provider's own manifest word for word": {
+			config: byDefault, workload: asNobody("/ccm"), unknown: true, nobody: true,
+		},
+		"the provider's own manifest, in which the cluster's label is empty": {
+			config: byDefault, workload: func(w *workload) { asNobody("/ccm")(w); w.Labels = map[string]string{label: ""} }, unknown: true, nobody: true,
+		},
+		"no cluster, and another command": {
+			config: byDefault, workload: asNobody("/bin/sh"), unknown: true, want: append(problem("CommandReplaced", containersAt+"[0].command",
+				"it has a command in place of the image's entrypoint, which could act as any user with the credentials; remove it and put the flags into args, "+
+					"or add the first word of the command to controllerManager.commands of warrantgate's configuration"), withoutCluster),
+		},
 		"another command, and the defaults": {
 			config: byDefault, workload: asReleased("/bin/ccm"),
 			want: problem("CommandReplaced", containersAt+"[0].command", "it has a command in place of the image's entrypoint, which could act as any user with the "+
@@ -128,8 +151,7 @@ func TestCheck(t *testing.T) {
 
 		"no cluster": {
 			workload: func(w *workload) { w.Labels = nil }, unknown: true,
-			want: problem("ControllerManagerWithoutCluster", "metadata.labels["+label+"]", `it has no label "`+label+`", so the user of its cluster is unknown; `+
-				"set the label to the name of its CloudSigmaCluster"),
+			want: []controllermanager.Problem{withoutCluster},
 		},
 		"a label that is no name": { // it would be in a request to the API server, and in the log
 			workload: func(w *workload) { w.Labels = map[string]string{label: strings.Repeat("x", 1<<20)} }, unknown: true, unnamed: true,
@@ -190,7 +212,7 @@ func TestCheck(t *testing.T) {
 			if tc.objects != nil {
 				tc.objects(&o)
 			}
-			want := controllermanager.Result{Cluster: w.Labels[label], Manager: tc.manager, Problems: tc.want}
+			want := controllermanager.Result{Cluster: w.Labels[label], Manager: tc.manager, Problems: tc.want, Nobody: tc.nobody}
 			if !tc.unknown {
 				want.Account = metal.Account
 			}
@@ -203,6 +225,49 @@ func TestCheck(t *testing.T) {
 			}
 			if tc.err == "" && err != nil || tc.err != "" && (err == nil || err.Error() != tc.err) {
 				t.Errorf("error %v, want %q", err, tc.err)
+			}
+		})
+	}
+}
+
+// TestNobody checks that a controller manager without a cluster is denied as soon as anything could give it an identity.
+func TestNobody(t *testing.T) {
+	source := corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "any"}}}
+	args := func(args ...string) func(*corev1.PodSpec) {
+		return func(p *corev1.PodSpec) { p.Containers[0].Args = args }
+	}
+	for name, modify := range map[string]func(*corev1.PodSpec){
+		"a variable":               func(p *corev1.PodSpec) { p.Containers[0].Env = []corev1.EnvVar{{Name: "X"}} },
+		"variables from elsewhere": func(p *corev1.PodSpec) { p.Containers[0].EnvFrom = []corev1.EnvFromSource{source} },
+		"a variable of an init container": func(p *corev1.PodSpec) {
+			p.InitContainers = []corev1.Container{{Name: "i", Env: []corev1.EnvVar{{Name: "X"}}}}
+		},
+		"variables of another container": func(p *corev1.PodSpec) {
+			p.Containers = append(p.Containers, corev1.Container{Name: "o", EnvFrom: []corev1.EnvFromSource{source}})
+		},
+		"a volume":                      func(p *corev1.PodSpec) { p.Volumes = []corev1.Volume{{Name: "any"}} },
+		"a user":                        args("--user-email=bob@example.com"),
+		"a user, in two words":          args("-user-email", "bob@example.com"),
+		"a region":                      args("--cloudsigma-region=zrh"),
+		"credentials":                   args("--client-id=any", "--client-secret=any"),
+		"global credentials":            args("--enable-legacy-credentials", "--cloudsigma-username=any"),
+		"a token in the tenant cluster": args("--enable-csi-token"),
+		"a user, in the command":        func(p *corev1.PodSpec) { p.Containers[0].Command = []string{"/ccm", "--user-email=bob@example.com"} },
+		"a user, in the second of its own": func(p *corev1.PodSpec) {
+			p.Containers[0].Args = []string{"--user-email", "", "--user_email", "bob@example.com"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := controllermanager.Workload{Namespace: "ns", Name: "ccm", Pod: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager"}}}}
+			c := v1beta1.Default().ControllerManager
+			c.Container = "manager"
+			if got, err := controllermanager.Check(t.Context(), c, objects{t: t}, w); err != nil || !got.Nobody || len(got.Problems) > 0 {
+				t.Fatalf("without anything: %+v, %v", got, err)
+			}
+			modify(&w.Pod)
+			got, err := controllermanager.Check(t.Context(), c, objects{t: t}, w)
+			if err != nil || got.Nobody || len(got.Problems) != 1 || got.Problems[0].Reason != "ControllerManagerWithoutCluster" {
+				t.Errorf("Check() = %+v, %v", got, err)
 			}
 		})
 	}

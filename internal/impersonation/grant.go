@@ -59,10 +59,10 @@ func (v Verdict) impersonationCommands() (commands, subject string) {
 		return "", ""
 	}
 	role := "warrantgate:impersonate:" + email
-	subject = flag + "=" + shellWord(bound)
+	subject = flag + "=" + ShellWord(bound)
 	return fmt.Sprintf("kubectl create clusterrole %[1]s --verb=impersonate --resource=users --resource-name=%[2]s; "+
 		"kubectl create clusterrolebinding %[3]s --clusterrole=%[1]s %[4]s",
-		shellWord(role), shellWord(email), v.bindingName(role), subject), subject
+		ShellWord(role), ShellWord(email), v.bindingName(role), subject), subject
 }
 
 // bindingName returns the name of the ClusterRoleBinding of the requester for a role, quoted for a shell. Names of RBAC objects
@@ -73,9 +73,9 @@ func (v Verdict) impersonationCommands() (commands, subject string) {
 func (v Verdict) bindingName(role string) string {
 	if v.provider != "" {
 		sum := sha256.Sum256([]byte(v.known.Username))
-		return shellWord(role + ":" + hex.EncodeToString(sum[:4]))
+		return ShellWord(role + ":" + hex.EncodeToString(sum[:4]))
 	}
-	return shellWord(role + ":" + strings.NewReplacer("/", "-", "%", "-").Replace(v.known.Username))
+	return ShellWord(role + ":" + strings.NewReplacer("/", "-", "%", "-").Replace(v.known.Username))
 }
 
 // PermissionInWords describes the permission to impersonate a user.
@@ -93,8 +93,8 @@ func (v Verdict) grantInWords() string {
 	return PermissionInWords + ", and ClusterRole " + accessRole
 }
 
-// shellWord returns the value as a word of a command of a POSIX shell.
-func shellWord(value string) string {
+// ShellWord returns the value as a word of a command of a POSIX shell.
+func ShellWord(value string) string {
 	if PlainWord.MatchString(value) {
 		return value
 	}

@@ -22,11 +22,12 @@ const (
 	RequiredGroupsAnnotation = "authorization.kcp.io/required-groups"
 	// CreatedByAnnotation holds the creator of a workspace whose owner warrantgate rewrote. It never changes.
 	CreatedByAnnotation = "warrantgate.dev/created-by"
-	// RewrittenByAnnotation is RewrittenByPolicy on a Workspace whose owner the admission policy rewrote. The webhook and the
+	// RewrittenByAnnotation is RewrittenByPolicy on a Workspace whose owner the admission policy changed. The webhook and the
 	// controllers do not set it.
 	RewrittenByAnnotation = "warrantgate.dev/rewritten-by"
 	// CanaryAnnotation is never stored. Only the webhook denies a Workspace with it, so a denial proves that kcp calls the webhook.
-	// If the value is PolicyCanary, the policy that rewrites owners removes the annotation before kcp calls the webhook.
+	// If the value is PolicyCanary or WebhookCanary, the policy or the webhook that rewrites owners removes the annotation before kcp calls that
+	// webhook.
 	CanaryAnnotation = "warrantgate.dev/canary"
 )
 
@@ -34,6 +35,7 @@ const (
 const (
 	RewrittenByPolicy = "policy"
 	PolicyCanary      = "rewrite-policy"
+	WebhookCanary     = "rewrite-webhook"
 )
 
 // PathIn returns the path in an annotation of an object. It is empty if the annotation is missing or has another text. The administrator of a

@@ -32,6 +32,8 @@ type Checker struct {
 	// them. It is for reports that others can read than the user of Client: the author of a type can make it extend any other one after a
 	// workspace of it was created.
 	HideUnusableTypes bool
+	// RepairFlags are added to the command that repairs the workspace, in advice: those for kubeconfigs.
+	RepairFlags string
 	// MaxRequests limits the requests of one call of Check. Zero is no limit. A tenant can write a WorkspaceType with thousands of default API
 	// bindings and with long paths.
 	MaxRequests int

@@ -9,6 +9,7 @@ package controllermanager
 
 import (
 	"context"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -49,6 +50,15 @@ func (g *gate) review(ctx context.Context, request admission.Request, answer fun
 		return c.undecided(err)
 	}
 	return answer(c)
+}
+
+// nobody admits a controller manager that has no cluster and no identity, as in the provider's own manifest: it can do nothing as anybody.
+func (c checked) nobody(label string) webhooks.Answer {
+	return webhooks.Answer{
+		Decision: webhooks.Warned, Reason: "IdentityMissing", Subject: c.workload.subject(), Details: c.details,
+		Message: fmt.Sprintf("it has no label %q and no credentials, so it is admitted without an identity, and the cloud does not answer it; "+
+			"set the label to the name of its CloudSigmaCluster to give it the identity", label),
+	}
 }
 
 // undecided is the answer if objects cannot be read.

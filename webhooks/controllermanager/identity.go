@@ -41,6 +41,8 @@ func (g *Identity) Review(ctx context.Context, request admission.Request) webhoo
 	return g.review(ctx, request, func(c checked) webhooks.Answer {
 		unfixable := slices.DeleteFunc(slices.Clone(c.Problems), func(f controllermanager.Problem) bool { return f.Fix != nil })
 		switch {
+		case c.Nobody:
+			return c.nobody(g.config.ClusterNameLabel)
 		case len(unfixable) > 0:
 			return c.deny(unfixable)
 		case len(c.Problems) > 0:

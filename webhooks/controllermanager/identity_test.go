@@ -160,6 +160,29 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// TestNobody: the provider's own manifest has neither a cluster nor an identity. One warning, of the first of both gates, is enough.
+func TestNobody(t *testing.T) {
+	object := deployment(func(d *appsv1.Deployment) {
+		delete(d.Labels, clusterLabel)
+		d.Spec.Template.Spec.InitContainers[0].Env = nil
+	})
+	const message = `it has no label "cluster.x-k8s.io/cluster-name" and no credentials, so it is admitted without an identity, and the cloud does not ` +
+		"answer it; set the label to the name of its CloudSigmaCluster to give it the identity"
+	gates := both(config(), metal())
+	for name, want := range map[string]summary{
+		"controller-manager-identity": {
+			Decision: webhooks.Warned, Reason: "IdentityMissing", Message: subject + message,
+			Events: eventOn(corev1.EventTypeWarning, "IdentityMissing", "Admitted with a warning: "+subject+message),
+		},
+		"controller-manager-integrity": {Decision: webhooks.Allowed, Reason: "IdentityInPlace"},
+	} {
+		answer := gates[name].Review(t.Context(), request(t, object, false))
+		if diff := cmp.Diff(want, summaryOf(answer)); diff != "" {
+			t.Errorf("%s: answer (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // TestFieldsThatTheGateDoesNotKnowAreKept: the API server may be newer than warrantgate.
 func TestFieldsThatTheGateDoesNotKnowAreKept(t *testing.T) {
 	const object = `{"apiVersion":"apps/v1","kind":"Deployment","new":{"a":1},"metadata":{"name":"ccm","namespace":"tenant-a","new":[null],` +

@@ -35,9 +35,9 @@ func TestMalformedObjectsAreDenied(t *testing.T) {
 			"containers that are null":      {`{"spec":{"template":{"spec":{"containers":null}}}}`, "ContainerMissing"},
 			"a container that is null":      {`{"spec":{"template":{"spec":{"containers":[null]}}}}`, "ContainerMissing"},
 			"containers in capitals":        {`{"spec":{"template":{"spec":{"Containers":[{"name":"ccm"}]}}}}`, "ContainerMissing"},
-			"labels that are null":          {`{"metadata":{"labels":null},"spec":{"template":{"spec":{"containers":[{"name":"ccm"}]}}}}`, "ControllerManagerWithoutCluster"},
+			"labels that are null":          {`{"metadata":{"labels":null},"spec":{"template":{"spec":{"containers":[{"name":"ccm","env":[{"name":"A"}]}]}}}}`, "ControllerManagerWithoutCluster"},
 			"a label that is empty": {
-				`{"metadata":{"labels":{"` + clusterLabel + `":""}},"spec":{"template":{"spec":{"containers":[{"name":"ccm"}]}}}}`,
+				`{"metadata":{"labels":{"` + clusterLabel + `":""}},"spec":{"template":{"spec":{"containers":[{"name":"ccm","env":[{"name":"A"}]}]}}}}`,
 				"ControllerManagerWithoutCluster",
 			},
 		} {

@@ -101,8 +101,12 @@ func TestFirstClaimsWithoutAnAnswer(t *testing.T) {
 			w.seenErr = &clusterapi.AccountError{Reason: clusterapi.UserMissing}
 			w.nowErr = w.seenErr
 		}, want: "denied", reason: "UserMissing"},
-		"of a cluster that cannot be read":  {modify: func(w *world) { w.seenErr = errors.New("away"); w.nowErr = w.seenErr }, want: "error", reason: "ObjectsUnknown"},
-		"of another machine's ID":           {modify: held("team-b", "victim"), want: "denied", reason: "InstanceIDConflict"},
+		"of a cluster that cannot be read": {modify: func(w *world) { w.seenErr = errors.New("away"); w.nowErr = w.seenErr }, want: "error", reason: "ObjectsUnknown"},
+		"of another machine's ID":          {modify: held("team-b", "victim"), want: "denied", reason: "InstanceIDConflict"},
+		"of an ID that a machine of another user names": {modify: func(w *world) {
+			held("team-b", "squatter")(w)
+			actsAs(ownership.Account{Cloud: "cloudsigma", User: "bob@example.com"}, nil)(w)
+		}, want: "denied", reason: "InstanceIDConflict"},
 		"while machines cannot be read":     {modify: func(w *world) { w.holderErr = errors.New("away") }, want: "error", reason: "ObjectsUnknown"},
 		"of another cluster than its owner": {modify: ownerIn("other"), want: "denied", reason: "OwnerClusterMismatch"},
 		"while the owner cannot be read":    {modify: func(w *world) { w.ownerErr = errors.New("away") }, want: "error", reason: "ObjectsUnknown"},

@@ -132,7 +132,7 @@ const (
 // instead says what to do instead of a claim that is denied.
 func (c change) instead() string {
 	if c.names() || !c.moves() {
-		return "clear the field, so that the provider adopts an instance of the user or creates one"
+		return c.machine.Kind.Correction()
 	}
 	_, path := c.move()
 	return fmt.Sprintf("leave %s as it is, or clear %s and %s first", path, c.machine.Kind.InstanceIDPath, c.machine.Kind.ProviderIDPath)

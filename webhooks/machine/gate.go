@@ -44,8 +44,9 @@ type Objects interface {
 	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
 	// IsCurrent reports whether a watch shows all objects that Account reads.
 	IsCurrent(cluster clusterapi.Cluster) bool
-	// Holder returns another machine that names the instance, nil if there is none. also are objects that were written a moment ago.
-	Holder(ctx context.Context, id string, other clusterapi.Machine, also []inflight.Object) (*clusterapi.Machine, error)
+	// Holder returns another machine that names the instance and counts, nil if there is none. also are objects that were written a moment ago.
+	Holder(ctx context.Context, id string, other clusterapi.Machine, also []inflight.Object, counts func(clusterapi.Machine) bool) (
+		*clusterapi.Machine, error)
 	// Owner reads the Machine of Cluster API that owns a machine from the API server, nil if none does. The error is a
 	// *clusterapi.AccountError if the owner references have to be corrected.
 	Owner(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
@@ -142,7 +143,7 @@ func (g *Gate) check(ctx context.Context, c change, id string, entry *inflight.E
 	if err != nil {
 		return noAccount(err)
 	}
-	if denial := g.unheld(ctx, c, id, nil); denial != nil {
+	if denial := g.unheld(ctx, c, id, nil, g.rivals(ctx, c, account)); denial != nil {
 		return *denial
 	}
 	if c.first { // its owner needs no cloud
@@ -152,6 +153,9 @@ func (g *Gate) check(ctx context.Context, c change, id string, entry *inflight.E
 	}
 	answer := g.ask(ctx, c, id, account, dryRun)
 	if c.first && isAway(answer) && g.admitsFirst(ctx) {
+		if denial := g.unheld(ctx, c, id, nil, anyMachine); denial != nil {
+			return *denial
+		}
 		return g.admitFirst(ctx, c, answer, dryRun)
 	}
 	accountOf, ownerOf := g.readersAfter(answer, c, entry)
@@ -162,10 +166,10 @@ func (g *Gate) check(ctx context.Context, c change, id string, entry *inflight.E
 			return noAccount(err)
 		}
 		if now != account {
-			answer = g.ask(ctx, c, id, now, dryRun)
+			account, answer = now, g.ask(ctx, c, id, now, dryRun)
 		}
 	}
-	if denial := g.denialByOthers(ctx, c, id, entry, ownerOf, answer.Decision); denial != nil {
+	if denial := g.denialByOthers(ctx, c, id, account, entry, ownerOf, answer.Decision); denial != nil {
 		return *denial
 	}
 	return answer
@@ -214,7 +218,7 @@ func isAlone(entry *inflight.Entry) bool { return entry != nil && len(entry.Over
 // denialByOthers returns the denial of a claim because of another machine or of the owner, nil if there is none. decision is that for the
 // answer of the cloud: after a denial nothing else is read.
 func (g *Gate) denialByOthers(
-	ctx context.Context, c change, id string, entry *inflight.Entry, ownerOf ownerReader, decision webhooks.Decision,
+	ctx context.Context, c change, id string, account ownership.Account, entry *inflight.Entry, ownerOf ownerReader, decision webhooks.Decision,
 ) *webhooks.Answer {
 	if decision == webhooks.Undecided && !c.first { // a denial because of the owner needs no answer of the cloud
 		if denial := confirm(ctx, c, ownerOf); denial != nil && denial.Decision == webhooks.Denied {
@@ -224,7 +228,7 @@ func (g *Gate) denialByOthers(
 	if decision != webhooks.Allowed {
 		return nil
 	}
-	if denial := g.alone(ctx, c, id, entry); denial != nil {
+	if denial := g.alone(ctx, c, id, entry, g.rivals(ctx, c, account)); denial != nil {
 		return denial
 	}
 	return confirm(ctx, c, ownerOf)

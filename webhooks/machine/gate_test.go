@@ -259,6 +259,23 @@ func situations() map[string]situation {
 			want: deniedBy(instance, ownID, "InstanceIDConflict", `a machine of another namespace names this instance already, and an instance can belong to one machine only; `+
 				`clear the field of the machine that it does not belong to`),
 		},
+		"one that a machine of another user names, too": {
+			changed: fields(instanceID(ownID)), world: worldOf(held("team-b", "squatter"), actsAs(bob, nil)), want: owned, wantID: ownID,
+		},
+		"one that a machine of nobody names, too": {
+			changed: fields(instanceID(ownID)), world: worldOf(held("team-b", "squatter"), actsAs(ownership.Account{}, noUser)), want: owned, wantID: ownID,
+		},
+		"one that a machine of the same user names, too, in other letters": {
+			changed: fields(instanceID(ownID)),
+			world:   worldOf(held("team-b", "squatter"), actsAs(ownership.Account{Cloud: "cloudsigma", User: strings.ToUpper(account.User)}, nil)),
+			want: deniedBy(instance, ownID, "InstanceIDConflict", `a machine of another namespace names this instance already, and an instance can belong to one machine only; `+
+				`clear the field of the machine that it does not belong to`),
+		},
+		"one that a machine names, too, whose user cannot be read": {
+			changed: fields(instanceID(ownID)), world: worldOf(held("team-b", "squatter"), actsAs(ownership.Account{}, errors.New("etcd is away"))),
+			want: deniedBy(instance, ownID, "InstanceIDConflict", `a machine of another namespace names this instance already, and an instance can belong to one machine only; `+
+				`clear the field of the machine that it does not belong to`),
+		},
 		"machines that cannot be read": {
 			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.holderErr = errors.New("not synced") }),
 			want: outcome{
@@ -310,6 +327,11 @@ func held(namespace, name string) func(*world) {
 	return func(w *world) {
 		w.holder = &clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Kind: kinds[0]}
 	}
+}
+
+// actsAs sets the account of the machine that holds the instance.
+func actsAs(account ownership.Account, err error) func(*world) {
+	return func(w *world) { w.holderAccount = func() (ownership.Account, error) { return account, err } }
 }
 
 // TestVerdicts compares the whole answer for each situation, by each kind of write and in each mode.

@@ -162,6 +162,8 @@ type world struct {
 	current   bool
 	holder    *clusterapi.Machine
 	holderErr error
+	// holderAccount returns the account of the cluster of holder, if it is not that of the other machines.
+	holderAccount func() (ownership.Account, error)
 	// late are holders that no watch shows yet, by name.
 	late map[string]*clusterapi.Machine
 	// owners are the labels of the Machines of Cluster API, by name. ownerErr is the error for all of them.
@@ -205,22 +207,33 @@ var (
 	_ webhooks.EventRecorder = &world{}
 )
 
-func (w *world) Account(context.Context, clusterapi.Cluster) (ownership.Account, error) {
+func (w *world) Account(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
 	w.count()
+	if w.holder != nil && cluster == w.holder.Cluster() && w.holderAccount != nil {
+		return w.holderAccount()
+	}
 	return w.seen, w.seenErr
 }
 
-func (w *world) AccountNow(context.Context, clusterapi.Cluster) (ownership.Account, error) {
+func (w *world) AccountNow(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
 	w.count()
+	if w.holder != nil && cluster == w.holder.Cluster() && w.holderAccount != nil {
+		return w.holderAccount()
+	}
 	return w.now, w.nowErr
 }
 
-func (w *world) Holder(_ context.Context, _ string, _ clusterapi.Machine, also []inflight.Object) (*clusterapi.Machine, error) {
+func (w *world) Holder(
+	_ context.Context, _ string, _ clusterapi.Machine, also []inflight.Object, counts func(clusterapi.Machine) bool,
+) (*clusterapi.Machine, error) {
 	w.count()
 	for _, object := range also {
-		if holder := w.late[object.Name]; holder != nil {
+		if holder := w.late[object.Name]; holder != nil && counts(*holder) {
 			return holder, nil
 		}
+	}
+	if w.holder != nil && !counts(*w.holder) {
+		return nil, w.holderErr
 	}
 	return w.holder, w.holderErr
 }

@@ -2,12 +2,15 @@ package machine
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
 
@@ -71,7 +74,7 @@ func (g *Gate) reviewClaim(ctx context.Context, request admission.Request, c cha
 //
 // It is called only after the cloud has confirmed the claim: otherwise a tenant that names an instance of another tenant would block the
 // claims of its owner. A claim that is admitted without an answer of the cloud does not exclude other claims.
-func (g *Gate) alone(ctx context.Context, c change, id string, entry *inflight.Entry) *webhooks.Answer {
+func (g *Gate) alone(ctx context.Context, c change, id string, entry *inflight.Entry, counts func(clusterapi.Machine) bool) *webhooks.Answer {
 	if entry == nil {
 		return nil
 	}
@@ -79,12 +82,36 @@ func (g *Gate) alone(ctx context.Context, c change, id string, entry *inflight.E
 	if err := entry.Extend(ctx, []inflight.Key{instance}, g.writes.version); err != nil {
 		return ptr.To(pending("names the same instance, or changes the identity that the provider of its cluster acts as", err))
 	}
-	return g.unheld(ctx, c, id, entry.Overlaps())
+	return g.unheld(ctx, c, id, entry.Overlaps(), counts)
+}
+
+// anyMachine counts every machine as the holder of an instance.
+func anyMachine(clusterapi.Machine) bool { return true }
+
+// rivals returns which machines count as holders of an instance that the cloud attributes to the user of account: those in the same
+// namespace, and those that act as the same user. Another user cannot own it, and a machine of a tenant that names it, stored while claims
+// were not evaluated, must not block the owner. All count if the account has no user: then several clusters can own one instance.
+func (g *Gate) rivals(ctx context.Context, c change, account ownership.Account) func(clusterapi.Machine) bool {
+	if account.User == "" {
+		return anyMachine
+	}
+	return func(holder clusterapi.Machine) bool {
+		if holder.Namespace == c.machine.Namespace {
+			return true
+		}
+		other, err := g.account(ctx, holder.Cluster())
+		if invalid := (*clusterapi.AccountError)(nil); errors.As(err, &invalid) {
+			return false // its provider acts as nobody
+		}
+		return err != nil || strings.EqualFold(other.User, account.User)
+	}
 }
 
 // unheld denies an instance that another machine names. also are objects that were written a moment ago.
-func (g *Gate) unheld(ctx context.Context, c change, id string, also []inflight.Object) *webhooks.Answer {
-	holder, err := g.objects.Holder(ctx, id, c.machine, also)
+func (g *Gate) unheld(
+	ctx context.Context, c change, id string, also []inflight.Object, counts func(clusterapi.Machine) bool,
+) *webhooks.Answer {
+	holder, err := g.objects.Holder(ctx, id, c.machine, also, counts)
 	switch {
 	case err != nil:
 		return ptr.To(undecided("ObjectsUnknown", "it cannot be checked now whether another machine names the instance; try again", err))

@@ -116,6 +116,7 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		old, new any // annotations; old nil and create true for a create
 		create   bool
 		spec     []string // pairs of field and value of the new spec
+		dryRun   bool
 		stale    bool     // the request has an older resource version than the stored Workspace
 		want     []string // the webhooks that are called, and "policy" if the policy denies
 	}{
@@ -150,7 +151,20 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		"a user's workspace with a scope inside a warrant is placed": {
 			by: apiServer, old: annotations(),
 			new: annotations(ownerKey, warrant(identity.Warrant{User: "bob", Extra: map[string][]string{
-				identity.ScopesKey: {"cluster:x"}}}), clusterKey, newCluster),
+				identity.ScopesKey: {"cluster:x"}}}), clusterKey, newCluster), want: []string{rewrite},
+		},
+		"a user's workspace with a warrant in another spelling is placed": {
+			by: apiServer, old: annotations(),
+			new: annotations(ownerKey, strings.Replace(warrant(identity.Warrant{User: "bob"}), "kcp.io/", `kcp.io\/`, 1), clusterKey, newCluster), want: []string{rewrite},
+		},
+		"a user's workspace with a warrant before the name is placed": {
+			by: apiServer, old: annotations(),
+			new:  annotations(ownerKey, `{"extra":{"authorization.kcp.io/warrant":["{}"]},"username":"alice"}`, clusterKey, newCluster),
+			want: []string{rewrite, notice},
+		},
+		"a user whose group is named like the key of warrants": {
+			by: apiServer, old: annotations(),
+			new: annotations(ownerKey, `{"username":"alice","groups":["authorization.kcp.io/warrant"]}`, clusterKey, newCluster),
 		},
 		"an administrator's workspace is placed": {
 			by: apiServer, old: annotations(ownerKey, rawAdmin),
@@ -174,10 +188,10 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		"an owner with an initializer's warrant": {
 			by: apiServer, old: annotations(),
 			new:  annotations(ownerKey, warrant(identity.Warrant{User: "bob", Groups: []string{"system:kcp:initializer:root:org"}}), clusterKey, newCluster),
-			want: []string{notice},
+			want: []string{rewrite, notice}, // notice is called if the warrant is still there after the rewrite
 		},
 		"an owner with an administrator's warrant nested in another": {
-			by: apiServer, old: annotations(), new: annotations(ownerKey, warrant(nested), clusterKey, newCluster), want: []string{notice},
+			by: apiServer, old: annotations(), new: annotations(ownerKey, warrant(nested), clusterKey, newCluster), want: []string{rewrite, notice},
 		},
 		"a group whose name has the prefix of an administrator's": {
 			by: apiServer, old: annotations(),
@@ -242,6 +256,18 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		},
 		"a user sends the canary": {
 			by: alice, create: true, new: annotations(ownerKey, rawUser, kcp.CanaryAnnotation, "true"), want: []string{integrity},
+		},
+		"a user sends the canary of the webhook that rewrites": {
+			by: alice, create: true, dryRun: true, new: annotations(ownerKey, rawUser, kcp.CanaryAnnotation, kcp.WebhookCanary), want: []string{rewrite, integrity},
+		},
+		"a user sends it, and not as a dry run": {
+			by: alice, create: true, new: annotations(ownerKey, rawUser, kcp.CanaryAnnotation, kcp.WebhookCanary), want: []string{integrity},
+		},
+		"a user sends it as an update": {
+			by: alice, dryRun: true, old: annotations(), new: annotations(kcp.CanaryAnnotation, kcp.WebhookCanary), want: []string{denial, integrity},
+		},
+		"the system creates a service account's workspace with a cluster": {
+			by: apiServer, create: true, new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
 		},
 		"a user sends the canary with a change of a guarded annotation": {
 			by: alice, old: annotations(), new: annotations(createdBy, "bob", kcp.CanaryAnnotation, "true"), want: []string{denial, integrity, policy},
@@ -343,6 +369,9 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 				changed.SetResourceVersion("1")
 			}
 			attributes := versioned(changed, old, operation, tc.by)
+			if tc.dryRun {
+				attributes.Attributes = admission.NewAttributesRecord(changed, old, attributes.GetKind(), "", "child", attributes.GetResource(), "", operation, nil, true, tc.by)
+			}
 			if diff := cmp.Diff(tc.want, calledBy(t, attributes), cmpopts.EquateEmpty(), cmpopts.SortSlices(strings.Compare)); diff != "" {
 				t.Errorf("called (-want +got):\n%s", diff)
 			}

@@ -78,16 +78,19 @@ func LeavesOwnersToPolicy(configuration *admissionregistrationv1.MutatingWebhook
 func ownerRewriteHook(mode v1beta1.Mode, byPolicy bool) webhooks.Hook {
 	hook := webhooks.Hook{
 		Name: ownerRewriteName, Path: OwnerRewritePath, FailurePolicy: webhooks.FailurePolicy(mode),
-		Rules: workspaceRules(admissionregistrationv1.Update),
+		Rules: workspaceRules(admissionregistrationv1.Create, admissionregistrationv1.Update), // only a canary is sent at CREATE
 		Conditions: []admissionregistrationv1.MatchCondition{
-			{Name: "placed-in-a-logical-cluster", Expression: celPlaced},
+			{Name: "placed-in-a-logical-cluster", Expression: "request.operation == 'UPDATE' && " + celPlaced},
 			{Name: "not-a-conflict", Expression: celCurrent},
-			{Name: "owner-may-be-foreign", Expression: celForeign},
+			{Name: "owner-may-be-foreign-or-has-warrants", Expression: celChangeable},
 			{Name: "not-rewritten-by-the-policy", Expression: celUnchanged},
 		},
 	}
 	if byPolicy {
 		hook.Conditions = append(hook.Conditions, admissionregistrationv1.MatchCondition{Name: notForThePolicy, Expression: "!(" + celForPolicy() + ")"})
+	}
+	for i := range hook.Conditions {
+		hook.Conditions[i].Expression = fmt.Sprintf("%s || (%s)", celWebhookCanary, hook.Conditions[i].Expression)
 	}
 	return hook
 }

@@ -35,7 +35,7 @@ func TestWebhooksArePinned(t *testing.T) {
 	}
 	want := map[string]pinned{
 		"owner-rewrite.warrantgate.dev": {
-			URL: "https://warrantgate.example.com:9443/workspace/owner-rewrite", Rules: rules("UPDATE"), MatchPolicy: "Equivalent",
+			URL: "https://warrantgate.example.com:9443/workspace/owner-rewrite", Rules: rules("CREATE", "UPDATE"), MatchPolicy: "Equivalent",
 			FailurePolicy: "Fail", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 4,
 		},
 		"owner-integrity.warrantgate.dev": {

@@ -35,7 +35,7 @@ type installOptions struct {
 	rewrite string
 	// policiesOnly is whether to write only the admission policies, which kcp evaluates by itself.
 	policiesOnly bool
-	// wait bounds the wait until kcp acts on what was registered.
+	// wait bounds each wait until kcp acts on what was registered.
 	wait time.Duration
 }
 
@@ -70,7 +70,8 @@ With repair.mode: Off, install removes the WorkspaceType "warranted", but change
 initializer: without serve they would stay in Initializing. The error lists them. --ignore-waiting installs nevertheless.
 
 Run it again after an upgrade or a change of the configuration. Start serve first: while the webhooks are installed and
-serve does not answer, new workspaces whose owners only the webhook can rewrite cannot be scheduled.`,
+serve does not answer, new workspaces whose owners only the webhook can rewrite cannot be scheduled. In the end install checks, as
+"warrantgate check admission kcp" does, that kcp denies one Workspace and rewrites another, and fails if it does not within --wait.`,
 		Example: `  warrantgate install kcp --kubeconfig=admin.kubeconfig --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
     --webhook-path-file=webhook-path --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
 		Args: cobra.NoArgs,
@@ -87,7 +88,8 @@ serve does not answer, new workspaces whose owners only the webhook can rewrite 
 	cmd.Flags().StringVar(&o.rewrite, "rewrite", rewriteAuto, "what rewrites the owners of plain service accounts: Policy, an admission policy that kcp v0.32 "+
 		"and later evaluate by themselves; Webhook; or Auto, the policy if kcp evaluates it, else the webhook. Other owners, and those that the "+
 		"policy has not rewritten, go to the webhook in any case")
-	cmd.Flags().DurationVar(&o.wait, "wait", time.Minute, "how long to wait until kcp evaluates the policy, or calls the webhook instead; kcp takes about five seconds")
+	cmd.Flags().DurationVar(&o.wait, "wait", 30*time.Second, "how long to wait until kcp evaluates the policies, and serve answers what kcp calls it for; kcp takes about "+
+		"five seconds")
 	delete(cmd.Flags().Lookup("url").Annotations, cobra.BashCompOneRequiredFlag)
 	for _, flag := range []string{"url", "ca-file"} {
 		cmd.MarkFlagsOneRequired(flag, policiesOnly)
@@ -141,6 +143,9 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	if err := o.warnOfOldKCP(notes); err != nil {
+		return err
+	}
+	if err := o.checkGates(ctx, config.Workspace); err != nil {
 		return err
 	}
 	if len(o.shardKubeconfigs) == 0 {
@@ -206,10 +211,18 @@ func (o installOptions) runPolicies(ctx context.Context, out io.Writer) error {
 	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("%w: kcp has these policies from v0.32 on; register the webhooks instead, with --url", err)
 	}
-	if err != nil || len(workspace.RewritePolicy(config.Workspace)) == 0 {
+	if err != nil {
 		return err
 	}
-	return o.checkPolicyAlone(ctx, out)
+	if len(workspace.RewritePolicy(config.Workspace)) > 0 {
+		if err := o.checkPolicyAlone(ctx, out); err != nil {
+			return err
+		}
+	}
+	if config.Workspace.OwnerIntegrity.Mode == v1beta1.Enforce {
+		return o.awaitDenial(ctx)
+	}
+	return nil
 }
 
 // warnOfOldKCP prints a warning for operators of a kcp before v0.32. The install does not fail if the version is unknown.

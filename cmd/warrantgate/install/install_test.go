@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"github.com/spf13/cobra"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +45,10 @@ type fakeKCP struct {
 	gitVersion string
 	// policies is whether it has MutatingAdmissionPolicies. disabled is whether it ignores them.
 	policies, disabled bool
+	// unserved is whether the webhooks answer 404.
+	unserved bool
+	// groups are those of the user, and impersonated those of the user whom the last canary impersonated.
+	groups, impersonated []string
 	// dryRuns is the number of dry runs.
 	dryRuns int
 	// remembered is the number of dry runs in which it still evaluates a deleted policy.
@@ -116,6 +122,11 @@ func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch held := f.held[within]; {
+	case r.Method == http.MethodPost && path == "apis/authentication.k8s.io/v1/selfsubjectreviews":
+		f.answer(w, http.StatusCreated, authenticationv1.SelfSubjectReview{
+			TypeMeta: metav1.TypeMeta{Kind: "SelfSubjectReview", APIVersion: "authentication.k8s.io/v1"},
+			Status:   authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: "admin", Groups: f.groups}},
+		})
 	case path == "version":
 		f.answer(w, http.StatusOK, apimachineryversion.Info{GitVersion: f.gitVersion})
 	case r.Method == http.MethodPost && path == "apis/tenancy.kcp.io/v1alpha1/workspaces" && r.URL.Query().Get("dryRun") == "All":
@@ -150,6 +161,7 @@ func (f *fakeKCP) review(w http.ResponseWriter, r *http.Request) {
 	}
 	annotations := canary.GetAnnotations()
 	f.dryRuns++
+	f.impersonated = r.Header.Values("Impersonate-Group")
 	if f.held[rewritePolicy] == nil && f.remembered > 0 {
 		f.remembered--
 		delete(annotations, kcp.CanaryAnnotation)
@@ -158,6 +170,27 @@ func (f *fakeKCP) review(w http.ResponseWriter, r *http.Request) {
 	if f.dryRuns > 1 && !f.disabled && f.held[rewritePolicy] != nil && annotations[kcp.CanaryAnnotation] == kcp.PolicyCanary {
 		delete(annotations, kcp.CanaryAnnotation)
 		canary.SetAnnotations(annotations)
+	}
+	if f.dryRuns > 1 && !f.unserved && f.held[mutating] != nil && annotations[kcp.CanaryAnnotation] == kcp.WebhookCanary {
+		delete(annotations, kcp.CanaryAnnotation)
+		canary.SetAnnotations(annotations)
+	}
+	if f.dryRuns > 1 && f.held[policy] != nil && annotations[kcp.CreatedByAnnotation] != "" {
+		status := clitest.Forbidden("ValidatingAdmissionPolicy 'warrantgate-owner-integrity' with binding 'warrantgate-owner-integrity' denied request: it is guarded")
+		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		f.answer(w, http.StatusForbidden, status)
+		return
+	}
+	if f.unserved && f.held[validating] != nil && annotations[kcp.CanaryAnnotation] != "" {
+		hook := "owner-integrity.warrantgate.dev"
+		if annotations[kcp.CanaryAnnotation] == kcp.WebhookCanary {
+			hook = "owner-rewrite.warrantgate.dev"
+		}
+		f.answer(w, http.StatusInternalServerError, metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+			Message: fmt.Sprintf("failed calling webhook %q: failed to call webhook: the server could not find the requested resource", hook),
+		})
+		return
 	}
 	if f.dryRuns > 1 && f.held[validating] != nil && annotations[kcp.CanaryAnnotation] != "" {
 		status := clitest.Forbidden(`admission webhook "owner-integrity.warrantgate.dev" denied the request: it is guarded`)
@@ -413,6 +446,9 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" not found\n" +
 				"root: Lease \"warrantgate-audit\" not found\n" +
 				"root: Lease \"warrantgate-repair\" not found\n",
+			wantErrOut: "Without --shard-kubeconfig, ClusterRoles and ClusterRoleBindings that install has created on the shards stay there: warrantgate-events, " +
+				"warrantgate-explain, in the logical cluster system:admin. Remove them with `warrantgate uninstall kcp --kubeconfig=" + kubeconfig +
+				" --shard-kubeconfig=SHARD.kubeconfig`, with --shard-kubeconfig once for each shard.\n",
 		},
 	} {
 		out, errOut, err := run(t, step.args...)
@@ -426,6 +462,50 @@ func TestInstallAndUninstall(t *testing.T) {
 			t.Errorf("%s: notes (-want +got):\n%s", step.name, diff)
 		}
 		api.holds(t, step.wantHeld...)
+	}
+}
+
+// TestInstallChecksTheGates checks that install fails if the webhooks do not answer what they must.
+func TestInstallChecksTheGates(t *testing.T) {
+	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
+	const answers404 = "the API server got the answer 404: warrantgate does not take it for an API server"
+	for name, tc := range map[string]struct {
+		unserved bool
+		groups   []string
+		config   string
+		// want are in the error. Without any, there is none.
+		want             []string
+		wantImpersonated []string
+	}{
+		"they answer": {},
+		"they answer an administrator whom the gates exempt": {
+			groups: []string{"system:masters"}, wantImpersonated: []string{"system:authenticated", "system:kcp:admin"},
+		},
+		"they do not know the path": {unserved: true, want: []string{
+			"the gates are installed, but did not work within 1s. Until they do, new workspaces whose owners only the webhook can rewrite are not scheduled",
+			"\nowner-integrity.warrantgate.dev: " + answers404, "\nowner-rewrite.warrantgate.dev: " + answers404, "with --webhook-path-file and the same file",
+		}},
+		"the one that is on does not": {unserved: true, config: "workspace: {ownerIntegrity: {mode: Off}}\n", want: []string{"\nowner-rewrite.warrantgate.dev: " + answers404}},
+		"all are off":                 {unserved: true, config: "workspace: {ownerIntegrity: {mode: Off}, ownerRewrite: {mode: Off}}\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, kubeconfig := startFakeKCP(t)
+			api.unserved, api.groups = tc.unserved, tc.groups
+			config := clitest.WriteFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+tc.config)
+			_, errOut, err := run(t, "install", "kcp", "--wait=1s", "--kubeconfig", kubeconfig, "--url", "https://warrantgate.example.com:9443", "--ca-file", caFile,
+				"--config", config)
+			if (err != nil) != (len(tc.want) > 0) || strings.Contains(errOut, "The gates work.") != (err == nil) {
+				t.Fatalf("error %v, notes %q", err, errOut)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v, want %q in it", err, want)
+				}
+			}
+			if diff := cmp.Diff(tc.wantImpersonated, api.impersonated, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("impersonated groups (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -797,8 +877,18 @@ func TestFailurePolicyAppliesToWebhooksOnly(t *testing.T) {
 	}
 }
 
-// holdProvider adds root:home as the workspace of a provider.
+// holdProvider adds root:home as the workspace of a provider, with an APIExport of gated kinds, and one of others.
 func (f *fakeKCP) holdProvider(cluster string) {
+	export := func(name, group, resource string) any {
+		return map[string]any{"metadata": map[string]any{"name": name}, "spec": map[string]any{"resources": []any{
+			map[string]any{"group": group, "name": resource, "schema": "v1." + name},
+		}}}
+	}
+	f.held["root:home/apis/apis.kcp.io/v1alpha2/apiexports"] = &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExportList", "items": []any{
+			export("capcs", "infrastructure.cluster.x-k8s.io", "cloudsigmamachines"), export("widgets", "example.com", "cloudsigmamachines"),
+		},
+	}}
 	f.held["root:home/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"] = &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster",
 		"metadata": map[string]any{"name": "cluster", "annotations": map[string]any{"kcp.io/cluster": cluster}},
@@ -806,7 +896,7 @@ func (f *fakeKCP) holdProvider(cluster string) {
 }
 
 // TestInstallProviderNamesTheLogicalCluster checks that the webhook configuration names the logical cluster of the workspace. The user that
-// serve runs as may create SubjectAccessReviews there.
+// serve runs as may create SubjectAccessReviews there, and read the objects of the APIExports of gated kinds.
 func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
 	kcp, kubeconfig := startFakeKCP(t)
@@ -830,6 +920,7 @@ func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 		var object struct {
 			Kind     string
 			Metadata struct{ Name string }
+			Rules    []struct{ ResourceNames []string }
 			Webhooks []struct{ ClientConfig struct{ URL string } }
 		}
 		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
@@ -837,6 +928,11 @@ func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 		}
 		comment, _, _ := strings.Cut(document, "\n")
 		got = append(got, fmt.Sprintf("%s %s %s", comment, object.Kind, object.Metadata.Name))
+		if object.Metadata.Name == "warrantgate-exports" {
+			for _, rule := range object.Rules {
+				got = append(got, rule.ResourceNames...)
+			}
+		}
 		var urls []string
 		for _, hook := range object.Webhooks {
 			urls = append(urls, hook.ClientConfig.URL)
@@ -846,6 +942,9 @@ func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 	want := []string{
 		"# in the workspace of the APIExport ClusterRole warrantgate-reviews",
 		"# in the workspace of the APIExport ClusterRoleBinding warrantgate-reviews",
+		"# in the workspace of the APIExport ClusterRole warrantgate-exports",
+		"capcs", "capcs",
+		"# in the workspace of the APIExport ClusterRoleBinding warrantgate-exports",
 		"# in the workspace of the APIExport MutatingWebhookConfiguration warrantgate",
 		"https://warrantgate.example.com:9443/kcp/1dz6n4ubraua7pul/cluster/record",
 		"# in the workspace of the APIExport ValidatingWebhookConfiguration warrantgate",

@@ -13,6 +13,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -116,6 +117,55 @@ func (o installOptions) awaitWebhook(ctx context.Context) error {
 	return nil
 }
 
+// awaitDenial waits until the new policy denies a canary.
+func (o installOptions) awaitDenial(ctx context.Context) error {
+	config, err := o.gatedConfig(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := kcp.NewClient(config)
+	if err != nil {
+		return err
+	}
+	var why error
+	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(context.Context) (denied bool, _ error) {
+		denied, why = canary.PolicyDenies(ctx, c, workspace.IntegrityPolicyName)
+		return denied, nil
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("wait until ValidatingAdmissionPolicy %q denies a forged owner: %w", workspace.IntegrityPolicyName, err), why)
+	}
+	return nil
+}
+
+// checkGates waits until the gates have denied and rewritten their canaries.
+func (o installOptions) checkGates(ctx context.Context, config v1beta1.Workspace) error {
+	root, err := o.gatedConfig(ctx)
+	if err != nil {
+		return err
+	}
+	sender, err := canary.NewSender(root, func(config *rest.Config) (client.Client, error) { return kcp.NewClient(config) })
+	if err != nil {
+		return err
+	}
+	var failed []string
+	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(context.Context) (bool, error) {
+		failed = nil
+		for _, c := range canary.ForKCP(config) {
+			// Each request has its own limit, so that the last result is not that the time was over.
+			if found := sender.Send(ctx, c); found.Verdict != canary.Proven {
+				failed = append(failed, fmt.Sprintf("%s: %s\n  Check\n  - %s", c.Webhook, found.Message, strings.Join(found.Advice, "\n  - ")))
+			}
+		}
+		return len(failed) == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the gates are installed, but did not work within %s. Until they do, new workspaces whose owners only the webhook can rewrite are "+
+			"not scheduled: correct the cause, and run this command again, or `warrantgate uninstall kcp`\n%s", o.wait, strings.Join(failed, "\n"))
+	}
+	return nil
+}
+
 func (t kcpTarget) canaryClient() (client.Client, error) {
 	config, err := t.rootConfig()
 	if err != nil {
@@ -123,6 +173,19 @@ func (t kcpTarget) canaryClient() (client.Client, error) {
 	}
 	config.Timeout = cli.RequestTimeout
 	return kcp.NewClient(config)
+}
+
+// gatedConfig reaches root as a user whose canaries the gates deny. They exempt system:masters.
+func (t kcpTarget) gatedConfig(ctx context.Context) (*rest.Config, error) {
+	config, err := t.rootConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = cli.RequestTimeout
+	if slices.Contains(cli.UserOf(ctx, config).Groups, user.SystemPrivilegedGroup) {
+		config.Impersonate = rest.ImpersonationConfig{UserName: "warrantgate-canary", Groups: []string{user.AllAuthenticated, "system:kcp:admin"}}
+	}
+	return config, nil
 }
 
 func (t kcpTarget) rootConfig() (*rest.Config, error) {

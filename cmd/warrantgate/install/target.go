@@ -2,12 +2,16 @@ package install
 
 import (
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/kcp"
 )
 
@@ -31,6 +35,25 @@ func (t *kcpTarget) addShardFlags(flags *pflag.FlagSet, what string) {
 	flags.StringArrayVar(&t.shardKubeconfigs, "shard-kubeconfig", nil,
 		"kubeconfig of system:masters on a shard, "+what+"; once for each shard")
 	flags.StringVar(&t.shardContext, "shard-context", "", "context of the shard kubeconfigs (default: the current one)")
+}
+
+// noteShards names the roles that uninstall leaves on the shards without --shard-kubeconfig, and the command that removes them.
+func (t kcpTarget) noteShards(notes io.Writer, command string, roles []client.Object) error {
+	if len(t.shardKubeconfigs) > 0 {
+		return nil
+	}
+	var names []string
+	for _, role := range roles {
+		names = append(names, role.GetName())
+	}
+	shard := " --shard-kubeconfig=SHARD.kubeconfig"
+	if admin := kcp.SystemAdmin.String(); cli.HasContext(t.kubeconfig, admin) { // the kubeconfig is that of "kcp start"
+		shard = " --shard-kubeconfig=" + impersonation.ShellWord(t.kubeconfig) + cli.KubeconfigFlags("shard-", "", admin)
+	}
+	_, err := fmt.Fprintf(notes, "Without --shard-kubeconfig, ClusterRoles and ClusterRoleBindings that install has created on the shards stay there: %s, in the "+
+		"logical cluster system:admin. Remove them with `warrantgate uninstall %s%s%s`, with --shard-kubeconfig once for each shard.\n",
+		strings.Join(slices.Compact(names), ", "), command, cli.KubeconfigFlags("", t.kubeconfig, t.context), shard)
+	return err
 }
 
 func (t kcpTarget) rootClient() (client.Client, error) {

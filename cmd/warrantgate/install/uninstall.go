@@ -38,7 +38,10 @@ Initializing. The error lists them. Keep serve running until they are Ready, or 
 			if err := target.checkWaiting(cmd.Context()); err != nil {
 				return err
 			}
-			return target.uninstall(cmd.Context(), cmd.OutOrStdout())
+			if err := target.uninstall(cmd.Context(), cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			return target.noteShards(cmd.ErrOrStderr(), "kcp", shardRegistrable())
 		},
 	}
 	target.addFlags(uninstallKCP.Flags())

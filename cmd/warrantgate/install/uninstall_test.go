@@ -132,6 +132,32 @@ func TestUninstallWhileWorkspacesWait(t *testing.T) {
 	}
 }
 
+// The kubeconfig of "kcp start" has a context for the shard.
+func TestUninstallNamesTheCommandForTheShards(t *testing.T) {
+	_, kubeconfig := startFakeKCP(t)
+	config, err := cli.LoadKubeconfig(kubeconfig, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := strings.TrimSuffix(config.Host, "/clusters/root:home")
+	admin := clitest.WriteKubeconfig(t, map[string]string{"home": config.Host, "system:admin": server + "/clusters/system:admin"})
+	for server, roles := range map[string]string{"kcp": "warrantgate-events, warrantgate-explain", "provider": "warrantgate-machines"} {
+		_, errOut, err := run(t, "uninstall", server, "--kubeconfig="+admin, "--context=home")
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, command, _ := strings.Cut(errOut, "`warrantgate ")
+		command, _, _ = strings.Cut(command, "`")
+		want := "uninstall " + server + " --kubeconfig=" + admin + " --context=home --shard-kubeconfig=" + admin + " --shard-context=system:admin"
+		if command != want || !strings.Contains(before, ": "+roles+", in") {
+			t.Errorf("command %q in %q, want %q, for %s", command, errOut, want, roles)
+		}
+		if _, errOut, err := run(t, strings.Fields(command)...); err != nil || errOut != "" {
+			t.Errorf("the printed command: %v, %q", err, errOut)
+		}
+	}
+}
+
 // Without the repair, install removes the WorkspaceType warranted as uninstall does.
 func TestInstallWithoutTheRepairWhileWorkspacesWait(t *testing.T) {
 	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile

@@ -21,11 +21,8 @@ import (
 )
 
 type explainOptions struct {
-	clouds.Flags
-	config              string
-	kubeconfig, context string
-	namespace, kind     string
-	output              string
+	clouds.ReportFlags
+	namespace, kind string
 }
 
 // NewExplainCommand returns the command explain machine.
@@ -55,12 +52,8 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknow
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
-	flags.StringVar(&o.config, "config", "", "configuration file of serve, for the kinds of machines and the cloud")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the Kubernetes API server (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the machine (default: that of the context)")
 	flags.StringVar(&o.kind, "kind", "", "kind of the machine, such as OpenStackMachine, if machines of several kinds have the name")
-	flags.StringVarP(&o.output, "output", "o", cli.FormatText, "text, json or yaml")
 	o.AddFlags(flags)
 	return cmd
 }
@@ -75,7 +68,7 @@ func (o explainOptions) run(ctx context.Context, name string, out, notes io.Writ
 		return cli.UnknownIfError(err)
 	}
 	text := func(out io.Writer) error { return printMachine(out, explained) }
-	if err := cli.PrintReport(out, o.output, explained, text); err != nil {
+	if err := cli.PrintReport(out, o.Output, explained, text); err != nil {
 		return cli.UnknownIfError(err)
 	}
 	if code := explained.exitCode(); code != 0 {
@@ -85,18 +78,18 @@ func (o explainOptions) run(ctx context.Context, name string, out, notes io.Writ
 }
 
 func (o explainOptions) explain(ctx context.Context, name string) (explanation, error) {
-	if err := cli.CheckFormat(o.output); err != nil {
+	if err := cli.CheckFormat(o.Output); err != nil {
 		return explanation{}, err
 	}
 	namespace, name, err := o.place(name)
 	if err != nil {
 		return explanation{}, err
 	}
-	config, err := config.Load(o.config)
+	config, err := config.Load(o.Config)
 	if err != nil {
 		return explanation{}, err
 	}
-	kubernetes, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	kubernetes, err := cli.LoadKubeconfig(o.Kubeconfig, o.Context)
 	if err != nil {
 		return explanation{}, err
 	}
@@ -138,7 +131,7 @@ func (o explainOptions) place(name string) (namespace, plain string, err error) 
 		return "", "", fmt.Errorf("%q is not of the form NAMESPACE/NAME", name)
 	}
 	if namespace == "" {
-		if namespace, err = cli.LoadNamespace(o.kubeconfig, o.context); err != nil {
+		if namespace, err = cli.LoadNamespace(o.Kubeconfig, o.Context); err != nil {
 			return "", "", err
 		}
 	}

@@ -18,9 +18,11 @@ type reviewed struct {
 }
 
 // Holder implements machine.Objects.
-func (r reviewed) Holder(_ context.Context, id string, of clusterapi.Machine, _ []inflight.Object) (*clusterapi.Machine, error) {
+func (r reviewed) Holder(
+	_ context.Context, id string, of clusterapi.Machine, _ []inflight.Object, counts func(clusterapi.Machine) bool,
+) (*clusterapi.Machine, error) {
 	for i := range r.others {
-		if other := &r.others[i]; slices.Contains(other.IDs(), id) && !other.SameServer(of) {
+		if other := &r.others[i]; slices.Contains(other.IDs(), id) && !other.SameServer(of) && counts(*other) {
 			return other, nil
 		}
 	}

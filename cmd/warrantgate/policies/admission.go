@@ -69,7 +69,7 @@ const checkAdmissionExits = `
 Nothing is written: the objects are sent as dry runs. Only a denial by warrantgate counts, or its warning where the gate is in
 mode Warn.
 
-The exit status is 0 if warrantgate denied the objects, 1 if one was admitted or warrantgate was not reached, 2 if neither could be determined.`
+The exit status is 0 if warrantgate denied or rewrote the objects, 1 if not, or if warrantgate was not reached, 2 if neither could be determined.`
 
 func newCheckAdmissionCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -96,7 +96,8 @@ it admits administrators, who may impersonate everybody.` + checkAdmissionExits,
 		Use:   "kcp",
 		Short: "Check that kcp denies what warrantgate must deny",
 		Long: `Send a Workspace with an annotation that only warrantgate may write to kcp, in the workspace of the kubeconfig. The admission policy
-does not check this annotation, so a denial shows that the webhook answers.
+does not check this annotation, so a denial shows that the webhook answers. From a second one the webhook that rewrites owners removes
+the annotation.
 
 It also prints whether the policy or the webhook rewrites the owners of plain service accounts: on kcp v0.32 and later the admission
 policy removes an annotation from a dry run. A missing policy is not an error if the webhook answers, unless the webhook leaves these
@@ -192,14 +193,18 @@ func (o *checkAdmissionOptions) send(
 // printCanary prints which canary was sent where, the result, and what to check.
 func printCanary(out io.Writer, server string, c canary.Canary, found canary.Result) error {
 	words := map[canary.Verdict]string{canary.Proven: "ok", canary.Missing: "NOT DENIED", canary.Unknown: "UNKNOWN"}
+	must := "denied as " + c.Reason
+	if c.Rewrites {
+		words[canary.Missing], must = "NOT REWRITTEN", "rewritten"
+	}
 	where := ""
 	if namespace := c.Object.GetNamespace(); namespace != "" {
 		where = fmt.Sprintf(" in namespace %q", namespace)
 	}
 	text := &strings.Builder{}
 	fmt.Fprintf(text, "%s: %s\n", c.Webhook, words[found.Verdict])
-	fmt.Fprintf(text, "  sent %s a %s%s, as a dry run, that must be denied as %s\n",
-		server, c.Object.GetObjectKind().GroupVersionKind().Kind, where, c.Reason)
+	fmt.Fprintf(text, "  sent %s a %s%s, as a dry run, that must be %s\n",
+		server, c.Object.GetObjectKind().GroupVersionKind().Kind, where, must)
 	fmt.Fprintf(text, "  %s\n", found.Message)
 	if len(found.Advice) > 0 {
 		fmt.Fprintf(text, "  Check\n  - %s\n", strings.Join(found.Advice, "\n  - "))

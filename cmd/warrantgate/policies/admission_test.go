@@ -50,13 +50,13 @@ func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Method != http.MethodPost || r.URL.Query().Get("dryRun") != "All":
 		s.t.Errorf("%s %s is no dry run", r.Method, r.URL)
-	case denied && (!s.mutates || readCanary(s.t, r)["warrantgate.dev/canary"] != "rewrite-policy"):
+	case denied && (resource != "workspaces" || !s.rewrites(readCanary(s.t, r)["warrantgate.dev/canary"])):
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(int(status.Code))
 		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 		_ = json.NewEncoder(w).Encode(status)
 		return
-	case s.mutates:
+	case denied:
 		answer = map[string]any{"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace"}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
@@ -71,6 +71,12 @@ func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := json.NewEncoder(w).Encode(answer); err != nil {
 		s.t.Error(err)
 	}
+}
+
+// rewrites reports whether the policy, or the webhook that denies other canaries, removes the annotation of a canary with this value.
+func (s admitting) rewrites(canary string) bool {
+	status := s.statuses["workspaces"]
+	return s.mutates && canary == "rewrite-policy" || strings.Contains(status.Message, "owner-integrity.warrantgate.dev") && canary == "rewrite-webhook"
 }
 
 // getRegistered answers with the configuration of the mutating webhooks.
@@ -164,10 +170,14 @@ func TestCheckAdmission(t *testing.T) {
 		},
 		"kcp": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
-			want: []string{"Warning: this kcp is older than v0.32: ", "owner-integrity.warrantgate.dev: ok\n", "a Workspace, as a dry run, that must be denied as OwnerChangeDenied"},
+			want: []string{
+				"Warning: this kcp is older than v0.32: ", "owner-integrity.warrantgate.dev: ok\n", "a Workspace, as a dry run, that must be denied as OwnerChangeDenied\n",
+				"owner-rewrite.warrantgate.dev: ok\n", "a Workspace, as a dry run, that must be rewritten\n",
+			},
 		},
 		"kcp does not call the gates": {
-			args: []string{"kcp"}, configuration: header, want: []string{"owner-integrity.warrantgate.dev: NOT DENIED\n"}, wantCode: cli.ExitWrong,
+			args: []string{"kcp"}, configuration: header, wantCode: cli.ExitWrong,
+			want: []string{"owner-integrity.warrantgate.dev: NOT DENIED\n", "owner-rewrite.warrantgate.dev: NOT REWRITTEN\n"},
 		},
 		"kcp without the policy, with the webhook instead": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
@@ -209,7 +219,7 @@ func TestCheckAdmission(t *testing.T) {
 			want:     []string{"warrantgate-owner-rewrite: UNKNOWN\n", "warrantgate-owner-integrity: UNKNOWN\n  workspaces is forbidden\n"},
 		},
 		"no gate is on": {
-			args: []string{"kcp"}, configuration: header + "workspace: {ownerIntegrity: {mode: Off}}\n", wantCode: cli.ExitUnknown,
+			args: []string{"kcp"}, configuration: header + "workspace: {ownerIntegrity: {mode: Off}, ownerRewrite: {mode: Off}}\n", wantCode: cli.ExitUnknown,
 			wantMessage: "the configuration enables no gate that can be tested with an object that it must deny",
 		},
 		"a selector that no labels were found for": {
@@ -263,8 +273,8 @@ func TestCheckAdmissionWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var canaries atomic.Int64
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				// The first check sends one canary to the policy and one to the webhook.
-				if r.Method == http.MethodPost && canaries.Add(1) > 2 {
+				// The first check sends one canary to the policy and one to each webhook.
+				if r.Method == http.MethodPost && canaries.Add(1) > 3 {
 					tc.current.ServeHTTP(w, r)
 					return
 				}

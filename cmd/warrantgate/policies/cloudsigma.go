@@ -23,11 +23,8 @@ import (
 )
 
 type checkCloudSigmaOptions struct {
-	clouds.Flags
-	kubeconfig, context string
-	config              string
-	region              string
-	output              string
+	clouds.ReportFlags
+	region string
 }
 
 func newCheckCloudSigmaCommand() *cobra.Command {
@@ -58,11 +55,7 @@ to impersonate the user, 2 if that could not be determined.`,
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
-	flags.StringVar(&o.config, "config", "", "configuration file of serve")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the Kubernetes API server (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
 	flags.StringVar(&o.region, "region", "", "region for an email address (default: cloudSigma.defaultRegion of the configuration)")
-	flags.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
 	o.AddFlags(flags)
 	return cmd
 }
@@ -104,7 +97,7 @@ func (o *checkCloudSigmaOptions) run(ctx context.Context, target string, out, no
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}
-	if err := cloudSigmaPrinters[o.output](out, report); err != nil {
+	if err := cloudSigmaPrinters[o.Output](out, report); err != nil {
 		return cli.UnknownIfError(err)
 	}
 	switch report.Result {
@@ -117,10 +110,10 @@ func (o *checkCloudSigmaOptions) run(ctx context.Context, target string, out, no
 }
 
 func (o *checkCloudSigmaOptions) report(ctx context.Context, target string, notes io.Writer) (cloudSigmaReport, error) {
-	if cloudSigmaPrinters[o.output] == nil {
-		return cloudSigmaReport{}, fmt.Errorf("--output: %q must be text, json or yaml", o.output)
+	if cloudSigmaPrinters[o.Output] == nil {
+		return cloudSigmaReport{}, fmt.Errorf("--output: %q must be text, json or yaml", o.Output)
 	}
-	config, err := config.Load(o.config)
+	config, err := config.Load(o.Config)
 	if err != nil {
 		return cloudSigmaReport{}, err
 	}
@@ -129,9 +122,9 @@ func (o *checkCloudSigmaOptions) report(ctx context.Context, target string, note
 		return cloudSigmaReport{}, err
 	}
 	isUser := strings.Contains(target, "@") // the name of no object contains it
-	kubernetes, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	kubernetes, err := cli.LoadKubeconfig(o.Kubeconfig, o.Context)
 	switch {
-	case err != nil && isUser && o.kubeconfig == "" && o.context == "":
+	case err != nil && isUser && o.Kubeconfig == "" && o.Context == "":
 		kubernetes = nil // only a Secret with the credentials needs it
 	case err != nil:
 		return cloudSigmaReport{}, err

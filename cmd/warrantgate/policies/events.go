@@ -13,7 +13,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	authenticationv1client "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
@@ -77,7 +76,7 @@ func (o checkEventsOptions) run(ctx context.Context, workspaces []string, out io
 		case !permitted && !inRoot:
 			text, denied = "NOT PERMITTED\n  neither here nor in root; grant it with `warrantgate install kcp --shard-kubeconfig`, once for each shard", true
 		case !permitted:
-			text, denied = "NOT PERMITTED\n  "+groupsNeeded(workspace, identityOf(ctx, config)), true
+			text, denied = "NOT PERMITTED\n  "+groupsNeeded(workspace, cli.UserOf(ctx, config)), true
 		}
 		if _, err := fmt.Fprintf(out, "%s: %s\n", workspace, text); err != nil {
 			return cli.UnknownIfError(err)
@@ -115,23 +114,6 @@ func mayWriteEvents(ctx context.Context, config *rest.Config, workspace logicalc
 		return false, fmt.Errorf("the permission in %s could not be checked: %w", workspace, err)
 	}
 	return review.Status.Allowed, nil
-}
-
-// identityOf returns the user of a kubeconfig. The name is empty if kcp does not report it.
-func identityOf(ctx context.Context, config *rest.Config) authenticationv1.UserInfo {
-	config, err := kcp.ConfigFor(config, kcp.Root)
-	if err != nil {
-		return authenticationv1.UserInfo{}
-	}
-	c, err := authenticationv1client.NewForConfig(config)
-	if err != nil {
-		return authenticationv1.UserInfo{}
-	}
-	review, err := c.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
-		return authenticationv1.UserInfo{}
-	}
-	return review.Status.UserInfo
 }
 
 // groupsNeeded returns the groups to add, and where, if a workspace denies a user that root allows to write Events.

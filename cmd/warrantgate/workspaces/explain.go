@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/spf13/cobra"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/kcp"
@@ -90,6 +93,22 @@ func (o explainOptions) run(ctx context.Context, path string, out io.Writer) err
 	}
 }
 
+// repairFlags returns the flags with which `warrantgate repair` works. Only two groups may write owners. The user of a kubeconfig of "kcp start" is
+// in neither of them, but the one of its context system:admin is.
+func (o explainOptions) repairFlags(ctx context.Context, config *rest.Config) string {
+	writes := slices.ContainsFunc(cli.UserOf(ctx, config).Groups, func(group string) bool {
+		return group == user.SystemPrivilegedGroup || group == "system:kcp:external-logical-cluster-admin"
+	})
+	switch admin := kcp.SystemAdmin.String(); {
+	case writes:
+		return cli.KubeconfigFlags("", o.kubeconfig, o.context)
+	case cli.HasContext(o.kubeconfig, admin):
+		return cli.KubeconfigFlags("", o.kubeconfig, admin)
+	default:
+		return cli.KubeconfigFlags("", o.kubeconfig, o.context) + " --logical-cluster-kubeconfig=lca.kubeconfig"
+	}
+}
+
 func (o explainOptions) report(ctx context.Context, path string) (preflight.Report, error) {
 	if err := cli.CheckFormat(o.output); err != nil {
 		return preflight.Report{}, err
@@ -110,7 +129,7 @@ func (o explainOptions) report(ctx context.Context, path string) (preflight.Repo
 	if err != nil {
 		return preflight.Report{}, err
 	}
-	checker := preflight.Checker{Client: clients}
+	checker := preflight.Checker{Client: clients, RepairFlags: o.repairFlags(ctx, config)}
 	if o.creation.Creator != "" {
 		o.creation.Path = where
 		return checker.CheckCreation(ctx, o.creation)

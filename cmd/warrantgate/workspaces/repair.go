@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/spf13/cobra"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
@@ -43,10 +44,12 @@ without its home, which a tenant can create inside, are repaired too if kcp reco
 
 Workspaces that are stuck for another reason are listed and not changed. See "warrantgate explain workspace".
 
-Only the group system:kcp:external-logical-cluster-admin can write LogicalClusters. If the user of --kubeconfig is not a
-member, set --logical-cluster-kubeconfig.
+From kcp v0.32 on, only the groups system:kcp:external-logical-cluster-admin and system:masters can write owners. If the user of
+--kubeconfig is in neither, set --logical-cluster-kubeconfig. In a kubeconfig of "kcp start", use --context=system:admin.
 
-The exit status is 1 if a workspace could not be checked or repaired.`,
+--dry-run sends the writes as dry runs, so that it also prints why a repair would fail.
+
+The exit status is 1 if a workspace could not be checked or repaired, or would not be, and if there is no workspace --under.`,
 		Example: `  warrantgate repair --kubeconfig=admin.kubeconfig --logical-cluster-kubeconfig=lca.kubeconfig --dry-run
   warrantgate repair --kubeconfig=admin.kubeconfig --logical-cluster-kubeconfig=lca.kubeconfig --under=root:orgs -o json`,
 		Args: cobra.NoArgs,
@@ -60,7 +63,7 @@ The exit status is 1 if a workspace could not be checked or repaired.`,
 	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
 	flags.StringVar(&o.logicalClusterKubeconfig, "logical-cluster-kubeconfig", "",
 		"kubeconfig of a member of the group system:kcp:external-logical-cluster-admin, to write LogicalClusters (default --kubeconfig)")
-	flags.StringVar(&o.under, "under", "", "check only this workspace and those below it, such as root:orgs")
+	flags.StringVar(&o.under, "under", "", "check only this workspace and those below it: a path such as root:orgs, or the name of a logical cluster")
 	flags.DurationVar(&o.after, "after", time.Minute, "how long a workspace may be Initializing before it counts as stuck")
 	flags.Int32Var(&o.rate, "rate", v1beta1.Default().Repair.WorkspacesPerSecond, "limit of workspaces that are checked per second")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be done, and write nothing")
@@ -75,6 +78,9 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 	}
 	if o.rate < 1 {
 		return fmt.Errorf("--rate: %d is less than 1", o.rate)
+	}
+	if o.under != "" && !logicalcluster.NewPath(o.under).IsValid() {
+		return fmt.Errorf("--under: %q is not the path of a workspace, such as root:orgs", o.under)
 	}
 	repair, err := o.repair()
 	if err != nil {

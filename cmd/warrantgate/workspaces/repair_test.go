@@ -28,6 +28,10 @@ func TestRepairMistakes(t *testing.T) {
 		"a kubeconfig for writing that does not exist": {
 			args: []string{"--kubeconfig=" + kubeconfig, "--logical-cluster-kubeconfig=/nonexistent"}, want: `read kubeconfig "/nonexistent"`,
 		},
+		"a path that is none": {args: []string{"--under=root/a"}, want: `--under: "root/a" is not the path of a workspace, such as root:orgs`},
+		"a path in a kcp that does not run": {
+			args: []string{"--kubeconfig=" + kubeconfig, "--under=root:a"}, want: "root:a could not be read: ",
+		},
 		"a kcp that does not run": {
 			args: []string{"--kubeconfig=" + kubeconfig}, want: "find the shards (APIExportEndpointSlice tenancy.kcp.io in root)",
 		},

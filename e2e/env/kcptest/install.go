@@ -26,9 +26,14 @@ func (w *Warrantgate) Install(ctx context.Context, args ...string) (string, erro
 	return output, w.waitGuarded(ctx, true)
 }
 
-// InstallOnly runs "warrantgate install kcp" and does not wait. Use it for configurations that install no admission policy.
-func (w *Warrantgate) InstallOnly(ctx context.Context, args ...string) (string, error) {
-	return w.InstallIn(ctx, "kcp", w.adminArgs(), args)
+// InstallOnly runs "warrantgate install kcp" and does not wait. Use it for configurations that install no admission policy. install needs a
+// serve that answers.
+func (w *Warrantgate) InstallOnly(ctx context.Context, args ...string) (output string, err error) {
+	serving := w.WhileServing(ctx, func() error {
+		output, err = w.InstallIn(ctx, "kcp", w.adminArgs(), args)
+		return nil
+	})
+	return output, errors.Join(err, serving)
 }
 
 // Uninstall runs "warrantgate uninstall kcp", waits until the admission policies, validating and mutating, are inactive, and returns

@@ -100,9 +100,25 @@ func (w *Warrantgate) Run(ctx context.Context, args ...string) (string, error) {
 }
 
 // Start runs "warrantgate serve" and waits until it is ready. After Stop or Kill, it starts again with the same addresses.
-func (w *Warrantgate) Start(ctx context.Context) error {
+func (w *Warrantgate) Start(ctx context.Context) error { return w.start(ctx, w.LogFile()) }
+
+// WhileServing calls do while "warrantgate serve" runs. If it does not run yet, it runs until do returns, with a log of its own.
+func (w *Warrantgate) WhileServing(ctx context.Context, do func() error) error {
+	if w.process != nil && w.process.Alive() == nil {
+		return do()
+	}
+	if err := w.start(ctx, filepath.Join(w.options.Dir, "installing.log")); err != nil {
+		return err
+	}
+	err := do()
+	serve := w.process
+	w.process = nil
+	return errors.Join(err, serve.Stop())
+}
+
+func (w *Warrantgate) start(ctx context.Context, logFile string) error {
 	serve, err := process.Start(process.Options{
-		Name: "warrantgate", LogFile: w.LogFile(), Binary: w.options.Binary, Env: w.options.Env,
+		Name: "warrantgate", LogFile: logFile, Binary: w.options.Binary, Env: w.options.Env,
 		Args: append([]string{
 			"serve",
 			"--config=" + w.configFile,

@@ -26,8 +26,7 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 
 	BeforeAll(func(ctx SpecContext) {
 		w = begin()
-		w.deploy(ctx, "install")
-		serving = w.serve(ctx)
+		serving = w.install(ctx)
 	}, NodeTimeout(startTimeout))
 
 	AfterAll(func(ctx SpecContext) {

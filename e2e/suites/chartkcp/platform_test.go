@@ -81,8 +81,7 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 		values, found, err := unstructured.NestedMap(objects[1].Object, "spec", "values")
 		Expect(found, err).To(BeTrue())
 		w.values = w.local(values) // helm-controller runs Helm
-		w.deploy(ctx, "install")
-		serving := w.serve(ctx)
+		serving := w.install(ctx)
 		w.expectGates(ctx, bot, "by-flux")
 
 		Expect(w.helm(ctx, "uninstall", "--wait")).To(Succeed())
@@ -101,8 +100,7 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 		values := map[string]any{}
 		Expect(yaml.UnmarshalStrict(readExample("kcp.yaml"), &values)).To(Succeed())
 		w.values = w.local(values)
-		w.deploy(ctx, "install")
-		serving := w.serve(ctx)
+		serving := w.install(ctx)
 		w.expectGates(ctx, bot, "by-helm")
 
 		Expect(w.helm(ctx, "uninstall", "--wait")).To(Succeed())

@@ -30,8 +30,7 @@ var _ = Describe("helm uninstall beside a kcp", func() {
 			before = append(before, objects(ctx, place))
 		}
 		hosted := w.hostObjects(ctx)
-		w.deploy(ctx, "install")
-		serve := w.serve(ctx)
+		serve := w.install(ctx)
 		w.awaitCalled(ctx)
 		Eventually(objects).WithArguments(ctx, places[0]).Should(And(
 			ContainElement("Lease/default/warrantgate-repair"), ContainElement("Lease/default/warrantgate-audit")), "no replica holds the Lease")

@@ -161,13 +161,21 @@ func (w *world) helm(ctx context.Context, verb string, args ...string) error {
 	return err
 }
 
-// deploy installs or upgrades the release with its hooks, and makes the API server reach warrantgate by the Service.
-func (w *world) deploy(ctx context.Context, verb string) {
+// install installs the release with its hooks, and runs serve as soon as there is a Deployment: the Job that registers the gates of kcp succeeds
+// once serve answers.
+func (w *world) install(ctx context.Context) *process.Process {
 	GinkgoHelper()
 	chart, err := charttest.Chart()
 	Expect(err).NotTo(HaveOccurred())
-	Expect(w.helm(ctx, verb, chart, "--values=-")).To(Succeed())
+	installed := make(chan error, 1)
+	go func() { installed <- w.helm(ctx, "install", chart, "--values=-") }()
+	Eventually(func() error {
+		return w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, &appsv1.Deployment{})
+	}).WithContext(ctx).Should(Succeed())
+	serve := w.serve(ctx)
+	Expect(<-installed).To(Succeed())
 	w.route(ctx)
+	return serve
 }
 
 // route makes the API server reach warrantgate by the Service.
@@ -180,12 +188,15 @@ func (w *world) route(ctx context.Context) {
 	Expect(w.host.Update(ctx, service)).To(Succeed())
 }
 
-// upgrade deploys over an existing release.
+// upgrade upgrades the release with its hooks.
 func (w *world) upgrade(ctx context.Context) {
 	GinkgoHelper()
-	// Remove the changes of deploy to the Service, which are not part of the chart.
+	// Remove the changes of route to the Service, which are not part of the chart.
 	Expect(w.host.Delete(ctx, &corev1.Service{ObjectMeta: w.named(release)})).To(Succeed())
-	w.deploy(ctx, "upgrade")
+	chart, err := charttest.Chart()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(w.helm(ctx, "upgrade", chart, "--values=-")).To(Succeed())
+	w.route(ctx)
 }
 
 // mount writes the files of the volumes of the Deployment's pods, or only of those with the given names, and returns the folder.

@@ -73,7 +73,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		})
 		s := w.beginManaged(ctx, account)
 		Eventually(func() error { // the API server calls the webhook a moment after it is registered
-			return w.client.Create(ctx, newManager(s.namespace, "canary", func(d *appsv1.Deployment) { d.Labels = onlyApp() }), client.DryRunAll)
+			return w.client.Create(ctx, newManager(s.namespace, "canary", ofCluster("lost")), client.DryRunAll)
 		}).Should(MatchError(ContainSubstring(identityWebhook)))
 	}, NodeTimeout(setupTimeout))
 
@@ -215,18 +215,31 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 
 	It("gets the identity as its provider releases it, with a command", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
-		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", func(d *appsv1.Deployment) { // as CAPCS e03b577 does
-			d.Labels["control-plane"] = "cloudsigma-ccm"
-			c := &d.Spec.Template.Spec.Containers[0]
-			c.Command = []string{"/ccm"}
-			c.Args = []string{"--leader-elect", "--metrics-bind-address=:8080", "--health-probe-bind-address=:8081"}
-			c.Ports = []corev1.ContainerPort{{Name: "health", ContainerPort: 8081}}
-			c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString("health")}}}
-			c.SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)}
-			d.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)}
-		}))).To(Succeed())
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", asReleased))).To(Succeed())
 		Expect(s.env(ctx, "ccm")).To(Equal(identity(s.user.Email)))
 		Expect(s.restart(ctx, "ccm")).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("is admitted without an identity as its provider releases it, word for word, until it has anything of one", func(ctx SpecContext) {
+		s := w.begin(ctx) // a namespace without the Secret
+		w.recorder.TakeWarnings()
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", asReleased, func(d *appsv1.Deployment) {
+			delete(d.Labels, "cluster.x-k8s.io/cluster-name")
+		}))).To(Succeed())
+		Expect(w.recorder.TakeWarnings()).To(HaveExactElements(And(HavePrefix("IdentityMissing: "), HaveSuffix(
+			"set the label to the name of its CloudSigmaCluster to give it the identity"))))
+		Expect(s.restart(ctx, "ccm")).To(Succeed())
+		Expect(s.env(ctx, "ccm")).To(BeEmpty())
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(s.deployment(ctx, "ccm")).Should(ContainElement(HaveField("Reason", "IdentityMissing")))
+		err := s.client.Patch(ctx, s.deployment(ctx, "ccm"), client.RawPatch(types.StrategicMergePatchType, []byte(
+			`{"spec":{"template":{"spec":{"containers":[{"name":"manager","envFrom":[{"secretRef":{"name":"anything"}}]}]}}}}`)))
+		expectClusterDenial(err, identityWebhook, "ControllerManagerWithoutCluster", "metadata.labels[cluster.x-k8s.io/cluster-name]")
+
+		By("its label gives it the identity")
+		s.putCredentials(ctx, account)
+		Expect(s.client.Patch(ctx, s.deployment(ctx, "ccm"), client.RawPatch(types.MergePatchType, []byte(
+			`{"metadata":{"labels":{"cluster.x-k8s.io/cluster-name":"`+clusterName+`"}}}`)))).To(Succeed())
+		Expect(s.env(ctx, "ccm")).To(Equal(identity(s.user.Email)))
 	}, SpecTimeout(timeout))
 
 	It("gets the client secret of the Secret instead of one in plain text, with a warning", func(ctx SpecContext) {
@@ -373,7 +386,10 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Entry("if it writes a token of the user into the tenant cluster, by a variable", is("CLOUDSIGMA_ENABLE_CSI_TOKEN", always("true"), envOfManager+"[0]",
 			"CSITokenEnabled", "CLOUDSIGMA_ENABLE_CSI_TOKEN is set; it "+writesToken+": remove the variable"), SpecTimeout(timeout)),
 
-		Entry("if it has no cluster", wrong{func(_ story, d *appsv1.Deployment) { d.Labels = onlyApp() }, "ControllerManagerWithoutCluster",
+		Entry("if it has no cluster", wrong{func(_ story, d *appsv1.Deployment) {
+			d.Labels = onlyApp()
+			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"})(d)
+		}, "ControllerManagerWithoutCluster",
 			"metadata.labels[cluster.x-k8s.io/cluster-name]",
 			`it has no label "cluster.x-k8s.io/cluster-name", so the user of its cluster is unknown; set the label to the name of its CloudSigmaCluster`,
 		}, SpecTimeout(timeout)),
@@ -625,6 +641,18 @@ var _ = Describe("Where impersonation is not configured the Deployment of a clou
 		Expect(s.verdictEvents(ctx)).To(BeEmpty())
 	}, SpecTimeout(timeout))
 })
+
+// asReleased makes a controller manager that of the provider's manifest (ccm/config/deployment.yaml of CAPCS e03b577), with the labels that it has.
+func asReleased(d *appsv1.Deployment) {
+	d.Labels["control-plane"] = "cloudsigma-ccm"
+	c := &d.Spec.Template.Spec.Containers[0]
+	c.Command = []string{"/ccm"}
+	c.Args = []string{"--leader-elect", "--metrics-bind-address=:8080", "--health-probe-bind-address=:8081"}
+	c.Ports = []corev1.ContainerPort{{Name: "health", ContainerPort: 8081}}
+	c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString("health")}}}
+	c.SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false)}
+	d.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)}
+}
 
 // onlyApp are the labels of a controller manager without a cluster.
 func onlyApp() map[string]string { return map[string]string{"app": "cloudsigma-ccm"} }

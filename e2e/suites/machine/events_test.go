@@ -184,18 +184,34 @@ var _ = Describe("Events", sharing, func() {
 		Expect(alpha.setInstanceID(ctx, theirs, server.UUID)).To(Succeed())
 
 		machine := beta.createMachine(ctx, "worker")
-		var held error
-		Eventually(func() bool { // the holder of the server is known from a watch, a moment late
-			held = beta.setInstanceID(ctx, machine, server.UUID)
-			return apierrors.HasStatusCause(held, "InstanceIDConflict")
-		}).Should(BeTrue())
+		held := beta.setInstanceID(ctx, machine, server.UUID)
+		Expect(apierrors.HasStatusCause(held, "InstanceNotOwned")).To(BeTrue(), "%v", held)
 		foreign := beta.setInstanceID(ctx, machine, spare.UUID)
 		Expect(apierrors.HasStatusCause(foreign, "InstanceNotOwned")).To(BeTrue(), "%v", foreign)
 
-		Eventually(beta.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElements(
-			HaveField("Reason", "InstanceIDConflict"), HaveField("Reason", "InstanceNotOwned")))
+		By("nor about another namespace of the same user")
+		gamma := begin(ctx)
+		gamma.setCluster(ctx, clusterName, "spec.userEmail", alpha.user.Email)
+		twin := gamma.createMachine(ctx, "worker")
+		var conflict error
+		Eventually(func() bool { // the holder of the server is known from a watch, a moment late
+			conflict = gamma.previewInstanceID(ctx, twin, server.UUID)
+			return apierrors.HasStatusCause(conflict, "InstanceIDConflict")
+		}).Should(BeTrue())
+		conflict = gamma.setInstanceID(ctx, twin, server.UUID)
+		Expect(apierrors.HasStatusCause(conflict, "InstanceIDConflict")).To(BeTrue(), "%v", conflict)
+
+		Eventually(beta.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElement(HaveField("Reason", "InstanceNotOwned")))
+		Eventually(gamma.eventsOn).WithContext(ctx).WithArguments(twin).Should(ContainElement(HaveField("Reason", "InstanceIDConflict")))
 		described, err := beta.describe(machine)
 		Expect(err).NotTo(HaveOccurred())
+		describedTwin, err := gamma.describe(twin)
+		Expect(err).NotTo(HaveOccurred())
+		for _, name := range []string{alpha.namespace, "secret-project"} {
+			for _, text := range []string{conflict.Error(), describedTwin} {
+				Expect(text).NotTo(ContainSubstring(name))
+			}
+		}
 		for _, name := range []string{alpha.user.Email, alpha.user.UUID, alpha.namespace, "secret-project"} {
 			for _, text := range []string{held.Error(), foreign.Error(), described} {
 				Expect(text).NotTo(ContainSubstring(name))
@@ -204,7 +220,7 @@ var _ = Describe("Events", sharing, func() {
 		Expect(alpha.allEvents(ctx)).To(BeEmpty(), "Events and denials contain nothing about another tenant")
 
 		By("only the operator's log names the other tenant's machine")
-		Expect(beta.log()).To(MatchRegexp(`"decision":"denied","reason":"InstanceIDConflict".*"namespace":"` + beta.namespace +
+		Expect(gamma.log()).To(MatchRegexp(`"decision":"denied","reason":"InstanceIDConflict".*"namespace":"` + gamma.namespace +
 			`".*"holder":"CloudSigmaMachine \\"secret-project-worker\\" of namespace \\"` + alpha.namespace + `\\""`))
 	}, SpecTimeout(timeout))
 })

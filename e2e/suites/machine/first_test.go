@@ -104,6 +104,27 @@ var _ = Describe("With the defaults, the first claim of a machine", Ordered, Con
 		}
 	}, SpecTimeout(timeout))
 
+	It("of another tenant, stored while no warrantgate runs, does not block the user whose server it names", func(ctx SpecContext) {
+		eve, alice := w.begin(ctx), w.begin(ctx)
+		server := alice.server("node").UUID
+		machine, squatter := alice.createMachine(ctx, "node"), eve.createMachine(ctx, "node")
+		Expect(w.gate.Stop()).To(Succeed())
+		Expect(eve.set(ctx, squatter, instanceIDPath, server)).To(Succeed())
+		Expect(w.gate.Start(ctx)).To(Succeed())
+
+		By("unless the cloud is away: then nobody knows whose it is")
+		failure := w.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, cloudsigmatest.GetServer)
+		DeferCleanup(failure.Release)
+		w.forgetTokens(alice.user)
+		Eventually(func() bool {
+			return apierrors.HasStatusCause(alice.set(ctx, machine, instanceIDPath, server), "InstanceIDConflict")
+		}).Should(BeTrue())
+		failure.Release()
+
+		Eventually(func() error { return alice.set(ctx, machine, instanceIDPath, server) }).Should(Succeed())
+		Expect(alice.set(ctx, machine, providerIDPath, "cloudsigma://"+server)).To(Succeed())
+	}, SpecTimeout(2*timeout))
+
 	It("is followed by a second write that the gate is not asked about, as in the order of writes of a provider", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		machine, former, own := s.createMachine(ctx, "node"), s.server("former").UUID, s.server("own").UUID

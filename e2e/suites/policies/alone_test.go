@@ -3,6 +3,8 @@
 package policies_test
 
 import (
+	"errors"
+
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -76,6 +78,32 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		Expect(kcptest.Grant(ctx, h.admin(), kcptest.ServiceAccountSubject("default", "bound-0"), append(kcptest.CreatorRules(), kcptest.BindRule(widgets))...)).To(Succeed())
 		children := h.many(ctx, "bound", 1, ignored, never, ofType)
 		h.expectAPIs(ctx, children[0].bot, children[0].ws)
+	}, SpecTimeout(specTimeout))
+
+	It("the administrator's warrant that kcp adds to a user's request through an APIExport's virtual workspace is not stored", func(ctx SpecContext) {
+		if !hasPolicies(ctx) {
+			return
+		}
+		h := newHome(ctx, kcp)
+		ofType := h.widgetType(ctx)
+		through, err := kcp.Through(ctx, kcp.Admin("root"), "tenancy.kcp.io", h.cluster, "carol")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func() error {
+			_, err := kcptest.TryCreateWorkspace(ctx, through, "child", ofType)
+			return err
+		}).Should(Succeed())
+		ws, err := kcptest.WaitWorkspace(ctx, h.admin(), "child", func(ws *tenancyv1alpha1.Workspace) error {
+			if ws.Spec.Cluster == "" {
+				return errors.New("it has no logical cluster")
+			}
+			return nil
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ws.Annotations).To(And(HaveKeyWithValue("warrantgate.dev/rewritten-by", "policy"), Not(HaveKey(kcptest.CreatedByAnnotation))))
+		lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(ws.Spec.Cluster))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(lc.Spec.CreatedBy).To(HaveValue(And(HaveField("Username", "carol"), HaveField("Extra", Not(HaveKey("authorization.kcp.io/warrant"))))))
+		Eventually(ctx, kcp.InitializationError).WithArguments(ws.Spec.Cluster).Should(ContainSubstring("no permission to bind"))
 	}, SpecTimeout(specTimeout))
 
 	It("explain and check report that the policy rewrites the owners", func(ctx SpecContext) {

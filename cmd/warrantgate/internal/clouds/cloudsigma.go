@@ -44,6 +44,21 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 		"namespace/name of a Secret with the keys oauth-url, client-id and client-secret, instead of --oauth-url, --client-id, --client-secret and --client-secret-file; reloaded when it changes")
 }
 
+// ReportFlags are the flags of a command that reads a Kubernetes API server, asks the cloud with the credentials of Flags, and prints a report.
+type ReportFlags struct {
+	Flags
+	Config, Kubeconfig, Context, Output string
+}
+
+// AddFlags adds them to the flags of a command.
+func (f *ReportFlags) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.Config, "config", "", "configuration file of serve, for the kinds of machines and the cloud")
+	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig for the Kubernetes API server (default $KUBECONFIG)")
+	flags.StringVar(&f.Context, "context", "", "context of --kubeconfig (default: the current one)")
+	flags.StringVarP(&f.Output, "output", "o", "text", "text, json or yaml")
+	f.Flags.AddFlags(flags)
+}
+
 // fromEnvironment sets the fields for which no flag was given.
 func (f Flags) fromEnvironment() (Flags, error) {
 	if !f.impersonationEnabled {
