@@ -93,6 +93,7 @@ func (r *Repair) Run(ctx context.Context, each func(Repaired)) error {
 			}
 			group.Go(func() error {
 				result, err := r.repairOne(ctx, req.Cluster)
+				result = r.Steps.located(ctx, result)
 				if err != nil || r.selects(result) && !result.healthy() {
 					each(Repaired{Result: result, Err: err})
 				}
@@ -118,7 +119,8 @@ func (r *Repair) repairOne(ctx context.Context, cluster logicalcluster.Name) (Re
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
 	if r.Under != "" { // a Workspace does not name its path
-		if result, err := r.Steps.run(ctx, cluster, true); err != nil || !r.selects(result) {
+		result, err := r.Steps.run(ctx, cluster, true)
+		if err != nil || !r.selects(r.Steps.located(ctx, result)) {
 			return result, err
 		}
 	}

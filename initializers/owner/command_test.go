@@ -51,6 +51,10 @@ func TestRepairOne(t *testing.T) {
 		"is within the part of the tree": {
 			cluster: stuckCluster, under: "root:orgs", want: Corrected, wantReason: "ServiceAccountRewritten", wantAfter: after{Owner: globalName},
 		},
+		"is in another part of the tree, and claims a path in this one": {
+			cluster: claiming(stuckCluster, "root:others:child"), under: "root:others", want: Foreign, wantReason: "ServiceAccountRewritten",
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
 		"is in another part of the tree": {
 			cluster: stuckCluster, under: "root:others", want: Foreign, wantReason: "ServiceAccountRewritten",
 			wantAfter: after{Owner: bareName, BindingsLabel: true},
@@ -79,6 +83,12 @@ func TestRepairOne(t *testing.T) {
 			}
 		})
 	}
+}
+
+// claiming returns a logical cluster whose administrator has written another path.
+func claiming(c cluster, path string) cluster {
+	c.claims = path
+	return c
 }
 
 // TestDryRunReportsWhatARunDoes: a dry run has the outcome of a run, but for a rewrite, and writes nothing.

@@ -180,6 +180,20 @@ func (s *Steps) read(ctx context.Context, st *state) (wait time.Duration, err er
 	return 0, nil
 }
 
+// located returns a result without its path if that does not lead to the logical cluster: the administrator of a workspace can write another path into
+// its LogicalCluster.
+func (s *Steps) located(ctx context.Context, result Result) Result {
+	c, err := s.LogicalClusters(logicalcluster.NewPath(result.Path))
+	var there corev1alpha1.LogicalCluster
+	if err == nil {
+		err = c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &there)
+	}
+	if err != nil || logicalcluster.From(&there) != result.Cluster {
+		result.Path = result.Cluster.String()
+	}
+	return result
+}
+
 // compareOwner checks that the owner of a LogicalCluster comes from its Workspace. Before v0.32 the administrator of the workspace can
 // change both this owner and spec.owner, which names the Workspace. From v0.32 on kcp acts as spec.createdBy, which the administrator cannot
 // change; the Workspace is then read only if its logical cluster is the home of the owner, because a service account may not read it outside

@@ -60,8 +60,17 @@ type cluster struct {
 	lacksEntry   bool // no user may do anything
 	failed       bool // kcp has failed to create the default API bindings
 	gone         bool
+	claims       string                            // the path on the LogicalCluster, its own if empty
 	binds        bool                              // its type binds the APIExport widgets
 	of           *corev1alpha1.LogicalClusterOwner // what spec.owner names, the Workspace if nil
+}
+
+// path is the path on the LogicalCluster.
+func (c cluster) path() string {
+	if c.claims != "" {
+		return c.claims
+	}
+	return "root:orgs:child"
 }
 
 // fakeKCP returns clients that answer as kcp does with cluster. A request fails if fail returns an error for it.
@@ -119,6 +128,7 @@ func fakeKCP(t *testing.T, c cluster, fail func(verb string, object client.Objec
 	clients := map[string]client.Client{theHome: with(c.workspace(), neighbor, binding(), harmless(), widgets()), theCluster: with()}
 	if !c.gone {
 		clients[theCluster] = with(c.logicalCluster(t), c.workspaceAdmin())
+		clients["root:orgs:child"] = clients[theCluster]
 	}
 	return func(path logicalcluster.Path) (client.Client, error) {
 		if c, found := clients[path.String()]; found {
@@ -133,7 +143,7 @@ func (c cluster) logicalCluster(t *testing.T) *corev1alpha1.LogicalCluster {
 	lc := &corev1alpha1.LogicalCluster{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        "cluster",
-			Annotations: map[string]string{logicalcluster.AnnotationKey: theCluster, "kcp.io/path": "root:orgs:child", kcp.OwnerAnnotation: c.owner},
+			Annotations: map[string]string{logicalcluster.AnnotationKey: theCluster, "kcp.io/path": c.path(), kcp.OwnerAnnotation: c.owner},
 			Labels:      map[string]string{bindingsLabel: "x"},
 		},
 		Spec:   corev1alpha1.LogicalClusterSpec{Owner: &corev1alpha1.LogicalClusterOwner{Cluster: theHome, Name: "child", UID: "1"}},

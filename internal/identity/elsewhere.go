@@ -11,6 +11,10 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
+// ErrClaimed means that the requester may be anybody.
+var ErrClaimed = errors.New("the request came through a virtual workspace of kcp, where the author of a WorkspaceType or an APIExport can impersonate " +
+	"everybody")
+
 // ErrHomeOutOfScope means that the home of a service account is not trusted: it was impersonated in another logical cluster.
 var ErrHomeOutOfScope = errors.New("its scopes do not include the home that it claims")
 
@@ -18,7 +22,7 @@ var ErrHomeOutOfScope = errors.New("its scopes do not include the home that it c
 var errHomeUnknown = errors.New("it does not come with exactly one home")
 
 // Elsewhere returns the identity of a requester in a logical cluster other than the one of its request, to check its permissions there.
-// An identity that is in scope there is returned unchanged.
+// An identity that is in scope there is returned unchanged. For one that is only claimed, the error is ErrClaimed.
 //
 // A user who may impersonate in one workspace, such as its owner, can add any home, scopes and warrants to the impersonated identity
 // (kcp-dev/kcp#4226). kcp only adds the scope of that workspace. So an identity with scopes that exclude the cluster loses its warrants
@@ -26,8 +30,11 @@ var errHomeUnknown = errors.New("it does not come with exactly one home")
 // name if its scopes include its home, because no impersonated identity can have both. Otherwise its home is forged or unknown, and
 // Elsewhere returns an error. Every other identity becomes the anonymous user, as in kcp's authorizer.
 //
-// An identity without scopes comes from authentication or from system:masters, so it keeps its warrants.
+// Any other identity without scopes comes from authentication or from system:masters, so it keeps its warrants.
 func Elsewhere(owner Owner, cluster logicalcluster.Name) (Owner, error) {
+	if isClaimed(owner) {
+		return Owner{}, ErrClaimed
+	}
 	if owner.InScope(cluster) {
 		return owner, nil
 	}

@@ -17,9 +17,11 @@ func TestElsewhere(t *testing.T) {
 		consumer string              = "wwwwwwww"
 		victim   string              = "vvvvvvvv"
 
-		bot     = "system:serviceaccount:default:bot"
-		carol   = `{"user":"carol","groups":["system:authenticated"]}`
-		masters = `{"user":"root","groups":["system:masters"]}`
+		bot      = "system:serviceaccount:default:bot"
+		carol    = `{"user":"carol","groups":["system:authenticated"]}`
+		ofExport = `{"user":"system:serviceaccount:default:rest","groups":["system:kcp:admin"],"extra":{"authentication.kcp.io/cluster-name":["wwwwwwww"]}}`
+
+		errClaimed = "the request came through a virtual workspace of kcp, where the author of a WorkspaceType or an APIExport can impersonate everybody"
 	)
 	authenticated := []string{"system:authenticated"}
 	ofServiceAccount := []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"}
@@ -64,7 +66,7 @@ func TestElsewhere(t *testing.T) {
 			want:  identity.Owner{Username: "system:anonymous", Groups: []string{"system:authenticated", "system:cluster:wwwwwwww"}},
 		},
 		"with a forged warrant": {
-			owner: identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.ScopesKey, in(consumer), identity.WarrantKey, []string{carol, masters})},
+			owner: identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.ScopesKey, in(consumer), identity.WarrantKey, []string{carol})},
 			want:  identity.Owner{Username: "system:anonymous", Groups: []string{"system:authenticated", "system:cluster:wwwwwwww"}},
 		},
 		"with forged groups": {
@@ -95,6 +97,36 @@ func TestElsewhere(t *testing.T) {
 			owner: identity.Owner{Username: "system:kcp:serviceaccount:wwwwwwww:default:bot", Groups: authenticated},
 		},
 
+		"system:masters, as which kcp itself acts": {
+			owner: identity.Owner{Username: "system:apiserver", Groups: []string{"system:masters", "system:authenticated"}},
+		},
+		"system:masters that an initializer claims to be": {
+			owner:   identity.Owner{Username: "system:apiserver", Groups: []string{"system:kcp:initializer:xxxxxxxx:trap", "system:masters", "system:authenticated"}},
+			wantErr: errClaimed,
+		},
+		"a user whom a terminator claims to be, in scope": {
+			owner: identity.Owner{Username: "alice", Groups: []string{"system:authenticated", "system:kcp:terminator:xxxxxxxx:trap"},
+				Extra: extra(identity.ScopesKey, in("pppppppp"))},
+			wantErr: errClaimed,
+		},
+		"a user in the virtual workspace of an APIExport, who may be impersonated": {
+			owner:   identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.WarrantKey, []string{carol, ofExport})},
+			wantErr: errClaimed,
+		},
+		"a service account in the virtual workspace of an APIExport, which may be impersonated": {
+			owner: identity.Owner{Username: bot, Groups: ofServiceAccount,
+				Extra: extra(identity.ClusterNameKey, []string{victim}, identity.ScopesKey, in(victim), identity.WarrantKey, []string{ofExport})},
+			wantErr: errClaimed,
+		},
+		"with more warrants than are read": {
+			owner:   identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.WarrantKey, slices.Repeat([]string{carol}, 1000))},
+			wantErr: errClaimed,
+		},
+		"a service account that an initializer claims to be": {
+			owner: identity.Owner{Username: bot, Groups: append([]string{"system:kcp:initializer:"}, ofServiceAccount...),
+				Extra: extra(identity.ClusterNameKey, []string{victim}, identity.ScopesKey, in(victim))},
+			wantErr: errClaimed,
+		},
 		"a service account of the provider": {
 			owner: identity.Owner{Username: bot, Groups: ofServiceAccount, Extra: extra(identity.ClusterNameKey, []string{"pppppppp"}, identity.ScopesKey, in("pppppppp"), identity.WarrantKey, []string{carol})},
 		},
@@ -112,7 +144,7 @@ func TestElsewhere(t *testing.T) {
 		},
 		"with a forged warrant and groups": {
 			owner: identity.Owner{Username: bot, Groups: append([]string{"system:masters"}, ofServiceAccount...), Extra: extra(
-				identity.ClusterNameKey, []string{consumer}, identity.ScopesKey, in(consumer), identity.WarrantKey, []string{carol, masters})},
+				identity.ClusterNameKey, []string{consumer}, identity.ScopesKey, in(consumer), identity.WarrantKey, []string{carol})},
 			want: identity.Owner{Username: "system:kcp:serviceaccount:wwwwwwww:default:bot", Groups: []string{"system:authenticated", "system:cluster:wwwwwwww"}},
 		},
 		"of a forged home": {

@@ -104,21 +104,41 @@ var privilegedGroups = []string{
 	"apis.kcp.io:binding:system:kcp:tenancy:workspace-bootstrapper",
 }
 
-// privilegedPrefixes are the prefixes of the groups that kcp's virtual workspaces use for initializers and terminators.
-var privilegedPrefixes = []string{
+// lifecyclePrefixes are the prefixes of the groups that kcp's virtual workspaces add to the requests of initializers and terminators.
+var lifecyclePrefixes = []string{
 	"system:kcp:initializer:",
 	"system:kcp:terminator:",
 }
 
+// LifecyclePrefixes returns the prefixes of the groups that kcp's virtual workspaces add to the requests of initializers and terminators.
+func LifecyclePrefixes() []string { return slices.Clone(lifecyclePrefixes) }
+
 // PrivilegedGroups returns the groups, and the prefixes of groups, with the permissions of an administrator.
 func PrivilegedGroups() (groups, prefixes []string) {
-	return slices.Clone(privilegedGroups), slices.Clone(privilegedPrefixes)
+	return slices.Clone(privilegedGroups), LifecyclePrefixes()
+}
+
+// IsSystem reports whether a requester is kcp itself or an administrator of a shard: it is in system:masters, and was not impersonated in a virtual
+// workspace. kcp adds a group to the requests of initializers and terminators there, and a warrant to those of an APIExport.
+func IsSystem(groups, warrants []string) bool {
+	return slices.Contains(groups, user.SystemPrivilegedGroup) && len(warrants) == 0 && !slices.ContainsFunc(groups, isOfLifecycle)
+}
+
+// isClaimed reports whether anybody can have sent a request as the owner, because it came through a virtual workspace: kcp has added a group of an
+// initializer or terminator, or an administrator's warrant. There, the author of a WorkspaceType with initializerPermissions, or of an APIExport with the
+// resources users and groups of the core group, can impersonate everybody, system:masters included, and kcp adds no scope.
+func isClaimed(owner Owner) bool {
+	warrants, err := readWarrants(owner.Extra)
+	return err != nil || slices.ContainsFunc(owner.Groups, isOfLifecycle) || len(privilegedIn(nil, warrants)) > 0
+}
+
+func isOfLifecycle(group string) bool {
+	return slices.ContainsFunc(lifecyclePrefixes, func(prefix string) bool { return strings.HasPrefix(group, prefix) })
 }
 
 // isPrivileged reports whether a group has the permissions of an administrator.
 func isPrivileged(group string) bool {
-	return slices.Contains(privilegedGroups, group) ||
-		slices.ContainsFunc(privilegedPrefixes, func(prefix string) bool { return strings.HasPrefix(group, prefix) })
+	return slices.Contains(privilegedGroups, group) || isOfLifecycle(group)
 }
 
 // privilegedIn returns the privileged groups among groups and in the warrants, including nested ones, sorted and without duplicates.

@@ -9,6 +9,7 @@ package impersonation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -50,8 +51,12 @@ type Verdict struct {
 	provider         logicalcluster.Name
 }
 
-// OutOfScopeError means that the requester claims an identity outside of its scopes. The text is for the user.
-type OutOfScopeError struct{ message string }
+// OutOfScopeError means that the requester claims an identity that cannot be verified, such as one outside of its scopes. The text is for the user.
+type OutOfScopeError struct {
+	// Reason is the reason of a denial.
+	Reason  string
+	message string
+}
 
 // Error implements error.
 func (e *OutOfScopeError) Error() string { return e.message }
@@ -62,9 +67,12 @@ func (e *OutOfScopeError) Error() string { return e.message }
 func (c *Checker) MayImpersonate(ctx context.Context, requester authenticationv1.UserInfo, email string) (Verdict, error) {
 	known, err := c.knownAs(requester)
 	if err != nil {
-		return Verdict{}, &OutOfScopeError{fmt.Sprintf("user %q cannot be distinguished from others%s: %v; "+
-			"use the service account's own token, as one that was impersonated in another workspace has no permissions there",
-			message.Value(requester.Username), where(c.provider), err)}
+		reason, remedy := "HomeOutOfScope", "use the service account's own token, as one that was impersonated in another workspace has no permissions there"
+		if errors.Is(err, identity.ErrClaimed) {
+			reason, remedy = "IdentityClaimed", "write the object without that virtual workspace"
+		}
+		return Verdict{}, &OutOfScopeError{Reason: reason, message: fmt.Sprintf("user %q cannot be distinguished from others%s: %v; %s",
+			message.Value(requester.Username), where(c.provider), err, remedy)}
 	}
 	verdict := Verdict{email: email, requester: requester, known: known, provider: c.provider}
 	spellings := []string{email}

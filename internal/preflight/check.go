@@ -9,12 +9,14 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	"github.com/kcp-dev/sdk/apis/core"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/tenancy/initialization"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/message"
 )
 
 // Check reports why a workspace does not become Ready. It checks a foreign owner as it is after the rewrite, so that missing permissions
@@ -55,6 +57,7 @@ func (c *check) run(ctx context.Context) {
 		c.notReady()
 		return
 	}
+	c.path()
 	c.owner(ctx)
 	c.resolveTypes(ctx)
 	c.bindings(ctx)
@@ -73,6 +76,21 @@ func (c *check) ready() bool { return c.ws.Phase == corev1alpha1.LogicalClusterP
 // waitsForBindings reports whether kcp still has to create API bindings as the owner.
 func (c *check) waitsForBindings() bool {
 	return slices.Contains(c.ws.Waiting, tenancyv1alpha1.WorkspaceAPIBindingsInitializer)
+}
+
+// path reports a path on the LogicalCluster that is not the workspace's, which its administrator can write. kcp copies it to the APIExports and
+// WorkspaceTypes that are written there, and finds these by it.
+func (c *check) path() {
+	if c.ws.claimedPath == "" {
+		return
+	}
+	c.add(Finding{
+		Reason: PathDiffers, Advisory: true,
+		Message: fmt.Sprintf("the annotation %[1]s of the LogicalCluster is %[2]q, which is not the path of this workspace: kcp gives that path to the APIExports "+
+			"and WorkspaceTypes that are written here, and binds no APIExport of such a name in %[2]q, because there are several",
+			core.LogicalClusterPathAnnotationKey, message.Value(c.ws.claimedPath)),
+		Next: "set the annotation to the path of the workspace, and write its APIExports and WorkspaceTypes again; ask its administrator why it was changed",
+	})
 }
 
 // owner checks the recorded owner and sets the actor.

@@ -869,6 +869,62 @@ func TestForgedAnnotationsOfALogicalCluster(t *testing.T) {
 	}
 }
 
+// The administrator of a workspace can write the path of another workspace into its LogicalCluster, and kcp believes it.
+func TestForgedPathOfALogicalCluster(t *testing.T) {
+	const want = `the annotation kcp.io/path of the LogicalCluster is %q, which is not the path of this workspace: kcp gives that path to the APIExports ` +
+		`and WorkspaceTypes that are written here, and binds no APIExport of such a name in %[1]q, because there are several`
+	for name, tc := range map[string]struct {
+		path, load, wantPath string
+		down, conflict       bool // down: the shard of the path does not answer
+	}{
+		"its own, by the path":                    {path: "root:org:child", load: "root:org:child", wantPath: "root:org:child"},
+		"its own, by the logical cluster":         {path: "root:org:child", load: childCluster.String(), wantPath: "root:org:child"},
+		"another's, by the path":                  {path: "root:apis", load: "root:org:child", wantPath: "root:org:child", conflict: true},
+		"another's, by the logical cluster":       {path: "root:apis", load: childCluster.String(), wantPath: childCluster.String(), conflict: true},
+		"nobody's, by the path":                   {path: "root:org:other", load: "root:org:child", wantPath: "root:org:child", conflict: true},
+		"one that cannot be read, by the path":    {path: "root:apis", down: true, load: "root:org:child", wantPath: "root:org:child", conflict: true},
+		"one that cannot be read, by the cluster": {path: "root:apis", down: true, load: childCluster.String(), wantPath: childCluster.String()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKCP()
+			if tc.down {
+				k.down = []string{"root:apis"}
+			}
+			child(k).Annotations["kcp.io/path"] = tc.path
+			ws, err := k.checker(t).Load(t.Context(), logicalcluster.NewPath(tc.load))
+			if err != nil || ws.Path != tc.wantPath {
+				t.Fatalf("Load() = %+v, %v", ws, err)
+			}
+			report := k.checker(t).Check(t.Context(), ws)
+			i := slices.IndexFunc(report.Findings, func(f preflight.Finding) bool { return f.Reason == preflight.PathDiffers })
+			if (i >= 0) != tc.conflict {
+				t.Errorf("findings %+v, want a conflict: %t", report.Findings, tc.conflict)
+			} else if i >= 0 && (report.Findings[i].Message != fmt.Sprintf(want, tc.path) || !report.Findings[i].Advisory) {
+				t.Errorf("finding %+v", report.Findings[i])
+			}
+		})
+	}
+}
+
+// An administrator would apply the objects of a finding in the workspace of that path.
+func TestForgedPathOfAWorkspaceType(t *testing.T) {
+	k := newKCP()
+	for _, object := range k.clusters["root:org"] {
+		if _, ok := object.(*tenancyv1alpha1.WorkspaceType); ok {
+			object.GetAnnotations()["kcp.io/path"] = "root:apis"
+		}
+	}
+	ws, err := k.checker(t).Load(t.Context(), logicalcluster.NewPath("root:org:child"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, typed := range k.checker(t).Check(t.Context(), ws).Types {
+		if typed.Name == "root:apis:team" {
+			t.Errorf("the type is named %s", typed.Name)
+		}
+	}
+}
+
 // Before kcp protects the annotation, the administrator of a workspace can write a type that this user may not read into the LogicalCluster. Reports
 // and Events must not contain the default API bindings of that type.
 func TestForgedTypeOfALogicalCluster(t *testing.T) {

@@ -29,6 +29,8 @@ const (
 	TypeMissing Reason = "TypeMissing"
 	// TypeDiffers: the type on the LogicalCluster is not the one of the Workspace.
 	TypeDiffers Reason = "TypeDiffers"
+	// PathDiffers: the path on the LogicalCluster is not that of the workspace.
+	PathDiffers Reason = "PathDiffers"
 	// UsePermissionMissing: the owner may not create workspaces of this type. kcp checks this only when a workspace is created.
 	UsePermissionMissing Reason = "UsePermissionMissing"
 	// CreatePermissionMissing: the creator may not create Workspaces in the parent.

@@ -12,6 +12,7 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/message"
@@ -89,7 +90,8 @@ func (c *check) findType(
 		if err != nil {
 			return nil, err
 		}
-		if found {
+		if found { // the administrator of its workspace can give it another path
+			metav1.SetMetaDataAnnotation(&t.ObjectMeta, core.LogicalClusterPathAnnotationKey, at.String())
 			return t, nil
 		}
 		parent, hasParent := at.Parent()

@@ -47,6 +47,8 @@ type Workspace struct {
 	parent logicalcluster.Name
 	// workspaceOwner is the owner on the Workspace, "" if only the LogicalCluster was read.
 	workspaceOwner string
+	// claimedPath is the path on the LogicalCluster, if it is another workspace's.
+	claimedPath string
 	// RequiredGroups are the groups that a user needs for access.
 	RequiredGroups string `json:"requiredGroups,omitempty"`
 	// Initializers are all initializers of the workspace, Waiting those that have not finished.
@@ -91,9 +93,7 @@ func (c Checker) Load(ctx context.Context, path logicalcluster.Path) (Workspace,
 	switch {
 	case err == nil && found:
 		ws.fromLogicalCluster(cluster)
-		if !parent.Empty() { // the administrator of the workspace can write another one
-			ws.Path = path.String()
-		}
+		c.readPath(ctx, &ws, cluster)
 		return ws, nil
 	case err == nil:
 		err = errors.New("it has no LogicalCluster")
@@ -145,7 +145,6 @@ func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
 
 // fromLogicalCluster copies the state of the LogicalCluster, which kcp uses once it exists.
 func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
-	ws.Path = cmp.Or(kcp.PathIn(from, core.LogicalClusterPathAnnotationKey), ws.Path)
 	ws.Cluster = logicalcluster.From(from)
 	if ws.parent.Empty() && from.Spec.Owner != nil {
 		ws.parent = logicalcluster.Name(from.Spec.Owner.Cluster)
@@ -173,21 +172,34 @@ func rewrittenBy(annotations map[string]string) string {
 	return cmp.Or(annotations[kcp.RewrittenByAnnotation], RewrittenByWarrantgate)
 }
 
-// pathOf returns the path of a logical cluster, or "" if it cannot be read. The administrator of a workspace can write any path into its
-// LogicalCluster, also that of another workspace whose service accounts are to get the permissions in a finding. So the path counts only if it
-// leads to the logical cluster.
+// readPath sets the path of a workspace that was loaded by the name of its logical cluster, and the path that its LogicalCluster claims. The
+// administrator of a workspace can write any path there, also that of another workspace whose users a command in a finding would give permissions.
+// So the path counts only if it leads to the logical cluster.
+func (c Checker) readPath(ctx context.Context, ws *Workspace, from *corev1alpha1.LogicalCluster) {
+	path := kcp.PathIn(from, core.LogicalClusterPathAnnotationKey)
+	if path == "" || path == ws.Path {
+		return
+	}
+	there := &corev1alpha1.LogicalCluster{}
+	found, err := c.get(ctx, logicalcluster.NewPath(path), corev1alpha1.LogicalClusterName, there)
+	switch {
+	case err == nil && found && logicalcluster.From(there) == ws.Cluster:
+		if logicalcluster.NewPath(ws.Path) == ws.Cluster.Path() {
+			ws.Path = path
+		}
+	case err == nil || logicalcluster.NewPath(ws.Path).HasPrefix(kcp.Root): // the paths from root are canonical
+		ws.claimedPath = path
+	}
+}
+
+// pathOf returns the path of a logical cluster, or "" if it is not certain.
 func (c Checker) pathOf(ctx context.Context, cluster logicalcluster.Name) string {
-	object, there := &corev1alpha1.LogicalCluster{}, &corev1alpha1.LogicalCluster{}
+	object, ws := &corev1alpha1.LogicalCluster{}, Workspace{Path: cluster.String(), Cluster: cluster}
 	if found, err := c.get(ctx, cluster.Path(), corev1alpha1.LogicalClusterName, object); err != nil || !found {
 		return ""
 	}
-	path := kcp.PathIn(object, core.LogicalClusterPathAnnotationKey)
-	if path == "" {
+	if c.readPath(ctx, &ws, object); ws.Path == cluster.String() && cluster.Path() != kcp.Root {
 		return ""
 	}
-	found, err := c.get(ctx, logicalcluster.NewPath(path), corev1alpha1.LogicalClusterName, there)
-	if err != nil || !found || logicalcluster.From(there) != cluster {
-		return ""
-	}
-	return path
+	return ws.Path
 }

@@ -170,7 +170,7 @@ func (g *Impersonation) mayName(ctx context.Context, requester authenticationv1.
 	var outOfScope *impersonation.OutOfScopeError
 	switch {
 	case errors.As(err, &outOfScope):
-		return denied("HomeOutOfScope", outOfScope.Error())
+		return denied(outOfScope.Reason, outOfScope.Error())
 	case err != nil:
 		return notChecked(err)
 	case verdict.Allowed:

@@ -107,6 +107,12 @@ func TestOnKCPTheProviderAuthorizes(t *testing.T) {
 			wantReason:  "HomeOutOfScope",
 			wantMessage: `user "` + bot + `" cannot be distinguished from others` + forged,
 		},
+		"a user whom the author of a WorkspaceType can impersonate has no review": {
+			requester:  authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:kcp:initializer:xxxxxxxx:trap", "system:masters", "system:authenticated"}},
+			wantReason: "IdentityClaimed",
+			wantMessage: `user "alice" cannot be distinguished from others` + where + ": the request came through a virtual workspace of kcp, " +
+				"where the author of a WorkspaceType or an APIExport can impersonate everybody; write the object without that virtual workspace",
+		},
 		"a service account without a home has no review": {
 			requester:  authenticationv1.UserInfo{Username: bot, Groups: authenticated, Extra: extra{scopesKey: {"cluster:wwwwwwww"}}},
 			wantReason: "HomeOutOfScope",

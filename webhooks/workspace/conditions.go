@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
@@ -46,15 +47,24 @@ var (
 	celNotable = fmt.Sprintf(`(!%[1]s.startsWith('{"username":"') || size(%[1]s) > %[2]d || %[1]s.matches('%[3]s'))`,
 		celOwner, identity.MaxOwnerBytes, privilegedPattern())
 
-	// celSystem is true of requests by kcp's own controllers, celNotSystem of all others.
-	celSystem    = fmt.Sprintf("(has(request.userInfo.groups) && '%s' in request.userInfo.groups)", systemGroup)
+	// celClaimed is true of requests that claim to be system:masters and may be anybody's: see claimsSystem.
+	celClaimed = fmt.Sprintf("(%s && (%s || %s))", celMasters, celHasWarrant, celOfLifecycle)
+
+	// celSystem is true of requests by kcp's own controllers and the administrators of a shard, celNotSystem of all others.
+	celSystem    = fmt.Sprintf("(%s && !%s && !%s)", celMasters, celHasWarrant, celOfLifecycle)
 	celNotSystem = "!" + celSystem
+	// celHasWarrant is true of requests through the virtual workspace of an APIExport, celOfLifecycle of those by initializers and terminators. To compare
+	// each group would take quadratic time. A group that contains a quote can only make it true of more requesters.
+	celHasWarrant  = fmt.Sprintf("(has(request.userInfo.extra) && '%s' in request.userInfo.extra)", identity.WarrantKey)
+	celOfLifecycle = fmt.Sprintf(`['"' + request.userInfo.groups.join('"')].exists(groups, groups.contains('"%s'))`,
+		strings.Join(identity.LifecyclePrefixes(), `') || groups.contains('"`))
+	celMasters = fmt.Sprintf("(has(request.userInfo.groups) && '%s' in request.userInfo.groups)", user.SystemPrivilegedGroup)
 
 	celBefore = "(oldObject == null ? {} : oldObject.metadata.?annotations.orValue({}))"
 	celAfter  = "(object == null ? {} : object.metadata.?annotations.orValue({}))"
 
-	// celChanged is the list of guarded annotations that a request changes.
-	celChanged = changedKeys(celBefore, celAfter)
+	// celChanged is the list of guarded annotations and fields that a request changes.
+	celChanged = changedKeys(celBefore, celAfter) + " + " + claimedKeys(celAfter, celClaimed)
 )
 
 // unusualSpelling matches JSON that is valid and that kcp does not write.
@@ -72,6 +82,17 @@ func changedKeys(before, after string) string {
 	return fmt.Sprintf("(size(%[1]s) > %[5]d || size(%[2]s) > %[5]d ? (%[1]s == %[2]s ? [] : ['%[6]s']) : "+
 		"%[1]s.map(key, key).filter(key, (%[3]s || %[4]s) && !(key in %[2]s && %[2]s[key] == %[1]s[key])) + "+
 		"%[2]s.map(key, key).filter(key, %[3]s && !(key in %[1]s)))", after, before, guarded, moved, maxAnnotations, tooMany)
+}
+
+// claimedKeys is claimedChanges in CEL, over expressions of the annotations and of celClaimed.
+func claimedKeys(after, claimed string) string {
+	changed := make([]string, len(specOfSystem))
+	for i, field := range specOfSystem {
+		changed[i] = fmt.Sprintf("(object.?%[1]s.orValue('') == (oldObject == null ? '' : oldObject.?%[1]s.orValue('')) ? [] : ['%[2]s'])",
+			strings.ReplaceAll(field, ".", ".?"), field)
+	}
+	return fmt.Sprintf("(!%s ? [] : (request.operation == 'CREATE' ? %s : []).filter(key, key in %s) + %s)",
+		claimed, celList(keptFromSystem), after, strings.Join(changed, " + "))
 }
 
 // privilegedPattern matches the groups of administrators. The quote around a group is escaped inside a warrant, and the escapes are

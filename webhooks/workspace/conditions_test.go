@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,11 @@ var (
 	apiServer = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters"}}
 	alice     = &user.DefaultInfo{Name: "alice", Groups: []string{"system:authenticated"}}
 	noGroups  = &user.DefaultInfo{Name: "nobody"}
+	// claimed is what kcp says about a user who impersonates the API server in the virtual workspace of an initializer.
+	claimed = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:kcp:initializer:1dz6n4ubraua7pul:trap", "system:masters"}}
+	// inExport is what kcp says about a user who impersonates the API server in the virtual workspace of an APIExport.
+	inExport = &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters"}, Extra: map[string][]string{identity.WarrantKey: {
+		identity.Warrant{User: "system:serviceaccount:default:rest", Groups: []string{"system:kcp:admin"}}.String()}}}
 )
 
 // annotations returns a map of pairs of key and value.
@@ -86,6 +92,16 @@ func object(annotations any) *unstructured.Unstructured {
 	}}
 }
 
+// withSpec is a Workspace with pairs of field and value in its spec.
+func withSpec(workspace *unstructured.Unstructured, pairs ...string) *unstructured.Unstructured {
+	spec := map[string]any{}
+	for pair := range slices.Chunk(pairs, 2) {
+		spec[pair[0]] = pair[1]
+	}
+	workspace.Object["spec"] = spec
+	return workspace
+}
+
 // TestMatchConditionsSelectRequests evaluates the match conditions and the admission policy with the API server's own code.
 func TestMatchConditionsSelectRequests(t *testing.T) {
 	const rewrite, notice, denial, integrity, policy = "owner-rewrite", "owner-notice", "denial-notice", "owner-integrity", "policy"
@@ -99,6 +115,7 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		by       user.Info
 		old, new any // annotations; old nil and create true for a create
 		create   bool
+		spec     []string // pairs of field and value of the new spec
 		dryRun   bool
 		stale    bool     // the request has an older resource version than the stored Workspace
 		want     []string // the webhooks that are called, and "policy" if the policy denies
@@ -275,6 +292,56 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		"a user removes the required groups": {
 			by: alice, old: annotations(groupsKey, "team-a"), new: annotations(), want: []string{denial, integrity, policy},
 		},
+		// kcp treats a user who claims to be system:masters like the system.
+		"an initializer that claims to be the system changes the owner": {
+			by: claimed, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
+		},
+		"a terminator that claims to be the system removes the owner": {
+			by:  &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated", "system:kcp:terminator:x:y"}},
+			old: annotations(ownerKey, rawUser), new: annotations(), want: []string{denial, integrity, policy},
+		},
+		"an initializer that claims to be the system places a workspace": {
+			by: claimed, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawUser, clusterKey, "victim"), want: []string{denial, integrity, policy},
+		},
+		"a shard administrator creates a workspace with an owner and required groups": {
+			by: apiServer, create: true, new: annotations(ownerKey, rawAdmin, groupsKey, ""), spec: []string{"cluster", "victim", "URL", "https://h"},
+		},
+		"an initializer that claims to be the system creates a workspace with an owner": {
+			by: claimed, create: true, new: annotations(ownerKey, rawAdmin), want: []string{integrity, policy},
+		},
+		"an initializer that claims to be the system creates a workspace with required groups, which may be empty": {
+			by: claimed, create: true, new: annotations(groupsKey, ""), want: []string{integrity, policy},
+		},
+		"an initializer that claims to be the system creates a workspace of another's logical cluster": {
+			by: claimed, create: true, new: annotations(), spec: []string{"cluster", "victim"}, want: []string{integrity, policy},
+		},
+		"an initializer that claims to be the system creates a workspace with a URL": {
+			by: claimed, create: true, new: nil, spec: []string{"URL", "https://h"}, want: []string{integrity, policy},
+		},
+		"an initializer that claims to be the system creates a workspace with nothing of it": {
+			by: claimed, create: true, new: annotations("example.com/x", "1"), spec: []string{"cluster", "", "other", "x"},
+		},
+		"an initializer that claims to be the system sets the logical cluster of a workspace": {
+			by: claimed, old: annotations(), new: annotations(), spec: []string{"cluster", "victim"}, want: []string{denial, integrity, policy},
+		},
+		"system:masters in the virtual workspace of an APIExport creates a workspace with an owner": {
+			by: inExport, create: true, new: annotations(ownerKey, rawAdmin), want: []string{integrity, policy},
+		},
+		"system:masters in the virtual workspace of an APIExport changes the owner": {
+			by: inExport, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
+		},
+		"an initializer that claims to be the system with tens of thousands of groups": {
+			by:  &user.DefaultInfo{Name: "a", Groups: append(slices.Repeat([]string{"group"}, 50_000), claimed.Groups...)},
+			old: annotations(), new: annotations(), spec: []string{"URL", "https://h"}, want: []string{denial, integrity, policy},
+		},
+		"the system with tens of thousands of groups": {
+			by:  &user.DefaultInfo{Name: "a", Groups: append(slices.Repeat([]string{"group"}, 50_000), "system:masters")},
+			old: annotations(), new: annotations(), spec: []string{"URL", "https://h"},
+		},
+		"an initializer that is in another group changes nothing": {
+			by:  &user.DefaultInfo{Name: "a", Groups: []string{"system:kcp:initializer:x:y", "system:kcp:admin"}},
+			old: annotations(), new: annotations(), spec: []string{"URL", "https://h"}, // kcp denies it
+		},
 		// An API server would compare many annotations for half a minute.
 		"a user changes one of as many annotations as are compared": {by: alice, old: many(256), new: many(256, "0", "other")},
 		"a user changes the owner beside as many annotations as are compared": {
@@ -297,7 +364,7 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 			if tc.create {
 				operation, old = admission.Create, nil
 			}
-			changed := object(tc.new)
+			changed := withSpec(object(tc.new), tc.spec...)
 			if tc.stale {
 				changed.SetResourceVersion("1")
 			}
@@ -314,28 +381,42 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 
 // TestPolicyAndGateHaveTheSameMessage compares the message of the admission policy with that of the webhook.
 func TestPolicyAndGateHaveTheSameMessage(t *testing.T) {
-	for name, change := range map[string]struct{ old, new *unstructured.Unstructured }{
-		"an update": {object(annotations(ownerKey, rawUser)), object(annotations(ownerKey, rawAdmin))},
+	for name, change := range map[string]struct {
+		old, new *unstructured.Unstructured
+		by       user.Info // default: alice
+	}{
+		"an update": {old: object(annotations(ownerKey, rawUser)), new: object(annotations(ownerKey, rawAdmin))},
 		"an update that changes the logical cluster that holds the object": {
-			object(annotations(ownerKey, rawUser)), object(annotations("kcp.io/cluster", "victim", ownerKey, rawUser))},
-		"an update that also leaves out the logical cluster that holds the object": {object(annotations(ownerKey, rawUser)), object(nil)},
-		"a create":                           {nil, object(annotations(createdBy, "bob"))},
-		"a create without a logical cluster": {nil, object(map[string]any{createdBy: "bob"})},
-		"a create with generateName":         {nil, generated(annotations(createdBy, "bob"), "")},
-		"a create with a generated name":     {nil, generated(annotations(createdBy, "bob"), "child-x2x4z")},
-		"an update of many annotations":      {object(many(257)), object(many(256))},
-		"a create with many annotations":     {nil, object(many(257))},
+			old: object(annotations(ownerKey, rawUser)), new: object(annotations("kcp.io/cluster", "victim", ownerKey, rawUser))},
+		"an update that also leaves out the logical cluster that holds the object": {old: object(annotations(ownerKey, rawUser)), new: object(nil)},
+		"a create":                           {new: object(annotations(createdBy, "bob"))},
+		"a create without a logical cluster": {new: object(map[string]any{createdBy: "bob"})},
+		"a create with generateName":         {new: generated(annotations(createdBy, "bob"), "")},
+		"a create with a generated name":     {new: generated(annotations(createdBy, "bob"), "child-x2x4z")},
+		"an update of many annotations":      {old: object(many(257)), new: object(many(256))},
+		"a create with many annotations":     {new: object(many(257))},
+		"a create by an initializer that claims to be the system": {
+			new: withSpec(object(annotations(ownerKey, rawAdmin, groupsKey, "", createdBy, "bob")), "cluster", "victim", "URL", "https://h"), by: claimed,
+		},
+		"an update by an initializer that claims to be the system": {
+			old: object(annotations(ownerKey, rawUser)), new: withSpec(object(annotations(ownerKey, rawAdmin)), "URL", "https://h"), by: claimed,
+		},
+		"a create with many annotations by an initializer that claims to be the system": {new: object(many(257, ownerKey, rawAdmin)), by: claimed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			attributes := versioned(change.new, nil, admission.Create, alice)
+			by := change.by
+			if by == nil {
+				by = alice
+			}
+			attributes := versioned(change.new, nil, admission.Create, by)
 			if change.old != nil {
-				attributes = versioned(change.new, change.old, admission.Update, alice)
+				attributes = versioned(change.new, change.old, admission.Update, by)
 			}
 			decisions := policyDecisions(t, attributes)
 			if len(decisions) != 1 {
 				t.Fatalf("%d decisions, want 1", len(decisions))
 			}
-			answer := newIntegrity().Review(t.Context(), request(t, change.old, change.new, alice))
+			answer := newIntegrity().Review(t.Context(), request(t, change.old, change.new, by))
 			if diff := cmp.Diff(answer.Message, decisions[0].Message); diff != "" {
 				t.Errorf("message (-gate +policy):\n%s", diff)
 			}
@@ -344,6 +425,84 @@ func TestPolicyAndGateHaveTheSameMessage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPolicyAgreesWithGate: for random requesters and changes, the admission policy decides as the webhook, with the same message, and the
+// webhook is called for all that it denies and for nothing else.
+func TestPolicyAgreesWithGate(t *testing.T) {
+	count := 10_000
+	if testing.Short() {
+		count = 1_000
+	}
+	policy := newIntegrityPolicy(t)
+	_, configuration := webhookConfigurations(t)
+	var hook webhook.WebhookAccessor
+	for i := range configuration.Webhooks {
+		if configuration.Webhooks[i].Name == "owner-integrity.warrantgate.dev" {
+			hook = webhook.NewValidatingWebhookAccessor("", configuration.Name, &configuration.Webhooks[i])
+		}
+	}
+	compiler := celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	r := rand.New(rand.NewPCG(31, 2))
+	some := func(values ...string) []string {
+		return slices.DeleteFunc(slices.Clone(values), func(string) bool { return r.IntN(3) > 0 })
+	}
+	draw := func() *unstructured.Unstructured {
+		made := map[string]any{"kcp.io/cluster": "parent"}
+		for _, key := range some(ownerKey, clusterKey, groupsKey, createdBy, "warrantgate.dev/x", "example.com/x", "kcp.io/cluster") {
+			made[key] = pick(r, "", "a", "a", "b")
+		}
+		var spec []string
+		for _, field := range some("cluster", "URL", "type") {
+			spec = append(spec, field, pick(r, "", "a", "b"))
+		}
+		return withSpec(object(made), spec...)
+	}
+	decided := map[string]int{}
+	for range count {
+		by := &user.DefaultInfo{Name: "a", Groups: some("system:masters", "system:masters", "system:kcp:initializer:x:y", "system:kcp:terminator:x:y",
+			"system:kcp:admin", "system:kcp:initializer", "a:system:kcp:initializer:x:y", "system:kcp:initializer:", "system:authenticated")}
+		if r.IntN(4) == 0 {
+			by.Extra = map[string][]string{pick(r, identity.WarrantKey, "example.com/x"): {"{}"}}
+		}
+		after, operation := draw(), admission.Create
+		var before *unstructured.Unstructured
+		var old runtime.Object
+		if r.IntN(2) == 0 {
+			before, operation = draw(), admission.Update
+			old = before
+			if r.IntN(2) == 0 {
+				after = before.DeepCopy()
+			}
+		}
+		attributes := versioned(after, old, operation, by)
+		want := newIntegrity().Review(t.Context(), request(t, before, after, by))
+		message := ""
+		for _, decision := range policy.Validate(t.Context(), attributes.GetResource(), attributes, nil, nil, celconfig.RuntimeCELCostBudget, nil).Decisions {
+			if decision.Action == validating.ActionDeny {
+				message = decision.Message
+			}
+		}
+		called := hook.GetCompiledMatcher(compiler).Match(t.Context(), attributes, nil, nil)
+		denied := want.Decision == webhooks.Denied
+		if called.Error != nil || called.Matches != denied || denied != (message != "") || sortedKeys(message) != sortedKeys(want.Message) && denied {
+			t.Fatalf("groups %q, from %v to %v: the webhook says %s %q and is called %t (%v), the policy says %q",
+				by.Groups, old, after.Object, want.Reason, want.Message, called.Matches, called.Error, message)
+		}
+		decided[want.Reason]++
+	}
+	for _, reason := range []string{"OwnerChangeDenied", "System", "Unchanged"} {
+		if decided[reason] < count/20 {
+			t.Errorf("%d requests are %s: the generator has to be corrected", decided[reason], reason)
+		}
+	}
+}
+
+// sortedKeys returns a denial with the names of the changed annotations and fields in order.
+func sortedKeys(message string) string {
+	start, rest, _ := strings.Cut(message, "tried to change ")
+	keys, end, _ := strings.Cut(rest, " of workspace ")
+	return start + strings.Join(slices.Sorted(slices.Values(strings.Split(keys, ", "))), ", ") + end
 }
 
 // generated is a Workspace that is created with generateName. Its name is empty until the API server has generated it.
@@ -406,6 +565,12 @@ func calledBy(t *testing.T, attributes *admission.VersionedAttributes) []string 
 // policyDecisions evaluates the admission policy as the API server does.
 func policyDecisions(t *testing.T, attributes *admission.VersionedAttributes) []validating.PolicyDecision {
 	t.Helper()
+	return newIntegrityPolicy(t).Validate(t.Context(), attributes.GetResource(), attributes, nil, nil, celconfig.RuntimeCELCostBudget, nil).Decisions
+}
+
+// newIntegrityPolicy compiles the admission policy as the API server does.
+func newIntegrityPolicy(t *testing.T) validating.Validator {
+	t.Helper()
 	policy := registered[*admissionregistrationv1.ValidatingAdmissionPolicy](t)
 	compiler, err := celplugin.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
@@ -432,7 +597,7 @@ func policyDecisions(t *testing.T, attributes *admission.VersionedAttributes) []
 		compiler.CompileCondition(nil, declarations, environment.StoredExpressions),
 		compiler.CompileCondition(messages, celplugin.OptionalVariableDeclarations{}, environment.StoredExpressions),
 		policy.Spec.FailurePolicy, nil,
-	).Validate(t.Context(), attributes.GetResource(), attributes, nil, nil, celconfig.RuntimeCELCostBudget, nil).Decisions
+	)
 }
 
 func webhookConfigurations(t *testing.T) (

@@ -47,8 +47,8 @@ func (g *DenialNotice) Review(ctx context.Context, request admission.Request) we
 	// The object of the request is not validated yet, so the Event is about the stored one.
 	workspace.object.Name, workspace.object.UID, workspace.object.ResourceVersion = workspace.old.Name, workspace.old.UID, workspace.old.ResourceVersion
 	answer.Subject = workspace.subject()
-	user, changed := request.UserInfo.Username, guardedChanges(request.Operation, workspace.old.Annotations, workspace.object.Annotations)
-	why, _ := whyDenied(changed)
+	user, changed := request.UserInfo.Username, workspace.changes(request)
+	why, _ := whyDenied(request, changed)
 	answer.Notices = []webhooks.Notice{{
 		Type: corev1.EventTypeWarning, Reason: events.OwnerChangeDenied, By: user,
 		Message: fmt.Sprintf("User %q tried to change %s: %s. Nothing was changed", message.Clip(user, maxUserBytes),

@@ -64,7 +64,7 @@ func request(tb testing.TB, old, object *unstructured.Unstructured, by user.Info
 	tb.Helper()
 	r := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "d1", Operation: admissionv1.Create, Name: "child",
-		UserInfo: authenticationv1.UserInfo{Username: by.GetName(), Groups: by.GetGroups()},
+		UserInfo: authenticationv1.UserInfo{Username: by.GetName(), Groups: by.GetGroups(), Extra: extraOf(by)},
 		Object:   runtime.RawExtension{Raw: encode(tb, object)},
 	}}
 	if old != nil {
@@ -72,6 +72,14 @@ func request(tb testing.TB, old, object *unstructured.Unstructured, by user.Info
 		r.OldObject = runtime.RawExtension{Raw: encode(tb, old)}
 	}
 	return r
+}
+
+func extraOf(by user.Info) map[string]authenticationv1.ExtraValue {
+	extra := map[string]authenticationv1.ExtraValue{}
+	for key, values := range by.GetExtra() {
+		extra[key] = values
+	}
+	return extra
 }
 
 func encode(tb testing.TB, object *unstructured.Unstructured) []byte {
@@ -220,6 +228,14 @@ func TestOwnerRewrite(t *testing.T) {
 		"a service account without a home": {
 			annotations: annotations(ownerKey, `{"username":"system:serviceaccount:default:bot"}`, clusterKey, newCluster),
 			wantReason:  "HomeUnknown",
+			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", `Service account "system:serviceaccount:default:bot" does not name its home logical ` +
+				`cluster (extra "authentication.kcp.io/cluster-name"), so its workspace is unknown (HomeUnknown). kcp acts as any service account of this ` +
+				"name, and each one that is created in the workspace is its administrator: let the service account create the workspace with its own token"}},
+		},
+		"a service account without a home, scoped to another logical cluster": {
+			annotations: annotations(ownerKey, `{"username":"system:serviceaccount:default:bot","extra":{"authentication.kcp.io/scopes":["cluster:x","cluster:y"]}}`,
+				clusterKey, newCluster),
+			wantReason: "HomeUnknown",
 			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", `Service account "system:serviceaccount:default:bot" does not name its home logical ` +
 				`cluster (extra "authentication.kcp.io/cluster-name"), so its workspace is unknown (HomeUnknown). ` +
 				"Initialization will fail if kcp has to act as this owner"}},
@@ -539,6 +555,27 @@ func TestOwnerIntegrity(t *testing.T) {
 				t.Errorf("Events (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestClaimedSystem: kcp treats all of system:masters as the system, also one that the author of a WorkspaceType claims to be.
+func TestClaimedSystem(t *testing.T) {
+	const why = ": only the system may set it, and the author of a WorkspaceType or an APIExport can claim to be the system in a virtual workspace of kcp"
+	created := withSpec(object(annotations(ownerKey, rawAdmin, groupsKey, "")), "cluster", "victim", "URL", "https://h")
+	answer := newIntegrity().Review(t.Context(), request(t, nil, created, claimed))
+	want := `user "system:apiserver" tried to change experimental.tenancy.kcp.io/owner, authorization.kcp.io/required-groups, spec.cluster, spec.URL of workspace "child" ` +
+		`in logical cluster "parent"` + why + "; leave it out, and send the request as yourself"
+	if answer.Decision != webhooks.Denied || answer.Message != want {
+		t.Errorf("answer %s %q\nwant denied %q", answer.Decision, answer.Message, want)
+	}
+	if answer := newIntegrity().Review(t.Context(), request(t, nil, created, apiServer)); answer.Decision != webhooks.Allowed {
+		t.Errorf("answer to the system %+v, want allowed", answer)
+	}
+	changed := withSpec(object(annotations(ownerKey, rawUser)), "URL", "https://h")
+	notice := newDenialNotice(v1beta1.Enforce).Review(t.Context(), request(t, object(annotations(ownerKey, rawUser)), changed, claimed))
+	wantNotice := []eventText{{corev1.EventTypeWarning, "OwnerChangeDenied", `User "system:apiserver" tried to change spec.URL` + why + ". Nothing was changed"}}
+	if diff := cmp.Diff(wantNotice, texts(notice.Events)); diff != "" {
+		t.Errorf("Events (-want +got):\n%s", diff)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 )
@@ -39,14 +40,20 @@ var guardedOnUpdate = []string{kcp.OwnerAnnotation, kcp.ClusterAnnotation, kcp.R
 // guardedOnCreate are the guarded annotations that kcp does not set, check or overwrite when a Workspace is created.
 var guardedOnCreate = []string{kcp.ClusterAnnotation}
 
-// systemGroup is the group of kcp's own controllers.
-const systemGroup = user.SystemPrivilegedGroup
+// What kcp takes over from system:masters, and sets, checks or denies itself for all other requesters: annotations of a Workspace that is created, and
+// fields.
+var (
+	keptFromSystem = []string{kcp.OwnerAnnotation, kcp.RequiredGroupsAnnotation}
+	specOfSystem   = []string{"spec.cluster", "spec.URL"}
+)
 
 // Texts of a denial. The admission policy has the same.
 const (
-	whyGuarded = "kcp acts in the workspace as the identity that is recorded there, so only the system may change it"
-	whatToDo   = "leave it as it is; to give others access, bind them to a role inside the workspace"
-	whyTooMany = "it cannot be checked whether the recorded identity stays the same"
+	whyGuarded  = "kcp acts in the workspace as the identity that is recorded there, so only the system may change it"
+	whatToDo    = "leave it as it is; to give others access, bind them to a role inside the workspace"
+	whyTooMany  = "it cannot be checked whether the recorded identity stays the same"
+	whyClaimed  = "only the system may set it, and the author of a WorkspaceType or an APIExport can claim to be the system in a virtual workspace of kcp"
+	whatClaimed = "leave it out, and send the request as yourself"
 )
 
 // maxAnnotations is the number of annotations that the admission policy can compare in milliseconds. An API server takes half a minute for
@@ -68,19 +75,19 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 	if err != nil {
 		return webhooks.Undecodable(err)
 	}
-	changed := guardedChanges(request.Operation, workspace.old.Annotations, workspace.object.Annotations)
+	changed := workspace.changes(request)
 	details := func() []any { return []any{"cluster", workspace.cluster, "changed", changed} }
 	switch {
 	case len(changed) == 0:
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Unchanged", Details: details}
-	case slices.Contains(request.UserInfo.Groups, systemGroup):
+	case identity.IsSystem(request.UserInfo.Groups, request.UserInfo.Extra[identity.WarrantKey]):
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "System", Details: details}
 	}
 	where := ""
 	if !workspace.cluster.Empty() {
 		where = fmt.Sprintf(" in logical cluster %q", workspace.cluster)
 	}
-	why, what := whyDenied(changed)
+	why, what := whyDenied(request, changed)
 	message := fmt.Sprintf("user %q tried to change %s of workspace %q%s: %s; %s",
 		request.UserInfo.Username, strings.Join(changed, ", "), cmp.Or(workspace.object.Name, workspace.object.GenerateName), where, why, what)
 	return webhooks.Answer{
@@ -89,12 +96,46 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 	}
 }
 
-// whyDenied returns the reason for the denial of guardedChanges, and what to do.
-func whyDenied(changed []string) (why, what string) {
-	if slices.Contains(changed, tooMany) {
+// whyDenied returns the reason for the denial of changes, and what to do.
+func whyDenied(request admission.Request, changed []string) (why, what string) {
+	switch {
+	case slices.Contains(changed, tooMany):
 		return whyTooMany, whatTooMany
+	case claimsSystem(request):
+		return whyClaimed, whatClaimed
 	}
 	return whyGuarded, whatToDo
+}
+
+// claimsSystem reports whether a request comes from system:masters that anybody can claim to be. kcp treats it like the system.
+func claimsSystem(request admission.Request) bool {
+	requester := request.UserInfo
+	return slices.Contains(requester.Groups, user.SystemPrivilegedGroup) && !identity.IsSystem(requester.Groups, requester.Extra[identity.WarrantKey])
+}
+
+// changes returns the guarded annotations and fields that a request changes.
+func (r reviewed) changes(request admission.Request) []string {
+	changed := guardedChanges(request.Operation, r.old.Annotations, r.object.Annotations)
+	if claimsSystem(request) {
+		changed = append(changed, r.claimedChanges()...)
+	}
+	return changed
+}
+
+// claimedChanges returns what else a request changes that kcp allows to system:masters only.
+func (r reviewed) claimedChanges() []string {
+	var changed []string
+	for _, key := range keptFromSystem {
+		if _, has := r.object.Annotations[key]; has && !r.exists {
+			changed = append(changed, key)
+		}
+	}
+	for i, differs := range []bool{r.object.spec.Cluster != r.old.spec.Cluster, r.object.spec.URL != r.old.spec.URL} {
+		if differs {
+			changed = append(changed, specOfSystem[i])
+		}
+	}
+	return changed
 }
 
 // guardedChanges returns the guarded annotations that differ, sorted, or tooMany.

@@ -39,9 +39,8 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 	if answer, ok := byPolicy(workspace); ok {
 		return answer
 	}
-	// Only the report is used; this gate changes nothing.
-	_, report := identity.Rewrite(annotations[kcp.OwnerAnnotation], workspace.cluster,
-		logicalcluster.Name(annotations[kcp.ClusterAnnotation]), annotations[kcp.RequiredGroupsAnnotation], identity.Policy{})
+	cluster := logicalcluster.Name(annotations[kcp.ClusterAnnotation])
+	owner, report := identity.Rewrite(annotations[kcp.OwnerAnnotation], workspace.cluster, cluster, annotations[kcp.RequiredGroupsAnnotation], identity.Policy{})
 
 	answer := webhooks.Answer{
 		Decision: webhooks.Allowed, Reason: string(report.Reason), Subject: workspace.subject(), Message: report.Message,
@@ -59,7 +58,7 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 			Type: corev1.EventTypeWarning, Reason: events.OwnerNotRewritten, Message: fmt.Sprintf("%s (%s)", sentence(report.Message), report.Reason),
 		}}
 	case !report.Reason.Harmless():
-		answer.Notices = []webhooks.Notice{unusableOwner(report)}
+		answer.Notices = []webhooks.Notice{notRewritten(owner, cluster, report)}
 	}
 	return answer
 }
@@ -70,12 +69,12 @@ func byPolicy(workspace reviewed) (webhooks.Answer, bool) {
 	if before[kcp.RewrittenByAnnotation] == after[kcp.RewrittenByAnnotation] {
 		return webhooks.Answer{}, false
 	}
-	owner, report := identity.Rewrite(before[kcp.OwnerAnnotation], workspace.cluster,
-		logicalcluster.Name(after[kcp.ClusterAnnotation]), after[kcp.RequiredGroupsAnnotation], identity.Policy{})
+	cluster := logicalcluster.Name(after[kcp.ClusterAnnotation])
+	owner, report := identity.Rewrite(before[kcp.OwnerAnnotation], workspace.cluster, cluster, after[kcp.RequiredGroupsAnnotation], identity.Policy{})
 	if !report.Changed() || owner.String() != after[kcp.OwnerAnnotation] {
 		return webhooks.Answer{}, false
 	}
-	changed, _ := notices(report)
+	changed, _ := notices(owner, cluster, report)
 	return webhooks.Answer{
 		Decision: webhooks.Allowed, Reason: string(report.Reason), Subject: workspace.subject(), Message: report.Message,
 		Details:   func() []any { return append(details(workspace, report), "rewrittenBy", RewritePolicyName) },

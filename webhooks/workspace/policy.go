@@ -274,8 +274,10 @@ func integrityPolicy(mode v1beta1.Mode) client.Object {
 			Variables: []admissionregistrationv1.Variable{
 				{Name: "before", Expression: celBefore},
 				{Name: "after", Expression: celAfter},
+				{Name: "claimed", Expression: celClaimed},
 				// The canary is for the webhook. If the policy denied it, the webhook would not be tested.
-				{Name: "changed", Expression: fmt.Sprintf("%s.filter(key, key != '%s')", changedKeys("variables.before", "variables.after"), kcp.CanaryAnnotation)},
+				{Name: "changed", Expression: fmt.Sprintf("%s.filter(key, key != '%s') + %s", changedKeys("variables.before", "variables.after"), kcp.CanaryAnnotation,
+					claimedKeys("variables.after", "variables.claimed"))},
 				// On update, the stored object has the logical cluster.
 				{Name: "cluster", Expression: fmt.Sprintf("(request.operation == 'CREATE' ? variables.after : variables.before)[?'%s'].orValue('')", logicalcluster.AnnotationKey)},
 				// On create, kcp sets the logical cluster for webhooks, but not for policies.
@@ -287,8 +289,8 @@ func integrityPolicy(mode v1beta1.Mode) client.Object {
 			Validations: []admissionregistrationv1.Validation{{
 				Expression: "size(variables.changed) == 0",
 				MessageExpression: fmt.Sprintf(`'user "' + variables.user + '" tried to change ' + variables.changed.join(', ') + `+
-					`' of workspace "' + variables.name + '"' + variables.where + ('%s' in variables.changed ? ': %s; %s' : ': %s; %s')`,
-					tooMany, whyTooMany, whatTooMany, whyGuarded, whatToDo),
+					`' of workspace "' + variables.name + '"' + variables.where + ('%s' in variables.changed ? ': %s; %s' : variables.claimed ? ': %s; %s' : ': %s; %s')`,
+					tooMany, whyTooMany, whatTooMany, whyClaimed, whatClaimed, whyGuarded, whatToDo),
 				Reason: ptr.To(metav1.StatusReasonForbidden),
 			}},
 		},

@@ -1,7 +1,6 @@
 package workspace_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -116,6 +115,14 @@ type placement struct {
 	by                             user.Info // default: the API server
 }
 
+// in is the logical cluster that contains the Workspace.
+func (p placement) in() string {
+	if p.parent == "" {
+		return thisHome
+	}
+	return p.parent
+}
+
 // thisHome is the home of the service accounts, and contains their Workspaces.
 const thisHome = "1dz6n4ubraua7pul"
 
@@ -135,8 +142,8 @@ type handled struct {
 // the other order.
 func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 	tb.Helper()
-	before := map[string]any{ownerKey: p.owner, logicalcluster.AnnotationKey: cmp.Or(p.parent, thisHome)}
-	after := map[string]any{ownerKey: p.owner, logicalcluster.AnnotationKey: cmp.Or(p.parent, thisHome), clusterKey: p.cluster}
+	before := map[string]any{ownerKey: p.owner, logicalcluster.AnnotationKey: p.in()}
+	after := map[string]any{ownerKey: p.owner, logicalcluster.AnnotationKey: p.in(), clusterKey: p.cluster}
 	if p.requiredGroups != "" {
 		before[groupsKey], after[groupsKey] = p.requiredGroups, p.requiredGroups
 	}
@@ -159,8 +166,8 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 	if called.Error != nil {
 		return handled{}, fmt.Errorf("conditions of the webhook: %w", called.Error)
 	}
-	changed := !gocmp.Equal(untouched.Object, placed.Object)
-	left, report := identitytest.Rewrite(placed.GetAnnotations()[ownerKey], logicalcluster.Name(cmp.Or(p.parent, thisHome)), logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
+	changed := !cmp.Equal(untouched.Object, placed.Object)
+	left, report := identitytest.Rewrite(placed.GetAnnotations()[ownerKey], logicalcluster.Name(p.in()), logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
 	if called.Matches {
 		annotations := placed.GetAnnotations()
 		annotations[ownerKey] = left
@@ -190,17 +197,18 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 // it.
 func (m *mutator) check(tb testing.TB, p placement) string {
 	tb.Helper()
-	parent := cmp.Or(p.parent, thisHome)
-	want, report := identitytest.Rewrite(p.owner, logicalcluster.Name(parent), logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
+	want, report := identitytest.Rewrite(p.owner, logicalcluster.Name(p.in()), logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
 	got, err := m.place(tb, p)
 	switch {
 	case err != nil:
 		tb.Errorf("%.3000q: %v", p.owner, err)
+	case got.by == byPolicy && (p.by == claimed || p.by == inExport):
+		tb.Errorf("the policy rewrote an owner for one who claims to be kcp: %.3000q", p.owner)
 	case got.by == byPolicy && !report.Changed():
 		tb.Errorf("the policy changed an owner that identity.Rewrite does not (%s): %.3000q", report.Reason, p.owner)
 	case got.by == byPolicy:
 		// The whole Workspace, so that the policy changes nothing else.
-		expected := map[string]any{ownerKey: want, logicalcluster.AnnotationKey: parent, clusterKey: p.cluster, kcp.RewrittenByAnnotation: kcp.RewrittenByPolicy}
+		expected := map[string]any{ownerKey: want, logicalcluster.AnnotationKey: p.in(), clusterKey: p.cluster, kcp.RewrittenByAnnotation: kcp.RewrittenByPolicy}
 		if report.Reason.Rewritten() {
 			expected[createdBy] = report.CreatedBy
 		}
@@ -210,7 +218,7 @@ func (m *mutator) check(tb testing.TB, p placement) string {
 		rewritten := object(expected).Object
 		if !reflect.DeepEqual(rewritten, got.object) {
 			tb.Errorf("policy and identity.Rewrite differ in cluster %q for %.3000q (-rewrite +policy):\n%s",
-				p.cluster, p.owner, gocmp.Diff(rewritten, got.object))
+				p.cluster, p.owner, cmp.Diff(rewritten, got.object))
 		}
 	case got.by == byNone && want != p.owner:
 		tb.Errorf("%s, and neither policy nor webhook handles it: %.3000q", report.Reason, p.owner)
@@ -297,6 +305,8 @@ func TestWhichOwnersThePolicyHandles(t *testing.T) {
 		"required groups":                                                {placement{owner: honest, requiredGroups: "team-a"}, byWebhook},
 		"placed by another user":                                         {placement{owner: honest, by: alice}, byWebhook},
 		"placed by a user without groups":                                {placement{owner: honest, by: noGroups}, byWebhook},
+		"placed by one who claims to be kcp":                             {placement{owner: honest, by: claimed}, byWebhook},
+		"placed by another who does":                                     {placement{owner: honest, by: inExport}, byWebhook},
 		"a scope that excludes the home":                                 {placement{owner: strings.Replace(honest, "cluster:1dz6n4ubraua7pul", "cluster:attacker", 1)}, byWebhook},
 		"the group of another namespace":                                 {placement{owner: strings.Replace(honest, "serviceaccounts:default", "serviceaccounts:other", 1)}, byWebhook},
 		"a further group":                                                {placement{owner: strings.Replace(honest, `"system:authenticated"]`, `"system:authenticated","team-a"]`, 1)}, byWebhook},
@@ -400,7 +410,7 @@ func TestPolicyAnswersCanaries(t *testing.T) {
 			if err := m.plugin.Admit(t.Context(), attributes, m.interfaces); err != nil {
 				t.Fatal(err)
 			}
-			if diff := gocmp.Diff(object(tc.want).Object, after.Object); diff != "" {
+			if diff := cmp.Diff(object(tc.want).Object, after.Object); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -457,6 +467,8 @@ func hostile(seed uint64, count int) iter.Seq[placement] {
 				p.owner = changes[r.IntN(len(changes))](r, p.owner)
 			}
 			switch r.IntN(20) {
+			case 3:
+				p.by = []user.Info{claimed, inExport}[r.IntN(2)]
 			case 0:
 				p.requiredGroups = pick(r, "team-a", "a,b;c", ";", " ")
 			case 2:

@@ -63,7 +63,7 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 	if report.Reason.Rewritten() {
 		answer.Patches = append(answer.Patches, webhooks.SetAnnotation(annotations, kcp.CreatedByAnnotation, report.CreatedBy))
 	}
-	answer.Notices, answer.NoticesUnchanged = notices(report)
+	answer.Notices, answer.NoticesUnchanged = notices(owner, logicalcluster.Name(annotations[kcp.ClusterAnnotation]), report)
 	return answer
 }
 
@@ -90,15 +90,16 @@ func details(workspace reviewed, report identity.Report) []any {
 	return details
 }
 
-// notices returns the notices about a report: where the object is changed, and where the mode Warn leaves it unchanged.
-func notices(report identity.Report) (changed, unchanged []webhooks.Notice) {
+// notices returns the notices about the result of a rewrite for a logical cluster: where the object is changed, and where the mode Warn leaves it
+// unchanged.
+func notices(owner identity.Owner, cluster logicalcluster.Name, report identity.Report) (changed, unchanged []webhooks.Notice) {
 	switch {
 	case report.Reason.Rewritten():
 		changed = []webhooks.Notice{rewritten(report)}
 		unchanged = []webhooks.Notice{unchangedOwner(report)}
 	case !report.Reason.Harmless():
-		changed = []webhooks.Notice{unusableOwner(report)}
-		unchanged = []webhooks.Notice{unusableOwner(report)}
+		changed = []webhooks.Notice{notRewritten(owner, cluster, report)}
+		unchanged = []webhooks.Notice{notRewritten(owner, cluster, report)}
 	case report.Changed():
 		unchanged = []webhooks.Notice{unchangedOwner(report)}
 	default:
@@ -123,11 +124,17 @@ func rewritten(report identity.Report) webhooks.Notice {
 	return webhooks.Notice{Type: corev1.EventTypeNormal, Reason: events.OwnerRewritten, Message: sentence(report.Message)}
 }
 
-// unusableOwner says why an owner that kcp cannot act as was not rewritten.
-func unusableOwner(report identity.Report) webhooks.Notice {
+// notRewritten says why an owner was not rewritten, and what follows. kcp can act as a service account that names no home, as system:masters can
+// impersonate it: it is valid in every logical cluster.
+func notRewritten(owner identity.Owner, cluster logicalcluster.Name, report identity.Report) webhooks.Notice {
+	result := "Initialization will fail if kcp has to act as this owner"
+	if owner.IsServiceAccount() && owner.InScope(cluster) {
+		result = "kcp acts as any service account of this name, and each one that is created in the workspace is its administrator: " +
+			"let the service account create the workspace with its own token"
+	}
 	return webhooks.Notice{
 		Type: corev1.EventTypeWarning, Reason: events.OwnerNotRewritten,
-		Message: fmt.Sprintf("%s (%s). Initialization will fail if kcp has to act as this owner", sentence(report.Message), report.Reason),
+		Message: fmt.Sprintf("%s (%s). %s", sentence(report.Message), report.Reason, result),
 	}
 }
 

@@ -32,13 +32,21 @@ type reviewed struct {
 	exists bool
 }
 
-// metadata is the part of a Workspace that the gates read. The rest is not decoded.
+// metadata is the part of a Workspace that the gates read, with its spec. The rest is not decoded.
 type metadata struct {
 	Name            string            `json:"name"`
 	GenerateName    string            `json:"generateName"`
 	UID             types.UID         `json:"uid"`
 	ResourceVersion string            `json:"resourceVersion"`
 	Annotations     map[string]string `json:"annotations"`
+
+	spec spec
+}
+
+// spec is the part of the spec that only kcp writes.
+type spec struct {
+	Cluster string `json:"cluster"`
+	URL     string `json:"URL"`
 }
 
 // decode reads the Workspace of a request.
@@ -62,8 +70,10 @@ func decode(request admission.Request) (reviewed, error) {
 func decodeMetadata(raw []byte) (metadata, error) {
 	var object struct {
 		Metadata metadata `json:"metadata"`
+		Spec     spec     `json:"spec"`
 	}
 	err := json.Unmarshal(raw, &object)
+	object.Metadata.spec = object.Spec
 	return object.Metadata, err
 }
 

@@ -12,6 +12,7 @@ import (
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
@@ -185,7 +186,22 @@ func (t providerTarget) cluster(ctx context.Context) (in client.Client, name log
 		return nil, "", "", fmt.Errorf("determine the workspace of --kubeconfig and --context: %w", err)
 	}
 	name = logicalcluster.From(&found)
-	return in, name, found.Annotations[core.LogicalClusterPathAnnotationKey], kcp.ValidateName(name)
+	// An administrator of the workspace can write another path.
+	if path = kcp.PathIn(&found, core.LogicalClusterPathAnnotationKey); path != "" && !leadsTo(ctx, config, path, name) {
+		path = ""
+	}
+	return in, name, path, kcp.ValidateName(name)
+}
+
+// leadsTo reports whether the user of config finds a logical cluster by a path.
+func leadsTo(ctx context.Context, config *rest.Config, path string, cluster logicalcluster.Name) bool {
+	there, err := kcp.ConfigFor(config, logicalcluster.NewPath(path))
+	if err != nil {
+		return false
+	}
+	c, err := kcp.NewClient(there)
+	var found corev1alpha1.LogicalCluster
+	return err == nil && c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &found) == nil && logicalcluster.From(&found) == cluster
 }
 
 // registrable returns all objects that any configuration may register in the workspace.

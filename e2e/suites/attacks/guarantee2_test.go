@@ -99,7 +99,7 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 				extra{warrant: {`{"user":"` + victim.name + `","groups":["system:authenticated"]}`}}, notAllowed,
 			},
 			{"the attacker, with a warrant of the service account", attacker.name, authenticated, extra{warrant: {serviceAccountWarrant}}, notAllowed},
-			{"the attacker, with a warrant of an administrator", attacker.name, authenticated, extra{warrant: {`{"user":"root","groups":["system:masters"]}`}}, notAllowed},
+			{"the attacker, with a warrant of an administrator", attacker.name, authenticated, extra{warrant: {`{"user":"root","groups":["system:masters"]}`}}, "IdentityClaimed"},
 			{"the attacker, with a group of the victim's scope", attacker.name, []string{"system:cluster:" + victim.cluster}, nil, notAllowed},
 			{"the service account, with its home", "system:serviceaccount:default:bot", authenticated, extra{home: {victim.cluster}}, homeOutOfScope},
 			{

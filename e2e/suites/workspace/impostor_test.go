@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/env/kcptest"
 )
@@ -47,6 +48,28 @@ var _ = Describe("A service account of the creator's name inside the new workspa
 			return home.emptyType(ctx)
 		}),
 	)
+})
+
+// system:masters impersonates without a scope, and so a service account without a home: its name is valid in every workspace.
+var _ = Describe("A workspace that system:masters creates as an impersonated service account", func() {
+	It("is Ready, and its Event says that every service account of this name is its administrator", func(ctx SpecContext) {
+		home := newPlace(ctx, guarded)
+		home.serviceAccount(ctx, "bot")
+		asBot := guarded.ShardAdmin(home.path)
+		asBot.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:bot"}
+		create(ctx, asBot, "child", home.emptyType(ctx))
+		child := waitReady(ctx, home.admin(), "child")
+		Eventually(ctx, func(g Gomega) {
+			events, err := kcptest.Events(ctx, home.admin(), child)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(events).To(ConsistOf(And(HaveField("Reason", "OwnerNotRewritten"), HaveField("Message", And(
+				ContainSubstring("each one that is created in the workspace is its administrator"), Not(ContainSubstring("will fail")))))))
+		}).Should(Succeed())
+
+		impostor, err := kcptest.ServiceAccount(ctx, guarded.Admin(child.Spec.Cluster), "default", "bot")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func() error { return createNamespace(ctx, impostor, child.Spec.Cluster, "work") }).Should(Succeed())
+	}, SpecTimeout(specTimeout))
 })
 
 // emptyType makes a type without default API bindings: its workspaces become Ready also without warrantgate.
