@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -42,10 +41,15 @@ var guardedOnCreate = []string{kcp.ClusterAnnotation}
 // systemGroup is the group of kcp's own controllers.
 const systemGroup = user.SystemPrivilegedGroup
 
+// reasonUnchanged is the reason of requests that change no guarded annotation.
+const reasonUnchanged = "Unchanged"
+
 // Texts of a denial. The admission policy has the same.
 const (
 	whyGuarded = "kcp acts in the workspace as the identity that is recorded there, so only the system may change it"
-	whatToDo   = "leave it as it is; to give others access, bind them to a role inside the workspace"
+	whatToDo   = "leave it as it is"
+	orLeaveOut = ", or out of the request" // of an annotation that was not left out
+	orAccess   = "; to give others access, bind them to a role inside the workspace"
 	whyTooMany = "it cannot be checked whether the recorded identity stays the same"
 )
 
@@ -68,11 +72,16 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 	if err != nil {
 		return webhooks.Undecodable(err)
 	}
+	return denyChanges(request, workspace)
+}
+
+// denyChanges denies changes of guarded annotations by anybody but the system.
+func denyChanges(request admission.Request, workspace reviewed) webhooks.Answer {
 	changed := guardedChanges(request.Operation, workspace.old.Annotations, workspace.object.Annotations)
 	details := func() []any { return []any{"cluster", workspace.cluster, "changed", changed} }
 	switch {
 	case len(changed) == 0:
-		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Unchanged", Details: details}
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: reasonUnchanged, Details: details}
 	case slices.Contains(request.UserInfo.Groups, systemGroup):
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "System", Details: details}
 	}
@@ -80,9 +89,9 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 	if !workspace.cluster.Empty() {
 		where = fmt.Sprintf(" in logical cluster %q", workspace.cluster)
 	}
-	why, what := whyDenied(changed)
+	why, what := whyDenied(changed, workspace.object.Annotations)
 	message := fmt.Sprintf("user %q tried to change %s of workspace %q%s: %s; %s",
-		request.UserInfo.Username, strings.Join(changed, ", "), cmp.Or(workspace.object.Name, workspace.object.GenerateName), where, why, what)
+		request.UserInfo.Username, strings.Join(changed, ", "), workspace.name(), where, why, what)
 	return webhooks.Answer{
 		Decision: webhooks.Denied, Reason: events.OwnerChangeDenied, Subject: workspace.subject(), Message: message, Details: details,
 		Notices: []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: events.OwnerChangeDenied, Message: sentence(message)}},
@@ -90,14 +99,18 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 }
 
 // whyDenied returns the reason for the denial of guardedChanges, and what to do.
-func whyDenied(changed []string) (why, what string) {
-	if slices.Contains(changed, tooMany) {
+func whyDenied(changed []string, after map[string]string) (why, what string) {
+	switch {
+	case slices.Contains(changed, tooMany):
 		return whyTooMany, whatTooMany
+	case slices.ContainsFunc(changed, func(key string) bool { _, has := after[key]; return has }):
+		return whyGuarded, whatToDo + orLeaveOut + orAccess
 	}
-	return whyGuarded, whatToDo
+	return whyGuarded, whatToDo + orAccess
 }
 
-// guardedChanges returns the guarded annotations that differ, sorted, or tooMany.
+// guardedChanges returns the guarded annotations that differ, sorted, or tooMany. Those that an update leaves out were put back before, by
+// restorePolicy or by DenialNotice. If they were not, because neither was there, the update is denied.
 func guardedChanges(operation admissionv1.Operation, before, after map[string]string) []string {
 	if max(len(before), len(after)) > maxAnnotations {
 		if maps.Equal(before, after) {
@@ -116,7 +129,7 @@ func guardedChanges(operation admissionv1.Operation, before, after map[string]st
 			is, has := after[key]
 			// An update may leave out the logical cluster of the object, but must not set another one.
 			moved := key == logicalcluster.AnnotationKey && operation == admissionv1.Update && has
-			if !moved && !slices.Contains(guarded, key) && !strings.HasPrefix(key, annotationPrefix) {
+			if !moved && !isGuarded(key, guarded) {
 				continue
 			}
 			if had != has || was != is {
@@ -125,4 +138,9 @@ func guardedChanges(operation admissionv1.Operation, before, after map[string]st
 		}
 	}
 	return slices.Sorted(maps.Keys(changed))
+}
+
+// isGuarded reports whether an annotation is one of a list, or warrantgate's own.
+func isGuarded(key string, guarded []string) bool {
+	return slices.Contains(guarded, key) || strings.HasPrefix(key, annotationPrefix)
 }
