@@ -57,10 +57,10 @@ func (p *perCluster) Review(ctx context.Context, request admission.Request) Answ
 	return answer
 }
 
-// Bindings are the APIBindings of one logical cluster.
+// Bindings are the kinds that one logical cluster has from a provider.
 type Bindings interface {
-	// Binds reports whether the logical cluster binds a resource from an APIExport of a provider's logical cluster.
-	Binds(ctx context.Context, provider logicalcluster.Name, resource schema.GroupResource) (bool, error)
+	// Binds reports whether the logical cluster has the objects of a resource from an APIExport of the provider.
+	Binds(ctx context.Context, resource schema.GroupVersionResource) (bool, error)
 }
 
 // Bound returns a gate that denies requests about a logical cluster that does not bind the resource from an APIExport of the provider. kcp
@@ -77,8 +77,8 @@ type bound struct {
 
 // Review implements Gate.
 func (b *bound) Review(ctx context.Context, request admission.Request) Answer {
-	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
-	switch binds, err := b.bindings.Binds(ctx, b.provider, resource); {
+	resource := schema.GroupVersionResource(request.Resource)
+	switch binds, err := b.bindings.Binds(ctx, resource); {
 	case err != nil:
 		return Answer{
 			Decision: Undecided, Reason: "BindingsUnknown", Message: "it could not be determined which APIExports this workspace binds; try again",
@@ -86,7 +86,7 @@ func (b *bound) Review(ctx context.Context, request admission.Request) Answer {
 		}
 	case !binds:
 		return Answer{Decision: Denied, Reason: "ProviderNotBound", Message: fmt.Sprintf(
-			"the workspace of the object does not bind %s from logical cluster %q, whose webhook configuration this request comes from", resource, b.provider)}
+			"the workspace of the object does not bind %s from logical cluster %q, whose webhook configuration this request comes from", resource.GroupResource(), b.provider)}
 	}
 	return b.Gate.Review(ctx, request)
 }

@@ -33,14 +33,14 @@ func in(cluster string) string {
 	return `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"` + cluster + `"}}}`
 }
 
-// bindings are the providers that a logical cluster binds.
+// bindings says whether a logical cluster binds widgets from the provider.
 type bindings struct {
-	bound logicalcluster.Name
+	bound bool
 	err   error
 }
 
-func (b bindings) Binds(_ context.Context, provider logicalcluster.Name, resource schema.GroupResource) (bool, error) {
-	return provider == b.bound && resource == schema.GroupResource{Group: "example.com", Resource: "widgets"}, b.err
+func (b bindings) Binds(_ context.Context, resource schema.GroupVersionResource) (bool, error) {
+	return b.bound && resource == schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, b.err
 }
 
 func TestBound(t *testing.T) {
@@ -50,16 +50,16 @@ func TestBound(t *testing.T) {
 		want     webhooks.Answer
 	}{
 		"the provider": {
-			bindings: bindings{bound: provider},
+			bindings: bindings{bound: true},
 			want:     webhooks.Answer{Decision: webhooks.Allowed, Reason: "Judged", Message: "1dz6n4ubraua7pul"},
 		},
 		"another provider": {
-			bindings: bindings{bound: "2x9ia1l7yyfqzxuw"},
+			bindings: bindings{},
 			want: webhooks.Answer{Reason: "ProviderNotBound", Message: `the workspace of the object does not bind widgets.example.com from logical cluster ` +
 				`"m82w61j76ws21znq", whose webhook configuration this request comes from`},
 		},
 		"unknown": {
-			bindings: bindings{bound: provider, err: errors.New("forbidden")},
+			bindings: bindings{bound: true, err: errors.New("forbidden")},
 			want: webhooks.Answer{
 				Decision: webhooks.Undecided, Reason: "BindingsUnknown", Message: "it could not be determined which APIExports this workspace binds; try again",
 			},

@@ -77,7 +77,7 @@ func newPrograms(dir string) (linter, validator *program, err error) {
 	if err := os.WriteFile(config, []byte("[oslo_policy]\npolicy_file = "+policy+"\n"), 0o600); err != nil {
 		return nil, nil, err
 	}
-	linter = &program{command: []string{warrantgate, "lint", "keystone-policy", policy}, says: "narrower-than-default"}
+	linter = &program{command: []string{warrantgate, "lint", "keystone-policy", "--notes", policy}, says: "narrower-than-default"}
 	// It reports every helper of a policy as a mistake, and nothing else here.
 	validator = &program{
 		command: []string{tool, "--namespace", "keystone", "--config-file", config}, exit: 1,

@@ -187,6 +187,16 @@ func TestRepairReconcile(t *testing.T) {
 			cluster: cluster{owner: `{"username":"root-boss"}`, recorded: localOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, want: later,
 			wantEvents: recorded{"Warning OwnerDiffers " + theHome + "/child"}, wantAfter: after{Owner: "root-boss", BindingsLabel: true},
 		},
+		"an administrator's warrant that is dropped is reported": {
+			cluster: cluster{owner: lentOwner, phase: initializing, initializers: onlyBindings, admins: []string{"alice"}}, request: theRequest, want: poll,
+			wantEvents: recorded{"Normal WarrantDropped " + theHome + "/child Repaired"},
+			wantAfter:  after{Owner: "alice", RewrittenAt: true, BindingsLabel: true},
+		},
+		"mode Warn only reports it": {
+			cluster: cluster{owner: lentOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true}, request: theRequest, dryRun: true, want: later,
+			wantEvents: recorded{deniedEvent, "Warning PrivilegedOwner " + theHome + "/child The owner was not changed, because the repair only warns"},
+			wantAfter:  after{Owner: "alice", BindingsLabel: true},
+		},
 		"mode Warn only reports": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, dryRun: true, want: later,
 			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner was not changed, because the repair only warns"},
@@ -387,6 +397,10 @@ func TestInitializerReconcile(t *testing.T) {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, want: poll, wantInitializers: ours,
 			wantEvents: recorded{"Normal OwnerRewritten " + theHome + "/child At initialization"},
 		},
+		"an administrator's warrant is dropped first": {
+			cluster: cluster{owner: lentOwner, phase: initializing, initializers: ours}, want: poll, wantInitializers: ours,
+			wantEvents: recorded{"Normal WarrantDropped " + theHome + "/child At initialization"},
+		},
 		"then kcp has to adopt it": {
 			cluster: cluster{owner: rewrittenOwner, phase: initializing, initializers: ours, rewritten: time.Now()}, want: poll, wantInitializers: ours,
 		},
@@ -418,6 +432,10 @@ func TestInitializerReconcile(t *testing.T) {
 		"mode Warn lets it through": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,
 			wantEvents: recorded{"Warning OwnerNotRewritten " + theHome + "/child The owner was not changed, because the initializer only warns"},
+		},
+		"mode Warn lets an administrator's warrant through": {
+			cluster: cluster{owner: lentOwner, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,
+			wantEvents: recorded{"Warning PrivilegedOwner " + theHome + "/child The owner was not changed, because the initializer only warns"},
 		},
 		"mode Warn admits an owner that cannot be corrected": {
 			cluster: cluster{owner: ownerWithoutHome, phase: initializing, initializers: ours}, dryRun: true, want: done, wantInitializers: removed,

@@ -38,8 +38,8 @@ func (r reporter) repair(ctx context.Context, req request, result Result, err er
 	log := logf.FromContext(ctx).WithValues("path", result.Path, "outcome", string(result.Outcome), "reason", string(result.Report.Reason))
 	record := func(eventType, reason, message string) { r.record(req.workspace(), eventType, reason, message) }
 	if result.Rewritten {
-		log.Info("the owner was rewritten", "message", result.Report.Message)
-		record(corev1.EventTypeNormal, events.OwnerRewritten, "Repaired: "+result.Report.Message)
+		log.Info("the owner was changed", "message", result.Report.Message)
+		recordChange(record, "Repaired: ", result)
 	}
 	if err == nil && (result.Outcome == "" || result.healthy() || result.Outcome == Gone && req.Ready) {
 		return
@@ -53,7 +53,7 @@ func (r reporter) repair(ctx context.Context, req request, result Result, err er
 		log.Info("the workspace was repaired")
 	case Foreign:
 		log.Info("the workspace was not repaired", "message", sentence)
-		record(corev1.EventTypeWarning, events.OwnerNotRewritten, "The owner was not changed, because the repair only warns: "+sentence)
+		record(corev1.EventTypeWarning, notChanged(result), "The owner was not changed, because the repair only warns: "+sentence)
 	case Differs:
 		log.Info("the workspace was not repaired", "message", sentence)
 		record(corev1.EventTypeWarning, events.OwnerDiffers, sentence)
@@ -83,7 +83,8 @@ func (r reporter) causes(ctx context.Context, req request, result Result) (repor
 	for _, finding := range report.Findings {
 		switch {
 		case finding.Advisory, finding.Reason == preflight.NotReady:
-		case finding.Reason == preflight.OwnerForeign && result.Outcome == Foreign: // the repair corrects or reports it
+		case (finding.Reason == preflight.OwnerForeign || finding.Reason == preflight.PrivilegedOwner) && result.Outcome == Foreign:
+			// the repair corrects or reports it
 		case finding.Reason == preflight.Undetermined: // objects that this program may not read concern the operator, not the creator
 			log.Info("other causes why a workspace is not Ready could not be determined", "message", finding.Message)
 		case finding.Reason == preflight.InitializerPending, finding.Reason == preflight.BindingIncomplete:
@@ -115,7 +116,7 @@ func (r reporter) initialization(ctx context.Context, lc *corev1alpha1.LogicalCl
 		}
 	}
 	if result.Rewritten {
-		record(corev1.EventTypeNormal, events.OwnerRewritten, "At initialization: "+result.Report.Message)
+		recordChange(record, "At initialization: ", result)
 	}
 	if err == nil && result.Outcome == "" {
 		return
@@ -129,9 +130,26 @@ func (r reporter) initialization(ctx context.Context, lc *corev1alpha1.LogicalCl
 	case result.Outcome == Differs:
 		record(corev1.EventTypeWarning, events.OwnerDiffers, result.Report.Message)
 	case result.Outcome == Foreign:
-		record(corev1.EventTypeWarning, events.OwnerNotRewritten,
-			"The owner was not changed, because the initializer only warns: "+result.Report.Message)
+		record(corev1.EventTypeWarning, notChanged(result), "The owner was not changed, because the initializer only warns: "+result.Report.Message)
 	}
+}
+
+// recordChange records the Events about a changed owner.
+func recordChange(record func(eventType, reason, message string), when string, result Result) {
+	if result.Report.Reason.Rewritten() {
+		record(corev1.EventTypeNormal, events.OwnerRewritten, when+result.Report.Message)
+	}
+	if dropped := result.Report.DescribeDropped(); dropped != "" {
+		record(corev1.EventTypeNormal, events.WarrantDropped, when+dropped)
+	}
+}
+
+// notChanged is the reason of the Event about an owner that would be changed.
+func notChanged(result Result) string {
+	if !result.Report.Reason.Rewritten() && len(result.Report.Privileged) > 0 {
+		return events.PrivilegedOwner
+	}
+	return events.OwnerNotRewritten
 }
 
 func (r reporter) record(on events.Event, eventType, reason, message string) {

@@ -38,9 +38,9 @@ type Outcome string
 
 // The outcomes. As long as the steps are to be continued, there is none.
 const (
-	// Corrected: the owner was rewritten, and system:apibindings was retriggered if it was pending.
+	// Corrected: the owner was rewritten or lost a warrant, and system:apibindings was retriggered if it was pending.
 	Corrected Outcome = "repaired"
-	// Foreign: the owner would be rewritten, but this is a dry run.
+	// Foreign: the owner would be rewritten or lose a warrant, but this is a dry run.
 	Foreign Outcome = "foreign"
 	// Fine: kcp can act as the owner. If the workspace is stuck, it is for another reason.
 	Fine Outcome = "fine"
@@ -223,23 +223,24 @@ func (s *Steps) rewriteOwner(ctx context.Context, st *state) (time.Duration, err
 	owner, report := identity.Rewrite(kcp.RecordedOwner(&lc.typed), lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], s.Policy)
 	st.result.Report = report
 	_, pending := lc.rewrittenAt()
-	switch foreign := report.Reason.Rewritten(); {
-	case !foreign && !pending:
+	// kcp no longer acts as the owner of a Ready workspace, so its warrants stay.
+	switch change := report.Reason.Rewritten() || report.Changed() && !lc.isReady(); {
+	case !report.Reason.Harmless() && (!change || st.dryRun):
+		st.result.Outcome = NotCorrectable
+		return 0, nil
+	case !change && !pending:
 		st.result.Outcome = Fine
-		if !report.Reason.Harmless() {
-			st.result.Outcome = NotCorrectable
-		}
 		return 0, nil
 	case !lc.mayBeRewritten():
 		st.result.Outcome = Waiting
 		return 0, nil
 	case st.dryRun:
 		st.result.Outcome = Foreign
-		if foreign {
+		if change {
 			st.result.owner = &owner
 		}
 		return 0, nil
-	case !foreign:
+	case !change:
 		return 0, nil
 	}
 	if err := s.writeOwner(ctx, st, owner); err != nil || st.result.Outcome != "" {

@@ -36,6 +36,9 @@ const (
 	rewrittenOwner   = `{"username":"` + globalName + `","groups":["system:authenticated"]}`
 	localOwner       = `{"username":"alice","groups":["system:authenticated"]}`
 	ownerWithoutHome = `{"username":"` + bareName + `"}`
+	// lentOwner and lentOwnerWithoutHome also have an administrator's warrant.
+	lentOwner            = `{"username":"alice","groups":["system:authenticated"],"extra":{"authorization.kcp.io/warrant":["{\"user\":\"bob\",\"groups\":[\"system:kcp:admin\"]}"]}}`
+	lentOwnerWithoutHome = `{"username":"` + bareName + `","extra":{"authorization.kcp.io/warrant":["{\"user\":\"bob\",\"groups\":[\"system:kcp:admin\"]}"]}}`
 )
 
 // cluster is the state of theCluster and its Workspace, which is in theHome, in the fake kcp.
@@ -317,6 +320,41 @@ func TestSteps(t *testing.T) {
 			want:      result{Outcome: Fine, Path: path, Reason: "InScope"},
 			wantAfter: after{Owner: "alice", BindingsLabel: true},
 		},
+		"a local owner loses an administrator's warrant": {
+			cluster:   cluster{owner: lentOwner, phase: initializing, initializers: onlyBindings, admins: []string{"alice"}},
+			want:      result{Rewritten: true, Requeue: true, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: "alice", RewrittenAt: true, BindingsLabel: true},
+		},
+		"then system:apibindings is retriggered, too": {
+			cluster:   cluster{owner: localOwner, recorded: lentOwner, phase: initializing, initializers: onlyBindings, rewritten: now, admins: []string{"alice"}},
+			want:      result{Outcome: Corrected, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: "alice"},
+		},
+		"not in a dry run": {
+			cluster: cluster{owner: lentOwner, phase: initializing, initializers: onlyBindings}, dryRun: true,
+			want:      result{Outcome: Foreign, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"nor that of a Ready workspace, as which kcp no longer acts": {
+			cluster:   cluster{owner: lentOwner, phase: ready, admins: []string{"alice"}},
+			want:      result{Outcome: Fine, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"an owner that cannot be corrected loses it, too": {
+			cluster:   cluster{owner: lentOwnerWithoutHome, phase: initializing, initializers: onlyBindings, admins: []string{bareName}},
+			want:      result{Rewritten: true, Requeue: true, Path: path, Reason: "HomeUnknown"},
+			wantAfter: after{Owner: bareName, RewrittenAt: true, BindingsLabel: true},
+		},
+		"then it is reported": {
+			cluster:   cluster{owner: ownerWithoutHome, phase: initializing, initializers: onlyBindings, rewritten: now, admins: []string{bareName}},
+			want:      result{Outcome: NotCorrectable, Path: path, Reason: "HomeUnknown"},
+			wantAfter: after{Owner: bareName, RewrittenAt: true, BindingsLabel: true},
+		},
+		"as in a dry run": {
+			cluster: cluster{owner: lentOwnerWithoutHome, phase: initializing, initializers: onlyBindings}, dryRun: true,
+			want:      result{Outcome: NotCorrectable, Path: path, Reason: "HomeUnknown"},
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
 		"an owner without a home cannot be corrected": {
 			cluster:   cluster{owner: ownerWithoutHome, phase: ready},
 			want:      result{Outcome: NotCorrectable, Path: path, Reason: "HomeUnknown"},
@@ -438,6 +476,26 @@ func TestSteps(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.wantAfter, stateOf(t, clients)); diff != "" {
 				t.Errorf("afterwards (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Only the warrant is dropped, wherever kcp records the owner.
+func TestStepsDropOnlyTheWarrant(t *testing.T) {
+	for name, newKCP := range map[string]bool{"kcp before v0.32": false, "kcp v0.32": true} {
+		t.Run(name, func(t *testing.T) {
+			clients := fakeKCP(t, cluster{owner: lentOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, newKCP: newKCP}, nil)
+			if _, err := (&Steps{LogicalClusters: clients, Workspaces: clients}).Run(t.Context(), theCluster); err != nil {
+				t.Fatal(err)
+			}
+			var lc corev1alpha1.LogicalCluster
+			inCluster, _ := clients(logicalcluster.NewPath(theCluster))
+			if err := inCluster.Get(t.Context(), client.ObjectKey{Name: "cluster"}, &lc); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{localOwner, localOwner}, []string{kcp.RecordedOwner(&lc), lc.Annotations[kcp.OwnerAnnotation]}); diff != "" {
+				t.Errorf("owner (-want +got):\n%s", diff)
 			}
 		})
 	}

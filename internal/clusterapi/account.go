@@ -8,7 +8,6 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -20,9 +19,9 @@ import (
 
 // Cluster identifies the object with the identity that a machine's provider acts as. It is comparable.
 type Cluster struct {
-	// LogicalCluster is the logical cluster of kcp that contains the object. It is set only where objects of several logical clusters
-	// are read together (Exports).
-	LogicalCluster logicalcluster.Name
+	// LogicalCluster is the logical cluster of kcp that contains the object, and Exporter that of the APIExport that it comes from. They are set
+	// only where objects of several logical clusters are read together (Exports).
+	LogicalCluster, Exporter logicalcluster.Name
 	// Provider selects the kind of the cluster object.
 	Provider v1beta1.Provider
 	// Namespace and Name are those of the Cluster of Cluster API.
@@ -78,6 +77,9 @@ func accountErrorf(reason Reason, format string, args ...any) error {
 type reader struct {
 	dynamic   dynamic.Interface
 	discovery discoverer
+	// through returns a client for the API server that has the objects of a resource. forget is not nil if that is remembered, and makes the next
+	// call look it up. It is nil if dynamic has all objects.
+	through func(ctx context.Context, resource schema.GroupVersionResource) (at dynamic.Interface, forget func(), err error)
 	// ownerVersion and clusterVersion cache a served version of OwnerMachines and of CoreClusters.
 	ownerVersion, clusterVersion *versionHint
 	// secrets is nil if Secrets must not specify identities.
@@ -176,7 +178,6 @@ func (r *reader) AccountNow(ctx context.Context, cluster Cluster) (ownership.Acc
 // find returns the cluster object of a Cluster. If the provider uses the reference of the Cluster and the reference is empty, find
 // returns the object with the label of the Cluster. No provider acts until the reference is set, and the gate checks that write.
 func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*unstructured.Unstructured, error) {
-	objects := r.dynamic.Resource(kind.resource).Namespace(cluster.Namespace)
 	if kind.byReference {
 		referenced, err := r.reference(ctx, cluster)
 		switch {
@@ -196,7 +197,7 @@ func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*
 			return r.onlyOne(ctx, kind, cluster, &labeled[0])
 		}
 	}
-	object, err := objects.Get(ctx, cluster.Name, metav1.GetOptions{})
+	object, err := r.get(ctx, kind.resource, cluster.Namespace, cluster.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		if _, err := r.installed(ctx, kind.resource); err != nil {
@@ -217,7 +218,7 @@ func (r *reader) onlyOne(ctx context.Context, kind clusterKind, cluster Cluster,
 	if labeled.GetName() == cluster.Name {
 		return labeled, nil
 	}
-	named, err := r.dynamic.Resource(kind.resource).Namespace(cluster.Namespace).Get(ctx, cluster.Name, metav1.GetOptions{})
+	named, err := r.get(ctx, kind.resource, cluster.Namespace, cluster.Name)
 	switch {
 	case err == nil && kind.clusterName(named) == cluster.Name:
 		return nil, accountErrorf(ClusterAmbiguous, "%s %q in namespace %q has the label %s=%s, and another one has this name; delete one of them, or label the other",

@@ -20,8 +20,7 @@ func TestRolesOfTheAuditOnKCP(t *testing.T) {
 		want  []rbacv1.PolicyRule
 	}{
 		"warrantgate-exports": {clusterapi.ExportRoles([]string{"capcs"}, "alice"), []rbacv1.PolicyRule{
-			named("apis.kcp.io", "apiexports", "capcs", "get"), named("apis.kcp.io", "apiexportendpointslices", "capcs", "get"),
-			named("apis.kcp.io", "apiexports/content", "capcs", "list"),
+			named("apis.kcp.io", "apiexportendpointslices", "capcs", "get"), named("apis.kcp.io", "apiexports/content", "capcs", "get", "list"),
 		}},
 		"warrantgate-audit": {clusterapi.AuditRoles("alice", "lease"), []rbacv1.PolicyRule{
 			named("apis.kcp.io", "apiexportendpointslices", "tenancy.kcp.io", "get"),

@@ -56,7 +56,6 @@ func (e Export) String() string {
 type Exports struct {
 	config     *rest.Config
 	client     *http.Client
-	clients    kcp.Clients
 	workspaces *Workspaces
 	options    Options
 	exports    []Export
@@ -69,16 +68,15 @@ type Exports struct {
 type exported struct {
 	machines []Machine
 	clusters map[Cluster]exportedCluster
-	// owners are the workspaces whose Machines of Cluster API were read.
-	owners map[logicalcluster.Name]*ownersOf
+	// owners are the workspaces whose Machines of Cluster API were read, by their logical cluster and the provider of the machines.
+	owners map[[2]logicalcluster.Name]*ownersOf
 	mu     sync.Mutex // for owners
 }
 
-// exportedCluster is a cluster object with the fields in use, its RecordAnnotation, and the logical cluster of its provider.
+// exportedCluster is a cluster object with the fields in use, and its RecordAnnotation.
 type exportedCluster struct {
-	object   *unstructured.Unstructured
-	record   string
-	provider logicalcluster.Name
+	object *unstructured.Unstructured
+	record string
 }
 
 // NewExports returns the objects of APIExports of the kcp of config.
@@ -87,13 +85,7 @@ func NewExports(config *rest.Config, exports []Export, options Options) (*Export
 	if err != nil {
 		return nil, err
 	}
-	clients, err := kcp.NewClients(config)
-	if err != nil {
-		return nil, err
-	}
-	e := &Exports{
-		config: workspaces.config, client: workspaces.client, clients: clients, workspaces: workspaces, options: options, exports: exports,
-	}
+	e := &Exports{config: workspaces.config, client: workspaces.client, workspaces: workspaces, options: options, exports: exports}
 	e.read.Store(&exported{})
 	return e, nil
 }
@@ -103,7 +95,7 @@ func NewExports(config *rest.Config, exports []Export, options Options) (*Export
 func (e *Exports) Refresh(ctx context.Context) error {
 	e.refreshing.Lock()
 	defer e.refreshing.Unlock()
-	read := &exported{clusters: map[Cluster]exportedCluster{}, owners: map[logicalcluster.Name]*ownersOf{}}
+	read := &exported{clusters: map[Cluster]exportedCluster{}, owners: map[[2]logicalcluster.Name]*ownersOf{}}
 	for _, export := range e.exports {
 		if err := e.readExport(ctx, export, read); err != nil {
 			return fmt.Errorf("%s: %w", export, err)
@@ -131,7 +123,7 @@ func (e *Exports) readExport(ctx context.Context, export Export, into *exported)
 				continue
 			}
 			if err := list(ctx, shard.Resource(kind.Resource()), func(in logicalcluster.Name, object *unstructured.Unstructured) error {
-				return into.addMachine(in, kind, object)
+				return into.addMachine(in, found.home, kind, object)
 			}); err != nil {
 				return fmt.Errorf("list %s at %s: %w", kind.Resource().GroupResource(), url, err)
 			}
@@ -141,7 +133,7 @@ func (e *Exports) readExport(ctx context.Context, export Export, into *exported)
 				continue
 			}
 			if err := list(ctx, shard.Resource(kind.resource), func(in logicalcluster.Name, object *unstructured.Unstructured) error {
-				return into.addCluster(Cluster{LogicalCluster: in, Provider: provider}, kind, object, found.home)
+				return into.addCluster(Cluster{LogicalCluster: in, Exporter: found.home, Provider: provider}, kind, object)
 			}); err != nil {
 				return fmt.Errorf("list %s at %s: %w", kind.resource.GroupResource(), url, err)
 			}
@@ -162,11 +154,11 @@ type location struct {
 func (e *Exports) find(ctx context.Context, export Export) (location, error) {
 	ctx, cancel := context.WithTimeout(ctx, exportPageTimeout)
 	defer cancel()
-	inProvider, err := e.clients(export.Workspace)
+	inProvider, err := e.workspaces.clients(export.Workspace)
 	if err != nil {
 		return location{}, err
 	}
-	root, err := e.clients(kcp.Root)
+	root, err := e.workspaces.clients(kcp.Root)
 	if err != nil {
 		return location{}, err
 	}
@@ -190,6 +182,27 @@ func (e *Exports) find(ctx context.Context, export Export) (location, error) {
 		return location{}, errors.New("it exports none of the kinds of machines and clusters that are configured")
 	}
 	return location{home: home, urls: urls, resources: resources}, nil
+}
+
+// ExportsOf returns the names of the APIExports in a workspace that export one of the resources. workspace is a client for it.
+func ExportsOf(ctx context.Context, workspace client.Client, exported func(schema.GroupResource) bool) ([]string, error) {
+	var names []string
+	for options := (client.ListOptions{Limit: pageSize}); ; {
+		page := &apisv1alpha2.APIExportList{}
+		if err := workspace.List(ctx, page, &options); err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			if slices.ContainsFunc(page.Items[i].Spec.Resources, func(resource apisv1alpha2.ResourceSchema) bool {
+				return exported(schema.GroupResource{Group: resource.Group, Resource: resource.Name})
+			}) {
+				names = append(names, strings.Clone(page.Items[i].Name))
+			}
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return names, nil
+		}
+	}
 }
 
 // list calls add for each object of all workspaces, page by page. kcp sets the annotation with the logical cluster of an object that is
@@ -224,24 +237,24 @@ func listPage(ctx context.Context, resource dynamic.ResourceInterface, options m
 	return resource.List(ctx, options)
 }
 
-func (x *exported) addCluster(cluster Cluster, kind clusterKind, object *unstructured.Unstructured, provider logicalcluster.Name) error {
+func (x *exported) addCluster(cluster Cluster, kind clusterKind, object *unstructured.Unstructured) error {
 	kept, err := kind.essentialsOf(object)
 	if err != nil {
 		return err
 	}
 	cluster.Namespace, cluster.Name = object.GetNamespace(), kind.clusterName(object)
-	x.clusters[cluster] = exportedCluster{object: asObject(kept), record: strings.Clone(recordOf(object)), provider: provider}
+	x.clusters[cluster] = exportedCluster{object: asObject(kept), record: strings.Clone(recordOf(object))}
 	return nil
 }
 
 // addMachine skips machines that cannot be read, as Objects.Machines does.
-func (x *exported) addMachine(in logicalcluster.Name, kind Kind, object *unstructured.Unstructured) error {
+func (x *exported) addMachine(in, from logicalcluster.Name, kind Kind, object *unstructured.Unstructured) error {
 	kept, err := kind.essentials(object)
 	if err != nil {
 		return err
 	}
 	if machine, err := kind.Read(asObject(kept)); err == nil {
-		machine.LogicalCluster = in
+		machine.LogicalCluster, machine.Exporter = in, from
 		x.machines = append(x.machines, machine)
 	}
 	return nil
@@ -298,7 +311,7 @@ func (e *Exports) Named(_ context.Context, cluster Cluster) (Named, error) {
 	if err != nil {
 		return Named{}, nil //nolint:nilerr // it names no user
 	}
-	return Named{User: ref.Email, Record: found.record, Provider: found.provider}, nil
+	return Named{User: ref.Email, Record: found.record, Provider: cluster.Exporter}, nil
 }
 
 // ownersOf reads the Machines of Cluster API of one workspace.
@@ -309,24 +322,25 @@ type ownersOf struct {
 	spent time.Duration
 }
 
-func (x *exported) ownersIn(cluster logicalcluster.Name, workspaces *Workspaces) (*ownersOf, error) {
+func (x *exported) ownersIn(cluster, provider logicalcluster.Name, workspaces *Workspaces) (*ownersOf, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if of, found := x.owners[cluster]; found {
+	key := [2]logicalcluster.Name{cluster, provider}
+	if of, found := x.owners[key]; found {
 		return of, nil
 	}
-	workspace, err := workspaces.In(cluster)
+	workspace, err := workspaces.In(cluster, provider)
 	if err != nil {
 		return nil, err
 	}
 	of := &ownersOf{workspace: workspace}
-	x.owners[cluster] = of
+	x.owners[key] = of
 	return of, nil
 }
 
-// OwnerSeen returns the Machine of Cluster API that owns a machine, or nil. It reads it in the machine's workspace.
+// OwnerSeen returns the Machine of Cluster API that owns a machine, or nil. It reads it in the machine's workspace, as the gate does.
 func (e *Exports) OwnerSeen(ctx context.Context, machine Machine) (*Owner, error) {
-	of, err := e.read.Load().ownersIn(machine.LogicalCluster, e.workspaces)
+	of, err := e.read.Load().ownersIn(machine.LogicalCluster, machine.Exporter, e.workspaces)
 	if err != nil {
 		return nil, err
 	}

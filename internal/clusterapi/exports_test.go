@@ -134,7 +134,7 @@ func TestExports(t *testing.T) {
 	}
 	want := map[clusterapi.Cluster]corev1.ObjectReference{}
 	for _, in := range []string{"aaa", "bbb"} {
-		want[clusterapi.Cluster{LogicalCluster: logicalcluster.Name(in), Provider: "cloudsigma", Namespace: "team-a", Name: "metal"}] = corev1.ObjectReference{
+		want[clusterapi.Cluster{LogicalCluster: logicalcluster.Name(in), Exporter: "2x9yq4a1h0lkz3wd", Provider: "cloudsigma", Namespace: "team-a", Name: "metal"}] = corev1.ObjectReference{
 			APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CloudSigmaCluster", Namespace: "team-a", Name: "metal", UID: types.UID("uid-" + in),
 		}
 	}
@@ -154,6 +154,11 @@ func TestExports(t *testing.T) {
 	var rejected *clusterapi.AccountError
 	if _, err := exports.AccountNow(t.Context(), metalCluster); !errors.As(err, &rejected) || rejected.Reason != clusterapi.ClusterMissing {
 		t.Errorf("AccountNow() of a cluster of no workspace: error = %v", err)
+	}
+	ofAnother := naming[0].Cluster()
+	ofAnother.Exporter = "another"
+	if _, err := exports.AccountNow(t.Context(), ofAnother); !errors.As(err, &rejected) || rejected.Reason != clusterapi.ClusterMissing {
+		t.Errorf("AccountNow() of a cluster of another provider than its machine: error = %v", err)
 	}
 	owned := clusterapi.Machine{LogicalCluster: "aaa", ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", OwnerReferences: []metav1.OwnerReference{machineRef("a")}}}
 	if _, err := exports.OwnerSeen(t.Context(), owned); !errors.As(err, &rejected) || rejected.Reason != clusterapi.OwnerMachineMissing {

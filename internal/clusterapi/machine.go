@@ -45,8 +45,8 @@ func (k Kind) Correction() string {
 // Machine contains the fields of a machine object that gates and the audit use.
 type Machine struct {
 	metav1.ObjectMeta
-	// LogicalCluster is the same as in Cluster.
-	LogicalCluster logicalcluster.Name
+	// LogicalCluster and Exporter are the same as in Cluster.
+	LogicalCluster, Exporter logicalcluster.Name
 	// Kind is the kind of the object.
 	Kind Kind
 	// InstanceID and ProviderID are the unparsed fields, "" if missing.
@@ -115,7 +115,9 @@ func (m Machine) ClusterName() string { return m.Labels[ClusterNameLabel] }
 
 // Cluster returns the cluster with the identity that the machine's provider acts as.
 func (m Machine) Cluster() Cluster {
-	return Cluster{LogicalCluster: m.LogicalCluster, Provider: m.Kind.Provider, Namespace: m.Namespace, Name: m.ClusterName(), Identity: m.Identity}
+	return Cluster{
+		LogicalCluster: m.LogicalCluster, Exporter: m.Exporter, Provider: m.Kind.Provider, Namespace: m.Namespace, Name: m.ClusterName(), Identity: m.Identity,
+	}
 }
 
 // IDs returns the UUIDs in the two fields without duplicates. It skips invalid values.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/fairqueue"
@@ -31,7 +32,8 @@ const (
 	// them waited for a page of another tenant's large objects, a list of some dozen machines would exceed the timeout of its webhook.
 	turn = 200 * time.Millisecond
 	// pageTimeout limits how long a page that a tenant's request needs keeps its room. It is less than half of the time that a decision
-	// about a machine may take, so that a decision for another tenant can wait for a page, and read its own. The audit may take longer.
+	// about a machine may take, so that a decision for another tenant can wait for a page, and read its own. The list then waits for room
+	// again, until the deadline of the request: kcp can take longer for the first page of a kind. The audit may take longer.
 	pageTimeout = time.Second
 	// waitingPerShare and waitingForPages limit the number of requests that wait for a page, per share of tenants and in total. Each waits
 	// until its webhook times out.
@@ -42,7 +44,7 @@ const (
 
 // pages has room for pagesAtOnce pages. All readers share it, because they share the memory of the process. It is divided among tenants: a
 // tenant with many large objects delays another tenant until its turns that have begun end, and a list of small objects only once. One share
-// leaves a page for the others: in a workspace of kcp, a kind may be a CRD of the tenant, whose conversion webhook can delay each page.
+// leaves a page for the others.
 var pages = fairqueue.New(fairqueue.Limits{
 	Slots: pagesAtOnce, SlotsPerShare: pagesAtOnce - 1, WaitingPerShare: waitingPerShare, Waiting: waitingForPages,
 })
@@ -68,7 +70,7 @@ func (r *reader) Version(ctx context.Context, object inflight.Object, uid types.
 	if !IsName(object.Name) {
 		return "", nil
 	}
-	now, err := r.dynamic.Resource(object.Resource).Namespace(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
+	now, err := r.get(ctx, object.Resource, object.Namespace, object.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", nil
@@ -91,7 +93,7 @@ func (r *reader) Object(ctx context.Context, resource schema.GroupVersionResourc
 	if !IsName(name) {
 		return nil, nil
 	}
-	object, err := r.dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	object, err := r.get(ctx, resource, namespace, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -129,7 +131,7 @@ func (o *Objects) Holders(ctx context.Context, cluster Cluster) ([]Machine, erro
 
 // Holders returns the machines of a cluster that name instances now and use the identity of the cluster.
 func (w *Workspace) Holders(ctx context.Context, cluster Cluster) ([]Machine, error) {
-	return w.holders(ctx, w.kinds, cluster)
+	return w.holders(ctx, w.workspaces.options.Kinds, cluster)
 }
 
 func (r *reader) holders(ctx context.Context, kinds []Kind, cluster Cluster) ([]Machine, error) {
@@ -158,7 +160,8 @@ func (r *reader) holders(ctx context.Context, kinds []Kind, cluster Cluster) ([]
 	return found, nil
 }
 
-// each calls do for all current objects of a resource in a namespace. There are none if the resource is not installed.
+// each calls do for all current objects of a resource in a namespace. There are none if the resource is not installed, or not bound from the
+// provider.
 func (r *reader) each(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
 ) error {
@@ -166,7 +169,7 @@ func (r *reader) each(
 	switch {
 	case apierrors.IsNotFound(err):
 		return r.notInstalled(ctx, resource)
-	case err != nil:
+	case err != nil && !isNotBound(err):
 		return fmt.Errorf("list %s: %w", resource.GroupResource(), err)
 	}
 	return nil
@@ -177,26 +180,33 @@ func (r *reader) list(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
 ) (err error) {
 	options.Limit = pageSize
+	if r.through != nil { // it must not look up where the objects are while it keeps room
+		if _, _, err := r.through(ctx, resource); err != nil {
+			return err
+		}
+	}
 	for {
-		if options.Continue, err = r.pages(ctx, resource, namespace, options, do); err != nil || options.Continue == "" {
+		options.Continue, err = r.pages(ctx, resource, namespace, options, do)
+		tooSlow := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+		if !tooSlow && (err != nil || options.Continue == "") {
 			return err
 		}
 	}
 }
 
-// pages calls do for the objects of the pages of one turn, and returns the token for the next page.
+// pages calls do for the objects of the pages of one turn, and returns the token for the next page, which is the one that failed if there is an error.
 func (r *reader) pages(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
 ) (more string, err error) {
 	release, err := pages.Acquire(ctx, fairqueue.TenantOf(ctx))
 	if err != nil {
-		return "", fmt.Errorf("wait for other lists: %w", err)
+		return options.Continue, fmt.Errorf("wait for other lists: %w", err)
 	}
 	defer release()
 	for began := time.Now(); ; {
 		page, err := r.page(ctx, resource, namespace, options)
 		if err != nil {
-			return "", err
+			return options.Continue, err
 		}
 		for i := range page.Items {
 			do(&page.Items[i])
@@ -210,12 +220,41 @@ func (r *reader) pages(
 func (r *reader) page(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions,
 ) (*unstructured.UnstructuredList, error) {
-	if fairqueue.TenantOf(ctx) != (fairqueue.Tenant{}) {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, pageTimeout)
+	return send(ctx, r, resource, namespace, func(objects dynamic.ResourceInterface) (*unstructured.UnstructuredList, error) {
+		if fairqueue.TenantOf(ctx) == (fairqueue.Tenant{}) {
+			return objects.List(ctx, options)
+		}
+		ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 		defer cancel()
+		return objects.List(ctx, options)
+	})
+}
+
+// get returns the current object, with the error of the API server.
+func (r *reader) get(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	return send(ctx, r, resource, namespace, func(objects dynamic.ResourceInterface) (*unstructured.Unstructured, error) {
+		return objects.Get(ctx, name, metav1.GetOptions{})
+	})
+}
+
+// send sends a request for objects of a resource in a namespace, or in all if it is "", to the API server that has them.
+func send[T any](
+	ctx context.Context, r *reader, resource schema.GroupVersionResource, namespace string, request func(dynamic.ResourceInterface) (T, error),
+) (answer T, err error) {
+	if r.through == nil {
+		return request(r.dynamic.Resource(resource).Namespace(namespace))
 	}
-	return r.dynamic.Resource(resource).Namespace(namespace).List(ctx, options)
+	for {
+		at, forget, err := r.through(ctx, resource)
+		if err != nil {
+			return answer, err
+		}
+		answer, err = request(at.Resource(resource).Namespace(namespace))
+		if forget == nil || !apierrors.IsForbidden(err) {
+			return answer, err
+		}
+		forget() // they may no longer be bound from there
+	}
 }
 
 // ErrTooManyDependents means that more than MaxDependents clusters of other namespaces take their user from a Secret.
@@ -260,7 +299,7 @@ func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, use
 		if elsewhere[object] = true; len(elsewhere) > MaxDependents {
 			return nil, ErrTooManyDependents
 		}
-		now, err := o.dynamic.Resource(kind.resource).Namespace(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
+		now, err := o.get(ctx, kind.resource, object.Namespace, object.Name)
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:

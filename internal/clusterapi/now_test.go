@@ -100,7 +100,7 @@ func TestPagesAreDividedAmongTenants(t *testing.T) {
 	})
 }
 
-// In a workspace of kcp, a kind may be a CRD of the tenant, whose conversion webhook delays each page. Its lists must not delay those of others.
+// Lists that are not answered, such as those of a shard that is down, must not delay those of others.
 func TestListsOfAKindThatDoesNotAnswer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		attackers []string // the workspaces of the lists
@@ -149,6 +149,51 @@ func TestListsOfAKindThatDoesNotAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestASlowPageIsReadAgain checks that a list has the deadline of its request, although a page keeps its room for a second only. kcp takes longer for the
+// first list of a kind.
+func TestASlowPageIsReadAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		slow int // pages that are not answered
+		want time.Duration
+		fail bool
+	}{
+		"the first page": {slow: 1, want: time.Second},
+		"all pages":      {slow: 5, want: 2400 * time.Millisecond, fail: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer(t, false)
+				slow := slowClient{server.machines, &tc.slow}
+				objects, err := clusterapi.NewObjectsOf(slow, server.versions, server.core.CoreV1(), clusterapi.Options{Kinds: []clusterapi.Kind{openStackMachines}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(fairqueue.WithTenant(t.Context(), fairqueue.Tenant{LogicalCluster: "one"}), 2400*time.Millisecond)
+				defer cancel()
+				started := time.Now()
+				_, err = objects.Holders(ctx, clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"})
+				if took := time.Since(started); took != tc.want || (err != nil) != tc.fail {
+					t.Errorf("Holders() = %v after %s, want %s", err, took, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// slowClient does not answer the first lists.
+type slowClient struct {
+	dynamic.Interface
+	slow *int
+}
+
+func (c slowClient) Resource(resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	if *c.slow > 0 {
+		*c.slow--
+		return hangingLists{c.Interface.Resource(resource)}
+	}
+	return c.Interface.Resource(resource)
 }
 
 // hangingClient answers no list. The fake client holds a lock while it answers, so a reactor cannot wait.

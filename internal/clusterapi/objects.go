@@ -20,6 +20,7 @@ import (
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/kcp"
 )
 
 // Indexes of watched objects.
@@ -60,8 +61,13 @@ type Options struct {
 	ExemptNamespaces []string
 }
 
-// NewObjects returns the objects of the API server of config. Start starts the watches.
+// NewObjects returns the objects of the API server of config. Start starts the watches. It is an error if this is a workspace of kcp, where the kinds
+// can be the tenant's own: see Workspace and Exports.
 func NewObjects(config *rest.Config, options Options) (*Objects, error) {
+	if kcp.IsWorkspace(config) {
+		return nil, fmt.Errorf("%s is a workspace of kcp, where a tenant can have machines and clusters that are not the provider's: this is for Kubernetes API "+
+			"servers; on kcp, see the Events of the machine, and the findings of the audit (audit.providers)", config.Host)
+	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // the API server limits requests itself; a client limit would only delay admissions
 	dynamicClient, err := dynamic.NewForConfig(config)
@@ -195,7 +201,7 @@ func (o *Objects) Holder(ctx context.Context, id string, other Machine, also []i
 
 // holds returns a machine if it names the instance now.
 func (o *Objects) holds(ctx context.Context, kind Kind, machine types.NamespacedName, id string) (*Machine, error) {
-	object, err := o.dynamic.Resource(kind.Resource()).Namespace(machine.Namespace).Get(ctx, machine.Name, metav1.GetOptions{})
+	object, err := o.get(ctx, kind.Resource(), machine.Namespace, machine.Name)
 	if apierrors.IsNotFound(err) {
 		_, err := o.installed(ctx, kind.Resource())
 		return nil, err

@@ -300,6 +300,19 @@ func TestOverHTTP(t *testing.T) {
 	}
 }
 
+// In a workspace of kcp, the kinds can be the tenant's own.
+func TestNewObjectsOfAWorkspace(t *testing.T) {
+	for host, wantErr := range map[string]bool{
+		"https://kcp.example.com/clusters/root:org":           true,
+		"https://rancher.example.com/k8s/clusters/c-m-1dz6n4": false,
+		"https://api.example.com":                             false,
+	} {
+		if _, err := clusterapi.NewObjects(&rest.Config{Host: host}, clusterapi.Options{}); (err != nil) != wantErr {
+			t.Errorf("NewObjects() of %s: error = %v, want %t", host, err, wantErr)
+		}
+	}
+}
+
 func TestNewObjectsWithInvalidConfiguration(t *testing.T) {
 	for name, config := range map[string]*rest.Config{
 		"an invalid host": {Host: "http://[::1"},

@@ -133,7 +133,7 @@ func (r *reader) core(
 		if err != nil || !found {
 			return nil, err
 		}
-		object, err := r.dynamic.Resource(versioned).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		object, err := r.get(ctx, versioned, namespace, name)
 		if err == nil {
 			return object, nil
 		}
@@ -171,7 +171,7 @@ func (o *Objects) Owned(ctx context.Context, namespace, owner string) ([]Machine
 
 // Owned returns the current machines of a namespace with owner references to the Machine of Cluster API.
 func (w *Workspace) Owned(ctx context.Context, namespace, owner string) ([]Machine, error) {
-	return w.owned(ctx, w.kinds, namespace, owner)
+	return w.owned(ctx, w.workspaces.options.Kinds, namespace, owner)
 }
 
 func (r *reader) owned(ctx context.Context, kinds []Kind, namespace, owner string) ([]Machine, error) {
@@ -190,7 +190,7 @@ func (r *reader) owned(ctx context.Context, kinds []Kind, namespace, owner strin
 		if apierrors.IsNotFound(err) {
 			err = r.notInstalled(ctx, kind.Resource())
 		}
-		if err != nil {
+		if err != nil && !isNotBound(err) {
 			return nil, fmt.Errorf("list %s: %w", kind.Resource().GroupResource(), err)
 		}
 	}

@@ -23,7 +23,7 @@ const (
 	roleName = "warrantgate"
 	// workspaceRoleName is the name of the role in the shards of kcp.
 	workspaceRoleName = "warrantgate-machines"
-	// providerRoleName is the name of the role in the workspace of a provider on kcp, exportRoleName that of the audit there.
+	// providerRoleName is the name of the role in the workspace of a provider on kcp, exportRoleName that for the objects of its APIExports.
 	providerRoleName = "warrantgate-reviews"
 	exportRoleName   = "warrantgate-exports"
 	// auditRoleName is the name of the role of the audit in the workspace root of kcp.
@@ -97,53 +97,47 @@ func rules(config v1beta1.GateConfiguration) []rbacv1.PolicyRule {
 	return rules
 }
 
-// WorkspaceRoles returns roles for a shard's logical cluster system:admin. They permit a user to read machines of the kinds, their
-// clusters and APIBindings, and to write Events, in every workspace of the shard.
-func WorkspaceRoles(kinds []v1beta1.MachineKind, username string) []client.Object {
-	rules := []rbacv1.PolicyRule{
-		{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
-		{NonResourceURLs: []string{"/apis/*"}, Verbs: []string{"get"}}, // discovery
+// WorkspaceRoles returns roles for a shard's logical cluster system:admin. They permit a user, in every workspace of the shard, to read the
+// objects that a workspace may have from elsewhere than a provider, and to write Events, and to find the shards in root.
+func WorkspaceRoles(username string) []client.Object {
+	return install.Role(workspaceRoleName, install.User(username),
+		rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"access"}},
+		rbacv1.PolicyRule{NonResourceURLs: []string{"/apis/*"}, Verbs: []string{"get"}}, // discovery
 		rule(OwnerMachines.Group, OwnerMachines.Resource, "get"),
-		rule(CloudSigmaClusters.Group, CloudSigmaClusters.Resource, "get"),
 		rule(KdcClusters.Group, KdcClusters.Resource, "get"),
-		rule(apis.GroupName, "apibindings", "list"),
-		events.Rule(),
-	}
-	for _, kind := range kinds {
-		rules = append(rules, rule(kind.Group, kind.Resource, "get", "list"))
-	}
-	return install.Role(workspaceRoleName, install.User(username), rules...)
+		named("apiexportendpointslices", []string{kcp.WorkspacesExport}, "get"),
+		events.Rule())
 }
 
-// ProviderRoles returns the roles that permit a user to create SubjectAccessReviews in the workspace of a provider. WorkspaceRoles
-// give access to that workspace.
+// ProviderRoles returns the roles that permit a user to create SubjectAccessReviews and to read APIExports in the workspace of a provider.
+// WorkspaceRoles give access to that workspace.
 func ProviderRoles(username string) []client.Object {
-	return install.Role(providerRoleName, install.User(username), rule(authorizationv1.GroupName, "subjectaccessreviews", "create"))
+	return install.Role(providerRoleName, install.User(username),
+		rule(authorizationv1.GroupName, "subjectaccessreviews", "create"), rule(apis.GroupName, "apiexports", "get", "list"))
 }
 
-// ExportRoles returns the roles that permit a user to list the objects of APIExports, by their names, in all workspaces that bind them. They
+// ExportRoles returns the roles that permit a user to read the objects of APIExports, by their names, in all workspaces that bind them. They
 // are for the workspace of a provider.
 //
 // The permission includes objects that an APIExport claims in these workspaces, because kcp does not distinguish kinds.
 func ExportRoles(exports []string, username string) []client.Object {
-	named := func(resource, verb string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{apis.GroupName}, Resources: []string{resource}, ResourceNames: exports, Verbs: []string{verb}}
-	}
 	return install.Role(exportRoleName, install.User(username),
-		named("apiexports", "get"), named("apiexportendpointslices", "get"), named("apiexports/content", "list"))
+		named("apiexportendpointslices", exports, "get"), named("apiexports/content", exports, "get", "list"))
 }
 
 // AuditRoles returns the roles that permit a user to find the shards and to hold the Lease of the audit, in the workspace root of kcp.
 func AuditRoles(username, lease string) []client.Object {
-	named := func(group, resource, name string, verbs ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: []string{name}, Verbs: verbs}
-	}
 	return install.Role(auditRoleName, install.User(username),
-		named(apis.GroupName, "apiexportendpointslices", kcp.WorkspacesExport, "get"),
+		named("apiexportendpointslices", []string{kcp.WorkspacesExport}, "get"),
 		rule(coordinationv1.GroupName, "leases", "create"),
-		named(coordinationv1.GroupName, "leases", lease, "get", "update"))
+		rbacv1.PolicyRule{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: []string{lease}, Verbs: []string{"get", "update"}})
 }
 
 func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+}
+
+// named returns the rule for objects of the group of APIExports, by their names.
+func named(resource string, names []string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{apis.GroupName}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
 }

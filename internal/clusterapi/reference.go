@@ -93,7 +93,7 @@ func (r *reader) referenced(ctx context.Context, kind clusterKind, cluster Clust
 	if len(labeled) == 1 {
 		return &labeled[0], nil
 	}
-	object, err := r.dynamic.Resource(kind.resource).Namespace(cluster.Namespace).Get(ctx, name, metav1.GetOptions{})
+	object, err := r.get(ctx, kind.resource, cluster.Namespace, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		if _, err := r.installed(ctx, kind.resource); err != nil {

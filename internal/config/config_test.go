@@ -191,6 +191,7 @@ cloudSigma:
   base: [{namespace: keystone, name: live, keys: [policy.json]}, {namespace: keystone, name: more}]
   managerRoles: [manager, domain-admin]
   managedRoles: [member]
+  knownRules: ["identity:scim_*"]
 `,
 			want: configuration(func(c *v1beta1.GateConfiguration) {
 				c.KeystonePolicy = v1beta1.KeystonePolicy{
@@ -200,7 +201,7 @@ cloudSigma:
 					}},
 					Keys:         []string{"policy.yaml", "policy.json"},
 					Base:         []v1beta1.KeystonePolicyBase{{Namespace: "keystone", Name: "live", Keys: []string{"policy.json"}}, {Namespace: "keystone", Name: "more"}},
-					ManagerRoles: []string{"manager", "domain-admin"}, ManagedRoles: []string{"member"},
+					ManagerRoles: []string{"manager", "domain-admin"}, ManagedRoles: []string{"member"}, KnownRules: []string{"identity:scim_*"},
 				}
 			}),
 		},
@@ -434,6 +435,10 @@ audit:
 			want: []string{
 				`keystonePolicy.keystoneRelease: Unsupported value: "2021.1": supported values: "2022.2", "2023.1", "2023.2", "2024.1", "2024.2", "2025.1", "2025.2", "2026.1", "2026.2"`,
 			},
+		},
+		"rules of extensions by a pattern that there is not": {
+			raw:  header + "keystonePolicy: {objects: [{namespace: keystone, name: policy}], keystoneRelease: caracal, knownRules: [\"identity:scim_*\", \"identity:[\"]}\n",
+			want: []string{`keystonePolicy.knownRules[1]: Invalid value: "identity:[": must be a pattern of path.Match, such as "identity:scim_*"`},
 		},
 		"policies for Keystone in a mode, under labels and keys that there are not": {
 			raw: header + "keystonePolicy: {mode: maybe, selector: {matchExpressions: [{key: a, operator: Like}]}, keys: [policy.yaml, a/b]}\n",

@@ -6,7 +6,7 @@ const (
 	OwnerRewritten = "OwnerRewritten"
 	// OwnerNotRewritten: kcp cannot act as the owner, and warrantgate did not change it.
 	OwnerNotRewritten = "OwnerNotRewritten"
-	// WarrantDropped: the new owner lacks a warrant, group or scope of the creator.
+	// WarrantDropped: the recorded owner lacks a warrant, group or scope of the creator.
 	WarrantDropped = "WarrantDropped"
 	// PrivilegedOwner: the owner has the permissions of an administrator.
 	PrivilegedOwner = "PrivilegedOwner"

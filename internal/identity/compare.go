@@ -25,7 +25,8 @@ func SameOwner(workspace, cluster string, name logicalcluster.Name, requiredGrou
 	if acting.String() == recorded.String() {
 		return true
 	}
-	if rewritten, report := Rewrite(workspace, name, requiredGroups, Policy{}); report.Reason.Rewritten() && rewritten.String() == acting.without(recorded.Extra[WarrantKey]).String() {
+	arrived := recorded.Extra[WarrantKey]
+	if rewritten, report := Rewrite(workspace, name, requiredGroups, Policy{}); report.Changed() && rewritten.without(arrived).String() == acting.without(arrived).String() {
 		return true
 	}
 	return ready && (recorded.isNameOnly() || acting.isNameOnly()) && sameName(recorded, acting)
@@ -38,6 +39,9 @@ func (o Owner) without(warrants []string) Owner {
 	}
 	o.Extra = maps.Clone(o.Extra)
 	o.Extra[WarrantKey] = slices.DeleteFunc(slices.Clone(o.Extra[WarrantKey]), func(raw string) bool { return slices.Contains(warrants, raw) })
+	if len(o.Extra[WarrantKey]) == 0 {
+		delete(o.Extra, WarrantKey)
+	}
 	return o
 }
 

@@ -14,6 +14,10 @@ func TestSameOwner(t *testing.T) {
 	const cutDown, cutDownGlobal = `{"username":"system:serviceaccount:default:bot"}`, `{"username":"` + globalName + `"}`
 	alice := userIn("cluster:parent").String()
 	ofTeam := `{"user":"bob"}`
+	withWarrants := func(warrants ...string) string {
+		return identity.Owner{Username: "alice", Extra: map[string][]string{identity.WarrantKey: warrants}}.String()
+	}
+	const lent = `{"user":"rest","groups":["system:kcp:admin"]}`
 	warranted := serviceAccount(withExtra(identity.WarrantKey, ofTeam)).String()
 
 	for name, tc := range map[string]struct {
@@ -28,6 +32,10 @@ func TestSameOwner(t *testing.T) {
 		"rewritten with a warrant that is kept":         {workspace: warranted, cluster: rewrittenServiceAccount(ofTeam).String(), want: true},
 		"rewritten with a warrant that it did not have": {workspace: raw, cluster: rewrittenServiceAccount(ofTeam).String()},
 		"rewritten without the warrant that it had":     {workspace: warranted, cluster: rewritten, want: true},
+		"in scope, without an administrator's warrant":  {workspace: withWarrants(lent), cluster: `{"username":"alice"}`, want: true},
+		"in scope, with one of two warrants":            {workspace: withWarrants(lent, ofTeam), cluster: withWarrants(ofTeam), want: true},
+		"in scope, with a warrant that it did not have": {workspace: withWarrants(lent), cluster: withWarrants(ofTeam)},
+		"in scope, with another group":                  {workspace: withWarrants(lent), cluster: `{"username":"alice","groups":["system:masters"]}`},
 		"Ready and cut down":                            {workspace: raw, cluster: cutDown, ready: true, want: true},
 		"Ready, rewritten and cut down":                 {workspace: cutDown, cluster: rewritten, ready: true, want: true},
 		"Ready, rewritten and cut down on both":         {workspace: cutDown, cluster: cutDownGlobal, ready: true, want: true},

@@ -12,7 +12,7 @@ import (
 // Policy decides which warrants of a creator are kept in the owner of its workspace. The zero value keeps none.
 //
 // The warrants of a request are valid for that request. The recorded owner is valid as long as the workspace exists. So a warrant is kept
-// only if the policy names it, and never if it has the permissions of an administrator.
+// only if the policy names it, and never if it has the permissions of an administrator. That holds for every owner, rewritten or not.
 type Policy struct {
 	// Users are patterns (path.Match: *, ?, [a-z]) of user names. The warrants of these users are kept.
 	Users []string
@@ -99,6 +99,9 @@ var privilegedGroups = []string{
 	"system:kcp:logical-cluster-admin",
 	"system:kcp:external-logical-cluster-admin",
 	"system:kcp:tenancy:workspace-bootstrapper",
+	// kcp binds this group, too, in every logical cluster: it is the name of the former one in maximal permission policies. Unlike the
+	// others, anybody who may impersonate can claim it.
+	"apis.kcp.io:binding:system:kcp:tenancy:workspace-bootstrapper",
 }
 
 // privilegedPrefixes are the prefixes of the groups that kcp's virtual workspaces use for initializers and terminators.

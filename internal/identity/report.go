@@ -1,10 +1,17 @@
 package identity
 
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
 // Reason is the result of Rewrite, for metrics, audit annotations and Events.
 type Reason string
 
-// Reasons. Only the first two change the identity of the owner. An owner for which Harmless is false also loses its warrants if these have
-// the permissions of an administrator or cannot be decoded, see Report.Dropped.
+// Reasons. Only the first two change the identity of the owner. All others but NoNewCluster, Absent and undecodable owners can lose
+// warrants, see Report.Dropped.
 const (
 	// ServiceAccountRewritten: the owner is a service account of another logical cluster, and gets its global name.
 	ServiceAccountRewritten Reason = "ServiceAccountRewritten"
@@ -98,3 +105,30 @@ type Report struct {
 
 // Changed reports whether the owner differs from the recorded one: it was rewritten, or a part was dropped.
 func (r Report) Changed() bool { return r.Reason.Rewritten() || len(r.Dropped) > 0 }
+
+// dropTexts say why a warrant or group was dropped, without naming its user.
+var dropTexts = map[DropReason]string{
+	Privileged:   "had an administrator's permissions, which are never delegated",
+	NotDelegated: "valid for one request only and not named by the delegation policy",
+	Unreadable:   "could not be read",
+	HomeInvalid:  "of a service account without one home cluster",
+}
+
+// DescribeDropped says which permissions of the creator the owner does not have, for users of kubectl. It names no user. It returns "" if
+// only extra fields about a single request were dropped.
+func (r Report) DescribeDropped() string {
+	counts := map[string]int{}
+	for _, drop := range r.Dropped {
+		if drop.Kind != DroppedExtra {
+			counts[fmt.Sprintf("%s %s", drop.Kind, dropTexts[drop.Reason])]++
+		}
+	}
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[what], what))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "not passed on to the owner: " + strings.Join(parts, "; ")
+}

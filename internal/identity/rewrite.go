@@ -14,10 +14,11 @@ import (
 // Rewrite returns the owner with which kcp can initialize the logical cluster newCluster, and a report.
 //
 // raw is the recorded owner. requiredGroups is the annotation authorization.kcp.io/required-groups of the workspace: "a,b;c" means a and
-// b, or c. It is empty if no groups are required. An owner that is valid in newCluster is not changed. An owner that cannot be decoded is
-// not rewritten either, but loses the permissions of an administrator: a user who may impersonate in any workspace can forge all extra
-// fields, and must not keep a forged warrant because the rest of the owner is invalid. No identity gains a permission in a third logical
-// cluster. Rewrite of the result changes nothing.
+// b, or c. It is empty if no groups are required. An owner that is valid in newCluster is not changed, except that it loses the warrants
+// that Policy does not keep: kcp adds an administrator's warrant to requests through an APIExport's virtual workspace, and stores it. An
+// owner that cannot be rewritten loses them, too, and an impersonated one also its privileged groups: a user who may impersonate in any
+// workspace can forge all extra fields, and must not keep a forged warrant because the rest of the owner is invalid. No identity gains a
+// permission in a third logical cluster. Rewrite of the result changes nothing.
 //
 // If Report.Changed returns false, raw stays the recorded owner, and the returned owner is the decoded raw or the zero value.
 //
@@ -45,9 +46,7 @@ func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, 
 	case err != nil:
 		r.unchanged(TooLarge, "the recorded owner was not read: %v", err)
 	default:
-		if rewritten := r.run(); r.report.Reason.Rewritten() {
-			result = rewritten
-		}
+		result = r.run()
 	}
 	if r.report.Reason.Rewritten() && len(result.String()) > MaxOwnerBytes {
 		result, r.report = owner, Report{
@@ -55,16 +54,22 @@ func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, 
 			Message: fmt.Sprintf("the owner was not rewritten, because it would be larger than %d bytes", MaxOwnerBytes),
 		}
 	}
-	if r.report.Reason.Harmless() || !r.confined() || err == nil && !r.hasAdminPermissions() {
+	if r.report.Reason.Rewritten() || r.report.Reason == NoNewCluster {
 		return result, r.report
 	}
-	// Without these permissions, the owner may be valid input. Rewrite must return the same result for the owner that is then recorded.
-	left, dropped := r.withoutPower(err)
+	left, dropped := r.withoutWarrants(err)
+	if len(dropped) == 0 {
+		return result, r.report
+	}
+	// Without what was dropped, the owner may be valid input. Rewrite must return the same result for the owner that is then recorded.
 	result, report := Rewrite(left.String(), newCluster, requiredGroups, policy)
-	if !report.Reason.Rewritten() {
+	if !report.Changed() {
 		result = left
 	}
 	report.Privileged, report.Dropped = r.report.Privileged, append(dropped, report.Dropped...)
+	if report.Reason == InScope {
+		report.Message += "; " + report.DescribeDropped()
+	}
 	return result, report
 }
 
@@ -73,31 +78,41 @@ func (r *rewriting) confined() bool {
 	return r.owner.IsServiceAccount() || len(r.owner.Extra[ScopesKey]) > 0
 }
 
-// hasAdminPermissions reports whether the owner has the permissions of an administrator, or warrants that kcp may decode in another way.
-func (r *rewriting) hasAdminPermissions() bool {
-	return len(r.report.Privileged) > 0 || anyUnreadable(r.warrants)
-}
-
-// withoutPower returns the owner without its warrants and privileged groups, and the dropped parts. It keeps all restrictions of the
-// owner, such as home and scopes. unread is the error if not all warrants could be decoded.
-func (r *rewriting) withoutPower(unread error) (Owner, []Drop) {
+// withoutWarrants returns an owner that is not rewritten without the warrants that must not stay, and the dropped parts. An impersonated
+// owner that kcp cannot act as also loses its privileged groups. The owner keeps everything else, such as home and scopes. unread is the
+// error if not all warrants could be decoded.
+func (r *rewriting) withoutWarrants(unread error) (Owner, []Drop) {
 	r.report.Dropped = nil
-	left := Owner{Username: r.owner.Username, UID: r.owner.UID, Groups: r.passableGroups(), Extra: maps.Clone(r.owner.Extra)}
-	delete(left.Extra, WarrantKey)
-	for _, w := range r.warrants {
-		reason := NotDelegated
-		switch {
-		case anyUnreadable([]carried{w}):
-			reason = Unreadable
-		case len(privilegedIn(w.warrant.Groups, w.nested)) > 0:
-			reason = Privileged
-		}
-		r.drop(DroppedWarrant, reason, w.warrant.User)
+	left := Owner{Username: r.owner.Username, UID: r.owner.UID, Groups: r.owner.Groups, Extra: maps.Clone(r.owner.Extra)}
+	if !r.report.Reason.Harmless() && r.confined() {
+		left.Groups = r.passableGroups()
 	}
+	delete(left.Extra, WarrantKey)
 	if unread != nil {
 		r.drop(DroppedWarrant, Unreadable, "")
+	} else if kept := r.keptWarrants(); len(kept) > 0 {
+		left.Extra[WarrantKey] = kept
 	}
 	return left, r.report.Dropped
+}
+
+// keptWarrants returns the warrants that the owner may keep, and reports all others as dropped. It decides for every owner, whether it is
+// rewritten or not. An owner that is in scope also keeps the warrants of itself that an earlier Rewrite has added.
+func (r *rewriting) keptWarrants() (kept []string) {
+	for _, w := range r.warrants {
+		reason := r.policy.dropReason(w)
+		switch {
+		case reason == NotDelegated && r.report.Reason == InScope && r.owner.isBackedBy(w):
+			kept = append(kept, w.raw)
+		case reason != "":
+			r.drop(DroppedWarrant, reason, w.warrant.User)
+		default:
+			kept = append(kept, w.raw)
+			r.report.Kept = append(r.report.Kept, w.warrant.User)
+		}
+	}
+	slices.Sort(r.report.Kept)
+	return kept
 }
 
 // passableGroups returns the groups of the owner without the privileged ones, which it reports as dropped.
@@ -248,16 +263,7 @@ func (r *rewriting) delegate() (self Owner, kept []string) {
 			self.Extra[key] = r.owner.Extra[key]
 		}
 	}
-	for _, w := range r.warrants {
-		if reason := r.policy.dropReason(w); reason != "" {
-			r.drop(DroppedWarrant, reason, w.warrant.User)
-			continue
-		}
-		kept = append(kept, w.raw)
-		r.report.Kept = append(r.report.Kept, w.warrant.User)
-	}
-	slices.Sort(r.report.Kept)
-	return self, kept
+	return self, r.keptWarrants()
 }
 
 func (r *rewriting) drop(kind DropKind, reason DropReason, name string) {

@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	stdcmp "cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -419,12 +420,6 @@ func TestRewriteDoesNotChange(t *testing.T) {
 			want: identity.InScope, wantMessage: `"kcp-admin" is in scope in logical cluster "m82w61j76ws21znq"`,
 			privileged: []string{"system:kcp:admin"},
 		},
-		"a user with the warrant of an administrator, which is reported": {
-			raw: identity.Owner{Username: "alice", Extra: map[string][]string{identity.WarrantKey: {
-				warrantJSON(identity.Warrant{User: "bob", Groups: []string{"system:kcp:terminator:root:org", "system:masters"}})}}}.String(),
-			want: identity.InScope, wantMessage: `"alice" is in scope in logical cluster "m82w61j76ws21znq"`,
-			privileged: []string{"system:kcp:terminator:root:org", "system:masters"},
-		},
 		"a user scoped to the new cluster among others": {
 			raw:  userIn("cluster:parent,cluster:m82w61j76ws21znq").String(),
 			want: identity.InScope, wantMessage: `"alice" is in scope in logical cluster "m82w61j76ws21znq"`,
@@ -543,11 +538,6 @@ func TestRewriteDoesNotChange(t *testing.T) {
 			raw:  serviceAccount(withExtra(identity.ScopesKey, "cluster:attacker")).String(),
 			want: identity.HomeOutOfScope, wantMessage: homeOutOfScope("cluster:attacker"),
 		},
-		"a service account of a forged home, which a warrant without administrator groups does not change": {
-			raw: serviceAccount(withExtra(identity.ScopesKey, "cluster:attacker"),
-				withExtra(identity.WarrantKey, warrantJSON(identity.Warrant{User: "bob"}))).String(),
-			want: identity.HomeOutOfScope, wantMessage: homeOutOfScope("cluster:attacker"),
-		},
 		"a service account of a forged home, with a forged scope beside the one that kcp appends": {
 			raw:  serviceAccount(withExtra(identity.ScopesKey, "cluster:"+home, "cluster:attacker")).String(),
 			want: identity.HomeOutOfScope, wantMessage: homeOutOfScope("cluster:" + home + " and cluster:attacker"),
@@ -585,6 +575,150 @@ func TestRewriteDoesNotChange(t *testing.T) {
 			}
 			if diff := cmp.Diff(identity.Report{Reason: tc.want, Message: tc.wantMessage, Privileged: tc.privileged}, report); diff != "" {
 				t.Errorf("report (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRewriteDropsWarrants checks which warrants an owner keeps that is not rewritten. Nothing else changes, the groups of administrators
+// included.
+func TestRewriteDropsWarrants(t *testing.T) {
+	lent := warrantJSON(identity.Warrant{
+		User: "system:serviceaccount:default:rest", Groups: []string{"system:kcp:admin"},
+		Extra: map[string][]string{identity.ClusterNameKey: {"consumer"}},
+	})
+	ofBob := warrantJSON(identity.Warrant{User: "bob", Groups: []string{"team-b"}})
+	inside := func(raw string) string {
+		return warrantJSON(identity.Warrant{User: "bob", Extra: map[string][]string{identity.WarrantKey: {raw}}})
+	}
+	group := func(group string) string { return warrantJSON(identity.Warrant{User: "bob", Groups: []string{group}}) }
+	const parentWarrant = `{"user":"alice","uid":"a1","groups":["team-a","system:authenticated"],"extra":{"authentication.kcp.io/scopes":["cluster:parent"]}}`
+	bobs := identity.Policy{Users: []string{"bob"}}
+	all := identity.Policy{Users: []string{"*"}, Groups: []string{"*", "*:*", "*:*:*"}}
+	dropped := func(pairs ...string) []identity.Drop {
+		var drops []identity.Drop
+		for pair := range slices.Chunk(pairs, 2) {
+			drops = append(drops, identity.Drop{Kind: identity.DroppedWarrant, Reason: identity.DropReason(pair[0]), Name: pair[1]})
+		}
+		return drops
+	}
+	for name, tc := range map[string]struct {
+		owner      identity.Owner
+		warrants   []string
+		policy     identity.Policy
+		want       []string
+		wantReason identity.Reason // default: InScope
+		wantDrops  []identity.Drop
+	}{
+		"that of an APIExport's virtual workspace": {
+			owner: userIn(), warrants: []string{lent}, wantDrops: dropped("Privileged", "system:serviceaccount:default:rest"),
+		},
+		"it, with a credential of one request, which stays": {
+			owner:    identity.Owner{Username: "alice", Extra: map[string][]string{"authentication.kubernetes.io/credential-id": {"X509SHA256=1f"}}},
+			warrants: []string{lent}, wantDrops: dropped("Privileged", "system:serviceaccount:default:rest"),
+		},
+		"that of an administrator's request, whose groups stay": {
+			owner:    identity.Owner{Username: "kcp-admin", Groups: []string{"system:kcp:admin", "system:authenticated"}, Extra: map[string][]string{}},
+			warrants: []string{lent}, policy: all, wantDrops: dropped("Privileged", "system:serviceaccount:default:rest"),
+		},
+		"nested in one that the policy keeps": {
+			owner: userIn(), warrants: []string{inside(lent), inside(inside(lent))}, policy: all, wantDrops: dropped("Privileged", "bob", "Privileged", "bob"),
+		},
+		"with escapes that mean the same": {
+			owner: userIn(), warrants: []string{strings.Replace(lent, "system:kcp", `\u0073ystem\u003akcp`, 1)}, policy: all,
+			wantDrops: dropped("Privileged", "system:serviceaccount:default:rest"),
+		},
+		"of every group of administrators": {
+			owner: userIn(), policy: all,
+			warrants: []string{
+				group("system:masters"), group("system:kcp:logical-cluster-admin"), group("system:kcp:external-logical-cluster-admin"),
+				group("system:kcp:tenancy:workspace-bootstrapper"), group("apis.kcp.io:binding:system:kcp:tenancy:workspace-bootstrapper"),
+				group("system:kcp:initializer:root:org"), group("system:kcp:terminator:root:org"),
+			},
+			wantDrops: dropped(slices.Repeat([]string{"Privileged", "bob"}, 7)...),
+		},
+		"that kcp reads, but this program does not": {
+			owner: userIn(), policy: all,
+			warrants: []string{
+				`{"user":"bob","groups":["system:masters"],"note":1}`, `{"user":"bob","groups":["x"],"groups":["system:masters"]}`,
+				`{"User":"bob","Groups":["system:masters"]}`, inside(`{"user":"bob","GROUPS":["system:masters"]}`),
+			},
+			wantDrops: dropped("Unreadable", "", "Unreadable", "", "Unreadable", "", "Unreadable", "bob"),
+		},
+		"one that the policy does not name, and one that it names": {
+			owner: userIn(), warrants: []string{ofBob, lent, group("team-c"), `{"user":"carol"}`}, policy: bobs,
+			want:      []string{ofBob, group("team-c")},
+			wantDrops: dropped("Privileged", "system:serviceaccount:default:rest", "NotDelegated", "carol"),
+		},
+		"of a service account without a home": {
+			owner: userIn(), warrants: []string{warrantJSON(identity.Warrant{User: "system:serviceaccount:default:rest"})}, policy: all,
+			wantDrops: dropped("HomeInvalid", "system:serviceaccount:default:rest"),
+		},
+		"beside those of the owner itself": {
+			owner: identity.Owner{Username: globalName, Extra: map[string][]string{}}, warrants: []string{
+				selfWarrant, lent, `{"user":"` + globalName + `","groups":["team-a"],"extra":{"authentication.kcp.io/scopes":["cluster:m82w61j76ws21znq"]}}`,
+			},
+			want: []string{
+				selfWarrant, `{"user":"` + globalName + `","groups":["team-a"],"extra":{"authentication.kcp.io/scopes":["cluster:m82w61j76ws21znq"]}}`,
+			},
+			wantDrops: dropped("Privileged", "system:serviceaccount:default:rest"),
+		},
+		"of a user that a former rewrite has scoped to the workspace": {
+			owner: userIn("cluster:m82w61j76ws21znq"), warrants: []string{parentWarrant, lent},
+			want: []string{parentWarrant}, wantDrops: dropped("Privileged", "system:serviceaccount:default:rest"),
+		},
+		"that only look like those of the owner itself": {
+			owner: identity.Owner{Username: globalName, Extra: map[string][]string{}}, warrants: []string{
+				strings.Replace(selfWarrant, ":bot", ":other", 1), strings.Replace(selfWarrant, home+`"]`, `other"]`, 1), // another account, another home
+				strings.Replace(selfWarrant, `"system:authenticated"`, `"system:masters"`, 1),
+				warrantJSON(identity.Warrant{User: globalName, Groups: []string{"team-a"}}), // everywhere
+				warrantJSON(identity.Warrant{User: globalName, Extra: map[string][]string{
+					identity.ScopesKey: {"cluster:m82w61j76ws21znq"}, identity.WarrantKey: {`{"user":"carol"}`}}}),
+			},
+			wantDrops: dropped("NotDelegated", "system:serviceaccount:default:other", "NotDelegated", "system:serviceaccount:default:bot",
+				"Privileged", "system:serviceaccount:default:bot", "NotDelegated", globalName, "NotDelegated", globalName),
+		},
+		"nested too deep": {owner: userIn(), warrants: []string{deep}, policy: all, wantDrops: dropped("Unreadable", "")},
+		"too many": {
+			owner: userIn(), warrants: slices.Repeat([]string{ofBob}, identity.MaxWarrants+1), policy: all, wantDrops: dropped("Unreadable", ""),
+		},
+		"with which the owner is too large": {
+			owner: userIn(), warrants: []string{warrantJSON(identity.Warrant{User: strings.Repeat("x", identity.MaxOwnerBytes), Groups: []string{"system:masters"}})},
+			wantDrops: dropped("Privileged", strings.Repeat("x", identity.MaxOwnerBytes)),
+		},
+		"of an owner that is too large without them": {
+			owner:    identity.Owner{Username: "alice", Extra: map[string][]string{"example.com/x": {strings.Repeat("x", identity.MaxOwnerBytes)}}},
+			warrants: []string{lent, ofBob}, policy: bobs, want: []string{ofBob},
+			wantReason: identity.TooLarge, wantDrops: dropped("Privileged", "system:serviceaccount:default:rest"),
+		},
+		"of a service account of a forged home, one that the policy does not name": {
+			owner: serviceAccount(withExtra(identity.ScopesKey, "cluster:attacker")), warrants: []string{ofBob, `{"user":"carol"}`}, policy: bobs,
+			want: []string{ofBob}, wantReason: identity.HomeOutOfScope, wantDrops: dropped("NotDelegated", "carol"),
+		},
+		"of a service account of a forged home, with that home": {
+			owner: serviceAccount(withExtra(identity.ScopesKey, "cluster:attacker")), warrants: []string{selfWarrant},
+			wantReason: identity.HomeOutOfScope, wantDrops: dropped("NotDelegated", "system:serviceaccount:default:bot"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owner := tc.owner
+			owner.Extra = maps.Clone(owner.Extra)
+			owner.Extra[identity.WarrantKey] = tc.warrants
+			got, report := identitytest.Rewrite(owner.String(), newCluster, "team-a", tc.policy)
+			if delete(owner.Extra, identity.WarrantKey); len(tc.want) > 0 {
+				owner.Extra[identity.WarrantKey] = tc.want
+			}
+			if diff := cmp.Diff(owner.String(), got); diff != "" {
+				t.Errorf("Rewrite() (-want +got):\n%.3000s", diff)
+			}
+			if want := stdcmp.Or(tc.wantReason, identity.InScope); report.Reason != want {
+				t.Errorf("%s, want %s", report.Reason, want)
+			}
+			if diff := cmp.Diff(tc.wantDrops, report.Dropped); diff != "" {
+				t.Errorf("dropped (-want +got):\n%.3000s", diff)
+			}
+			if again, second := identitytest.Rewrite(got, newCluster, "team-a", tc.policy); again != got || second.Changed() {
+				t.Errorf("rewriting again changes it to %.3000s", again)
 			}
 		})
 	}
@@ -675,6 +809,10 @@ func TestForgedWarrantIsDropped(t *testing.T) {
 					}
 					if !tc.want.Rewritten() {
 						want := tc.owner
+						if len(policy.Users) > 0 && kind != "nested deeper than is read" {
+							want.Extra = maps.Clone(want.Extra)
+							want.Extra[identity.WarrantKey] = []string{`{"user":"bob"}`}
+						}
 						if diff := cmp.Diff(want, left, cmpopts.EquateEmpty()); diff != "" {
 							t.Errorf("the other fields of the owner (-want +got):\n%s", diff)
 						}
@@ -759,6 +897,11 @@ func TestKCPDecodesTheOwner(t *testing.T) {
 	}
 }
 
+// privilegedParts are parts of the names of privileged groups.
+var privilegedParts = []string{
+	"system:masters", "system:kcp:admin", "logical-cluster-admin", "workspace-bootstrapper", "system:kcp:initializer", "system:kcp:terminator",
+}
+
 // TestGeneratedOwners checks the properties that every owner must have, without a kcp.
 func TestGeneratedOwners(t *testing.T) {
 	rewritten := 0
@@ -776,6 +919,23 @@ func TestGeneratedOwners(t *testing.T) {
 			if !report.Reason.Harmless() && (strings.Contains(got, "system:masters") || strings.Contains(got, "system:kcp:admin")) {
 				t.Fatalf("%s, and the permissions of an administrator stay:\n from %s\n to   %s", report.Reason, owner, got)
 			}
+			left, err := identity.ParseOwner(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, privileged := range privilegedParts {
+				if slices.ContainsFunc(left.Extra[identity.WarrantKey], func(raw string) bool { return strings.Contains(raw, privileged) }) {
+					t.Fatalf("%s, and a warrant of %s stays:\n from %s\n to   %s", report.Reason, privileged, owner, got)
+				}
+			}
+			if again, second := identitytest.Rewrite(got, identitytest.NewCluster, tc.RequiredGroups, tc.Policy); again != got || second.Changed() {
+				t.Fatalf("not idempotent:\n first  %s\n second %s", got, again)
+			}
+			if report.Reason == identity.InScope {
+				if delete(left.Extra, identity.WarrantKey); !cmp.Equal(owner.Groups, left.Groups, cmpopts.EquateEmpty()) || left.Username != owner.Username {
+					t.Fatalf("more than warrants was dropped:\n from %s\n to   %s", owner, got)
+				}
+			}
 			continue
 		}
 		rewritten++
@@ -783,9 +943,7 @@ func TestGeneratedOwners(t *testing.T) {
 		if again != got {
 			t.Fatalf("not idempotent:\n first  %s\n second %s", got, again)
 		}
-		for _, privileged := range []string{
-			"system:masters", "system:kcp:admin", "logical-cluster-admin", "workspace-bootstrapper", "system:kcp:initializer", "system:kcp:terminator",
-		} {
+		for _, privileged := range privilegedParts {
 			if strings.Contains(got, privileged) {
 				t.Fatalf("%s is passed on:\n from %s\n to   %s", privileged, owner, got)
 			}

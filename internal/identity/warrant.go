@@ -3,7 +3,6 @@ package identity
 import (
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // Warrant is an identity whose permissions another identity also has: JSON in the extra field authorization.kcp.io/warrant. The extra
@@ -82,7 +81,8 @@ func readNested(extra map[string][]string, depth int, count *int) ([]carried, er
 	return warrants, nil
 }
 
-// anyUnreadable reports whether a warrant, at any depth, cannot be decoded.
-func anyUnreadable(warrants []carried) bool {
-	return slices.ContainsFunc(warrants, func(w carried) bool { return w.err != nil || anyUnreadable(w.nested) })
+// isBackedBy reports whether a warrant is the owner itself in certain logical clusters, as Rewrite adds it: with the scopes of the creator,
+// or of the new logical cluster for the required groups.
+func (o Owner) isBackedBy(w carried) bool {
+	return len(w.nested) == 0 && len(w.warrant.Extra[ScopesKey]) > 0 && sameName(o, w.warrant.owner())
 }

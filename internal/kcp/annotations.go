@@ -26,7 +26,7 @@ const (
 	RequiredGroupsAnnotation = "authorization.kcp.io/required-groups"
 	// CreatedByAnnotation holds the creator of a workspace whose owner warrantgate rewrote. It never changes.
 	CreatedByAnnotation = "warrantgate.dev/created-by"
-	// RewrittenByAnnotation is RewrittenByPolicy on a Workspace whose owner the admission policy rewrote. The webhook and the
+	// RewrittenByAnnotation is RewrittenByPolicy on a Workspace whose owner the admission policy changed. The webhook and the
 	// controllers do not set it.
 	RewrittenByAnnotation = "warrantgate.dev/rewritten-by"
 	// RepairedAtAnnotation is set on a Workspace that kcp has yet to find Ready. It is outside of warrantgate.dev, because only kcp

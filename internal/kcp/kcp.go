@@ -33,6 +33,13 @@ func BaseConfig(config *rest.Config) (*rest.Config, error) {
 	return base, nil
 }
 
+// IsWorkspace reports whether config is for a logical cluster of a kcp. Proxies of Kubernetes API servers, too, have "clusters" in their paths, but not
+// at the beginning.
+func IsWorkspace(config *rest.Config) bool {
+	host, err := url.Parse(config.Host)
+	return err == nil && strings.HasPrefix(host.Path, clustersPath)
+}
+
 // ConfigFor returns config for one logical cluster, by name or path. It rejects invalid paths, because tenants write paths into
 // objects such as WorkspaceTypes. For names from requests, use ConfigForName.
 func ConfigFor(config *rest.Config, cluster logicalcluster.Path) (*rest.Config, error) {

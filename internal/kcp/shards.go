@@ -34,19 +34,8 @@ func WorkspaceURLs(ctx context.Context, root client.Client) (sets.Set[string], e
 	return urls, nil
 }
 
-// ExportURLs returns the URLs at which the objects of an APIExport are read, those of all consumers of a shard at once, one for each
-// shard with consumers. A shard without consumers does not serve them. cluster is the logical cluster of the APIExport, and provider is a
-// client for it. It needs the permission to get the APIExportEndpointSlice of the APIExport, which has its name, besides that in root.
-//
-// The slice of the APIExport says which shards have consumers. A provider can write it, so it must not choose where requests with
-// warrantgate's credentials are sent: the shards are those of root, and the paths are not taken from the slice.
-func ExportURLs(ctx context.Context, root, provider client.Client, cluster logicalcluster.Name, export string) ([]string, error) {
-	if err := ValidateName(cluster); err != nil {
-		return nil, err
-	}
-	if !exportName.MatchString(export) {
-		return nil, fmt.Errorf("%.*q is not the name of an APIExport", maxShownBytes, export)
-	}
+// Shards returns the URLs of all shards, also of those without consumers of an APIExport. It needs the same permission as WorkspaceURLs.
+func Shards(ctx context.Context, root client.Client) (sets.Set[string], error) {
 	workspaces, err := WorkspaceURLs(ctx, root)
 	if err != nil {
 		return nil, err
@@ -55,6 +44,35 @@ func ExportURLs(ctx context.Context, root, provider client.Client, cluster logic
 	for url := range workspaces {
 		shard, _, _ := strings.Cut(url, exportsPath)
 		shards.Insert(shard)
+	}
+	return shards, nil
+}
+
+// ExportURL returns the URL at which a shard serves the objects that logical clusters have from an APIExport: those of one logical cluster, or
+// of all with logicalcluster.Wildcard. cluster is the logical cluster of the APIExport.
+func ExportURL(shard string, cluster logicalcluster.Name, export string, in logicalcluster.Path) (string, error) {
+	if err := ValidateName(cluster); err != nil {
+		return "", err
+	}
+	if !exportName.MatchString(export) {
+		return "", fmt.Errorf("%.*q is not the name of an APIExport", maxShownBytes, export)
+	}
+	return shard + exportsPath + cluster.String() + "/" + export + in.RequestPath(), nil
+}
+
+// ExportURLs returns the URLs at which the objects of an APIExport are read, those of all consumers of a shard at once, one for each
+// shard with consumers. A shard without consumers does not serve them. cluster is the logical cluster of the APIExport, and provider is a
+// client for it. It needs the permission to get the APIExportEndpointSlice of the APIExport, which has its name, besides that in root.
+//
+// The slice of the APIExport says which shards have consumers. A provider can write it, so it must not choose where requests with
+// warrantgate's credentials are sent: the shards are those of root, and the paths are not taken from the slice.
+func ExportURLs(ctx context.Context, root, provider client.Client, cluster logicalcluster.Name, export string) ([]string, error) {
+	if _, err := ExportURL("", cluster, export, logicalcluster.Wildcard); err != nil {
+		return nil, err
+	}
+	shards, err := Shards(ctx, root)
+	if err != nil {
+		return nil, err
 	}
 	var slice apisv1alpha1.APIExportEndpointSlice
 	if err := provider.Get(ctx, client.ObjectKey{Name: export}, &slice); err != nil {
@@ -67,7 +85,11 @@ func ExportURLs(ctx context.Context, root, provider client.Client, cluster logic
 			return nil, fmt.Errorf("the APIExportEndpointSlice %s has the URL %q, which is of no shard in the APIExportEndpointSlice %s of root",
 				export, endpoint.URL, WorkspacesExport)
 		}
-		urls.Insert(shard + exportsPath + cluster.String() + "/" + export + logicalcluster.Wildcard.RequestPath())
+		url, err := ExportURL(shard, cluster, export, logicalcluster.Wildcard)
+		if err != nil {
+			return nil, err
+		}
+		urls.Insert(url)
 	}
 	return sets.List(urls), nil
 }

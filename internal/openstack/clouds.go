@@ -82,20 +82,18 @@ func readEntry(identity ownership.Identity, data map[string][]byte) (entry, erro
 	return cloud, nil
 }
 
-// CloudsIn returns the names of the clouds in the clouds.yaml of a Secret, and their valid Keystone URLs, both sorted. It returns none if
-// the clouds.yaml is invalid.
-func CloudsIn(data map[string][]byte) (names, authURLs []string) {
+// CloudsIn returns the Keystone URL of each cloud in the clouds.yaml of a Secret, by the name of the cloud, "" for a cloud without a valid one.
+// It returns none if the clouds.yaml is invalid.
+func CloudsIn(data map[string][]byte) map[string]string {
 	all, _ := readClouds(data)
+	authURLs := make(map[string]string, len(all))
 	for name, cloud := range all {
-		names = append(names, name)
-		if cloud.Auth == nil {
-			continue
-		}
-		if keystone, ok := canonicalAuthURL(cloud.Auth.AuthURL); ok {
-			authURLs = append(authURLs, keystone)
+		authURLs[name] = ""
+		if cloud.Auth != nil {
+			authURLs[name], _ = canonicalAuthURL(cloud.Auth.AuthURL)
 		}
 	}
-	return sortedSet(names), sortedSet(authURLs)
+	return authURLs
 }
 
 // readClouds returns the clouds of a Secret by name, or the problem of its clouds.yaml.

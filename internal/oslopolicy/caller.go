@@ -25,6 +25,9 @@ type Caller struct {
 	AdminProject bool
 }
 
+// isScoped reports whether a token is for a domain, a project or the system. Other tokens have no roles.
+func (c Caller) isScoped() bool { return c.Domain != "" || c.Project != "" || c.System }
+
 // Credentials returns the credentials that Keystone passes to oslo.policy for a caller.
 func (c Caller) Credentials() map[string]any {
 	object := func(id string) map[string]any { return map[string]any{"id": id, "name": id} }
@@ -77,6 +80,9 @@ func (c Caller) String() string {
 	add("project-domain", c.ProjectDomain, "")
 	if c.AdminProject {
 		add("admin-project", "true", "")
+	}
+	if len(pairs) == 0 {
+		add("user", c.User, "")
 	}
 	return strings.Join(pairs, ",")
 }

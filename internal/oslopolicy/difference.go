@@ -103,6 +103,12 @@ type search struct {
 	first, second formula
 	// attributes are the attributes in the rules, sorted.
 	attributes []string
+	// merged are the keys of checks that another one stands for.
+	merged map[string]bool
+	// open contains for each attribute the atoms that depend on it or on one before it.
+	open []uint64
+	// held contains for each role of the rules the atoms that are true for a token with it.
+	held []uint64
 	// requests are the requests to try, without roles.
 	requests []request
 	// same is true if both rules are equal, so that there is no difference.
@@ -124,9 +130,10 @@ type search struct {
 	ended func() bool
 }
 
-// newSearch prepares a search.
-func newSearch(operation *shippedRule, before, after *Policy) *search {
-	s := &search{operation: operation, before: before, after: after, atoms: map[string]int{}}
+// newSearch prepares a search. apart are names of roles that make a difference to the caller.
+func newSearch(operation *shippedRule, before, after *Policy, apart ...string) *search {
+	s := &search{operation: operation, before: before, after: after, atoms: map[string]int{}, merged: map[string]bool{}}
+	s.merge(apart)
 	s.first, s.second = s.compile(before), s.compile(after)
 	for _, c := range s.asked {
 		pattern, _ := templateOf(c)
@@ -137,6 +144,15 @@ func newSearch(operation *shippedRule, before, after *Policy) *search {
 		}
 	}
 	slices.Sort(s.attributes)
+	s.open = make([]uint64, len(s.attributes)+1)
+	for i, name := range s.attributes {
+		s.open[i+1] = s.open[i]
+		for n, c := range s.asked {
+			if generic, ok := c.(genericCheck); ok && slices.Contains(generic.match.attributes(), name) {
+				s.open[i+1] |= 1 << uint(n)
+			}
+		}
+	}
 	s.doubtNames()
 	if s.truncated {
 		s.same = haveSameRules(before, after, operation.name)
@@ -189,15 +205,18 @@ type request struct {
 	holds  [][]uint64
 }
 
+// acceptance decides whether a difference, which is not confirmed, is one to find. completed is the target with all attributes that follow from it.
+type acceptance func(caller Caller, target, completed map[string]any) bool
+
 // find returns a minimal request in a direction for which accept returns true, or nil. It prefers requests with few roles.
-func (s *search) find(which direction, accept func(Caller, map[string]any) bool) *Witness {
+func (s *search) find(which direction, accept acceptance) *Witness {
 	tries := 0
 	return s.findWithin(&tries, which, accept)
 }
 
 // findMore returns a request that only the second policy allows, or else one that it may allow, and the checks on whose unknown values that
 // depends. It prefers requests with few of these.
-func (s *search) findMore(accept func(Caller, map[string]any) bool) (*Witness, []string) {
+func (s *search) findMore(accept acceptance) (*Witness, []string) {
 	if w := s.find(more, accept); w != nil || s.same || s.cut || s.doubtful == 0 || s.isEnded() {
 		return w, nil
 	}
@@ -263,7 +282,7 @@ func (s *search) unknown() []string {
 	return slices.Sorted(maps.Keys(s.assumed))
 }
 
-func (s *search) findWithin(tries *int, which direction, accept func(Caller, map[string]any) bool) *Witness {
+func (s *search) findWithin(tries *int, which direction, accept acceptance) *Witness {
 	if s.same {
 		return nil
 	}
@@ -271,8 +290,16 @@ func (s *search) findWithin(tries *int, which direction, accept func(Caller, map
 		s.requests = s.newRequests()
 	}
 	roles := s.roles()
+	if s.held == nil {
+		for _, role := range roles {
+			s.held = append(s.held, s.bits([]string{role}))
+		}
+	}
 	for size := range s.mostRoles(which, len(roles)) + 1 {
 		for _, r := range s.requests {
+			if size > 0 && !r.caller.isScoped() {
+				continue
+			}
 			for held := range subsets(len(roles), size) {
 				w := s.try(which, r, roles, held, tries, accept)
 				if w != nil {
@@ -293,44 +320,47 @@ func (s *search) findWithin(tries *int, which direction, accept func(Caller, map
 }
 
 // try tries all targets for a token with some of the roles.
-func (s *search) try(which direction, r request, roles []string, held []int, tries *int, accept func(Caller, map[string]any) bool) *Witness {
+func (s *search) try(which direction, r request, roles []string, held []int, tries *int, accept acceptance) *Witness {
 	set := r.fixed
 	for _, i := range held {
-		set |= s.bit(roles[i])
+		set |= s.held[i]
+	}
+	if !s.differ(which, set, s.open[len(s.attributes)]) {
+		*tries++
+		return nil
 	}
 	chosen := make([]int, len(r.values))
-	for *tries <= maxTries && !s.isEnded() {
-		*tries++
-		atoms := set
-		for i, choice := range chosen {
-			atoms |= r.holds[i][choice]
+	// The first n attributes have no value yet.
+	var choose func(n int, atoms uint64) *Witness
+	choose = func(n int, atoms uint64) *Witness {
+		if *tries++; *tries > maxTries || s.isEnded() || !s.differ(which, atoms, s.open[n]) {
+			return nil
 		}
-		if s.differ(which, atoms) {
-			caller, target := s.minimal(which, r, roles, held, chosen, atoms)
-			if (accept == nil || accept(caller, target)) && s.confirms(which, caller, target) {
-				return newWitness(which, caller, target)
+		if n == 0 {
+			var names []string
+			for _, i := range held {
+				names = append(names, roles[i])
+			}
+			caller, target := s.minimal(which, r, names, chosen, atoms)
+			completed, ok := s.operation.complete(target, caller)
+			if ok && (accept == nil || accept(caller, target, completed)) && s.confirms(which, caller, target, completed) {
+				return s.newWitness(which, caller, target)
+			}
+			return nil
+		}
+		for choice := range r.values[n-1] {
+			chosen[n-1] = choice
+			if w := choose(n-1, atoms|r.holds[n-1][choice]); w != nil {
+				return w
 			}
 		}
-		if !next(chosen, r.values) {
-			break
-		}
+		return nil
 	}
-	return nil
+	return choose(len(chosen), set)
 }
 
 // isEnded reports whether the caller has stopped waiting for the result.
 func (s *search) isEnded() bool { return s.ended != nil && s.ended() }
-
-// next sets the next combination of values. It returns false after the last one.
-func next(chosen []int, values [][]any) bool {
-	for i := range chosen {
-		if chosen[i]++; chosen[i] < len(values[i]) {
-			return true
-		}
-		chosen[i] = 0
-	}
-	return false
-}
 
 // mostRoles returns how many of n roles a token needs at most to make a difference. The token does not need any other role: a role changes
 // the result only if the rule that allows the request requires it, or if the rule that denies the request requires its absence.
@@ -367,34 +397,69 @@ func (s *search) needed(f *formula, value bool) int {
 	return 0
 }
 
-// bit returns the atom of a role.
-func (s *search) bit(role string) uint64 { return 1 << uint(s.atoms["role:"+lower(role)]) }
+// impliedRoles are the roles that each token with a role has too, since "keystone-manage bootstrap" makes these implications. From managerRelease
+// on, it also makes the role manager, between admin and member.
+var impliedRoles = map[string][]string{"admin": {"manager", "member", "reader"}, "manager": {"member", "reader"}, "member": {"reader"}}
 
-// differ reports whether the rules differ in a direction if these atoms are true, or those whose value is turned are not.
-func (s *search) differ(which direction, atoms uint64) bool {
-	atoms ^= s.turned
-	return s.first.holds(atoms) != bool(which) && s.second.holds(atoms) == bool(which)
+// with returns roles and those that they imply.
+func (s *search) with(roles []string) []string {
+	all := slices.Clone(roles)
+	for _, role := range roles {
+		hasManager := s.after.table != nil && s.after.table.rules[managedRoles] != nil
+		for _, implied := range impliedRoles[lower(role)] {
+			if (hasManager || lower(role) != "manager" && implied != "manager") && !hasRole(all, implied) {
+				all = append(all, implied)
+			}
+		}
+	}
+	return all
 }
 
-// minimal removes roles and attributes that make no difference. A check whose value is turned needs its attributes.
-func (s *search) minimal(which direction, r request, roles []string, held, chosen []int, atoms uint64) (Caller, map[string]any) {
+// bits returns the atoms of roles and of those that they imply.
+func (s *search) bits(roles []string) uint64 {
+	var atoms uint64
+	for _, role := range s.with(roles) {
+		if n, ok := s.atoms["role:"+lower(role)]; ok {
+			atoms |= 1 << uint(n)
+		}
+	}
+	return atoms
+}
+
+// differ reports whether the rules can differ in a direction if these atoms are true, or those whose value is turned are not.
+func (s *search) differ(which direction, atoms, unknown uint64) bool {
+	atoms ^= s.turned
+	return s.first.can(!bool(which), atoms, unknown) && s.second.can(bool(which), atoms, unknown)
+}
+
+// minimal removes roles and attributes that make no difference. A check whose value is turned needs its attributes, and Keystone always fills in
+// attributes of the token.
+func (s *search) minimal(which direction, r request, roles []string, chosen []int, atoms uint64) (Caller, map[string]any) {
 	caller, target := r.caller, map[string]any{}
 	for i, choice := range chosen {
 		if r.values[i][choice] == missing {
 			continue
 		}
-		if without := atoms &^ r.holds[i][choice]; s.differ(which, without) && !s.turns(s.attributes[i]) {
+		_, always := s.operation.fromToken(s.attributes[i], caller)
+		if without := atoms &^ r.holds[i][choice]; !always && s.differ(which, without, 0) && !s.turns(s.attributes[i]) {
 			atoms = without
 			continue
 		}
 		target[s.attributes[i]] = r.values[i][choice]
 	}
-	for _, i := range held {
-		if without := atoms &^ s.bit(roles[i]); s.differ(which, without) {
-			atoms = without
-			continue
+	rest := atoms &^ s.bits(roles)
+	for i := 0; i < len(roles); {
+		fewer := slices.Delete(slices.Clone(roles), i, i+1)
+		if s.differ(which, rest|s.bits(fewer), 0) {
+			roles = fewer
+		} else {
+			i++
 		}
-		caller.Roles = append(caller.Roles, roles[i])
+	}
+	for _, role := range s.with(roles) {
+		if _, ok := s.atoms["role:"+lower(role)]; ok {
+			caller.Roles = append(caller.Roles, role)
+		}
 	}
 	return caller, target
 }
@@ -409,7 +474,18 @@ func (s *search) turns(attribute string) bool {
 	return false
 }
 
-func newWitness(which direction, caller Caller, target map[string]any) *Witness {
+// newWitness returns a witness. Keystone issues tokens for a scope only to users with a role there, so a token that needs none has any.
+func (s *search) newWitness(which direction, caller Caller, target map[string]any) *Witness {
+	if len(caller.Roles) == 0 && caller.isScoped() {
+		for _, role := range []string{"any", "any-other"} {
+			with := caller
+			with.Roles = []string{role}
+			if s.confirms(which, with, target) {
+				caller = with
+				break
+			}
+		}
+	}
 	w := &Witness{As: caller.String(), Target: target, Before: AnswerPass, After: AnswerDeny}
 	if which == more {
 		w.Before, w.After = w.After, w.Before
@@ -417,10 +493,20 @@ func newWitness(which direction, caller Caller, target map[string]any) *Witness 
 	return w
 }
 
-// confirms evaluates both policies.
-func (s *search) confirms(which direction, caller Caller, target map[string]any) bool {
+// confirms evaluates both policies for targets, of which each is part of the next.
+func (s *search) confirms(which direction, caller Caller, targets ...map[string]any) bool {
 	credentials := caller.Credentials()
-	return s.passes(s.before, target, credentials) != bool(which) && s.passes(s.after, target, credentials) == bool(which)
+	former := -1
+	for _, target := range targets {
+		if len(target) == former { // the same
+			continue
+		}
+		former = len(target)
+		if s.passes(s.before, target, credentials) == bool(which) || s.passes(s.after, target, credentials) != bool(which) {
+			return false
+		}
+	}
+	return true
 }
 
 // passes evaluates a policy. An error is a denial.

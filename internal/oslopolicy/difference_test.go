@@ -25,7 +25,7 @@ func TestCompare(t *testing.T) {
 		"an alternative that never matches": {before: "identity:create_user: role:a", after: "identity:create_user: role:a or domain_id:%(user.domain_id)s"},
 		"more roles":                        {before: "identity:create_user: role:a", after: "identity:create_user: role:a or role:b", want: []string{"identity:create_user more --as role=b,domain=own-domain: PASS, before DENY"}},
 		"fewer roles":                       {before: "identity:create_user: role:a or role:b", after: "identity:create_user: role:a", want: []string{"identity:create_user less --as role=b,domain=own-domain: DENY, before PASS"}},
-		"everybody":                         {before: "identity:create_user: '!'", after: "identity:create_user: '@'", want: []string{"identity:create_user more --as domain=own-domain: PASS, before DENY"}},
+		"everybody":                         {before: "identity:create_user: '!'", after: "identity:create_user: '@'", want: []string{"identity:create_user more --as role=any,domain=own-domain: PASS, before DENY"}},
 		"two roles instead of one":          {before: "identity:create_user: role:a", after: "identity:create_user: role:a and role:b", want: []string{"identity:create_user less --as role=a,domain=own-domain: DENY, before PASS"}},
 		"both ways":                         {before: "identity:create_user: role:a", after: "identity:create_user: role:b", want: []string{"identity:create_user more --as role=b,domain=own-domain: PASS, before DENY", "identity:create_user less --as role=a,domain=own-domain: DENY, before PASS"}},
 		"two roles are needed":              {before: "identity:create_user: '!'", after: "identity:create_user: role:a and role:b and not role:c", want: []string{"identity:create_user more --as role=a,role=b,domain=own-domain: PASS, before DENY"}},
@@ -34,7 +34,7 @@ func TestCompare(t *testing.T) {
 		"the domain of the target":          {before: "identity:create_user: role:a and domain_id:%(target.user.domain_id)s", after: "identity:create_user: role:a", want: []string{"identity:create_user more --as role=a,domain=own-domain: PASS, before DENY"}},
 		"a domain that is compared":         {before: "identity:create_user: role:a", after: "identity:create_user: role:a and not domain_id:%(target.user.domain_id)s", want: []string{"identity:create_user less --as role=a,domain=own-domain --target target.user.domain_id=own-domain: DENY, before PASS"}},
 		"a literal":                         {before: "identity:create_grant: role:a and 'x':%(target.role.name)s", after: "identity:create_grant: role:a and ('x':%(target.role.name)s or 'y':%(target.role.name)s)", want: []string{"identity:create_grant more --as role=a,domain=own-domain --target target.role.name=y: PASS, before DENY"}},
-		"null":                              {before: "identity:create_grant: '!'", after: "identity:create_grant: None:%(target.role.domain_id)s", want: []string{"identity:create_grant more --as domain=own-domain --target target.role.domain_id:=null: PASS, before DENY"}},
+		"null":                              {before: "identity:create_grant: '!'", after: "identity:create_grant: None:%(target.role.domain_id)s", want: []string{"identity:create_grant more --as role=any,domain=own-domain --target target.role.domain_id:=null: PASS, before DENY"}},
 		"a helper of Keystone's own": {
 			before: "token_subject: role:a\nidentity:validate_token: '!'\nidentity:revoke_token: '!'", after: "token_subject: role:b\nidentity:validate_token: '!'\nidentity:revoke_token: '!'",
 			want: []string{"identity:check_token more --as role=b,domain=own-domain: PASS, before DENY", "identity:check_token less --as role=a,domain=own-domain: DENY, before PASS"},
@@ -51,9 +51,9 @@ func TestCompare(t *testing.T) {
 		"a user of another domain": {before: "identity:create_user: role:a and user_domain_id:%(target.user.domain_id)s and domain_id:%(target.user.domain_id)s", after: "identity:create_user: role:a and domain_id:%(target.user.domain_id)s", want: []string{
 			"identity:create_user more --as role=a,domain=own-domain,user-domain=home-domain --target target.user.domain_id=own-domain: PASS, before DENY",
 		}},
-		"two constants":                  {before: "identity:create_user: '!'", after: "identity:create_user: user_id:u and project_id:p", want: []string{"identity:create_user more --as user=u,project=p,project-domain=own-domain: PASS, before DENY"}},
-		"five constants":                 {before: "identity:create_user: '!'", after: "identity:create_user: user_id:u and user_domain_id:d and project_id:p and project_domain_id:e and not is_admin_project:True", want: []string{"identity:create_user more --as user=u,project=p,user-domain=d,project-domain=e: PASS, before DENY"}},
-		"another user domain":            {before: "identity:create_user: '!'", after: "identity:create_user: user_domain_id:d and domain_id:e", want: []string{"identity:create_user more --as domain=e,user-domain=d: PASS, before DENY"}},
+		"two constants":                  {before: "identity:create_user: '!'", after: "identity:create_user: user_id:u and project_id:p", want: []string{"identity:create_user more --as role=any,user=u,project=p,project-domain=own-domain: PASS, before DENY"}},
+		"five constants":                 {before: "identity:create_user: '!'", after: "identity:create_user: user_id:u and user_domain_id:d and project_id:p and project_domain_id:e and not is_admin_project:True", want: []string{"identity:create_user more --as role=any,user=u,project=p,user-domain=d,project-domain=e: PASS, before DENY"}},
+		"another user domain":            {before: "identity:create_user: '!'", after: "identity:create_user: user_domain_id:d and domain_id:e", want: []string{"identity:create_user more --as role=any,domain=e,user-domain=d: PASS, before DENY"}},
 		"a list of roles":                {before: "identity:create_user: '!'", after: "identity:create_user: roles:a", want: []string{"identity:create_user incomplete roles:a depends on more of the token than user, scope and roles"}},
 		"a flag and an attribute":        {before: "identity:create_user: '!'", after: "identity:create_user: is_admin_project:%(target.user.enabled)s", want: []string{"identity:create_user incomplete is_admin_project:%(target.user.enabled)s depends on more of the token than user, scope and roles"}},
 		"a field of a text":              {before: "identity:create_user: role:a", after: "identity:create_user: user_id.x:y or role:a", want: []string{"identity:create_user incomplete user_id.x:y raises an exception"}},
@@ -109,6 +109,7 @@ func TestCompareFindsAll(t *testing.T) {
 		"role:a", "role:b", "role:c", "role:d", "role:a", "role:b", "role:c", "role:d",
 		"domain_id:x", "project_id:y", "user_id:z", "domain_id:%(target.user.domain_id)s",
 		"user_domain_id:%(target.user.domain_id)s", "token.user.domain.id:x", "project_domain_id:%(target.user.domain_id)s",
+		"'m':%(target.user.name)s", "'n':%(target.user.name)s", "'o':%(target.user.name)s",
 	}
 	var generate func(depth int) string
 	generate = func(depth int) string {
@@ -142,12 +143,15 @@ func TestCompareFindsAll(t *testing.T) {
 		}
 	}
 	targets := []map[string]any{{}, {"target.user.domain_id": ownDomain}, {"target.user.domain_id": "x"}, {"target.user.domain_id": "home"}, {"target.user.domain_id": "another"}}
+	for _, name := range []string{"m", "n", "o", "another"} {
+		targets = append(targets, map[string]any{"target.user.domain_id": ownDomain, "target.user.name": name}, map[string]any{"target.user.domain_id": "x", "target.user.name": name})
+	}
 	rounds := 400
 	if testing.Short() {
 		rounds = 100
 	}
 	for range rounds {
-		rules := [2]string{"identity:create_user: " + generate(4), "identity:create_user: " + generate(4)}
+		rules := [2]string{fmt.Sprintf("identity:create_user: %q", generate(4)), fmt.Sprintf("identity:create_user: %q", generate(4))}
 		files := readFiles(t, rules[0], rules[1])
 		before, after := NewKeystonePolicy(files[0]), NewKeystonePolicy(files[1])
 		var wantMore, wantLess bool
@@ -189,7 +193,7 @@ func TestCompareEnds(t *testing.T) {
 		domains = append(domains, fmt.Sprintf("project_domain_id:d%d", i))
 	}
 	for i := range 70 {
-		checks = append(checks, fmt.Sprintf("'%d':%%(target.role.name)s", i))
+		checks = append(checks, fmt.Sprintf("('%d':%%(target.role.name)s and '%d':%%(target.role.id)s)", i, i))
 	}
 	double := "x0: role:a\n"
 	for i := range 30 {
@@ -221,7 +225,7 @@ func TestCompareOfLargeRules(t *testing.T) {
 	many := func(n int, last string) string {
 		var checks []string
 		for i := range n {
-			checks = append(checks, fmt.Sprintf("role:r%d", i))
+			checks = append(checks, fmt.Sprintf("(role:r%d and user_id:x)", i))
 		}
 		return strings.Join(append(checks, last), " or ")
 	}
@@ -230,7 +234,7 @@ func TestCompareOfLargeRules(t *testing.T) {
 		"equal rules with many references":     {double, "rule:x30 or role:a", "rule:x30 or role:a", ""},
 		"equal helpers in another order":       {double, "rule:x30 or role:a", "role:a or rule:x30", "the rules are too large"},
 		"a difference after many checks":       {"", many(64, "role:a"), many(64, "role:b"), "the rules have more than 64 checks"},
-		"equal rules with just as many checks": {"", many(63, "role:a"), many(63, "role:a"), ""},
+		"equal rules with just as many checks": {"", many(62, "role:a"), many(62, "role:a"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := readFiles(t, tc.helpers+"identity:create_user: "+tc.before, tc.helpers+"identity:create_user: "+tc.after)
@@ -313,7 +317,8 @@ func TestOperatorsOverrides(t *testing.T) {
 	}
 	const (
 		denied    = "error narrower-than-default: --as role=admin,domain=own-domain --target %s=own-domain: DENY, before PASS"
-		passes    = "error broader-than-default: --as role=admin,domain=own-domain: PASS, before DENY"
+		passes    = "error broader-than-default: --as role=admin,project=own-project,project-domain=own-domain: PASS, before DENY"
+		null      = "warning broader-than-default: --as role=admin,project=own-project,project-domain=own-domain --target target.project.domain_id:=null: PASS, before DENY"
 		neverTrue = "warning dead-branch"
 	)
 	dead := func(attribute string) []string { return []string{fmt.Sprintf(denied, attribute), neverTrue} }
@@ -332,7 +337,8 @@ func TestOperatorsOverrides(t *testing.T) {
 		"after.yaml": {base: base, want: map[string][]string{
 			"identity:list_users":    dead("target.domain_id"),
 			"identity:list_projects": dead("target.domain_id"),
-			"identity:list_groups":   dead("filter_attr.domain_id"), "identity:list_user_projects": dead("filter_attr.domain_id"),
+			"identity:list_groups":   dead("filter_attr.domain_id=own-domain --target target.group.domain_id"), "identity:list_user_projects": dead("filter_attr.domain_id"),
+			"identity:create_project": {null},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

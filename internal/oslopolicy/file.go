@@ -6,17 +6,27 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"unicode/utf8"
 )
 
 const (
-	// maxFileBytes is the maximum size of a policy file. Keystone's own sample has about 100 KiB.
-	maxFileBytes = 256 << 10
+	// MaxFileBytes is the maximum size of a policy file. Keystone's own sample has about 100 KiB.
+	MaxFileBytes = 256 << 10
 	// maxNodes is the maximum number of values in a file.
 	maxNodes = 100_000
 	// maxNesting is the maximum depth of nested lists. oslo.policy uses three levels.
 	maxNesting = 32
 )
+
+// ErrLimit means that a file exceeds a limit of this package. oslo.policy may load it.
+var ErrLimit = errors.New("a limit of warrantgate, not of oslo.policy")
+
+// errTooNested means that a file exceeds maxNesting or maxNodes.
+var errTooNested = fmt.Errorf("it is nested too deeply or has too many values: %w", ErrLimit)
+
+// byteOrderMark is ignored at the beginning of a file, as in Python's YAML.
+const byteOrderMark = "\ufeff"
 
 // FileError means that oslo.policy cannot load a file, or may parse it in another way than this package. If Keystone cannot load a file, it
 // keeps the former rules, or fails for every request.
@@ -82,16 +92,22 @@ func ReadAll(sources []Source) ([]*File, error) {
 	return files, nil
 }
 
+// IsGzip reports whether data is compressed with gzip. Keystone does not read such a file.
+func IsGzip(data []byte) bool { return bytes.HasPrefix(data, []byte("\x1f\x8b")) }
+
 // Read parses a policy file in YAML or JSON. name is for messages. The error is a *FileError.
 func Read(name string, data []byte) (*File, error) {
-	if len(data) > maxFileBytes {
-		return nil, &FileError{File: name, Err: fmt.Errorf("it has %d bytes, more than the %d that are read", len(data), maxFileBytes)}
-	}
-	if !utf8.Valid(data) {
-		return nil, &FileError{File: name, Err: errors.New("it is not UTF-8, so that Keystone cannot read it")}
-	}
 	r := reader{file: &File{name: name}, data: data}
-	if json.Valid(data) {
+	switch {
+	case IsGzip(data):
+		return nil, r.fail(0, "it is compressed with gzip, so that Keystone cannot read it")
+	case len(data) > MaxFileBytes:
+		return nil, r.fail(0, "it has %d bytes, more than %d: %w", len(data), MaxFileBytes, ErrLimit)
+	case !utf8.Valid(data):
+		valid := len(data) - len(bytes.TrimLeftFunc(data, func(c rune) bool { return c != utf8.RuneError }))
+		return nil, r.fail(r.lineAt(valid), "it is not UTF-8, so that Keystone cannot read it")
+	}
+	if json.Valid(data) { // not with a byte order mark: oslo.policy reads that as YAML, too
 		return r.file, r.readJSON()
 	}
 	if err := r.readYAML(); err != nil {
@@ -109,6 +125,9 @@ type reader struct {
 func (r *reader) fail(line int, format string, args ...any) error {
 	return &FileError{File: r.file.name, Line: line, Err: fmt.Errorf(format, args...)}
 }
+
+// lineAt returns the line of an offset.
+func (r *reader) lineAt(offset int) int { return 1 + bytes.Count(r.data[:offset], []byte("\n")) }
 
 // add adds a rule. oslo.policy loads a rule whose name is no string, but nothing can refer to it.
 func (r *reader) add(line int, key, value any, bareBang bool) error {
@@ -131,7 +150,7 @@ func (r *reader) add(line int, key, value any, bareBang bool) error {
 
 // readYAML parses the subset of YAML that oslo.policy parses in the same way.
 func (r *reader) readYAML() error {
-	entries, err := readYAML(string(r.data))
+	entries, err := readYAML(strings.TrimPrefix(string(r.data), byteOrderMark))
 	var unreadable *yamlError
 	if errors.As(err, &unreadable) {
 		return r.fail(unreadable.line, "%w", unreadable)
@@ -149,13 +168,13 @@ var surrogate = regexp.MustCompile(`\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
 
 // readJSON parses JSON. oslo.policy tries JSON before YAML.
 func (r *reader) readJSON() error {
-	if surrogate.Match(r.data) {
-		return r.fail(0, `it contains surrogate pairs, such as \ud83d\ude00; write the characters themselves`)
+	if at := surrogate.FindIndex(r.data); at != nil {
+		return r.fail(r.lineAt(at[0]), `it contains surrogate pairs, such as \ud83d\ude00; write the characters themselves`)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(r.data))
 	first, err := decoder.Token()
 	if err != nil {
-		return r.fail(0, "it is not valid JSON: %w", err)
+		return r.invalid(decoder, err)
 	}
 	if first != json.Delim('{') {
 		value, err := r.jsonValue(decoder, first, 0)
@@ -168,7 +187,7 @@ func (r *reader) readJSON() error {
 	for decoder.More() {
 		key, err := decoder.Token()
 		if err != nil {
-			return r.fail(0, "it is not valid JSON: %w", err)
+			return r.invalid(decoder, err)
 		}
 		line := lines.at(decoder.InputOffset())
 		value, err := r.jsonNext(decoder, 0)
@@ -180,6 +199,11 @@ func (r *reader) readJSON() error {
 		}
 	}
 	return nil
+}
+
+// invalid returns the error for a token that cannot be decoded, such as a number that is too large.
+func (r *reader) invalid(decoder *json.Decoder, err error) error {
+	return r.fail(r.lineAt(int(decoder.InputOffset())), "it is not valid JSON: %w", err)
 }
 
 // lineCounter returns the line numbers of increasing offsets.
@@ -198,7 +222,7 @@ func (l *lineCounter) at(offset int64) int {
 func (r *reader) jsonNext(decoder *json.Decoder, depth int) (any, error) {
 	next, err := decoder.Token()
 	if err != nil {
-		return nil, r.fail(0, "it is not valid JSON: %w", err)
+		return nil, r.invalid(decoder, err)
 	}
 	return r.jsonValue(decoder, next, depth)
 }
@@ -206,7 +230,7 @@ func (r *reader) jsonNext(decoder *json.Decoder, depth int) (any, error) {
 func (r *reader) jsonValue(decoder *json.Decoder, first json.Token, depth int) (any, error) {
 	r.nodes++
 	if depth > maxNesting || r.nodes > maxNodes {
-		return nil, r.fail(0, "it is nested too deeply or too large")
+		return nil, r.fail(r.lineAt(int(decoder.InputOffset())), "%w", errTooNested)
 	}
 	switch first := first.(type) {
 	case json.Delim:
@@ -226,7 +250,7 @@ func (r *reader) jsonValue(decoder *json.Decoder, first json.Token, depth int) (
 			}
 		}
 		if _, err := decoder.Token(); err != nil { // the bracket that closes
-			return nil, r.fail(0, "it is not valid JSON: %w", err)
+			return nil, r.invalid(decoder, err)
 		}
 		if first == '{' {
 			return keys, nil

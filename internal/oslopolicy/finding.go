@@ -86,12 +86,14 @@ const (
 
 // Finding is a finding of the linter about a policy file.
 type Finding struct {
-	// File is the name of the file. Line counts from 1. It is 0 if the position is unknown.
+	// File is the name of the file. Line counts from 1. It is 0 if the finding is about the whole file.
 	File string `json:"file"`
-	Line int    `json:"line"`
+	Line int    `json:"line,omitempty"`
 	// Rule is the name of the rule, "" for findings about the file.
-	Rule     string   `json:"rule,omitempty"`
-	Severity Severity `json:"severity"`
+	Rule string `json:"rule,omitempty"`
+	// Operations are the operations of Keystone that refer to the rule, directly or through others, if it is none itself.
+	Operations []string `json:"operations,omitempty"`
+	Severity   Severity `json:"severity"`
 	// Code is one of the codes.
 	Code string `json:"code"`
 	// Message describes the finding, Suggestion the correction.
@@ -100,6 +102,14 @@ type Finding struct {
 	// Witness is a request with different answers of the rule (After) and of the policy that the message compares it with (Before): the
 	// base, or Keystone's own rule.
 	Witness *Witness `json:"witness,omitempty"`
+}
+
+// Place returns the file, and the line if there is one.
+func (f Finding) Place() string {
+	if f.Line == 0 {
+		return f.File
+	}
+	return fmt.Sprintf("%s:%d", f.File, f.Line)
 }
 
 // Details returns the message, the suggestion and the witness.
@@ -128,6 +138,9 @@ type LintOptions struct {
 	ManagerRoles []string
 	// ManagedRoles are the roles that domain managers may grant. Default: member and load-balancer_member (SCS standard scs-0302).
 	ManagedRoles []string
+	// KnownRules are patterns (path.Match: *, ?, [a-z]) of the names of rules that extensions of Keystone evaluate, such as identity:scim_*. It is
+	// unknown what such a rule should grant, so this is not checked. Default: none.
+	KnownRules []string
 }
 
 // LintKeystone lints policy files for Keystone together. Keystone loads them in this order, after the base, and their rules can refer to each
@@ -167,6 +180,9 @@ func LintKeystone(ctx context.Context, sources []Source, options LintOptions) ([
 		}
 		step()
 	}
+	for i, f := range l.findings {
+		l.findings[i].Operations = l.operationsWith(f.Rule)
+	}
 	slices.SortStableFunc(l.findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(order[a.File], order[b.File]), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Rule, b.Rule),
 			cmp.Compare(rank(a.Severity), rank(b.Severity)))
@@ -182,6 +198,9 @@ func unreadable(name string, err error) Finding {
 	}
 	if failed, ok := errors.AsType[*FileError](err); ok {
 		finding.Line, finding.Message = failed.Line, failed.Err.Error()
+	}
+	if errors.Is(err, ErrLimit) {
+		finding.Suggestion = ""
 	}
 	return finding
 }

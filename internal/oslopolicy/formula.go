@@ -3,6 +3,7 @@ package oslopolicy
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // formula is a rule as a Boolean expression of atoms.
@@ -24,30 +25,26 @@ const (
 	formulaOr
 )
 
-// holds reports whether a formula is true if exactly these atoms are true.
-func (f *formula) holds(atoms uint64) bool {
+// can reports whether a formula can have a value if these atoms are true, and all others false or unknown. It treats unknown atoms as
+// independent of each other.
+func (f *formula) can(value bool, atoms, unknown uint64) bool {
 	switch f.kind {
 	case formulaAtom:
-		return atoms&(1<<f.atom) != 0
+		bit := uint64(1) << f.atom
+		return unknown&bit != 0 || (atoms&bit != 0) == value
 	case formulaNot:
-		return !f.inner[0].holds(atoms)
-	case formulaAnd:
+		return f.inner[0].can(!value, atoms, unknown)
+	case formulaAnd, formulaOr:
+		all := (f.kind == formulaAnd) == value // an "and" is true if all parts are, and false if one is
 		for i := range f.inner {
-			if !f.inner[i].holds(atoms) {
-				return false
+			if f.inner[i].can(value, atoms, unknown) != all {
+				return !all
 			}
 		}
-		return true
-	case formulaOr:
-		for i := range f.inner {
-			if f.inner[i].holds(atoms) {
-				return true
-			}
-		}
-		return false
+		return all
 	case formulaConstant:
 	}
-	return f.always
+	return f.always == value
 }
 
 // equal reports whether two formulas have the same structure.
@@ -115,9 +112,97 @@ func (c *compiler) check(of check) formula {
 func (c *compiler) operator(kind formulaKind, checks []check) formula {
 	f := formula{kind: kind, inner: make([]formula, 0, len(checks))}
 	for _, part := range checks {
-		f.inner = append(f.inner, c.check(part))
+		if key, _ := interchangeable(kind, part); !c.merged[key] {
+			f.inner = append(f.inner, c.check(part))
+		}
 	}
 	return f
+}
+
+// interchangeable returns a key for a check that others can stand for, and what is common to these others: roles, or texts that one
+// attribute is compared with. The check is an alternative of an "or", or is negated in an "and". The key is "" for all other checks.
+func interchangeable(kind formulaKind, part check) (key, common string) {
+	if negated, ok := part.(notCheck); ok == (kind == formulaAnd) {
+		if ok {
+			part = negated.inner
+		}
+		return named(part)
+	}
+	return "", ""
+}
+
+// named returns the key of a role, or of a text that an attribute is compared with.
+func named(c check) (key, common string) {
+	switch c := c.(type) {
+	case roleCheck:
+		if c.match.parts == nil {
+			return "role:" + lower(c.match.text), "role"
+		}
+	case genericCheck:
+		if names := c.match.attributes(); c.class == kindLiteral && c.literal != "None" && len(names) == 1 && c.match.text == "%("+names[0]+")s" {
+			return c.literal + ":" + c.match.text, c.match.text
+		}
+	}
+	return "", ""
+}
+
+// merge finds checks that only appear side by side in both rules: roles as alternatives, such as those of a long list, or texts that an
+// attribute is compared with. The first of them stands for the others, because rules treat them alike. Names in apart stay.
+func (s *search) merge(apart []string) {
+	places, commons := map[string][]int{}, map[string]string{} // the operators that have a check as an operand
+	var keys []string
+	count := 0
+	var look func(c check)
+	note := func(key, common string, place int) {
+		if _, ok := places[key]; !ok {
+			keys = append(keys, key)
+			commons[key] = common
+		}
+		places[key] = append(places[key], place)
+	}
+	look = func(c check) {
+		kind := formulaOr
+		switch c.(type) {
+		case allCheck:
+			kind = formulaAnd
+		case anyCheck:
+		default: // no other operator has several operands
+			if key, common := named(c); key != "" {
+				count++
+				note(key, common, count)
+			}
+			for _, child := range children(c) {
+				look(child)
+			}
+			return
+		}
+		count++
+		place := count
+		for _, child := range children(c) {
+			if key, common := interchangeable(kind, child); key != "" {
+				note(key, common, place)
+			} else {
+				look(child)
+			}
+		}
+	}
+	for _, policy := range []*Policy{s.before, s.after} {
+		for _, name := range append(reached(policy, s.operation.name), s.operation.name) {
+			look(policy.rules[name])
+		}
+	}
+	first := map[string]bool{}
+	for _, key := range keys {
+		name, _, _ := strings.Cut(strings.TrimPrefix(key, "role:"), ":%(")
+		if hasRole(apart, name) {
+			continue
+		}
+		if same := fmt.Sprint(commons[key], places[key]); first[same] {
+			s.merged[key] = true
+		} else {
+			first[same] = true
+		}
+	}
 }
 
 func (c *compiler) reference(name string) formula {

@@ -64,7 +64,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		document, err := json.Marshal(values)
-		if err != nil || surrogate.Match(document) || len(document) > maxFileBytes {
+		if err != nil || surrogate.Match(document) || len(document) > MaxFileBytes {
 			return
 		}
 		again, err := Read("fuzz", document)

@@ -2,6 +2,7 @@ package oslopolicy
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,6 +33,8 @@ type linter struct {
 	last map[string]*rule
 	// users are the operations whose rule refers to a rule, directly or through others, by the name of the rule and in order.
 	users map[string][]*shippedRule
+	// extended are the rules of extensions, and those that they refer to, directly or through others.
+	extended map[string]bool
 	// explained are the rules and attributes with a finding, to avoid further findings with the same cause.
 	explained map[[2]string]bool
 	// dead are the alternatives of operations that can never match, by the name of the operation.
@@ -58,7 +61,7 @@ func newLinter(files []*File, options LintOptions) *linter {
 		options: options, counts: map[Severity]int{}, policy: options.Release.Policy(slices.Concat(options.Base, files)...),
 		table: options.Release.table(), based: map[string]bool{}, missed: map[string]bool{}, tokens: map[scopedToken]map[string]any{},
 		last: map[string]*rule{}, users: map[string][]*shippedRule{}, explained: map[[2]string]bool{}, dead: map[string][]deadBranch{},
-		referred: map[string]bool{}, folded: map[string]outcome{}, ordinary: ordinaryTrials(), managers: managerTrials(options.ManagerRoles),
+		extended: map[string]bool{}, referred: map[string]bool{}, folded: map[string]outcome{}, ordinary: ordinaryTrials(), managers: managerTrials(options.ManagerRoles),
 	}
 	l.circles = circular(l.policy)
 	for _, c := range l.policy.rules {
@@ -105,7 +108,7 @@ func (l *linter) steps() []func() {
 			steps = append(steps, func() { l.follow(operation) })
 		}
 	}
-	steps = append(steps, l.lintUnnamed, l.lintObsolete)
+	steps = append(steps, l.followExtensions, l.lintUnnamed, l.lintObsolete)
 	for _, r := range l.rules {
 		steps = append(steps, func() { l.lintRule(r) })
 	}
@@ -124,17 +127,25 @@ func (l *linter) follow(operation *shippedRule) {
 	}
 }
 
-// reached returns the rules that a rule refers to, directly or through others.
+// reached returns the rules that a rule refers to, directly or through others, with the rule "default" in place of those that do not exist.
 func reached(policy *Policy, name string) []string {
 	var names []string
 	seen := map[string]bool{}
 	var follow func(name string)
+	visit := func(name string) {
+		if !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+			follow(name)
+		}
+	}
 	follow = func(name string) {
 		walk(policy.rules[name], func(c check, _ bool) {
-			if reference, ok := c.(ruleCheck); ok && !seen[reference.name] {
-				seen[reference.name] = true
-				names = append(names, reference.name)
-				follow(reference.name)
+			if reference, ok := c.(ruleCheck); ok {
+				visit(reference.name)
+				if policy.rules[reference.name] == nil {
+					visit(defaultRule)
+				}
 			}
 		})
 	}
@@ -265,13 +276,13 @@ func (l *linter) hasOf(severity Severity, r *rule, codes ...string) bool {
 
 func (l *linter) lintName(r *rule) {
 	switch {
-	case l.table.rules[r.name] != nil:
+	case l.table.rules[r.name] != nil, l.isExtension(r.name):
 	case strings.HasPrefix(r.name, prefix):
 		l.add(r, SeverityError, CodeUnknownOperation, "Keystone has no such operation, so the rule has no effect",
-			didYouMean(nearest(r.name, slices.Collect(maps.Keys(l.table.rules)))))
+			cmp.Or(didYouMean(nearest(r.name, slices.Collect(maps.Keys(l.table.rules)))), "if an extension evaluates it, list it in keystonePolicy.knownRules (--known-rule)"))
 	case r.name == defaultRule:
 		if l.outcome(r.check, nil) != neverPasses {
-			l.add(r, SeverityError, CodeOpenDefault, "it replaces every rule that does not exist: a misspelled reference may allow",
+			l.add(r, SeverityWarning, CodeOpenDefault, "it replaces every rule that does not exist: a misspelled reference may allow",
 				`write "!" in quotes, or leave the rule out`)
 		}
 	case !l.referred[r.name]:
@@ -376,7 +387,7 @@ func (l *linter) lintMalformed(r *rule, c malformed, negated bool) {
 // does not have it: the author of the rule chooses the host.
 func (l *linter) lintRemote(r *rule, c remoteCheck) {
 	severity := SeverityNote
-	if l.table.operation(r.name) != nil || len(l.users[r.name]) > 0 {
+	if l.table.operation(r.name) != nil || len(l.users[r.name]) > 0 || l.extended[r.name] {
 		severity = SeverityError
 	}
 	walk(l.before.rules[r.name], func(was check, _ bool) {
@@ -426,8 +437,11 @@ func (l *linter) lintCycle(r *rule) {
 // lintLines finds characters that are not ASCII in all lines, including comments. It skips lines with such a finding.
 func (l *linter) lintLines() {
 	for _, s := range l.sources {
+		if !utf8.Valid(s.Data) { // the whole file has a finding
+			continue
+		}
 		number := 0
-		for line := range bytes.Lines(s.Data) {
+		for line := range bytes.Lines(bytes.TrimPrefix(s.Data, []byte(byteOrderMark))) {
 			if l.full() {
 				return
 			}

@@ -40,12 +40,15 @@ func (l *linter) witness(o *shippedRule, than *Policy, caller Caller, target map
 	}
 	needed := maps.Clone(target)
 	for _, name := range slices.Sorted(maps.Keys(target)) {
+		if _, always := o.fromToken(name, caller); always {
+			continue
+		}
 		value := needed[name]
 		if delete(needed, name); !s.confirms(more, caller, needed) {
 			needed[name] = value
 		}
 	}
-	return newWitness(more, caller, needed)
+	return s.newWitness(more, caller, needed)
 }
 
 // lintDifferences compares a rule with the base or with Keystone's own rule, and finds requests that are denied because of a dead alternative.
@@ -69,7 +72,7 @@ func (l *linter) lintDifferences(r *rule) {
 
 // newSearch prepares a search that ends with the context of the linter.
 func (l *linter) newSearch(o *shippedRule, before *Policy) *search {
-	s := newSearch(o, before, l.policy)
+	s := newSearch(o, before, l.policy, slices.Concat([]string{"admin"}, ordinaryRoles, l.options.ManagedRoles, l.options.ManagerRoles)...)
 	s.ended, s.tokens = l.ended, l.tokens
 	return s
 }
@@ -132,16 +135,20 @@ func (l *linter) lintMore(r *rule, o *shippedRule, s *search) {
 	warned, based := l.has(r, CodeBroaderThanDefault), len(l.options.Base) > 0
 	var inside *Witness
 	var unknown []string
-	w, texts := s.findMore(func(caller Caller, target map[string]any) bool {
+	w, texts := s.findMore(func(caller Caller, target, completed map[string]any) bool {
+		mild := isDomainItself(target) && (o.reads() && isInside(o, caller, asOwn(completed, caller)) || !l.isTenant(caller))
 		switch {
-		case !based && (caller.System || !l.isTenant(caller)), !l.isTooMuch(o, caller, target), !s.confirms(more, caller, o.complete(target)):
+		case !based && (caller.System || !l.isTenant(caller)), !l.isTooMuch(o, caller, completed), !s.confirms(more, caller, target, completed):
 			return false
-		case !isWithin(o, cmp.Or(caller.Domain, caller.ProjectDomain), target) && !isOwn(o, caller, target):
+		case !mild && !isInside(o, caller, completed) && !isOwn(o, caller, completed):
 			return true
-		case !warned && !based && inside == nil && !l.isManager(caller):
-			inside, unknown = newWitness(more, caller, target), s.unknown()
+		case warned:
+		case !mild && based && !o.reads():
+			return true
+		case inside == nil && (mild || !l.isManager(caller) || !isOwn(o, caller, completed)):
+			inside, unknown = s.newWitness(more, caller, target), s.unknown()
 		}
-		return !warned && based
+		return false
 	})
 	switch {
 	case w != nil:
@@ -154,11 +161,41 @@ func (l *linter) lintMore(r *rule, o *shippedRule, s *search) {
 // addMore adds a finding for a request that is allowed, or that may be allowed because of checks whose values are unknown.
 func (l *linter) addMore(w *Witness, unknown []string, r *rule, o *shippedRule, severity Severity) {
 	if len(unknown) == 0 {
-		l.addWith(w, r, severity, CodeBroaderThanDefault, fmt.Sprintf("a token with %s passes %s, which %s denies", w.As, o.name, l.reference()), tieToDomain)
+		suggestion := tieToDomain
+		if isDomainItself(w.Target) {
+			suggestion = notNull
+		}
+		l.addWith(w, r, severity, CodeBroaderThanDefault, fmt.Sprintf("a token with %s passes %s, which %s denies", w.As, o.name, l.reference()), suggestion)
 		return
 	}
 	l.add(r, severity, CodeBroaderThanDefault, fmt.Sprintf("a token with %s may pass %s, which %s denies: %s", w.As, o.name, l.reference(), notEvaluated(unknown)),
 		compareInstead)
+}
+
+// notNull is the suggestion for a rule that compares the domain of a token without one with that of a project that acts as a domain.
+const notNull = "write token.domain.id for domain_id, and token.project.domain.id for project_domain_id: these are null in tokens for another scope, and " +
+	"so is the domain of a domain, which is a project too"
+
+// isDomainItself reports whether a target is a domain in the place of a project: the ID of a domain is also one of a project without a domain.
+func isDomainItself(target map[string]any) bool {
+	return slices.ContainsFunc(domainsOfProjects, func(name string) bool {
+		domain, ok := target[name]
+		return ok && domain == nil
+	})
+}
+
+// domainsOfProjects are attributes with the domain of a project. The second one is that of listTree.
+var domainsOfProjects = []string{"target.project.domain_id", "target.domain_id"}
+
+// asOwn returns a target with the domain of the token in place of that of a domain.
+func asOwn(target map[string]any, caller Caller) map[string]any {
+	own := maps.Clone(target)
+	for _, name := range domainsOfProjects {
+		if domain, ok := target[name]; ok && domain == nil {
+			own[name] = cmp.Or(caller.Domain, caller.ProjectDomain, caller.UserDomain)
+		}
+	}
+	return own
 }
 
 // compareInstead is the suggestion for a rule that may allow too much because of a check that cannot be evaluated.
@@ -193,7 +230,7 @@ func (l *linter) lintLess(r *rule, o *shippedRule, s *search) {
 // cannot be of another domain. An administrator of a domain may do everything in the domain that Keystone's own rule allows, because the base may
 // have a mistake.
 func (l *linter) isTooMuch(o *shippedRule, caller Caller, target map[string]any) bool {
-	inside := isWithin(o, caller.Domain, target)
+	inside := isWithin(o, target, caller.Domain) || o.isLimited() && caller.Domain != ""
 	if l.isManager(caller) {
 		return !inside && (!o.reads() || canBeForeign(o, caller, target))
 	}
@@ -202,6 +239,11 @@ func (l *linter) isTooMuch(o *shippedRule, caller Caller, target map[string]any)
 	}
 	passed, err := l.own.Enforce(o.name, target, caller.Credentials())
 	return err != nil || !passed
+}
+
+// isInside reports whether a request reaches only objects of the domain of the token, of its project, or of its user.
+func isInside(o *shippedRule, caller Caller, target map[string]any) bool {
+	return o.isLimited() && caller.Domain != "" || isWithin(o, target, cmp.Or(caller.Domain, caller.ProjectDomain), caller.UserDomain)
 }
 
 // isManager reports whether a token has the role of a manager, and is no administrator's.
@@ -214,16 +256,16 @@ func hasRole(roles []string, role string) bool {
 	return slices.ContainsFunc(roles, func(other string) bool { return lower(other) == lower(role) })
 }
 
-// isWithin reports whether all domains in the target are the domain of the token. A grant is within the domain if the user or group is, and the
-// project or domain is. A member is added within the domain if the user is, and the group is. The requester chooses the body and the query
-// freely, unless the operation creates the object.
-func isWithin(o *shippedRule, domain string, target map[string]any) bool {
+// isWithin reports whether all domains in the target are among some that belong to the token. A grant is within the domain if the user or group
+// is, and the project or domain is. A member is added within the domain if the user is, and the group is. The requester chooses the body and the
+// query freely, unless the operation creates the object or lists objects by the query.
+func isWithin(o *shippedRule, target map[string]any, domains ...string) bool {
 	users, groups, scopes, others := false, false, false, false
 	for name, value := range target {
 		switch {
 		case !isDomain(o, name):
 			continue
-		case value != domain:
+		case value == "" || !slices.ContainsFunc(domains, func(domain string) bool { return value == domain }):
 			return false
 		case isOfScope(name):
 			scopes = true
@@ -236,8 +278,6 @@ func isWithin(o *shippedRule, domain string, target map[string]any) bool {
 		}
 	}
 	switch {
-	case domain == "":
-		return false
 	case hasWord(o.target, "project") && hasWord(o.target, "user"):
 		return (users || groups || others) && scopes
 	case hasWord(o.target, "group") && hasWord(o.target, "user"):
@@ -251,6 +291,9 @@ func isWithin(o *shippedRule, domain string, target map[string]any) bool {
 func isDomain(o *shippedRule, name string) bool {
 	created, creates := strings.CutPrefix(o.name, prefix+"create_")
 	switch {
+	case o.isLimited() && hasWord("filter_attr.domain_id filter_attr.scope.domain.id", name),
+		name == "target.role.domain_id" && o.isOfDomainRoles():
+		return true
 	case isOfRequest(name) && !o.isMade(), strings.HasSuffix(name, "role.domain_id"):
 		return false
 	case isOfRequest(name):
@@ -271,10 +314,11 @@ func isOfScope(name string) bool {
 	return strings.HasPrefix(name, "target.project.") || strings.HasPrefix(name, "target.domain.") || name == "domain_id"
 }
 
-// Attributes with the ID of the user who owns the object of a request, or of the project that is it.
+// Attributes with the ID of the user who owns the object of a request, or of the project that is or owns it. Keystone applies the filters.
 const (
-	ownersOfObjects   = "user_id target.user_id target.user.id target.credential.user_id target.trust.trustor_user_id target.token.user_id"
-	projectsOfObjects = "project_id target.project.id"
+	ownersOfObjects = "user_id target.user_id target.user.id target.credential.user_id target.trust.trustor_user_id target.token.user_id " +
+		"filter_attr.user.id filter_attr.user_id"
+	projectsOfObjects = "project_id target.project.id target.limit.project_id filter_attr.scope.project.id filter_attr.parent_id"
 )
 
 // isOwn reports whether the target is the user or the project of the token, or is owned by the user. An operation that changes the relation of two
@@ -291,34 +335,10 @@ func isOwn(o *shippedRule, caller Caller, target map[string]any) bool {
 	return false
 }
 
-// domainsOfObjects are the attributes with the domain of an object that a request reads or changes.
-var domainsOfObjects = []string{"target.user.domain_id", "target.group.domain_id", "target.project.domain_id", "target.domain.id"}
-
-// listDomains and listGroups are operations with the domain of the token as one of domainsOfObjects.
-const listDomains, listGroups = prefix + "list_domains", prefix + "list_groups"
-
-// hasForeign reports whether an operation can have a target of another domain than that of the token. Keystone gives the rules for lists the
-// domain of the token, and filters the list.
-func hasForeign(o *shippedRule) bool {
-	return !o.isNew && o.name != listDomains && o.name != listGroups && slices.ContainsFunc(domainsOfObjects, func(name string) bool { return o.fills(name) == filled })
-}
-
-// canBeForeign reports whether a target can be of another domain than the token: it names another one, or it names none and is not the user or
-// the project of the token.
+// canBeForeign reports whether a target can be of another domain than the token: it names another one, or it does not name all and is not the user
+// or the project of the token.
 func canBeForeign(o *shippedRule, caller Caller, target map[string]any) bool {
-	if !hasForeign(o) || isOwn(o, caller, target) {
-		return false
-	}
-	domain, named := cmp.Or(caller.Domain, caller.ProjectDomain), false
-	for name, value := range target {
-		if isDomain(o, name) {
-			if value != domain {
-				return true
-			}
-			named = true
-		}
-	}
-	return !named
+	return o.tenants && !isOwn(o, caller, target) && !isInside(o, caller, target)
 }
 
 // lintDead finds requests that an operation denies because of a dead alternative, although Keystone's own rule and the corrected alternative
@@ -328,8 +348,8 @@ func (l *linter) lintDead(r *rule, o *shippedRule) {
 		alive := &Policy{table: l.table, rules: maps.Clone(l.policy.rules)}
 		alive.rules[dead.owner] = substitute(alive.rules[dead.owner], dead.attribute, dead.meant)
 		s := l.newSearch(o, alive)
-		w := s.find(less, func(caller Caller, target map[string]any) bool {
-			passed, err := l.own.Enforce(o.name, target, caller.Credentials())
+		w := s.find(less, func(caller Caller, _, completed map[string]any) bool {
+			passed, err := l.own.Enforce(o.name, completed, caller.Credentials())
 			return err == nil && passed
 		})
 		if w != nil {

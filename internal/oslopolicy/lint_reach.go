@@ -37,7 +37,7 @@ var ordinaryRoles = []string{"load-balancer_member", "member", "reader"}
 
 func ordinaryTrials() []trial {
 	return slices.Concat(
-		newTrials("no role"),
+		newTrials("any role", "any"),
 		newTrials(`the role "reader"`, "reader"),
 		newTrials(`the roles "load-balancer_member", "member" and "reader"`, ordinaryRoles...),
 	)
@@ -60,10 +60,11 @@ type setting struct {
 	far bool
 }
 
-// settings returns the settings that make a difference to an operation. The caller chooses the body freely, unless it creates the object.
+// settings returns the settings that make a difference to an operation. The caller chooses body and query freely, unless the body creates the
+// object or the query selects it.
 func settings(operation *shippedRule) []setting {
 	request := ownDomain
-	if operation.isMade() {
+	if operation.isMade() || operation.isLimited() {
 		request = foreignDomain
 	}
 	all := []setting{
@@ -88,11 +89,17 @@ func (l *linter) attributes(operation *shippedRule) []string {
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return operation.fills(name) == never })
 }
 
-// target returns a target with these attributes.
-func (s setting) target(attributes []string) map[string]any {
+// target returns a target with these attributes for a caller.
+func (s setting) target(o *shippedRule, attributes []string, caller Caller) map[string]any {
 	target := make(map[string]any, len(attributes))
 	for _, name := range attributes {
-		target[name] = s.value(name)
+		value, ok := o.fromToken(name, caller)
+		if !ok {
+			value = s.value(o, name)
+		}
+		if value != missing {
+			target[name] = value
+		}
 	}
 	return target
 }
@@ -109,11 +116,9 @@ func asked(policy *Policy, name string) []string {
 	return names
 }
 
-func (s setting) value(name string) any {
+func (s setting) value(o *shippedRule, name string) any {
 	domain := s.objects
 	switch {
-	case name == "target.domain_id":
-		return ownDomain // Keystone fills in the domain of the token
 	case isOfRequest(name):
 		domain = s.request
 	case isOfScope(name):
@@ -121,7 +126,7 @@ func (s setting) value(name string) any {
 	}
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	switch {
-	case strings.Contains(name, "role.domain_id"):
+	case strings.Contains(name, "role.domain_id") && !o.isOfDomainRoles():
 		return nil // most roles are of no domain
 	case last == "domain_id", strings.HasSuffix(name, "domain.id"):
 		return domain
@@ -137,12 +142,12 @@ func (s setting) value(name string) any {
 const tieToDomain = "require a role, and compare the domain of the token with those of the target"
 
 // changed returns the operations that a rule changes: its own, or, for a helper that Keystone or the base has or refers to, those that use the
-// helper and are not in the files themselves.
+// helper and are not in the files themselves. The rule "default" is used in place of rules that do not exist.
 func (l *linter) changed(r *rule) []*shippedRule {
 	if own := l.table.operation(r.name); own != nil {
 		return []*shippedRule{own}
 	}
-	if l.table.rules[r.name] == nil && !l.based[r.name] && !l.missed[r.name] {
+	if l.table.rules[r.name] == nil && !l.based[r.name] && !l.missed[r.name] && r.name != defaultRule {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(l.users[r.name]), func(o *shippedRule) bool { return l.last[o.name] != nil })
@@ -165,11 +170,10 @@ func (l *linter) lintReachOf(r *rule, o *shippedRule) bool {
 	}
 	attributes := l.attributes(o)
 	for _, s := range settings(o) {
-		target := s.target(attributes)
 		trials, severity := l.ordinary, SeverityWarning
 		if s.far {
 			severity = SeverityError
-			if !o.reads() || hasForeign(o) {
+			if !o.reads() || o.tenants {
 				trials = slices.Concat(trials, l.managers)
 			}
 		}
@@ -177,7 +181,10 @@ func (l *linter) lintReachOf(r *rule, o *shippedRule) bool {
 			continue
 		}
 		for _, t := range trials {
-			if l.isBroader(o, l.before, target, t) {
+			if s.far && o.isLimited() && t.caller.Domain != "" {
+				continue
+			}
+			if target := s.target(o, attributes, t.caller); l.isBroader(o, l.before, target, t) {
 				l.addWith(l.witness(o, l.before, t.caller, target), r, severity, CodeBroaderThanDefault,
 					fmt.Sprintf("a user with %s passes %s for an object %s, which %s denies", t.label, o.name, s.label, l.reference()), tieToDomain)
 				return severity == SeverityError
@@ -227,7 +234,7 @@ func (l *linter) lintEscalation(r *rule) {
 // lintGrants tries to grant usual roles. It reports whether there is a finding.
 func (l *linter) lintGrants(r *rule, o *shippedRule, than *Policy, managed []string) bool {
 	attribute := grants[o.name]
-	target := setting{objects: ownDomain, scopes: ownDomain, request: ownDomain}.target(l.attributes(o))
+	target := setting{objects: ownDomain, scopes: ownDomain, request: ownDomain}.target(o, l.attributes(o), Caller{})
 	roles := slices.Concat([]string{"admin", "ADMIN"}, l.options.ManagerRoles, []string{"reader", "service", "some-other-role"}, l.options.ManagedRoles)
 	given := map[string]trial{}
 	for _, t := range slices.Concat(l.ordinary, l.managers) {
@@ -260,7 +267,7 @@ func (l *linter) grantOnly(o *shippedRule) string {
 // lintGrantsOfAny searches a token of a user or manager that can grant a role that is not a managed role.
 func (l *linter) lintGrantsOfAny(r *rule, o *shippedRule, than *Policy, managed []string) {
 	s := l.newSearch(o, than)
-	w, unknown := s.findMore(func(caller Caller, target map[string]any) bool {
+	w, unknown := s.findMore(func(caller Caller, target, _ map[string]any) bool {
 		role, ok := target[grants[o.name]].(string)
 		return l.isTenant(caller) && (!ok || !slices.Contains(managed, role))
 	})

@@ -29,7 +29,7 @@ func (l *linter) lintAttributes(r *rule) {
 
 func (l *linter) lintAttribute(r *rule, name string, operations []*shippedRule, negated bool) {
 	if len(operations) == 0 {
-		if !slices.ContainsFunc(l.table.list, func(s shippedRule) bool { return s.fills(name) != never }) {
+		if !l.extended[r.name] && !slices.ContainsFunc(l.table.list, func(s shippedRule) bool { return s.fills(name) != never }) {
 			l.add(r, SeverityWarning, CodeUnknownAttribute, fmt.Sprintf("Keystone fills %%(%s)s in for no operation", name), "")
 		}
 		return

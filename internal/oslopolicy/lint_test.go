@@ -39,7 +39,7 @@ const (
 	andDeny  = `; write "!" in quotes to deny, or "@" in quotes to allow everybody`
 	andJoin  = "; join checks with and, or, not and parentheses that match"
 	andTie   = "; require a role, and compare the domain of the token with those of the target"
-	nobody   = "a user with no role and a token for a project passes "
+	nobody   = "a user with any role and a token for a project passes "
 	manager  = `a user with the role "manager" and a token for the domain passes `
 	ordinary = `a user with the roles "load-balancer_member", "member" and "reader" and a token for a project passes `
 	denies   = ", which Keystone's own rule denies" + andTie
@@ -118,7 +118,7 @@ func TestLintKeystone(t *testing.T) {
 		"a mapping":                       {file: "identity:create_user: {role:admin: x}", want: []string{"1 error mapping-rule identity:create_user: oslo.policy reads only the keys of a mapping, as alternatives; write the rule as a text in quotes"}},
 		"an unknown rule":                 {file: "identity:create_user: rule:admin_requird", want: []string{`1 error unknown-rule identity:create_user: there is no rule "admin_requird", which counts as false; write "admin_required"`}},
 		"not an unknown rule":             {file: "identity:get_auth_catalog: not rule:xyz", want: []string{`1 error unknown-rule identity:get_auth_catalog: there is no rule "xyz", which counts as false; the "not" before it makes that true`}},
-		"an unknown rule and a default":   {file: "identity:get_auth_catalog: rule:xyz\ndefault: \"@\"", want: []string{`1 error unknown-rule identity:get_auth_catalog: there is no rule "xyz", and the rule "default" is used instead`, `2 error open-default default: it replaces every rule that does not exist: a misspelled reference may allow; write "!" in quotes, or leave the rule out`}},
+		"an unknown rule and a default":   {file: "identity:get_auth_catalog: rule:xyz\ndefault: \"@\"", want: []string{`1 error unknown-rule identity:get_auth_catalog: there is no rule "xyz", and the rule "default" is used instead`, `2 warning open-default default: it replaces every rule that does not exist: a misspelled reference may allow; write "!" in quotes, or leave the rule out`}},
 		"a default that denies":           {file: `default: "!"`},
 		"a circle": {file: "identity:create_user: rule:a\na: rule:b\nb: rule:a", want: []string{
 			"1 " + notCompared + `the rule "a" refers to itself`,
@@ -153,16 +153,16 @@ func TestLintKeystone(t *testing.T) {
 		},
 		"another host": {file: "identity:create_user: http://h/", want: []string{
 			`1 error remote-check identity:create_user: "http://h/" sends the token and the target to another host, whose answer cannot be evaluated; compare attributes, or have the check added to the base`,
-			`1 error broader-than-default identity:create_user: a token with domain=own-domain may pass identity:create_user, which Keystone's own rule denies: ["http://h/"] cannot be evaluated; ` + compareInstead,
+			`1 error broader-than-default identity:create_user: a token with role=any,domain=own-domain may pass identity:create_user, which Keystone's own rule denies: ["http://h/"] cannot be evaluated; ` + compareInstead,
 		}},
 		"one of two other hosts": {file: "identity:create_user: http://h/ or http://i/", want: []string{
 			`1 error remote-check identity:create_user: "http://h/" sends the token and the target to another host, whose answer cannot be evaluated; compare attributes, or have the check added to the base`,
 			`1 error remote-check identity:create_user: "http://i/" sends the token and the target to another host, whose answer cannot be evaluated; compare attributes, or have the check added to the base`,
-			`1 error broader-than-default identity:create_user: a token with domain=own-domain may pass identity:create_user, which Keystone's own rule denies: ["http://h/"] cannot be evaluated; ` + compareInstead,
+			`1 error broader-than-default identity:create_user: a token with role=any,domain=own-domain may pass identity:create_user, which Keystone's own rule denies: ["http://h/"] cannot be evaluated; ` + compareInstead,
 		}},
 		"not another host": {file: "identity:create_user: not http://h/", want: []string{
 			`1 error remote-check identity:create_user: "http://h/" sends the token and the target to another host, whose answer cannot be evaluated; compare attributes, or have the check added to the base`,
-			`1 error broader-than-default identity:create_user: a token with domain=own-domain may pass identity:create_user, which Keystone's own rule denies: ["http://h/"] cannot be evaluated; ` + compareInstead,
+			`1 error broader-than-default identity:create_user: a token with role=any,domain=own-domain may pass identity:create_user, which Keystone's own rule denies: ["http://h/"] cannot be evaluated; ` + compareInstead,
 		}},
 		"an unknown credential":    {file: "identity:create_user: tenant:x or Role:x or user.id:x or zzz:x", want: []string{`1 warning unknown-credential identity:create_user: Keystone's credentials have no "tenant", so that the check is false or raises an exception; write "project_id"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "Role", so that the check is false or raises an exception; write "role"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "user.id", so that the check is false or raises an exception; write "user_id"`, `1 warning unknown-credential identity:create_user: Keystone's credentials have no "zzz", so that the check is false or raises an exception`}},
 		"a credential in capitals": {file: "identity:create_user: USER_DOMAIN_ID:x and role:admin", want: []string{`1 warning unknown-credential identity:create_user: Keystone's credentials have no "USER_DOMAIN_ID", so that the check is false or raises an exception; write "user_domain_id"`}},
@@ -228,7 +228,8 @@ func TestLintKeystone(t *testing.T) {
 		"a manager everywhere":         {file: "identity:delete_user: role:admin or role:manager", want: []string{"1 error broader-than-default identity:delete_user: " + strings.Replace(manager, "the domain", "a project", 1) + "identity:delete_user" + far}},
 		"a manager may read":           {file: "identity:list_domains: role:admin or role:manager"},
 		"a manager may list its users": {file: "identity:list_users: role:admin or role:manager and domain_id:%(target.domain_id)s"},
-		"a manager may list groups":    {file: "identity:list_groups: role:admin or role:manager"},
+		"a manager may list groups":    {file: "identity:list_groups: role:admin or role:manager and domain_id:%(target.group.domain_id)s"},
+		"a manager lists all groups":   {file: "identity:list_groups: role:admin or role:manager", want: []string{"1 error broader-than-default identity:list_groups: " + strings.Replace(manager, "the domain", "a project", 1) + "identity:list_groups" + far}},
 		"a manager may read roles":     {file: "identity:get_role: role:admin or role:manager"},
 		"a manager reads any user":     {file: "identity:get_user: role:admin or role:manager", want: []string{"1 error broader-than-default identity:get_user: " + strings.Replace(manager, "the domain", "a project", 1) + "identity:get_user" + far}},
 		"a manager lists any members":  {file: "identity:list_users_in_group: role:admin or role:manager", want: []string{"1 error broader-than-default identity:list_users_in_group: " + strings.Replace(manager, "the domain", "a project", 1) + "identity:list_users_in_group" + far}},
@@ -336,7 +337,7 @@ func TestGrantsOfRoles(t *testing.T) {
 func TestRulesThatGrantLess(t *testing.T) {
 	const (
 		live    = `{"cloud_admin": "role:admin and is_admin_project:True", "identity:create_user": "rule:cloud_admin"}`
-		trustor = "note: --as domain=own-domain --target target.trust.trustor_user_id=caller: DENY, before PASS"
+		trustor = "note: --as role=any,domain=own-domain --target target.trust.trustor_user_id=caller: DENY, before PASS"
 		admin   = "note: --as role=admin,domain=own-domain: DENY, before PASS"
 	)
 	for name, tc := range map[string]struct {
@@ -358,7 +359,7 @@ func TestRulesThatGrantLess(t *testing.T) {
 		"less by a helper of the base": {
 			base: "admin_required: role:admin\nidentity:create_user: role:admin", file: `admin_required: "!"`, want: []string{"warning: --as role=admin,domain=own-domain: DENY, before PASS"},
 		},
-		"less and more":                             {file: "identity:create_user: role:member", differences: true, want: []string{admin}},
+		"less and more":                             {file: "identity:create_user: role:manager", differences: true, want: []string{admin}},
 		"a rule that is misread":                    {file: "identity:create_user: (role:admin"},
 		"a reference to a rule that does not exist": {file: "identity:create_user: rule:admn"},
 	} {

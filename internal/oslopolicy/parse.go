@@ -153,12 +153,12 @@ func tokenize(text string) []token {
 }
 
 // errTooDeep means that a rule exceeds maxDepth.
-var errTooDeep = fmt.Errorf("it is nested more than %d deep", maxDepth)
+var errTooDeep = fmt.Errorf("it is nested more than %d deep: %w", maxDepth, ErrLimit)
 
 // parseText parses the string form. "not" has the highest precedence, then "and", then "or".
 func parseText(text string) (check, error) {
 	if len(text) > maxRuleBytes {
-		return nil, fmt.Errorf("it has more than %d bytes", maxRuleBytes)
+		return nil, fmt.Errorf("it has more than %d bytes: %w", maxRuleBytes, ErrLimit)
 	}
 	tokens := tokenize(text)
 	if len(tokens) == 1 && tokens[0].kind != tokenCheck {

@@ -11,13 +11,14 @@ import (
 // tried with the constants that the rules compare it with, and with another value.
 func (s *search) newRequests() []request {
 	users := s.constants(defaultUser, "user_id", "token.user.id", "token.user.name")
-	userDomains := s.constants("", "user_domain_id", "token.user.domain.id", "token.user.domain.name") // the domain of the scope, if empty
-	if s.asks("user_domain_id", "token.user.domain.id", "token.user.domain.name") {
+	userDomains := s.domains("", "user_domain_id", "token.user.domain.id", "token.user.domain.name") // the domain of the scope, if empty
+	if s.asks("user_domain_id", "token.user.domain.id", "token.user.domain.name") ||
+		s.asks("user_id", "token.user.id") && slices.Contains(s.attributes, "target.user.domain_id") {
 		userDomains = append(userDomains, homeDomain)
 	}
-	domains := s.constants(ownDomain, "domain_id", "token.domain.id", "token.domain.name")
+	domains := s.domains(ownDomain, "domain_id", "token.domain.id", "token.domain.name")
 	projects := s.constants("own-project", "project_id", "token.project.id", "token.project.name")
-	projectDomains := s.constants(ownDomain, "project_domain_id", "token.project.domain.id", "token.project.domain.name")
+	projectDomains := s.domains(ownDomain, "project_domain_id", "token.project.domain.id", "token.project.domain.name")
 	// The tokens with the fewest constants come first.
 	var callers [4][]Caller
 	add := func(constants int, c Caller) { callers[constants] = append(callers[constants], c) }
@@ -37,6 +38,7 @@ func (s *search) newRequests() []request {
 				}
 			}
 			add(named, Caller{User: user, UserDomain: cmp.Or(userDomain, ownDomain), System: true})
+			add(named, Caller{User: user, UserDomain: cmp.Or(userDomain, ownDomain)})
 		}
 	}
 	all := slices.Concat(callers[:]...)
@@ -84,12 +86,22 @@ func (s *search) asks(kinds ...string) bool {
 	})
 }
 
+// domains are constants for credentials with a domain. Those of other credentials are among them, because two of them can be equal.
+func (s *search) domains(other string, kinds ...string) []string {
+	if !s.asks(kinds...) {
+		return []string{other}
+	}
+	return s.constants(other, append(kinds, "user_domain_id", "token.user.domain.id", "token.user.domain.name", "domain_id", "token.domain.id",
+		"token.domain.name", "project_domain_id", "token.project.domain.id", "token.project.domain.name")...)
+}
+
 // constants are the texts that the rules compare credentials with, after the value of all other tokens. If an attribute is compared with
 // credentials and with a text, the credentials can be equal to the text too.
 func (s *search) constants(other string, kinds ...string) []string {
 	texts := []string{other}
-	add := func(text string) {
-		if !slices.Contains(texts, text) {
+	add := func(kind, text string) {
+		// Null is None as a text, which is the ID of nothing.
+		if !slices.Contains(texts, text) && (text != "None" || hasWord(nameCredentials, kind)) {
 			texts = append(texts, text)
 		}
 	}
@@ -99,12 +111,12 @@ func (s *search) constants(other string, kinds ...string) []string {
 			continue
 		}
 		if generic.match.parts == nil {
-			add(generic.match.text)
+			add(generic.kind, generic.match.text)
 			continue
 		}
 		for _, c := range s.asked {
 			if literal, ok := c.(genericCheck); ok && literal.class == kindLiteral && literal.match.text == generic.match.text {
-				add(literal.literal)
+				add(generic.kind, literal.literal)
 			}
 		}
 	}
@@ -127,9 +139,9 @@ func (s *search) request(caller Caller, credentials map[string]any) request {
 				continue
 			}
 			for n, c := range s.asked {
-				if generic, ok := c.(genericCheck); ok && slices.Contains(generic.match.attributes(), name) &&
-					s.matches(generic, map[string]any{name: value}, credentials) {
-					r.holds[i][j] |= 1 << uint(n)
+				bit := uint64(1) << uint(n)
+				if generic, ok := c.(genericCheck); ok && s.open[i+1]&^s.open[i]&bit != 0 && s.matches(generic, map[string]any{name: value}, credentials) {
+					r.holds[i][j] |= bit
 				}
 			}
 		}
@@ -146,11 +158,8 @@ func (s *search) matches(c genericCheck, target, credentials map[string]any) boo
 
 // values returns the values to try for an attribute: those that the rules compare it with, and another value.
 func (s *search) values(name string, caller Caller, credentials map[string]any) []any {
-	if name == "target.domain_id" { // Keystone fills in the domain of the token
-		if caller.Domain == "" {
-			return []any{missing}
-		}
-		return []any{caller.Domain}
+	if value, ok := s.operation.fromToken(name, caller); ok {
+		return []any{value}
 	}
 	values := []any{foreign + "-" + name[strings.LastIndexByte(name, '.')+1:]}
 	add := func(value any) {
@@ -163,19 +172,25 @@ func (s *search) values(name string, caller Caller, credentials map[string]any) 
 		if !ok || !slices.Contains(generic.match.attributes(), name) {
 			continue
 		}
+		var value any = generic.literal
 		switch {
-		case generic.class == kindLiteral && generic.literal == "None":
-			add(nil)
-		case generic.class == kindLiteral:
-			add(generic.literal)
-		default:
-			if own, ok := at(credentials, generic.path).(string); ok {
-				add(own)
-			}
+		case generic.class != kindLiteral:
+			value = at(credentials, generic.path)
+		case generic.literal == "None" && strings.HasSuffix(name, "id"):
+			value = nil
+		}
+		if _, isText := value.(string); isText || value == nil && hasWord(nullAttributes, name) && !s.operation.isOfDomainRoles() {
+			add(value)
 		}
 	}
 	return values
 }
+
+// nullAttributes are the attributes that can be null: global roles have no domain, and a project that acts as a domain has neither domain nor
+// parent. In a token for another scope, the credential is null too, and null is equal to null.
+const nullAttributes = "target.domain_id target.role.domain_id target.prior_role.domain_id target.implied_role.domain_id " +
+	"target.project.domain_id target.project.parent_id request_body.project.domain_id request_body.project.parent_id " +
+	"target.limit.domain_id target.limit.project_id target.credential.project_id target.trust.project_id"
 
 // at returns the value of credentials at a path, nil if there is none.
 func at(value any, path []string) any {

@@ -20,6 +20,8 @@ type shippedRule struct {
 	body bool
 	// isNew is true if the attributes are unknown, because the default release does not have the operation.
 	isNew bool
+	// tenants is the result of isOfTenants.
+	tenants bool
 }
 
 // prefix is the prefix of the names of all operations of Keystone.
@@ -72,6 +74,7 @@ func newShippedTable(list []shippedRule) *shippedTable {
 	for i := range list {
 		r := &list[i]
 		table.rules[r.name] = r
+		r.tenants = r.isOfTenants()
 		c := parseWhole(r.rule)
 		if r.former != "" {
 			c = anyCheck{c, parseWhole(r.former)}
@@ -146,18 +149,104 @@ func (s *shippedRule) fills(attribute string) knowledge {
 	return doubtful
 }
 
-// complete adds attributes to a target that are equal to others: a variable of the URL with the ID of an object is also below target.
-func (s *shippedRule) complete(target map[string]any) map[string]any {
-	target = maps.Clone(target)
-	for _, name := range strings.Fields(s.path) {
-		same := "target." + strings.TrimSuffix(name, "_id") + ".id"
-		if value, ok := target[name]; ok && s.fills(same) == filled {
-			target[same] = value
-		} else if value, ok := target[same]; ok {
-			target[name] = value
+// Lists whose rules can check an attribute of the token.
+const (
+	listDomains, listGroups, listCredentials = prefix + "list_domains", prefix + "list_groups", prefix + "list_credentials"
+
+	// listTree is the list of the role assignments of a project and those below it. Its rule can check attributes of the project.
+	listTree = prefix + "list_role_assignments_for_tree"
+)
+
+// fromToken returns the value of an attribute that Keystone takes from the token, missing if the token does not have it. ok is false if Keystone
+// takes the attribute from elsewhere.
+func (s *shippedRule) fromToken(name string, caller Caller) (value any, ok bool) {
+	value = missing
+	switch {
+	case name == "target.domain_id" && s.name != listTree, name == "target.group.domain_id" && s.name == listGroups,
+		name == "target.domain.id" && s.name == listDomains:
+		if caller.Domain != "" {
+			value = caller.Domain
+		}
+	case name == "target.credential.user_id" && s.name == listCredentials:
+		if !caller.System {
+			value = caller.User
+		}
+	default:
+		return nil, false
+	}
+	return value, true
+}
+
+// isLimited reports whether Keystone limits a list to the domain of the token, if the token is for a domain. Tokens for projects get all.
+func (s *shippedRule) isLimited() bool {
+	return hasWord("identity:list_users identity:list_groups identity:list_projects identity:list_role_assignments", s.name)
+}
+
+// isOfDomainRoles reports whether an operation is about a role that belongs to a domain.
+func (s *shippedRule) isOfDomainRoles() bool { return strings.HasSuffix(s.name, "_domain_role") }
+
+// isOfTenants reports whether the objects of an operation are those of a domain, a project or a user. Others, such as global roles, are the same
+// for all. All domains are visible in a list, by which managers find theirs.
+func (s *shippedRule) isOfTenants() bool {
+	const (
+		kinds     = "user user_id group project domain domain_id credential trust token limit"
+		variables = "user_id group_id project_id domain_id trust_id credential_id limit_id"
+		others    = "identity:list_trusts identity:list_revoke_events identity:get_domain_role identity:list_domain_roles"
+	)
+	has := func(words, known string) bool {
+		return slices.ContainsFunc(strings.Fields(words), func(word string) bool { return hasWord(known, word) })
+	}
+	return s.name != listDomains && (has(s.target, kinds) || has(s.path, variables) || hasWord(others, s.name))
+}
+
+// complete adds attributes to a target that follow from others and from the token: a variable of the URL with the ID of an object is also below
+// target, the own project and the own user have their domains, and a new object is the body. ok is false if no target has these attributes.
+func (s *shippedRule) complete(target map[string]any, caller Caller) (completed map[string]any, ok bool) {
+	completed, ok = maps.Clone(target), true
+	add := func(name string, value any) {
+		if former, known := completed[name]; known {
+			ok = ok && former == value
+		} else if s.fills(name) == filled {
+			completed[name] = value
 		}
 	}
-	return target
+	for _, name := range []string{"target.domain_id", "target.group.domain_id", "target.domain.id", "target.credential.user_id"} {
+		if value, fixed := s.fromToken(name, caller); fixed && value != missing {
+			add(name, value)
+		}
+	}
+	for name, value := range target {
+		if id, isVariable := strings.CutSuffix(name, "_id"); isVariable && hasWord(s.path, name) {
+			add("target."+id+".id", value)
+		}
+		if kind, isID := strings.CutSuffix(strings.TrimPrefix(name, "target."), ".id"); isID && hasWord(s.path, kind+"_id") {
+			add(kind+"_id", value)
+		}
+		if field, made := strings.CutPrefix(name, "target."); made && s.makes(field) {
+			add("request_body."+field, value)
+		}
+		if field, made := strings.CutPrefix(name, "request_body."); made && s.makes(field) {
+			add("target."+field, value)
+		}
+	}
+	if id := completed["target.project.id"]; id != nil && id == caller.Project {
+		add("target.project.domain_id", caller.ProjectDomain)
+	}
+	if id := completed["target.user.id"]; id != nil && id == caller.User {
+		add("target.user.domain_id", caller.UserDomain)
+	}
+	_, byDomain := target["filter_attr.scope.domain.id"]
+	_, byProject := target["filter_attr.scope.project.id"]
+	if byDomain && byProject { // Keystone answers 400
+		ok = false
+	}
+	return completed, ok
+}
+
+// makes reports whether a field of the body is an attribute of the object that the operation creates.
+func (s *shippedRule) makes(field string) bool {
+	kind, _, ok := strings.Cut(field, ".")
+	return ok && s.creates(kind) && hasWord(s.target, kind)
 }
 
 // known returns all attributes that Keystone sets for an operation, without those of request bodies.
@@ -201,11 +290,14 @@ func (s *shippedRule) suggest(attribute string) []string {
 	return meant
 }
 
+// hasWord reports whether a text has a word between blanks.
 func hasWord(words, word string) bool {
-	for known := range strings.FieldsSeq(words) {
+	for words != "" {
+		known, rest, _ := strings.Cut(words, " ")
 		if known == word {
-			return true
+			return word != ""
 		}
+		words = rest
 	}
 	return false
 }

@@ -39,6 +39,8 @@ type yamlError struct {
 
 func (e *yamlError) Error() string { return e.err.Error() }
 
+func (e *yamlError) Unwrap() error { return e.err }
+
 func (y *yamlReader) fail(format string, args ...any) error {
 	return &yamlError{line: y.line, err: fmt.Errorf(format, args...)}
 }
@@ -100,7 +102,7 @@ func (y *yamlReader) characters() error {
 		case r == '\r':
 			why = "a carriage return without a line feed"
 		case r == '\ufeff':
-			why = "a byte order mark"
+			why = "a byte order mark that is not at its beginning"
 		case r == 0x85, r == 0x2028, r == 0x2029:
 			why = fmt.Sprintf("the line separator %U", r)
 		case r < 0xa0, r == 0xfffe, r == 0xffff:
@@ -285,7 +287,7 @@ func (y *yamlReader) value(parent int, named bool, depth int) (any, bool, error)
 func (y *yamlReader) count(depth int) error {
 	y.nodes++
 	if depth > maxNesting || y.nodes > maxNodes {
-		return y.fail("it is nested too deeply or too large")
+		return y.fail("%w", errTooNested)
 	}
 	return nil
 }

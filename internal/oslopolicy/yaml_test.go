@@ -156,7 +156,7 @@ func TestYAMLErrors(t *testing.T) {
 		between  = " is unexpected between brackets; put texts in quotes, and commas between them"
 		colon    = ", not by a colon and a space"
 		write    = `; write name: "check"`
-		deep     = "it is nested too deeply or too large"
+		deep     = "it is nested too deeply or has too many values: a limit of warrantgate, not of oslo.policy"
 		within   = "a colon ends a name where a space follows it, and this is within a value; put the whole value in quotes"
 		sign     = " does not belong after the sign that a text in lines of its own follows; write |, |-, > or >-"
 	)

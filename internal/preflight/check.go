@@ -119,12 +119,41 @@ func (c *check) owner(ctx context.Context) {
 			Reason: OwnerUnusable, Message: rewrite.Message,
 			Next: "create the workspace again as a user whose home kcp knows",
 		})
+	case dropsPrivileged(rewrite):
+		c.actor = &rewritten
 	default:
 		c.actor = &recorded
+	}
+	if !rewrite.Reason.Rewritten() && dropsPrivileged(rewrite) {
+		c.add(c.privileged(rewrite))
 	}
 	if err == nil && c.ws.CreatedBy == "" {
 		c.report.Workspace.CreatedBy = recorded.Username
 	}
+}
+
+// dropsPrivileged reports whether a warrant of the recorded owner has the permissions of an administrator, or cannot be read. The delegation
+// policy, which is unknown here, may keep all others.
+func dropsPrivileged(rewrite identity.Report) bool {
+	return slices.ContainsFunc(rewrite.Dropped, func(drop identity.Drop) bool {
+		return drop.Kind == identity.DroppedWarrant && (drop.Reason == identity.Privileged || drop.Reason == identity.Unreadable)
+	})
+}
+
+// privileged returns the finding for such an owner, if it is not rewritten for another reason.
+func (c *check) privileged(rewrite identity.Report) Finding {
+	finding := Finding{
+		Reason: PrivilegedOwner,
+		Message: fmt.Sprintf("the owner, %s, has a warrant that must not be stored (%s), such as the administrator's that kcp adds to a request through an "+
+			"APIExport's virtual workspace: kcp creates the default API bindings with its permissions, also those that the owner may not create",
+			c.description, cmp.Or(strings.Join(rewrite.Privileged, ", "), "it cannot be read")),
+		Next: c.repair(),
+	}
+	if c.ready() {
+		finding.Next = fmt.Sprintf("delete the API bindings in %s that the owner may not create, or move to a new workspace: the warrant of a Ready workspace "+
+			"stays recorded; with the gates installed (`warrantgate install kcp`) new workspaces have none", c.ws.Path)
+	}
+	return finding
 }
 
 // repair returns the remedy for a foreign owner.

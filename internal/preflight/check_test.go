@@ -128,6 +128,15 @@ func TestFindings(t *testing.T) {
 		Extra: map[string][]string{identity.ClusterNameKey: {homeCluster.String()}},
 	}
 	repairNext := "run `warrantgate repair --under=root:org:child --after=0s`; with the gates installed (`warrantgate install kcp`) new workspaces need no repair"
+	lent := identity.Owner{Username: "alice", Groups: []string{"system:authenticated"}, Extra: map[string][]string{
+		identity.WarrantKey: {identity.Warrant{User: "boss", Groups: []string{"system:kcp:admin"}}.String()},
+	}}
+	privileged := preflight.Finding{
+		Reason: preflight.PrivilegedOwner,
+		Message: `the owner, user "alice", has a warrant that must not be stored (system:kcp:admin), such as the administrator's that kcp adds to a request through an ` +
+			"APIExport's virtual workspace: kcp creates the default API bindings with its permissions, also those that the owner may not create",
+		Next: repairNext,
+	}
 	foreign := preflight.Finding{
 		Reason: preflight.OwnerForeign,
 		Message: `the owner, service account default/bot of root:org, is foreign in logical cluster "m82w61j76ws21znq": ` +
@@ -225,6 +234,51 @@ func TestFindings(t *testing.T) {
 				Grant:   grantTo("99db22fc", rbacv1.Subject{Kind: "ServiceAccount", Namespace: "default", Name: "binder"}),
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"a user with an administrator's warrant, who may not bind without it": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = []client.Object{childOf(lent.String())}
+				k.permissions = append(without(k.permissions, "alice bind widgets root:apis"), "boss bind widgets root:apis")
+			},
+			want: []preflight.Finding{privileged, {
+				Reason:  preflight.BindPermissionMissing,
+				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis`,
+				Next:    "apply the objects below in root:apis, before the repair",
+				Grant:   grantTo("f57017e3", rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "alice"}),
+			}},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"a user with an administrator's warrant whose workspace is Ready": {
+			given: func(k *fakeKCP) {
+				ready := childOf(lent.String())
+				ready.Status = corev1alpha1.LogicalClusterStatus{Phase: corev1alpha1.LogicalClusterPhaseReady}
+				k.clusters["root:org:child"] = []client.Object{ready, binding(apisv1alpha2.APIBindingPhaseBound)}
+			},
+			want: []preflight.Finding{{
+				Reason: preflight.PrivilegedOwner, Message: privileged.Message,
+				Next: "delete the API bindings in root:org:child that the owner may not create, or move to a new workspace: the warrant of a Ready workspace " +
+					"stays recorded; with the gates installed (`warrantgate install kcp`) new workspaces have none",
+			}},
+			wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
+		"a service account without a home, with a warrant that cannot be read": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = []client.Object{childOf(identity.Owner{
+					Username: "system:serviceaccount:default:bot", Extra: map[string][]string{identity.WarrantKey: {`{"user":"boss","note":1}`}},
+				}.String())}
+			},
+			want: []preflight.Finding{
+				{
+					Reason: preflight.OwnerUnusable, Message: `service account "system:serviceaccount:default:bot" does not name its home logical cluster ` +
+						`(extra "authentication.kcp.io/cluster-name"), so its workspace is unknown`,
+					Next: "create the workspace again as a user whose home kcp knows",
+				},
+				{
+					Reason: preflight.PrivilegedOwner, Next: privileged.Next,
+					Message: strings.NewReplacer(`user "alice"`, "service account default/bot of an unknown workspace", "system:kcp:admin", "it cannot be read").Replace(privileged.Message),
+				},
+			},
+			wantBinding: preflight.Unknown, wantVerdict: preflight.No,
 		},
 		"an APIExport that does not exist": {
 			given: func(k *fakeKCP) { k.clusters["root:apis"] = k.clusters["root:apis"][:2] },

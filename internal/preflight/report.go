@@ -21,6 +21,8 @@ const (
 	OwnerUnusable Reason = "OwnerUnusable"
 	// OwnerDiffers: the owner on the LogicalCluster is not the one on the Workspace.
 	OwnerDiffers Reason = "OwnerDiffers"
+	// PrivilegedOwner: a warrant of the owner has the permissions of an administrator, or cannot be read.
+	PrivilegedOwner Reason = "PrivilegedOwner"
 	// OwnerDenied: the owner is in scope, but may not create API bindings in the workspace.
 	OwnerDenied Reason = "OwnerDenied"
 	// TypeMissing: the WorkspaceType, or one that it extends, does not exist.

@@ -2,6 +2,7 @@ package keystone
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,7 +60,10 @@ func (b *Base) files(ctx context.Context) ([]*oslopolicy.File, error) {
 			return nil, &baseError{object: object, why: "is not under its keys", cause: fmt.Errorf("the ConfigMap has no key of %q", object.Keys)}
 		}
 		read, err := oslopolicy.ReadAll(sources)
-		if err != nil {
+		switch {
+		case errors.Is(err, oslopolicy.ErrLimit):
+			return nil, &baseError{object: object, why: "is larger than warrantgate reads", cause: err}
+		case err != nil:
 			return nil, &baseError{object: object, why: "cannot be loaded by Keystone", cause: err}
 		}
 		files = append(files, read...)

@@ -2,6 +2,7 @@ package keystone_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr/funcr"
@@ -75,6 +76,7 @@ func TestPoliciesOverABase(t *testing.T) {
 		"a base that is missing":            {config: over(base), old: configMap(), changed: configMap("policy.yaml", uses), want: unreadable("cannot be read")},
 		"a base without its key":            {config: over(keyed), cluster: []runtime.Object{live("a", helper)}, old: configMap(), changed: configMap("policy.yaml", uses), want: unreadable("is not under its keys")},
 		"a base that is malformed":          {config: over(base), cluster: []runtime.Object{live("a", "[")}, old: configMap(), changed: configMap("policy.yaml", uses), want: unreadable("cannot be loaded by Keystone")},
+		"a base that is too large":          {config: over(base), cluster: []runtime.Object{live("a", strings.Repeat("#", keystone.MaxBytes+1))}, old: configMap(), changed: configMap("policy.yaml", uses), want: unreadable("is larger than warrantgate reads")},
 		"keys are evaluated together":       {config: config(), old: configMap(), changed: configMap("a", uses, "b", helper), want: allowed("KeystonePolicySound")},
 		"with a key that is older":          {config: config(), old: configMap("b", helper), changed: configMap("a", uses, "b", helper), want: allowed("KeystonePolicySound")},
 		"a key that others need is removed": {config: config(), old: configMap("a", uses, "b", helper), changed: configMap("a", uses), want: deniedFor("ConfigMap", ofConfigMap, "data[a]", saidOfShared, cause("unknown-rule", "data[a]", saidOfShared))},

@@ -73,7 +73,9 @@ func New(config v1beta1.KeystonePolicy, base *Base) (*Gate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keystonePolicy.keystoneRelease: %w", err)
 	}
-	options := oslopolicy.LintOptions{Release: release, ManagerRoles: config.ManagerRoles, ManagedRoles: config.ManagedRoles}
+	options := oslopolicy.LintOptions{
+		Release: release, ManagerRoles: config.ManagerRoles, ManagedRoles: config.ManagedRoles, KnownRules: config.KnownRules,
+	}
 	return &Gate{keys: config.Keys, selector: selector, objects: objects, linter: newLinter(options, base)}, nil
 }
 
@@ -154,17 +156,44 @@ func (g *Gate) lint(ctx context.Context, o object, w write) webhooks.Answer {
 		return answer
 	}
 	broken, doubtful := bySeverity(problems, oslopolicy.SeverityError), bySeverity(problems, oslopolicy.SeverityWarning)
+	answer.Decision, answer.Reason = verdict(len(broken), len(doubtful))
 	shown := broken
-	switch {
-	case len(broken)+len(doubtful) == 0:
-		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "KeystonePolicySound"}
-	case len(broken) == 0:
-		shown, answer.Decision, answer.Reason = doubtful, webhooks.Warned, reasonDoubtful
-	default:
-		answer.Reason = reasonBroken
+	switch answer.Decision {
+	case webhooks.Allowed:
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: answer.Reason}
+	case webhooks.Warned:
+		shown = doubtful
+	case webhooks.Denied, webhooks.Undecided:
 	}
 	answer.Message = summary(broken, doubtful, maxMessage-len(o.String()+": "))
 	answer.Field, answer.Causes = shown[0].field, causes(shown)
 	answer.Details = func() []any { return []any{"errors", len(broken), "warnings", len(doubtful)} }
 	return answer
+}
+
+// verdict returns the decision on policies with a number of errors and of warnings, and its reason. Notes are no reason to deny or to warn.
+func verdict(broken, doubtful int) (webhooks.Decision, string) {
+	switch {
+	case broken > 0:
+		return webhooks.Denied, reasonBroken
+	case doubtful > 0:
+		return webhooks.Warned, reasonDoubtful
+	}
+	return webhooks.Allowed, "KeystonePolicySound"
+}
+
+// Verdict returns the decision on an object that is created with these policies, and its reason, from the findings of the linter.
+func Verdict(policies []oslopolicy.Source, findings []oslopolicy.Finding) (webhooks.Decision, string) {
+	size := 0
+	for _, p := range policies {
+		size += len(p.Data)
+	}
+	if size > maxBytes || len(policies) > maxPolicies {
+		return webhooks.Denied, reasonTooLarge
+	}
+	counts := map[oslopolicy.Severity]int{}
+	for _, f := range findings {
+		counts[f.Severity]++
+	}
+	return verdict(counts[oslopolicy.SeverityError], counts[oslopolicy.SeverityWarning])
 }

@@ -81,7 +81,12 @@ func TestPolicies(t *testing.T) {
 		Decision: webhooks.Warned, Reason: "KeystonePolicyDoubtful", Field: "data[policy.yaml]", Message: ofConfigMap + "1 warning: " + saidOfNothing + seeAll,
 		Causes: []metav1.StatusCause{cause("no-rules", "data[policy.yaml]", saidOfNothing)},
 	}, "ConfigMap", "Admitted with a warning: ")
-	const inBinary = `policy.yaml: it is not UTF-8, so that Keystone cannot read it`
+	const correctIt = ` (correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails)`
+	const inBinary, compressed = `policy.yaml:1: it is not UTF-8, so that Keystone cannot read it` + correctIt,
+		`policy.yaml: it is compressed with gzip, so that Keystone cannot read it` + correctIt
+	const extension = "identity:scim_list_users: rule:admin_required\n"
+	const saidOfExtension = `policy.yaml:1, rule "identity:scim_list_users": Keystone has no such operation, so the rule has no effect ` +
+		`(if an extension evaluates it, list it in keystonePolicy.knownRules (--known-rule))`
 	keys := withKeys("policy.yaml", "policy.json")
 
 	for name, tc := range map[string]struct {
@@ -105,6 +110,21 @@ func TestPolicies(t *testing.T) {
 		"broken, in binaryData": {
 			old: configMap(), changed: &corev1.ConfigMap{ObjectMeta: meta(), BinaryData: map[string][]byte{"policy.yaml": []byte("{\"a\": \"\xff\"}")}},
 			want: deniedFor("ConfigMap", ofConfigMap, "binaryData[policy.yaml]", inBinary, cause("file", "binaryData[policy.yaml]", inBinary)),
+		},
+		"compressed, in binaryData": {
+			old: configMap(), changed: &corev1.ConfigMap{ObjectMeta: meta(), BinaryData: map[string][]byte{"policy.yaml": []byte("\x1f\x8b\x08\x00")}},
+			want: deniedFor("ConfigMap", ofConfigMap, "binaryData[policy.yaml]", compressed, cause("file", "binaryData[policy.yaml]", compressed)),
+		},
+		"with a byte order mark and line ends of Windows": {
+			changed: configMap("policy.yaml", "\ufeff"+strings.ReplaceAll(sound, "\n", "\r\n")), want: allowed("KeystonePolicySound"),
+		},
+		"a rule of an extension": {
+			old: configMap(), changed: configMap("policy.yaml", extension),
+			want: deniedFor("ConfigMap", ofConfigMap, "data[policy.yaml]", saidOfExtension, cause("unknown-operation", "data[policy.yaml]", saidOfExtension)),
+		},
+		"a rule of an extension that is known": {
+			config:  config(func(c *v1beta1.KeystonePolicy) { c.KnownRules = []string{"identity:scim_*"} }),
+			changed: configMap("policy.yaml", extension), want: allowed("KeystonePolicySound"),
 		},
 		"doubtful":                      {old: configMap("policy.yaml", sound), changed: configMap("policy.yaml", doubtful), want: warned},
 		"doubtful from the beginning":   {changed: configMap("policy.yaml", doubtful), want: warned},

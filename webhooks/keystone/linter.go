@@ -8,15 +8,14 @@ import (
 	"regexp"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/oslopolicy"
 )
 
 const (
-	// maxBytes limits what is linted for one request, over all keys. Keystone's own sample has about 100 KiB.
-	maxBytes = 256 << 10
+	// maxBytes limits what is linted for one request, over all keys.
+	maxBytes = oslopolicy.MaxFileBytes
 	// maxPolicies limits how many keys are linted for one request.
 	maxPolicies = 32
 	// maxTime is how long the policies of a request may be linted. A policy of a normal size takes milliseconds.
@@ -173,6 +172,7 @@ func (l *linter) caused(ctx context.Context, w write, found []oslopolicy.Finding
 	}
 	return slices.DeleteFunc(found, func(f oslopolicy.Finding) bool {
 		return !isWritten(f) && slices.ContainsFunc(former, func(was oslopolicy.Finding) bool {
+			was.Operations = f.Operations // others may refer to the rule now
 			return reflect.DeepEqual(was, f)
 		})
 	}), nil
@@ -183,19 +183,11 @@ func (l *linter) together(ctx context.Context, policies []policy, base []*oslopo
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	var findings []oslopolicy.Finding
 	sources := make([]oslopolicy.Source, 0, len(policies))
 	for _, p := range policies {
-		if !utf8.Valid(p.content) { // the linter would read it, but Python does not
-			findings = append(findings, oslopolicy.Finding{
-				File: p.key, Severity: oslopolicy.SeverityError, Code: oslopolicy.CodeFile, Message: "it is not UTF-8, so that Keystone cannot read it",
-			})
-			continue
-		}
 		sources = append(sources, oslopolicy.Source{Name: p.key, Data: p.content})
 	}
-	found, err := l.lint(ctx, sources, base)
-	return append(findings, found...), err
+	return l.lint(ctx, sources, base)
 }
 
 func sizeOf(policies []policy) int {
@@ -214,7 +206,7 @@ var keystoneRule = regexp.MustCompile(`identity:[a-z0-9_]+["']?\s*:`)
 func withoutContent(f oslopolicy.Finding, content []byte) oslopolicy.Finding {
 	switch {
 	case f.Code == oslopolicy.CodeFile:
-		f.Message = "Keystone cannot load it; why is not repeated here, because it is a Secret"
+		f.Message = "it cannot be read as a policy; why is not repeated here, because it is a Secret"
 	case !keystoneRule.Match(content):
 		f.Rule, f.Suggestion, f.Witness = "", "", nil
 		f.Message = f.Code + "; more is not repeated here, because it is a Secret and names no operation of Keystone"

@@ -3,6 +3,7 @@ package keystone_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,7 +119,7 @@ func TestFormerPoliciesAreLintedOnlyIfNecessary(t *testing.T) {
 	}
 }
 
-// TestProblemsAfterOthers: neither a problem of another file, such as one of the base, nor a key in binary hides the problems after it.
+// TestProblemsAfterOthers: a problem of another file, such as one of the base, does not hide the problems after it.
 func TestProblemsAfterOthers(t *testing.T) {
 	gate := newGate(t, config())
 	lintWith(t, gate, func(name string, _ []byte) []oslopolicy.Finding {
@@ -127,14 +128,57 @@ func TestProblemsAfterOthers(t *testing.T) {
 			{File: name, Severity: oslopolicy.SeverityError, Code: "x", Message: "broken"},
 		}
 	})
-	changed := configMap("b", broken)
-	changed.BinaryData = map[string][]byte{"a": {0xff}}
-	answer := gate.Review(t.Context(), request(t, configMap(), changed))
-	want := []metav1.StatusCause{
-		cause("file", "binaryData[a]", "a: it is not UTF-8, so that Keystone cannot read it"), cause("x", "data[b]", "b: broken"),
-	}
+	answer := gate.Review(t.Context(), request(t, configMap(), configMap("b", broken)))
+	want := []metav1.StatusCause{cause("x", "data[b]", "b: broken")}
 	if diff := cmp.Diff(want, answer.Causes); diff != "" {
 		t.Errorf("causes (-want +got):\n%s", diff)
+	}
+}
+
+// TestAFileThatCannotBeReadHidesNoOther: the other keys of the object are linted.
+func TestAFileThatCannotBeReadHidesNoOther(t *testing.T) {
+	changed := configMap("b", broken)
+	changed.BinaryData = map[string][]byte{"a": {0xff}}
+	answer := newGate(t, config()).Review(t.Context(), request(t, configMap(), changed))
+	var got []string
+	for _, c := range answer.Causes {
+		got = append(got, string(c.Type)+" "+c.Field)
+	}
+	if diff := cmp.Diff([]string{"file binaryData[a]", "unknown-attribute data[b]"}, got); diff != "" {
+		t.Errorf("causes (-want +got):\n%s", diff)
+	}
+}
+
+// TestVerdict: the verdict that the command prints is that of the gate.
+func TestVerdict(t *testing.T) {
+	for name, texts := range map[string][]string{
+		"sound": {"a", sound}, "a note": {"a", odd}, "a warning": {"a", doubtful}, "an error": {"a", broken, "b", doubtful},
+		"as large as is checked": {"a", strings.Repeat("#", keystone.MaxBytes-len(sound)), "b", sound}, "too large": {"a", strings.Repeat("#", keystone.MaxBytes), "b", sound},
+		"as many keys as are checked": keys(keystone.MaxPolicies), "too many keys": keys(keystone.MaxPolicies + 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sources []oslopolicy.Source
+			for pair := range slices.Chunk(texts, 2) {
+				sources = append(sources, oslopolicy.Source{Name: pair[0], Data: []byte(pair[1])})
+			}
+			findings, err := oslopolicy.LintKeystone(t.Context(), sources, oslopolicy.LintOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer := newGate(t, config()).Review(t.Context(), request(t, nil, configMap(texts...)))
+			if decision, reason := keystone.Verdict(sources, findings); decision != answer.Decision || reason != answer.Reason {
+				t.Errorf("Verdict() = %s, %s, and the gate's %s, %s", decision, reason, answer.Decision, answer.Reason)
+			}
+		})
+	}
+}
+
+// TestAReferenceToAnOlderProblem: another rule that refers to a rule with an existing problem does not make the problem new.
+func TestAReferenceToAnOlderProblem(t *testing.T) {
+	const older = "helper: rule:admin_required or rule:none\nidentity:create_user: rule:helper\n"
+	answer := newGate(t, config()).Review(t.Context(), request(t, configMap("a", older, "b", other), configMap("a", older, "b", "identity:get_user: rule:helper\n")))
+	if answer.Decision == webhooks.Denied {
+		t.Errorf("%s: %s", answer.Reason, answer.Message)
 	}
 }
 

@@ -130,14 +130,14 @@ func unknown(line int) string {
 
 // TestSecretsAreNotRepeated has keys of Secrets that hold no policy.
 func TestSecretsAreNotRepeated(t *testing.T) {
-	const why = "Keystone cannot load it; why is not repeated here, because it is a Secret (correct it before Keystone reads it: if oslo.policy cannot load a file, the " +
+	const why = "it cannot be read as a policy; why is not repeated here, because it is a Secret (correct it before Keystone reads it: if oslo.policy cannot load a file, the " +
 		"former rules stay in effect, and after a restart every request fails)"
 	for name, tc := range map[string]struct{ content, want string }{
 		"a text":                     {"hunter2", "key:1: " + why},
 		"an alias of YAML":           {"*hunter2", "key:1: " + why},
 		"a tag of YAML":              {"a: !hunter2 b", "key:1: " + why},
 		"a number under a name":      {"identity:hunter2: 47110815", "key:1: " + why},
-		"a number of JSON":           {`{"password": 1e47110815}`, "key: " + why},
+		"a number of JSON":           {`{"password": 1e47110815}`, "key:1: " + why},
 		"a name that is a number":    {"47110815: 2020-01-01", "key:1: " + why},
 		"a password under a name":    {"password: hunter2", "key:1: malformed-check; more is not repeated here, because it is a Secret and names no operation of Keystone"},
 		"a password as a name":       {"hunter2: {a: b}", "key:1: mapping-rule; more is not repeated here, because it is a Secret and names no operation of Keystone"},

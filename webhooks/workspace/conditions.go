@@ -31,6 +31,9 @@ var (
 	celForeign = fmt.Sprintf(`(%[1]s.contains('"system:serviceaccount:') || %[1]s.contains('"authentication.kcp.io/scopes":') || `+
 		`%[1]s.matches(r'%[2]s'))`, celOwner, unusualSpelling)
 
+	// celChangeable is true of owners that the gate may change: those that may be foreign, and all others that have a warrant.
+	celChangeable = fmt.Sprintf(`(%s || %s.contains('"%s":'))`, celForeign, celOwner, identity.WarrantKey)
+
 	// celUnhandled is true of notable owners that are not rewritten.
 	celUnhandled = fmt.Sprintf("!%s && %s", celForeign, celNotable)
 

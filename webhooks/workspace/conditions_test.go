@@ -134,7 +134,20 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		"a user's workspace with a scope inside a warrant is placed": {
 			by: apiServer, old: annotations(),
 			new: annotations(ownerKey, warrant(identity.Warrant{User: "bob", Extra: map[string][]string{
-				identity.ScopesKey: {"cluster:x"}}}), clusterKey, newCluster),
+				identity.ScopesKey: {"cluster:x"}}}), clusterKey, newCluster), want: []string{rewrite},
+		},
+		"a user's workspace with a warrant in another spelling is placed": {
+			by: apiServer, old: annotations(),
+			new: annotations(ownerKey, strings.Replace(warrant(identity.Warrant{User: "bob"}), "kcp.io/", `kcp.io\/`, 1), clusterKey, newCluster), want: []string{rewrite},
+		},
+		"a user's workspace with a warrant before the name is placed": {
+			by: apiServer, old: annotations(),
+			new:  annotations(ownerKey, `{"extra":{"authorization.kcp.io/warrant":["{}"]},"username":"alice"}`, clusterKey, newCluster),
+			want: []string{rewrite, notice},
+		},
+		"a user whose group is named like the key of warrants": {
+			by: apiServer, old: annotations(),
+			new: annotations(ownerKey, `{"username":"alice","groups":["authorization.kcp.io/warrant"]}`, clusterKey, newCluster),
 		},
 		"an administrator's workspace is placed": {
 			by: apiServer, old: annotations(ownerKey, rawAdmin),
@@ -158,10 +171,10 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		"an owner with an initializer's warrant": {
 			by: apiServer, old: annotations(),
 			new:  annotations(ownerKey, warrant(identity.Warrant{User: "bob", Groups: []string{"system:kcp:initializer:root:org"}}), clusterKey, newCluster),
-			want: []string{notice},
+			want: []string{rewrite, notice}, // notice is called if the warrant is still there after the rewrite
 		},
 		"an owner with an administrator's warrant nested in another": {
-			by: apiServer, old: annotations(), new: annotations(ownerKey, warrant(nested), clusterKey, newCluster), want: []string{notice},
+			by: apiServer, old: annotations(), new: annotations(ownerKey, warrant(nested), clusterKey, newCluster), want: []string{rewrite, notice},
 		},
 		"a group whose name has the prefix of an administrator's": {
 			by: apiServer, old: annotations(),

@@ -37,6 +37,10 @@ const (
 		`"m82w61j76ws21znq"; kcp acts as "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot", backed by its warrant`
 )
 
+// rawLent is rawUser with the warrant that kcp adds to a request through an APIExport's virtual workspace.
+const rawLent = `{"username":"alice","groups":["system:authenticated"],"extra":{"authorization.kcp.io/warrant":["{\"user\":\"system:serviceaccount:default:rest\",` +
+	`\"groups\":[\"system:kcp:admin\"],\"extra\":{\"authentication.kcp.io/cluster-name\":[\"2v8x0q1m5k7d3b9z\"]}}"]}}`
+
 // rawImpostor is a service account of home 1dz6n4ubraua7pul as an administrator of another workspace impersonates it.
 const (
 	rawImpostor = `{"username":"system:serviceaccount:default:bot","groups":["system:authenticated"],` +
@@ -172,6 +176,22 @@ func TestOwnerRewrite(t *testing.T) {
 			annotations: annotations(ownerKey, rawUser, clusterKey, newCluster),
 			wantReason:  "InScope",
 		},
+		"a user with an administrator's warrant": {
+			annotations: annotations(ownerKey, rawLent, clusterKey, newCluster),
+			wantReason:  "InScope",
+			wantOwner:   rawUser,
+			wantEvents: []eventText{
+				{corev1.EventTypeNormal, "WarrantDropped", "Not passed on to the owner: 1 warrant had an administrator's permissions, which are never delegated"},
+			},
+		},
+		"a user with an administrator's warrant, when the gate only warns": {
+			annotations: annotations(ownerKey, rawLent, clusterKey, newCluster),
+			mode:        v1beta1.Warn,
+			wantReason:  "InScope",
+			wantOwner:   rawUser, // webhooks.Handler removes it
+			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", `The owner was not changed, because the gate only warns. "alice" is in scope ` +
+				`in logical cluster "m82w61j76ws21znq"; not passed on to the owner: 1 warrant had an administrator's permissions, which are never delegated`}},
+		},
 		"not placed yet": {
 			annotations: annotations(ownerKey, rawServiceAccount),
 			wantReason:  "NoNewCluster",
@@ -277,6 +297,10 @@ func TestOwnerNotice(t *testing.T) {
 			owner: annotations(ownerKey, rawAdmin, clusterKey, newCluster), wantReason: "PrivilegedOwner",
 			wantEvents: []eventText{{corev1.EventTypeWarning, "PrivilegedOwner", admin}},
 		},
+		"a user with an administrator's warrant, where the gate OwnerRewrite only warns": {
+			owner: annotations(ownerKey, rawLent, clusterKey, newCluster), wantReason: "PrivilegedOwner",
+			wantEvents: []eventText{{corev1.EventTypeWarning, "PrivilegedOwner", admin}},
+		},
 		"an administrator with an owner that is too large to be rewritten": {
 			owner: annotations(ownerKey, padded(200<<10, "system:kcp:admin"), clusterKey, newCluster), wantReason: "PrivilegedOwner",
 			wantEvents: []eventText{{corev1.EventTypeWarning, "PrivilegedOwner", admin}},
@@ -323,6 +347,19 @@ func TestOwnerNoticeReportsRewritesOfThePolicy(t *testing.T) {
 	}
 }
 
+func TestOwnerNoticeReportsWarrantsThatThePolicyDropped(t *testing.T) {
+	before := object(annotations(ownerKey, rawLent))
+	after := object(annotations(ownerKey, rawUser, clusterKey, newCluster, kcp.RewrittenByAnnotation, kcp.RewrittenByPolicy))
+	answer := newNotice().Review(t.Context(), request(t, before, after, apiServer))
+	if answer.Decision != webhooks.Allowed || answer.Reason != "InScope" || answer.Committed == nil || len(answer.Patches) > 0 {
+		t.Errorf("answer %+v, want allowed InScope, counted and without patches", answer)
+	}
+	want := []eventText{{corev1.EventTypeNormal, "WarrantDropped", "Not passed on to the owner: 1 warrant had an administrator's permissions, which are never delegated"}}
+	if diff := cmp.Diff(want, texts(answer.Events)); diff != "" {
+		t.Errorf("Events (-want +got):\n%s", diff)
+	}
+}
+
 // TestOwnerNoticeReportsOnlyRewritesOfThePolicy: the policy's annotation is set, but the owner is not the one that RewritePolicy would
 // have written.
 func TestOwnerNoticeReportsOnlyRewritesOfThePolicy(t *testing.T) {
@@ -364,6 +401,14 @@ func TestRewritesAreCountedAndLogged(t *testing.T) {
 			"cluster", "parent", "createdBy", "1dz6n4ubraua7pul:default:bot",
 			"dropped", "warrant somebody-else (Privileged), warrant bob (NotDelegated), warrant carol (NotDelegated)", "privileged", "system:kcp:admin",
 		}},
+		"a user in scope, with warrants for one request": {
+			owner: identity.Owner{Username: "alice", Extra: map[string][]string{identity.WarrantKey: bot.Extra[identity.WarrantKey]}},
+			want:  map[string]float64{"warrantgate_warrants_dropped_total/Privileged": 1, "warrantgate_warrants_dropped_total/NotDelegated": 2},
+			wantDetails: []any{
+				"cluster", "parent",
+				"dropped", "warrant somebody-else (Privileged), warrant bob (NotDelegated), warrant carol (NotDelegated)", "privileged", "system:kcp:admin",
+			},
+		},
 		"a user": {
 			owner: scoped, want: map[string]float64{"warrantgate_owner_rewrites_total/user": 1},
 			wantDetails: []any{"cluster", "parent", "createdBy", "alice"},

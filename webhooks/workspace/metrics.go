@@ -26,15 +26,14 @@ func init() { //nolint:gochecknoinits // a collector belongs to the process, lik
 	metrics.Registry.MustRegister(ownerRewrites, warrantsDropped, privilegedOwners)
 }
 
-func countRewrite(report identity.Report) {
-	kind := "user"
-	if report.Reason == identity.ServiceAccountRewritten {
-		kind = "service-account"
+// countChange counts a change of an owner.
+func countChange(report identity.Report) {
+	switch report.Reason {
+	case identity.ServiceAccountRewritten:
+		ownerRewrites.WithLabelValues("service-account").Inc()
+	case identity.UserRewritten:
+		ownerRewrites.WithLabelValues("user").Inc()
 	}
-	ownerRewrites.WithLabelValues(kind).Inc()
-}
-
-func countDropped(report identity.Report) {
 	for _, drop := range report.Dropped {
 		if drop.Kind != identity.DroppedExtra {
 			warrantsDropped.WithLabelValues(string(drop.Reason)).Inc()

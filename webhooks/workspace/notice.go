@@ -16,7 +16,7 @@ import (
 )
 
 // OwnerNotice is the validating gate that reports owners that are not rewritten and that an operator should check: administrators,
-// owners that cannot be decoded, and missing owners. It also reports owners that RewritePolicy has rewritten.
+// owners that cannot be decoded, and missing owners. It also reports owners that RewritePolicy has changed.
 //
 // It denies nothing, and fails open: while no warrantgate answers, nothing is reported.
 type OwnerNotice struct{}
@@ -64,7 +64,7 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 	return answer
 }
 
-// byPolicy reports an owner that RewritePolicy has rewritten in this update. It returns false if there is none.
+// byPolicy reports an owner that RewritePolicy has changed in this update. It returns false if there is none.
 func byPolicy(workspace reviewed) (webhooks.Answer, bool) {
 	before, after := workspace.old.Annotations, workspace.object.Annotations
 	if before[kcp.RewrittenByAnnotation] == after[kcp.RewrittenByAnnotation] {
@@ -72,13 +72,14 @@ func byPolicy(workspace reviewed) (webhooks.Answer, bool) {
 	}
 	owner, report := identity.Rewrite(before[kcp.OwnerAnnotation],
 		logicalcluster.Name(after[kcp.ClusterAnnotation]), after[kcp.RequiredGroupsAnnotation], identity.Policy{})
-	if !report.Reason.Rewritten() || owner.String() != after[kcp.OwnerAnnotation] {
+	if !report.Changed() || owner.String() != after[kcp.OwnerAnnotation] {
 		return webhooks.Answer{}, false
 	}
+	changed, _ := notices(report)
 	return webhooks.Answer{
 		Decision: webhooks.Allowed, Reason: string(report.Reason), Subject: workspace.subject(), Message: report.Message,
 		Details:   func() []any { return append(details(workspace, report), "rewrittenBy", RewritePolicyName) },
-		Notices:   []webhooks.Notice{rewritten(report)},
-		Committed: func() { countRewrite(report) },
+		Notices:   changed,
+		Committed: func() { countChange(report) },
 	}, true
 }

@@ -3,6 +3,7 @@ package workspace
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -20,7 +21,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// RewritePolicyName is the name of the MutatingAdmissionPolicy that rewrites owners, and of its binding.
+// RewritePolicyName is the name of the MutatingAdmissionPolicy that rewrites owners and drops warrants, and of its binding.
 const RewritePolicyName = "warrantgate-owner-rewrite"
 
 // Policies returns the admission policies and their bindings for the workspace root. kcp v0.32 and later evaluate them, even while no
@@ -34,8 +35,10 @@ func MutatingPolicies(config v1beta1.Workspace) []client.Object {
 	return append(RewritePolicy(config), restorePolicy(config)...)
 }
 
-// RewritePolicy returns the policy that rewrites the owners of plain service accounts, and its binding. It handles only the text that
-// kcp writes for the token of a service account with its home as the only scope. All other owners are left to the gate OwnerRewrite.
+// RewritePolicy returns the policy that rewrites the owners of plain service accounts and drops an administrator's warrant of other users,
+// and its binding. It handles only two texts: that which kcp writes for the token of a service account with its home as the only scope, and
+// that for a user without scopes whose request came through an APIExport's virtual workspace. All other owners are left to the gate
+// OwnerRewrite.
 //
 // It fails closed like the gate. Its expressions cannot fail: they are defined for all inputs, and the size of the input is limited.
 //
@@ -49,13 +52,14 @@ func RewritePolicy(config v1beta1.Workspace) []client.Object {
 	return mutatingPolicy(RewritePolicyName, []admissionregistrationv1.MatchCondition{
 		{Name: "updated-by-the-system", Expression: orCanary("request.operation == 'UPDATE' && " + celSystem)},
 		{Name: "placed-in-a-logical-cluster", Expression: orCanary(celPlaced)},
-		{Name: "no-required-groups", Expression: orCanary(celNoRequiredGroups)},
-		{Name: "owner-is-a-plain-service-account", Expression: orCanary(celPlain(celOwner))},
+		{Name: "owner-is-plain", Expression: orCanary(celPlainOwner)},
 	}, []admissionregistrationv1.Variable{
+		{Name: "lent", Expression: celLent(celOwner)},
 		{Name: "part", Expression: celOwner + ".split('\"')"},
 		{Name: "account", Expression: fmt.Sprintf("variables.part[%d].split(':')", accountPart)},
-	}, fmt.Sprintf("%s ? [%s] : [%s, %s, %s]", celPolicyCanary,
-		celPatch("remove", kcp.CanaryAnnotation, ""),
+	}, fmt.Sprintf("%[1]s ? [%[2]s] : variables.lent ? [%[3]s, %[6]s] : [%[4]s, %[5]s, %[6]s]",
+		celPolicyCanary, celPatch("remove", kcp.CanaryAnnotation, ""),
+		celPatch("replace", kcp.OwnerAnnotation, celWithoutWarrant(celOwner)),
 		celPatch("replace", kcp.OwnerAnnotation, owner), celPatch("add", kcp.CreatedByAnnotation, createdBy),
 		celPatch("add", kcp.RewrittenByAnnotation, "'"+kcp.RewrittenByPolicy+"'")))
 }
@@ -142,10 +146,41 @@ func celPlain(owner string) string {
 // celNoRequiredGroups is true of Workspaces that require no groups.
 var celNoRequiredGroups = annotation("object", kcp.RequiredGroupsAnnotation) + " == ''"
 
+// lentOwner matches what kcp writes for a user whose request came through an APIExport's virtual workspace: kcp adds one warrant, that of an
+// administrator in the consumer's logical cluster. No text of the user has a character that JSON escapes.
+func lentOwner() string {
+	const cluster, value = "thecluster", `"[ !#-%\x27-;=?-\[\]-~]+"`
+	text := regexp.QuoteMeta
+	warrant := identity.Warrant{
+		User: serviceaccount.MakeUsername("default", "rest"), Groups: []string{"system:kcp:admin"},
+		Extra: map[string][]string{identity.ClusterNameKey: {cluster}},
+	}
+	pattern := text(`{"username":`) + value + `(` + text(`,"uid":`) + value + `)?(` + text(`,"groups":[`) + value + `(,` + value + `)*` + text(`]`) + `)?` +
+		text(`,"extra":{`) + `(` + text(`"`+user.CredentialIDKey+`":[`) + value + text(`],`) + `)?` +
+		strings.Replace(text(`"`+identity.WarrantKey+`":[`+strconv.Quote(warrant.String())+`]`), cluster, clusterName, 1)
+	return `^` + pattern + text(`}}`) + `$`
+}
+
+// celLent is true of the owners that lose a warrant by the policy. Service accounts and administrators are left to the webhook.
+func celLent(owner string) string {
+	return fmt.Sprintf(`[%[1]s].exists(owner, size(owner) <= %[2]d && owner.matches(r'%[3]s') && !owner.startsWith('{"username":"%[4]s') && `+
+		`!owner.split('"extra":')[0].matches('%[5]s'))`,
+		owner, maxPlainOwner, lentOwner(), serviceaccount.ServiceAccountUsernamePrefix, privilegedPattern())
+}
+
+// celWithoutWarrant is an owner for which celLent is true, without the warrant: up to it, with the braces that are closed after it.
+func celWithoutWarrant(owner string) string {
+	const first, further = `,"extra":{"` + identity.WarrantKey + `":`, `,"` + identity.WarrantKey + `":`
+	return fmt.Sprintf(`(%[1]s.contains('%[2]s') ? %[1]s.split('%[2]s')[0] + '}' : %[1]s.split('%[3]s')[0] + '}}')`, owner, first, further)
+}
+
+// celPlainOwner is true of the owners that the policy changes.
+var celPlainOwner = fmt.Sprintf("(%s && %s || %s)", celNoRequiredGroups, celPlain(celOwner), celLent(celOwner))
+
 // celForPolicy is true of updates whose owner the policy rewrites. kcp calls mutating webhooks before it evaluates mutating policies, so
 // the webhook needs this condition to leave these owners to the policy.
 func celForPolicy() string {
-	return fmt.Sprintf("%s && %s && %s", celSystem, celNoRequiredGroups, celPlain(celOwner))
+	return celSystem + " && " + celPlainOwner
 }
 
 // celPolicyCanary is true of the canary that the policy answers, and celWebhookCanary of that of OwnerRewrite.

@@ -175,12 +175,18 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 		return handled{}, fmt.Errorf("conditions of the webhook: %w", called.Error)
 	}
 	changed := !cmp.Equal(untouched.Object, placed.Object)
+	left, report := identitytest.Rewrite(placed.GetAnnotations()[ownerKey], logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
+	if called.Matches {
+		annotations := placed.GetAnnotations()
+		annotations[ownerKey] = left
+		placed.SetAnnotations(annotations)
+	}
 	notice := m.notice.GetCompiledMatcher(m.compiler).Match(tb.Context(), versioned(placed, old, admission.Update, p.by), nil, nil)
 	if notice.Error != nil {
 		return handled{}, fmt.Errorf("conditions of the notice: %w", notice.Error)
 	}
-	if changed != notice.Matches && (changed || called.Matches) {
-		return handled{}, fmt.Errorf("changed by the policy %t, but reported %t: %s", changed, notice.Matches, p.owner)
+	if changed && !notice.Matches || called.Matches && report.Reason.Rewritten() && notice.Matches { // the webhook reports what it rewrites
+		return handled{}, fmt.Errorf("changed by the policy %t, by the webhook %t, but reported %t: %s", changed, called.Matches, notice.Matches, p.owner)
 	}
 	switch {
 	case first.Matches != called.Matches:
@@ -204,13 +210,18 @@ func (m *mutator) check(tb testing.TB, p placement) string {
 	switch {
 	case err != nil:
 		tb.Errorf("%.3000q: %v", p.owner, err)
-	case got.by == byPolicy && report.Reason != identity.ServiceAccountRewritten:
-		tb.Errorf("the policy rewrote an owner that identity.Rewrite does not (%s): %.3000q", report.Reason, p.owner)
+	case got.by == byPolicy && !report.Changed():
+		tb.Errorf("the policy changed an owner that identity.Rewrite does not (%s): %.3000q", report.Reason, p.owner)
 	case got.by == byPolicy:
 		// The whole Workspace, so that the policy changes nothing else.
-		rewritten := object(map[string]any{
-			ownerKey: want, clusterKey: p.cluster, createdBy: report.CreatedBy, kcp.RewrittenByAnnotation: kcp.RewrittenByPolicy,
-		}).Object
+		expected := map[string]any{ownerKey: want, clusterKey: p.cluster, kcp.RewrittenByAnnotation: kcp.RewrittenByPolicy}
+		if report.Reason.Rewritten() {
+			expected[createdBy] = report.CreatedBy
+		}
+		if p.requiredGroups != "" {
+			expected[groupsKey] = p.requiredGroups
+		}
+		rewritten := object(expected).Object
 		if !reflect.DeepEqual(rewritten, got.object) {
 			tb.Errorf("policy and identity.Rewrite differ in cluster %q for %.3000q (-rewrite +policy):\n%s",
 				p.cluster, p.owner, cmp.Diff(rewritten, got.object))
@@ -233,6 +244,24 @@ func plainOwner(namespace, name, home string, more ...string) string {
 	}.String()
 }
 
+// lentOwner is the owner that kcp writes for a user whose request came through an APIExport's virtual workspace, with further extra fields.
+func lentOwner(owner identity.Owner, more ...string) string {
+	owner.Extra = map[string][]string{identity.WarrantKey: {identity.Warrant{
+		User: "system:serviceaccount:default:rest", Groups: []string{"system:kcp:admin"},
+		Extra: map[string][]string{identity.ClusterNameKey: {"consumer"}},
+	}.String()}}
+	for pair := range slices.Chunk(more, 2) {
+		owner.Extra[pair[0]] = []string{pair[1]}
+	}
+	return owner.String()
+}
+
+// lentOfSize is such an owner of a user whose name is so long that the owner has size bytes.
+func lentOfSize(size int) string {
+	named := func(length int) string { return lentOwner(identity.Owner{Username: strings.Repeat("x", length)}) }
+	return named(size - len(named(0)) - len(`"username":"",`))
+}
+
 const credentialKey = "authentication.kubernetes.io/credential-id"
 
 // maxPlainOwner is the size of the largest owner that the policy reads.
@@ -249,6 +278,7 @@ func ofSize(size int) string {
 func TestWhichOwnersThePolicyHandles(t *testing.T) {
 	m := newMutator(t)
 	honest := plainOwner("default", "bot", "1dz6n4ubraua7pul", credentialKey, "JTI=cd4a8f65-5ba4-45c9-afa0-05ca133abe96")
+	lent := lentOwner(identity.Owner{Username: "alice", UID: "a1", Groups: []string{"system:authenticated", "team a"}})
 	label, long := strings.Repeat("x", 63), strings.TrimSuffix(strings.Repeat("x.", 127), ".")
 	for name, tc := range map[string]struct {
 		placement placement
@@ -259,32 +289,57 @@ func TestWhichOwnersThePolicyHandles(t *testing.T) {
 		"one with a token that is bound to a pod": {placement{owner: plainOwner("default", "bot", "1dz6n4ubraua7pul", credentialKey, "JTI=cd4a",
 			"authentication.kubernetes.io/node-name", "node-1.example.com", "authentication.kubernetes.io/node-uid", "1b",
 			"authentication.kubernetes.io/pod-name", "bot-0", "authentication.kubernetes.io/pod-uid", "2c")}, byPolicy},
-		"one of the most bytes":              {placement{owner: ofSize(maxPlainOwner)}, byPolicy},
-		"one of a byte more":                 {placement{owner: ofSize(maxPlainOwner + 1)}, byWebhook},
-		"one of the longest names":           {placement{owner: plainOwner(label, long, label)}, byPolicy},
-		"a namespace that is too long":       {placement{owner: plainOwner(label+"x", "bot", "1dz6n4ubraua7pul")}, byWebhook},
-		"a name that is too long":            {placement{owner: plainOwner("default", long+"x", "1dz6n4ubraua7pul")}, byWebhook},
-		"a home that is too long":            {placement{owner: plainOwner("default", "bot", label+"x")}, byWebhook},
-		"a home of one letter":               {placement{owner: plainOwner("default", "bot", "a")}, byWebhook},
-		"its home is the new cluster":        {placement{owner: plainOwner("default", "bot", newCluster)}, byWebhook},
-		"a new cluster with an invalid name": {placement{owner: honest, cluster: "a:b"}, byWebhook},
-		"required groups":                    {placement{owner: honest, requiredGroups: "team-a"}, byWebhook},
-		"placed by another user":             {placement{owner: honest, by: alice}, byWebhook},
-		"placed by a user without groups":    {placement{owner: honest, by: noGroups}, byWebhook},
-		"a scope that excludes the home":     {placement{owner: strings.Replace(honest, "cluster:1dz6n4ubraua7pul", "cluster:attacker", 1)}, byWebhook},
-		"the group of another namespace":     {placement{owner: strings.Replace(honest, "serviceaccounts:default", "serviceaccounts:other", 1)}, byWebhook},
-		"a further group":                    {placement{owner: strings.Replace(honest, `"system:authenticated"]`, `"system:authenticated","team-a"]`, 1)}, byWebhook},
-		"a warrant":                          {placement{owner: strings.Replace(honest, `}}`, `,"authorization.kcp.io/warrant":["{}"]}}`, 1)}, byWebhook},
-		"without a UID":                      {placement{owner: strings.Replace(honest, `"uid":"1bf18950-d1ff-46b7-999a-b9c2b966e89b",`, "", 1)}, byWebhook},
-		"a blank at the end":                 {placement{owner: honest + " "}, byWebhook},
-		"a line at the end":                  {placement{owner: honest + "\n"}, byWebhook},
-		"64 KiB":                             {placement{owner: honest + strings.Repeat(" ", 64<<10)}, byWebhook},
-		"a user":                             {placement{owner: rawUser}, byNone},
-		"a scoped user":                      {placement{owner: rawScoped}, byWebhook},
-		"a scoped user in another spelling":  {placement{owner: strings.Replace(rawScoped, ":{", " : {", 1)}, byWebhook},
-		"a scoped user with escapes":         {placement{owner: strings.Replace(rawScoped, "io/scopes", `io\/scopes`, 1)}, byWebhook},
-		"an administrator":                   {placement{owner: rawAdmin}, byNone},
-		"none":                               {placement{}, byNone},
+		"one of the most bytes":                                          {placement{owner: ofSize(maxPlainOwner)}, byPolicy},
+		"one of a byte more":                                             {placement{owner: ofSize(maxPlainOwner + 1)}, byWebhook},
+		"one of the longest names":                                       {placement{owner: plainOwner(label, long, label)}, byPolicy},
+		"a namespace that is too long":                                   {placement{owner: plainOwner(label+"x", "bot", "1dz6n4ubraua7pul")}, byWebhook},
+		"a name that is too long":                                        {placement{owner: plainOwner("default", long+"x", "1dz6n4ubraua7pul")}, byWebhook},
+		"a home that is too long":                                        {placement{owner: plainOwner("default", "bot", label+"x")}, byWebhook},
+		"a home of one letter":                                           {placement{owner: plainOwner("default", "bot", "a")}, byWebhook},
+		"its home is the new cluster":                                    {placement{owner: plainOwner("default", "bot", newCluster)}, byWebhook},
+		"a new cluster with an invalid name":                             {placement{owner: honest, cluster: "a:b"}, byWebhook},
+		"required groups":                                                {placement{owner: honest, requiredGroups: "team-a"}, byWebhook},
+		"placed by another user":                                         {placement{owner: honest, by: alice}, byWebhook},
+		"placed by a user without groups":                                {placement{owner: honest, by: noGroups}, byWebhook},
+		"a scope that excludes the home":                                 {placement{owner: strings.Replace(honest, "cluster:1dz6n4ubraua7pul", "cluster:attacker", 1)}, byWebhook},
+		"the group of another namespace":                                 {placement{owner: strings.Replace(honest, "serviceaccounts:default", "serviceaccounts:other", 1)}, byWebhook},
+		"a further group":                                                {placement{owner: strings.Replace(honest, `"system:authenticated"]`, `"system:authenticated","team-a"]`, 1)}, byWebhook},
+		"a warrant":                                                      {placement{owner: strings.Replace(honest, `}}`, `,"authorization.kcp.io/warrant":["{}"]}}`, 1)}, byWebhook},
+		"without a UID":                                                  {placement{owner: strings.Replace(honest, `"uid":"1bf18950-d1ff-46b7-999a-b9c2b966e89b",`, "", 1)}, byWebhook},
+		"a blank at the end":                                             {placement{owner: honest + " "}, byWebhook},
+		"a line at the end":                                              {placement{owner: honest + "\n"}, byWebhook},
+		"64 KiB":                                                         {placement{owner: honest + strings.Repeat(" ", 64<<10)}, byWebhook},
+		"a user":                                                         {placement{owner: rawUser}, byNone},
+		"a scoped user":                                                  {placement{owner: rawScoped}, byWebhook},
+		"a scoped user in another spelling":                              {placement{owner: strings.Replace(rawScoped, ":{", " : {", 1)}, byWebhook},
+		"a scoped user with escapes":                                     {placement{owner: strings.Replace(rawScoped, "io/scopes", `io\/scopes`, 1)}, byWebhook},
+		"an administrator":                                               {placement{owner: rawAdmin}, byNone},
+		"none":                                                           {placement{}, byNone},
+		"a user with the warrant of an APIExport":                        {placement{owner: lent}, byPolicy},
+		"one with it below a parent that requires groups":                {placement{owner: lent, requiredGroups: "team-a"}, byPolicy},
+		"one with it and a client certificate":                           {placement{owner: lentOwner(identity.Owner{Username: "alice"}, credentialKey, "X509SHA256=1f")}, byPolicy},
+		"one with it and no groups":                                      {placement{owner: lentOwner(identity.Owner{Username: "https://issuer/#a'lice"})}, byPolicy},
+		"one with it and a new cluster with an invalid name":             {placement{owner: lent, cluster: "a:b"}, byPolicy},
+		"one with it, in a workspace of root":                            {placement{owner: strings.Replace(lent, "consumer", "root", 1)}, byPolicy},
+		"one with it of the most bytes":                                  {placement{owner: lentOfSize(maxPlainOwner)}, byPolicy},
+		"one with it of a byte more":                                     {placement{owner: lentOfSize(maxPlainOwner + 1)}, byWebhook},
+		"one with it, placed by another user":                            {placement{owner: lent, by: alice}, byWebhook},
+		"one with it twice":                                              {placement{owner: strings.Replace(lent, `["{`, `["{}","{`, 1)}, byWebhook},
+		"one with it and a further field":                                {placement{owner: lentOwner(identity.Owner{Username: "alice"}, "example.com/x", "y")}, byWebhook},
+		"one with it whose name needs an escape":                         {placement{owner: lentOwner(identity.Owner{Username: "a<b"})}, byWebhook},
+		"one with it whose name is not ASCII":                            {placement{owner: lentOwner(identity.Owner{Username: "älice"})}, byWebhook},
+		"one with it whose group has a quote":                            {placement{owner: lentOwner(identity.Owner{Username: "alice", Groups: []string{`","system:masters`}})}, byWebhook},
+		"an administrator with it":                                       {placement{owner: lentOwner(identity.Owner{Username: "kcp-admin", Groups: []string{"system:kcp:admin"}})}, byWebhook},
+		"a scoped user with it":                                          {placement{owner: lentOwner(identity.Owner{Username: "alice"}, identity.ScopesKey, "cluster:parent")}, byWebhook},
+		"a service account with it":                                      {placement{owner: lentOwner(identity.Owner{Username: "system:serviceaccount:default:bot"})}, byWebhook},
+		"a user with the warrant of another administrator":               {placement{owner: strings.Replace(lent, "default:rest", "default:boss", 1)}, byWebhook},
+		"a user with the warrant of another group":                       {placement{owner: strings.Replace(lent, "system:kcp:admin", "system:masters", 1)}, byWebhook},
+		"a user with the warrant of no administrator":                    {placement{owner: strings.Replace(lent, "system:kcp:admin", "team-b", 1)}, byWebhook},
+		"a user with a warrant inside the warrant":                       {placement{owner: strings.Replace(lent, `}}"]`, `,\"authorization.kcp.io/warrant\":[\"{}\"]}}"]`, 1)}, byWebhook},
+		"a user with the warrant of an APIExport in another spelling":    {placement{owner: strings.Replace(lent, `"extra":`, `"extra": `, 1)}, byWebhook},
+		"a user with the warrant of an APIExport with escapes":           {placement{owner: strings.Replace(lent, `default:rest`, `default\u003arest`, 1)}, byWebhook},
+		"a user with the warrant of an APIExport with escaped escapes":   {placement{owner: strings.Replace(lent, `default:rest`, `default\\u003arest`, 1)}, byWebhook},
+		"a user with the warrant of an APIExport and a blank at the end": {placement{owner: lent + " "}, byWebhook},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.placement.cluster == "" {
@@ -439,7 +494,20 @@ func someOwner(r *rand.Rand) string {
 			owner.Extra[key] = []string{pick(r, "", `"],"x":["`, "ä", "a/b")}
 		}
 	}
-	switch r.IntN(26) {
+	switch r.IntN(30) {
+	case 26, 27, 28, 29: // a user whose request came through an APIExport's virtual workspace
+		user := identity.Owner{Username: pick(r, "alice", "https://issuer/#bob", "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot", "system:serviceaccount:default:bot", "a<b", `a"b`, "ä")}
+		if r.IntN(2) == 0 {
+			user.UID = pick(r, "a1", "a b", `"`)
+		}
+		for range r.IntN(3) {
+			user.Groups = append(user.Groups, pick(r, "system:authenticated", "team-a", "team b", "system:kcp:admin", "system:mastersx", `","x`))
+		}
+		var more []string
+		if r.IntN(2) == 0 {
+			more = []string{pick(r, credentialKey, credentialKey, "a", "z", identity.ScopesKey), pick(r, "X509SHA256=1f", "cluster:parent", "")}
+		}
+		return lentOwner(user, more...)
 	case 0:
 		owner.Username = pick(r, "alice", "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot", "system:serviceaccount:", "system:serviceaccount:a",
 			"system:serviceaccount:a:b:c", `alice","groups":["system:masters`, "system:apiserver")
@@ -540,5 +608,9 @@ var changes = []func(r *rand.Rand, owner string) string{
 	func(r *rand.Rand, owner string) string { return pick(r, " ", "\n", "\ufeff", "[", "x") + owner },
 	func(r *rand.Rand, owner string) string {
 		return strings.Replace(owner, pick(r, "system:authenticated", "default", "1dz6n4ubraua7pul"), pick(r, "system:masters", "other", "1dz6n4ubraua7pul"), 1+r.IntN(2))
+	},
+	func(r *rand.Rand, owner string) string { // another warrant, or one more
+		return strings.Replace(owner, pick(r, `["{`, `}"]`, `\"groups\"`, "system:kcp:admin", "consumer", `}}"]`), pick(r, `["{\"user\":\"bob\"}","{`, `}","{}"]`, `\"Groups\"`,
+			"system:kcp:admins", "root", "a:b", `,\"authorization.kcp.io/warrant\":[\"{}\"]}}"]`), 1)
 	},
 }

@@ -81,7 +81,7 @@ func ownerRewriteHook(mode v1beta1.Mode, byPolicy bool) webhooks.Hook {
 		Conditions: []admissionregistrationv1.MatchCondition{
 			{Name: "placed-in-a-logical-cluster", Expression: "request.operation == 'UPDATE' && " + celPlaced},
 			{Name: "not-a-conflict", Expression: celCurrent},
-			{Name: "owner-may-be-foreign", Expression: celForeign},
+			{Name: "owner-may-be-foreign-or-has-warrants", Expression: celChangeable},
 			{Name: "not-rewritten-by-the-policy", Expression: celUnchanged},
 		},
 	}

@@ -3,8 +3,6 @@ package workspace
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -18,11 +16,12 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// OwnerRewrite is the mutating gate that rewrites the owner of a workspace to one that kcp can act as.
+// OwnerRewrite is the mutating gate that rewrites the owner of a workspace to one that kcp can act as, and removes warrants that must not be
+// stored from all others.
 //
 // It is called for the one update in which kcp's scheduler sets the logical cluster, and for a canary, which is a dry run. During creation kcp would undo the change, and
 // after that update the LogicalCluster has the old owner. It fails closed: while no warrantgate answers, a workspace with a foreign
-// owner stays in Scheduling and kcp retries, so no LogicalCluster with an owner that kcp cannot act as is created.
+// owner, or with one that has warrants, stays in Scheduling and kcp retries, so no LogicalCluster with such an owner is created.
 type OwnerRewrite struct {
 	policy identity.Policy
 }
@@ -37,8 +36,8 @@ var _ webhooks.Gate = &OwnerRewrite{}
 // Name implements webhooks.Gate.
 func (*OwnerRewrite) Name() string { return "owner-rewrite" }
 
-// Review implements webhooks.Gate. It never denies a Workspace because of its owner. An owner that cannot be rewritten stays, without
-// the groups and warrants of an administrator, and is reported.
+// Review implements webhooks.Gate. It never denies a Workspace because of its owner. An owner that is not rewritten stays, without the
+// warrants that must not be stored, and is reported.
 func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webhooks.Answer {
 	workspace, err := decode(request)
 	if err != nil {
@@ -59,11 +58,10 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 	}
 	if report.Changed() {
 		answer.Patches = append(answer.Patches, webhooks.SetAnnotation(annotations, kcp.OwnerAnnotation, owner.String()))
-		answer.Committed = func() { countDropped(report) }
+		answer.Committed = func() { countChange(report) }
 	}
 	if report.Reason.Rewritten() {
 		answer.Patches = append(answer.Patches, webhooks.SetAnnotation(annotations, kcp.CreatedByAnnotation, report.CreatedBy))
-		answer.Committed = func() { countRewrite(report); countDropped(report) }
 	}
 	answer.Notices, answer.NoticesUnchanged = notices(report)
 	return answer
@@ -97,20 +95,27 @@ func notices(report identity.Report) (changed, unchanged []webhooks.Notice) {
 	switch {
 	case report.Reason.Rewritten():
 		changed = []webhooks.Notice{rewritten(report)}
-		unchanged = []webhooks.Notice{{
-			Type: corev1.EventTypeWarning, Reason: events.OwnerNotRewritten,
-			Message: "The owner was not changed, because the gate only warns. " + sentence(report.Message),
-		}}
+		unchanged = []webhooks.Notice{unchangedOwner(report)}
 	case !report.Reason.Harmless():
 		changed = []webhooks.Notice{unusableOwner(report)}
 		unchanged = []webhooks.Notice{unusableOwner(report)}
+	case report.Changed():
+		unchanged = []webhooks.Notice{unchangedOwner(report)}
 	default:
 		return nil, nil
 	}
-	if dropped := describeDropped(report.Dropped); dropped != "" {
-		changed = append(changed, webhooks.Notice{Type: corev1.EventTypeNormal, Reason: events.WarrantDropped, Message: dropped})
+	if dropped := report.DescribeDropped(); dropped != "" {
+		changed = append(changed, webhooks.Notice{Type: corev1.EventTypeNormal, Reason: events.WarrantDropped, Message: sentence(dropped)})
 	}
 	return changed, unchanged
+}
+
+// unchangedOwner says what the mode Warn has not changed.
+func unchangedOwner(report identity.Report) webhooks.Notice {
+	return webhooks.Notice{
+		Type: corev1.EventTypeWarning, Reason: events.OwnerNotRewritten,
+		Message: "The owner was not changed, because the gate only warns. " + sentence(report.Message),
+	}
 }
 
 // rewritten says how the owner has been rewritten.
@@ -124,33 +129,6 @@ func unusableOwner(report identity.Report) webhooks.Notice {
 		Type: corev1.EventTypeWarning, Reason: events.OwnerNotRewritten,
 		Message: fmt.Sprintf("%s (%s). Initialization will fail if kcp has to act as this owner", sentence(report.Message), report.Reason),
 	}
-}
-
-// dropTexts say why a warrant or group was dropped, without naming its user.
-var dropTexts = map[identity.DropReason]string{
-	identity.Privileged:   "had an administrator's permissions, which are never delegated",
-	identity.NotDelegated: "valid for one request only and not named by the delegation policy",
-	identity.Unreadable:   "could not be read",
-	identity.HomeInvalid:  "of a service account without one home cluster",
-}
-
-// describeDropped says which permissions of the creator the owner does not have. It returns "" if only extra fields about a single
-// request were dropped.
-func describeDropped(dropped []identity.Drop) string {
-	counts := map[string]int{}
-	for _, drop := range dropped {
-		if drop.Kind != identity.DroppedExtra {
-			counts[fmt.Sprintf("%s %s", drop.Kind, dropTexts[drop.Reason])]++
-		}
-	}
-	var parts []string
-	for _, what := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf("%d %s", counts[what], what))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "Not passed on to the owner: " + strings.Join(parts, "; ")
 }
 
 // sentence returns a message with a capital letter, for Events.

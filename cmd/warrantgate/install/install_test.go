@@ -888,8 +888,18 @@ func TestFailurePolicyAppliesToWebhooksOnly(t *testing.T) {
 	}
 }
 
-// holdProvider adds root:home as the workspace of a provider.
+// holdProvider adds root:home as the workspace of a provider, with an APIExport of gated kinds, and one of others.
 func (f *fakeKCP) holdProvider(cluster string) {
+	export := func(name, group, resource string) any {
+		return map[string]any{"metadata": map[string]any{"name": name}, "spec": map[string]any{"resources": []any{
+			map[string]any{"group": group, "name": resource, "schema": "v1." + name},
+		}}}
+	}
+	f.held["root:home/apis/apis.kcp.io/v1alpha2/apiexports"] = &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExportList", "items": []any{
+			export("capcs", "infrastructure.cluster.x-k8s.io", "cloudsigmamachines"), export("widgets", "example.com", "cloudsigmamachines"),
+		},
+	}}
 	f.held["root:home/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"] = &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster",
 		"metadata": map[string]any{"name": "cluster", "annotations": map[string]any{"kcp.io/cluster": cluster}},
@@ -897,7 +907,7 @@ func (f *fakeKCP) holdProvider(cluster string) {
 }
 
 // TestInstallProviderNamesTheLogicalCluster checks that the webhook configuration names the logical cluster of the workspace. The user that
-// serve runs as may create SubjectAccessReviews there.
+// serve runs as may create SubjectAccessReviews there, and read the objects of the APIExports of gated kinds.
 func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 	certificate := clitest.NewCertificate(t).Write(t, t.TempDir())
 	kcp, kubeconfig := startFakeKCP(t)
@@ -921,6 +931,7 @@ func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 		var object struct {
 			Kind     string
 			Metadata struct{ Name string }
+			Rules    []struct{ ResourceNames []string }
 			Webhooks []struct{ ClientConfig struct{ URL string } }
 		}
 		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
@@ -928,6 +939,11 @@ func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 		}
 		comment, _, _ := strings.Cut(document, "\n")
 		got = append(got, fmt.Sprintf("%s %s %s", comment, object.Kind, object.Metadata.Name))
+		if object.Metadata.Name == "warrantgate-exports" {
+			for _, rule := range object.Rules {
+				got = append(got, rule.ResourceNames...)
+			}
+		}
 		var urls []string
 		for _, hook := range object.Webhooks {
 			urls = append(urls, hook.ClientConfig.URL)
@@ -937,6 +953,9 @@ func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 	want := []string{
 		"# in the workspace of the APIExport ClusterRole warrantgate-reviews",
 		"# in the workspace of the APIExport ClusterRoleBinding warrantgate-reviews",
+		"# in the workspace of the APIExport ClusterRole warrantgate-exports",
+		"capcs", "capcs",
+		"# in the workspace of the APIExport ClusterRoleBinding warrantgate-exports",
 		"# in the workspace of the APIExport MutatingWebhookConfiguration warrantgate",
 		"https://warrantgate.example.com:9443/kcp/1dz6n4ubraua7pul/cluster/record",
 		"# in the workspace of the APIExport ValidatingWebhookConfiguration warrantgate",

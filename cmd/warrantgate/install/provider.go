@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-dev/sdk/apis/core"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
@@ -37,16 +38,14 @@ func newInstallProviderCommand() *cobra.Command {
 apply to every workspace that binds it.
 
 RBAC of this workspace (verb impersonate on users) decides who may let a cluster act as which user of the cloud, because the owner
-of a workspace that binds the APIExport is cluster-admin there. install grants the user of serve the permission to create
-SubjectAccessReviews in this workspace.
+of a workspace that binds the APIExport is cluster-admin there. install grants the user of serve the permissions to create
+SubjectAccessReviews in this workspace, and to read the objects of those of its APIExports that export gated kinds, in all workspaces that
+bind them.
 
-If the configuration lists an APIExport of this workspace in audit.providers, install also grants that user the permission to list its
-objects in all workspaces that bind it.
+With --shard-kubeconfig it also grants that user the permissions to find the shards in root, to read the Machines of Cluster API and to write
+Events in every workspace of that shard, and no other. serve uses --kcp-kubeconfig, and needs access to the cloud.
 
-With --shard-kubeconfig it also grants that user the permissions to read machines and clusters and to write Events in every
-workspace of that shard, and no other. serve uses --kcp-kubeconfig, and needs access to the cloud.
-
-Run it again after an upgrade of serve.`,
+Run it again after an upgrade of serve, and after another APIExport exports one of these kinds.`,
 		Example: `  warrantgate install provider --kubeconfig=admin.kubeconfig --context=provider --url=https://warrantgate.example.com:9443 \
     --ca-file=ca.crt --webhook-path-file=webhook-path --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
 		Args: cobra.NoArgs,
@@ -64,25 +63,30 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	provider, path, err := o.cluster(ctx)
+	inWorkspace, provider, path, err := o.cluster(ctx)
 	if err != nil {
 		return err
 	}
 	if server.PathToken != "" { // the owner of this workspace can read it
 		server.PathToken = webhookserver.TokenFor(server.PathToken, provider.String())
 	}
-	// The permission comes first: serve needs it for the first request that it evaluates.
-	registration := clusterapi.ProviderRoles(o.user)
-	exports := auditedExports(config.Audit, provider, path)
-	switch {
-	case len(exports) > 0:
-		registration = append(registration, clusterapi.ExportRoles(exports, o.user)...)
-	case config.Machine.Unknown == v1beta1.AdmitFirstClaims:
+	audited := auditedExports(config.Audit, provider, path)
+	if len(audited) == 0 && config.Machine.Unknown == v1beta1.AdmitFirstClaims {
 		return fmt.Errorf("machine.unknown: Invalid value: %q: needs audit.providers with an APIExport of workspace %s, because nothing else checks the "+
 			"admitted claims later", config.Machine.Unknown, cmp.Or(path, provider.String()))
 	}
-	registration = append(registration, gates.ProviderRegistration(server, config, provider, len(exports) > 0)...)
-	roles := clusterapi.WorkspaceRoles(gates.Exportable(config).MachineKinds(), o.user)
+	registration := gates.ProviderRegistration(server, config, provider, len(audited) > 0)
+	exports, err := clusterapi.ExportsOf(ctx, inWorkspace, func(resource schema.GroupResource) bool { return gates.IsGated(registration, resource) })
+	if err != nil {
+		return fmt.Errorf("list the APIExports of the workspace: %w", err)
+	}
+	// The permissions come first: serve needs them for the first request that it evaluates.
+	permissions := clusterapi.ProviderRoles(o.user)
+	if exports = slices.Compact(slices.Sorted(slices.Values(append(exports, audited...)))); len(exports) > 0 {
+		permissions = append(permissions, clusterapi.ExportRoles(exports, o.user)...)
+	}
+	registration = append(permissions, registration...)
+	roles := clusterapi.WorkspaceRoles(o.user)
 	if o.dryRun {
 		return printYAML(out, part{"in the workspace of the APIExport", registration}, part{"in logical cluster system:admin of each shard", roles})
 	}
@@ -146,7 +150,7 @@ func (t *providerTarget) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of the workspace with the APIExport (default $KUBECONFIG)")
 	flags.StringVar(&t.context, "context", "", "context of --kubeconfig, for the workspace (default: the current one)")
-	t.shards.addShardFlags(flags, "for the permission to read machines and clusters there")
+	t.shards.addShardFlags(flags, "for the permissions to write Events and to read owners of machines there")
 }
 
 // change changes the shards first, because serve may be waiting for its permissions there, and then the workspace.
@@ -167,22 +171,21 @@ func (t providerTarget) change(
 	return report(out, "provider", func() ([]install.Result, error) { return do(ctx, c, false) })
 }
 
-// cluster returns the name of the workspace's logical cluster, and the path of the workspace.
-func (t providerTarget) cluster(ctx context.Context) (name logicalcluster.Name, path string, err error) {
+// cluster returns a client for the workspace, the name of its logical cluster, and its path.
+func (t providerTarget) cluster(ctx context.Context) (in client.Client, name logicalcluster.Name, path string, err error) {
 	config, err := cli.LoadKubeconfig(t.kubeconfig, t.context)
 	if err != nil {
-		return "", "", err
+		return nil, "", "", err
 	}
-	c, err := kcp.NewClient(config)
-	if err != nil {
-		return "", "", fmt.Errorf("client for the provider's workspace: %w", err)
+	if in, err = kcp.NewClient(config); err != nil {
+		return nil, "", "", fmt.Errorf("client for the provider's workspace: %w", err)
 	}
 	var found corev1alpha1.LogicalCluster
-	if err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &found); err != nil {
-		return "", "", fmt.Errorf("determine the workspace of --kubeconfig and --context: %w", err)
+	if err := in.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &found); err != nil {
+		return nil, "", "", fmt.Errorf("determine the workspace of --kubeconfig and --context: %w", err)
 	}
 	name = logicalcluster.From(&found)
-	return name, found.Annotations[core.LogicalClusterPathAnnotationKey], kcp.ValidateName(name)
+	return in, name, found.Annotations[core.LogicalClusterPathAnnotationKey], kcp.ValidateName(name)
 }
 
 // registrable returns all objects that any configuration may register in the workspace.
@@ -192,5 +195,5 @@ func (providerTarget) registrable() []client.Object {
 
 // shardRegistrable returns all objects that may be registered in system:admin of a shard.
 func (providerTarget) shardRegistrable() []client.Object {
-	return clusterapi.WorkspaceRoles(v1beta1.Default().MachineKinds(), "")
+	return clusterapi.WorkspaceRoles("")
 }

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 // TestTheAcceptanceMatrix runs warrantgate's own table of cases on overrides of the operators, unchanged and with mistakes.
 func TestTheAcceptanceMatrix(t *testing.T) {
 	operators := filepath.Join("..", "..", "..", "e2e", "suites", "keystonepolicy", "testdata", "operators")
-	after, err := readPolicy(filepath.Join(operators, "after.yaml"))
+	after, err := os.ReadFile(filepath.Join(operators, "after.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func TestTheAcceptanceMatrix(t *testing.T) {
 			out, code, message := runCommand(t, NewCheckCommand(), "keystone-policy", "policy.yaml", "--base", live, "--cases", "domain-manager")
 			var got []string
 			for line := range strings.Lines(out) {
-				if !strings.HasPrefix(line, "ok ") {
+				if !strings.HasPrefix(line, "  ") { // not a check that denies
 					got = append(got, strings.TrimSuffix(line, "\n"))
 				}
 			}

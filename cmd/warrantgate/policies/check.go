@@ -21,6 +21,8 @@ type checkOptions struct {
 	target, base []string
 	cases        string
 	release      string
+	verbose      bool
+	inputs       inputs
 }
 
 // NewCheckCommand returns the command check.
@@ -42,8 +44,10 @@ func newCheckKeystonePolicyCommand() *cobra.Command {
 		Use:   "keystone-policy FILE",
 		Short: "Evaluate a Keystone policy for a user and an operation",
 		Long: `Say whether a Keystone policy allows an operation, without a Keystone: FILE is an override in YAML or JSON, a directory
-such as policy.d, or a zip archive as the charm of Keystone takes it. Where it has no rule, that of --base applies, and otherwise
-that of Keystone in the release. --base is a policy that Keystone loads before, as for "lint keystone-policy".
+such as policy.d, a zip archive as the charm of Keystone takes it, or - for standard input. Where it has no rule, that of --base
+applies, and otherwise that of Keystone in the release. --base is a policy that Keystone loads before, as for "lint keystone-policy".
+
+The answer is PASS or DENY. Below DENY are the checks that are false: all alternatives, and of checks joined with "and" the first.
 
 --as describes the token: role=NAME (may be given again), one of domain=ID, project=ID and system=all for its scope,
 and user=ID, user-domain=ID, project-domain=ID and admin-project=true. The domain of the user and of the project is that of
@@ -62,7 +66,7 @@ JSON: target.role.domain_id:=null. Attributes that Keystone does not fill in are
     expect: PASS # or DENY
 
 --cases domain-manager runs the table that warrantgate has: the acceptance matrix of an override for managers of domains. They
-have the role manager on the domain acme there.
+have the role manager on the domain acme there. Cases that are not as expected are printed, and with -v all.
 
 The exit status is 0 if it is allowed or all cases are as expected, 1 if it is denied or a case is not, 2 if that could not be determined.`,
 		Example: `  warrantgate check keystone-policy policy.yaml --as role=manager,domain=acme --can identity:create_user --target target.user.domain_id=acme
@@ -72,6 +76,7 @@ The exit status is 0 if it is allowed or all cases are as expected, 1 if it is d
 			return cli.UnknownIfError(cobra.ExactArgs(1)(cmd, args))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.inputs.stdin = cmd.InOrStdin()
 			return o.run(args[0], cmd.OutOrStdout())
 		},
 	}
@@ -82,33 +87,37 @@ The exit status is 0 if it is allowed or all cases are as expected, 1 if it is d
 	flags.StringArrayVar(&o.target, "target", nil, "attribute of the target, as key=text or key:=JSON; may be given again")
 	flags.StringArrayVar(&o.base, "base", nil, "policy that Keystone loads before: a file, a directory or a zip archive; may be given again, in order")
 	flags.StringVar(&o.release, "keystone-release", string(oslopolicy.DefaultRelease), releaseUsage)
-	flags.StringVar(&o.cases, "cases", "", "YAML file with cases that must pass or be denied")
+	flags.StringVar(&o.cases, "cases", "", "YAML file with cases that must pass or be denied, or - for standard input")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "with --cases, print also the cases that are as expected")
 	return cmd
 }
 
-func (o checkOptions) run(name string, out io.Writer) error {
-	if (o.can == "") == (o.cases == "") {
+func (o *checkOptions) run(name string, out io.Writer) error {
+	switch {
+	case (o.can == "") == (o.cases == ""):
 		return cli.UnknownIfError(errors.New("give either --can, with --as and --target, or --cases"))
+	case o.can != "" && o.as == "":
+		return cli.UnknownIfError(errors.New("--can needs --as, such as --as role=manager,domain=acme, or --as user=alice for a token without a role"))
+	case o.cases != "" && (o.as != "" || len(o.target) > 0):
+		return cli.UnknownIfError(errors.New("--as and --target belong to --can; the cases have their own"))
 	}
 	policy, err := o.policy(name)
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}
 	if o.cases != "" {
-		if o.as != "" || len(o.target) > 0 {
-			return cli.UnknownIfError(errors.New("--as and --target belong to --can; the cases have their own"))
-		}
 		return o.runCases(policy, out)
 	}
 	target, err := parseTarget(o.target)
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}
-	answer, err := oslopolicy.Case{As: o.as, Can: o.can, Target: target}.Ask(policy)
+	asked := oslopolicy.Case{As: o.as, Can: o.can, Target: target}
+	answer, err := asked.Ask(policy)
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}
-	if _, err := fmt.Fprintln(out, answer); err != nil {
+	if _, err := fmt.Fprint(out, answer+"\n"+why(asked, policy)); err != nil {
 		return cli.UnknownIfError(err)
 	}
 	if answer != oslopolicy.AnswerPass {
@@ -117,17 +126,26 @@ func (o checkOptions) run(name string, out io.Writer) error {
 	return nil
 }
 
+// why lists the checks that deny a case, "" if it is not denied.
+func why(c oslopolicy.Case, policy *oslopolicy.Policy) string {
+	var text strings.Builder
+	for _, check := range c.Why(policy) {
+		fmt.Fprintf(&text, "  %s\n", oneTableCell(check))
+	}
+	return text.String()
+}
+
 // policy returns the effective policy that Keystone loads from the base and the override.
-func (o checkOptions) policy(name string) (*oslopolicy.Policy, error) {
+func (o *checkOptions) policy(name string) (*oslopolicy.Policy, error) {
 	release, err := oslopolicy.ParseRelease(o.release)
 	if err != nil {
 		return nil, fmt.Errorf("--keystone-release: %w", err)
 	}
-	base, err := readBase(o.base)
+	base, err := o.inputs.readBase(o.base)
 	if err != nil {
 		return nil, err
 	}
-	sources, err := readSources(name)
+	sources, err := o.inputs.readSources(name)
 	if err != nil {
 		return nil, err
 	}
@@ -138,8 +156,8 @@ func (o checkOptions) policy(name string) (*oslopolicy.Policy, error) {
 	return release.Policy(append(base, files...)...), nil
 }
 
-func (o checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error {
-	document, err := readCases(o.cases)
+func (o *checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error {
+	document, err := o.inputs.readCases(o.cases)
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}
@@ -157,6 +175,9 @@ func (o checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error {
 		if c.Expect != oslopolicy.AnswerPass && c.Expect != oslopolicy.AnswerDeny {
 			return cli.UnknownIfError(fmt.Errorf("%s: cases[%d].expect: %q must be PASS or DENY", o.cases, i, c.Expect))
 		}
+		if c.As == "" {
+			return cli.UnknownIfError(fmt.Errorf("%s: cases[%d].as: it is missing; write user=alice for a token without a role", o.cases, i))
+		}
 		answer, err := c.Ask(policy)
 		switch {
 		case err != nil:
@@ -164,8 +185,8 @@ func (o checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error {
 			fmt.Fprintf(out, "FAIL  %s: no answer, expected %s: %v\n", c.Name, c.Expect, err)
 		case answer != c.Expect:
 			failed++
-			fmt.Fprintf(out, "FAIL  %s: %s, expected %s\n", c.Name, answer, c.Expect)
-		default:
+			fmt.Fprintf(out, "FAIL  %s: %s, expected %s\n%s", c.Name, answer, c.Expect, why(c, policy))
+		case o.verbose:
 			fmt.Fprintf(out, "ok    %s: %s\n", c.Name, answer)
 		}
 	}
@@ -183,11 +204,12 @@ const domainManager = "domain-manager"
 var domainManagerCases []byte
 
 // readCases reads a table of cases from a file, or warrantgate's own table.
-func readCases(name string) ([]byte, error) {
+func (in *inputs) readCases(name string) ([]byte, error) {
 	if name == domainManager {
 		return domainManagerCases, nil
 	}
-	return readPolicy(name)
+	i, err := in.readPolicy(name)
+	return i.data, err
 }
 
 // parseTarget parses the values of --target.

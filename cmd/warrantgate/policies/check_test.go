@@ -27,8 +27,11 @@ func TestCheckKeystonePolicy(t *testing.T) {
 			wantOut: "PASS\n",
 		},
 		"another domain": {
-			args:     []string{"--as", "role=manager,domain=acme", "--can", "identity:create_user", "--target", "target.user.domain_id=other"},
-			wantOut:  "DENY\n",
+			args: []string{"--as", "role=manager,domain=acme", "--can", "identity:create_user", "--target", "target.user.domain_id=other"},
+			wantOut: "DENY\n" +
+				"  role:admin in rule \"admin_required\": the token has the role \"manager\"\n" +
+				"  is_admin:1 in rule \"admin_required\": the token has no is_admin\n" +
+				"  token.domain.id:%(target.user.domain_id)s in rule \"manager_of_user\": the token has the token.domain.id \"acme\", not \"other\"\n",
 			wantCode: cli.ExitWrong,
 		},
 		"a value that is JSON": {
@@ -46,10 +49,18 @@ func TestCheckKeystonePolicy(t *testing.T) {
 			args:    []string{"--as", "role=reader,system=all", "--can", "identity:list_domains"},
 			wantOut: "PASS\n",
 		},
-		"nobody": {
-			args:     []string{"--can", "identity:list_domains"},
-			wantOut:  "DENY\n",
+		"without a role": {
+			args: []string{"--as", "user=alice", "--can", "identity:list_domains"},
+			wantOut: "DENY\n" +
+				"  role:admin in rule \"admin_required\": the token has no role\n" +
+				"  is_admin:1 in rule \"admin_required\": the token has no is_admin\n" +
+				"  role:reader in rule \"identity:list_domains\": the token has no role\n",
 			wantCode: cli.ExitWrong,
+		},
+		"nobody": {
+			args:        []string{"--can", "identity:list_domains"},
+			wantCode:    cli.ExitUnknown,
+			wantMessage: "--can needs --as, such as --as role=manager,domain=acme, or --as user=alice for a token without a role",
 		},
 		"an attribute that Keystone does not fill in": {
 			args:        []string{"--as", "role=manager,domain=acme", "--can", "identity:create_user", "--target", "user.domain_id=acme"},
@@ -57,12 +68,12 @@ func TestCheckKeystonePolicy(t *testing.T) {
 			wantMessage: `Keystone does not fill "user.domain_id" in for identity:create_user; write "target.user.domain_id"`,
 		},
 		"an operation that does not exist": {
-			args:        []string{"--can", "identity:create_usr"},
+			args:        []string{"--as", "role=admin", "--can", "identity:create_usr"},
 			wantCode:    cli.ExitUnknown,
 			wantMessage: `there is no operation or rule "identity:create_usr"; write "identity:create_user"`,
 		},
 		"a rule that raises an exception": {
-			args:        []string{"--can", "identity:delete_user"},
+			args:        []string{"--as", "role=admin", "--can", "identity:delete_user"},
 			wantCode:    cli.ExitUnknown,
 			wantMessage: `identity:delete_user ends with an error and is not allowed: the rule is the lone word "and", which raises an exception`,
 		},
@@ -82,12 +93,12 @@ func TestCheckKeystonePolicy(t *testing.T) {
 			wantMessage: `as: "group=a" must be one of role, domain, project, system=all, user, user-domain, project-domain and admin-project=true`,
 		},
 		"no target": {
-			args:        []string{"--can", "identity:create_user", "--target", "acme"},
+			args:        []string{"--as", "role=admin", "--can", "identity:create_user", "--target", "acme"},
 			wantCode:    cli.ExitUnknown,
 			wantMessage: `--target: "acme" must be key=text or key:=JSON`,
 		},
 		"no JSON": {
-			args:        []string{"--can", "identity:create_user", "--target", "target.user.enabled:=yes"},
+			args:        []string{"--as", "role=admin", "--can", "identity:create_user", "--target", "target.user.enabled:=yes"},
 			wantCode:    cli.ExitUnknown,
 			wantMessage: `--target: "yes" is not valid JSON: invalid character 'y' looking for beginning of value`,
 		},
@@ -121,6 +132,7 @@ func TestCheckKeystonePolicy(t *testing.T) {
 func TestCheckCases(t *testing.T) {
 	tests := map[string]struct {
 		policy, cases string
+		args          []string
 		wantOut       string
 		wantCode      int
 		wantMessage   string
@@ -132,7 +144,30 @@ cases:
 - {name: own domain, as: "role=manager,domain=acme", can: identity:create_user, target: {target: {user: {domain_id: acme}}}, expect: PASS}
 - {name: other domain, as: "role=manager,domain=acme", can: identity:create_user, target: {target.user.domain_id: other}, expect: DENY}
 `,
+			wantOut: "2 cases, 0 failed\n",
+		},
+		"all are as expected, with -v": {
+			policy: checkedPolicy,
+			cases: `
+cases:
+- {name: own domain, as: "role=manager,domain=acme", can: identity:create_user, target: {target: {user: {domain_id: acme}}}, expect: PASS}
+- {name: other domain, as: "role=manager,domain=acme", can: identity:create_user, target: {target.user.domain_id: other}, expect: DENY}
+`,
+			args:    []string{"-v"},
 			wantOut: "ok    own domain: PASS\nok    other domain: DENY\n2 cases, 0 failed\n",
+		},
+		"a denial that is not expected": {
+			policy: "identity:create_user: role:admin and user_id:x\n",
+			cases:  "cases:\n- {name: administrator, as: role=admin, can: identity:create_user, expect: PASS}\n",
+			wantOut: "FAIL  administrator: DENY, expected PASS\n" +
+				"  user_id:x in rule \"identity:create_user\": the token has the user_id \"caller\", not \"x\"\n1 cases, 1 failed\n",
+			wantCode: cli.ExitWrong,
+		},
+		"a case without a token": {
+			policy:      checkedPolicy,
+			cases:       "cases:\n- {name: x, can: identity:create_user, expect: DENY}\n",
+			wantCode:    cli.ExitUnknown,
+			wantMessage: `cases.yaml: cases[0].as: it is missing; write user=alice for a token without a role`,
 		},
 		"some are not as expected": {
 			policy: checkedPolicy,
@@ -176,7 +211,7 @@ cases:
 			t.Chdir(t.TempDir())
 			inFile(t, "policy.yaml", tc.policy)
 			inFile(t, "cases.yaml", tc.cases)
-			out, code, message := runCommand(t, NewCheckCommand(), "keystone-policy", "policy.yaml", "--cases", "cases.yaml")
+			out, code, message := runCommand(t, NewCheckCommand(), append([]string{"keystone-policy", "policy.yaml", "--cases", "cases.yaml"}, tc.args...)...)
 			if diff := cmp.Diff(tc.wantOut, out); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)
 			}

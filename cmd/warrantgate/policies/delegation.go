@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,7 +58,8 @@ because a provider cannot read them. Give the certificates of a private CA with 
 
 --config is the configuration file of serve. Without it, the default rules apply, and all Keystones of the file are allowed.
 
-The exit status is 0 if a cluster may use each cloud (warnings do not count), 1 if it must not use one of them, 2 if that is unknown.`,
+The exit status is 0 if a cluster may use each cloud (warnings do not count), 1 if it must not use one of them, 2 if that is unknown, for
+example because Keystone cannot be reached or the file has no cloud of the name.`,
 		Example: `  warrantgate check delegation --os-cloud acme-prod
   warrantgate check delegation --clouds-yaml clouds.yaml --config config.yaml --through Trust`,
 		Args: func(cmd *cobra.Command, args []string) error { return cli.UnknownIfError(cobra.NoArgs(cmd, args)) },
@@ -86,8 +89,12 @@ func (o checkDelegationOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}
-	names, authURLs := openstack.CloudsIn(data)
+	authURLs := openstack.CloudsIn(data)
+	names := slices.Sorted(maps.Keys(authURLs))
 	if o.osCloud != "" || len(names) == 0 {
+		if _, found := authURLs[o.osCloud]; !found && len(names) > 0 {
+			return cli.UnknownIfError(fmt.Errorf("%s has no cloud %q; its clouds are %q", file, o.osCloud, names))
+		}
 		names = []string{o.osCloud}
 	}
 	if denial := cluster.TooManyClouds(len(names)); denial != nil {
@@ -97,7 +104,7 @@ func (o checkDelegationOptions) run(ctx context.Context, out io.Writer) error {
 		return cli.ExitError{Code: cli.ExitWrong}
 	}
 	if o.config == "" {
-		config.OpenStack.AuthURLs = authURLs
+		config.OpenStack.AuthURLs = slices.DeleteFunc(slices.Compact(slices.Sorted(maps.Values(authURLs))), func(url string) bool { return url == "" })
 	}
 	if len(config.OpenStack.AuthURLs) == 0 { // the file names no usable URL; the check reports it for each cloud
 		config.OpenStack.AuthURLs = []string{noKeystone}
@@ -109,7 +116,7 @@ func (o checkDelegationOptions) run(ctx context.Context, out io.Writer) error {
 	defer cloud.Stop()
 	seen := map[webhooks.Decision]bool{}
 	for _, name := range names {
-		decision, err := checkCredentials(ctx, out, cloud, ownership.Identity{Secret: file, Entry: name}, config)
+		decision, err := checkCredentials(ctx, out, &heard{Delegations: cloud, authURL: authURLs[name]}, ownership.Identity{Secret: file, Entry: name}, config)
 		if err != nil {
 			return cli.UnknownIfError(err)
 		}
@@ -198,26 +205,36 @@ func readAtMost(name string, most int64) ([]byte, error) {
 	return content, nil
 }
 
-// heard keeps the token that Keystone issues for credentials.
+// heard keeps the answer of Keystone for credentials.
 type heard struct {
 	cluster.Delegations
-	token openstack.Token
+	// authURL is the URL of Keystone, token the token that it issued, and err the error if there is none.
+	authURL string
+	token   openstack.Token
+	err     error
 }
 
 // Delegation implements cluster.Delegations.
 func (h *heard) Delegation(ctx context.Context, credentials ownership.Identity, policy identity.CredentialPolicy) (openstack.Token, error) {
-	var err error
-	h.token, err = h.Delegations.Delegation(ctx, credentials, policy)
-	return h.token, err
+	h.token, h.err = h.Delegations.Delegation(ctx, credentials, policy)
+	return h.token, h.err
+}
+
+// failure describes why Keystone gave no answer. The gate leaves that to its log, and the user of the command has no log.
+func (h *heard) failure() string {
+	var unknown *ownership.UnknownError
+	if !errors.As(h.err, &unknown) {
+		return ""
+	}
+	return fmt.Sprintf("Keystone at %s: %v", h.authURL, unknown.Err)
 }
 
 // checkCredentials prints the gate's decision on credentials.
 func checkCredentials(
-	ctx context.Context, out io.Writer, cloud cluster.Delegations, credentials ownership.Identity, config v1beta1.GateConfiguration,
+	ctx context.Context, out io.Writer, keystone *heard, credentials ownership.Identity, config v1beta1.GateConfiguration,
 ) (webhooks.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, cli.RequestTimeout)
 	defer cancel()
-	keystone := &heard{Delegations: cloud}
 	answer := cluster.MayActWith(ctx, keystone, credentials, config.CredentialPolicy(), config.Cluster.Delegation.Through)
 	text := &strings.Builder{}
 	name := fmt.Sprintf("cloud %q of %s", credentials.Entry, credentials.Secret)
@@ -238,6 +255,9 @@ func checkCredentials(
 		// The gate names the Secret, which does not exist yet.
 		message := strings.ReplaceAll(answer.Message, credentials.String(), name)
 		fmt.Fprintf(text, "  %s: %s\n", answer.Reason, oneTableCell(message))
+	}
+	if failure := keystone.failure(); failure != "" {
+		fmt.Fprintf(text, "  %s\n", oneTableCell(failure))
 	}
 	_, err := io.WriteString(out, text.String())
 	return answer.Decision, err

@@ -124,13 +124,15 @@ func TestCheckDelegation(t *testing.T) {
 				"load-balancer_member, member, reader, or an application credential that is made with these roles only; missing: load-balancer_member; " +
 				"an administrator grants it: openstack role add --user u1 --project p1 load-balancer_member\n" +
 				"cloud \"down\" of clouds.yaml: UNKNOWN\n  DelegationUnknown: the roles of cloud \"down\" of clouds.yaml could not be determined: " +
-				"the identity provider is unavailable or its response is invalid; try again\n" + ok,
+				"the identity provider is unavailable or its response is invalid; try again\n" +
+				"  Keystone at " + host + ": token request: the answer was 502 unspecified\n" + ok,
 			wantCode: cli.ExitWrong,
 		},
 		"a Keystone that fails": {
 			clouds: cloudsFor(authURL, "down", "tenant"+good), args: []string{"--clouds-yaml=clouds.yaml"},
 			wantOut: "cloud \"down\" of clouds.yaml: UNKNOWN\n  DelegationUnknown: the roles of cloud \"down\" of clouds.yaml could not be determined: " +
-				"the identity provider is unavailable or its response is invalid; try again\n" + ok,
+				"the identity provider is unavailable or its response is invalid; try again\n" +
+				"  Keystone at " + host + ": token request: the answer was 502 unspecified\n" + ok,
 			wantCode: cli.ExitUnknown,
 		},
 		"wrong credentials": {
@@ -152,10 +154,16 @@ func TestCheckDelegation(t *testing.T) {
 				strings.TrimPrefix(host, "http://") + "\" and is none of those configured (https://keystone.example.com:443)\n",
 			wantCode: cli.ExitWrong,
 		},
+		"a Keystone that cannot be reached": {
+			clouds: cloudsFor("http://127.0.0.1:1/v3", "tenant"+good), args: []string{"--os-cloud=tenant"},
+			wantOut: "cloud \"tenant\" of clouds.yaml: UNKNOWN\n  DelegationUnknown: the roles of cloud \"tenant\" of clouds.yaml could not be determined: " +
+				"the identity provider is unavailable or its response is invalid; try again\n" +
+				"  Keystone at http://127.0.0.1:1: token request: dial tcp 127.0.0.1:1: connect: connection refused\n",
+			wantCode: cli.ExitUnknown,
+		},
 		"a cloud that does not exist": {
-			clouds: cloudsFor(authURL, "tenant"+good), args: []string{"--os-cloud=other"},
-			wantOut:  "cloud \"other\" of clouds.yaml: DENIED\n  IdentityMalformed: cloud \"other\" of clouds.yaml: clouds.yaml has no cloud of this name\n",
-			wantCode: cli.ExitWrong,
+			clouds: cloudsFor(authURL, "tenant"+good, "nobody"), args: []string{"--os-cloud=tennant"}, wantCode: cli.ExitUnknown,
+			wantMessage: `clouds.yaml has no cloud "tennant"; its clouds are ["nobody" "tenant"]`,
 		},
 		"a file without clouds": {
 			clouds: "clouds: {}\n", args: []string{"--clouds-yaml=clouds.yaml"},

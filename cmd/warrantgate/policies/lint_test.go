@@ -50,19 +50,21 @@ func TestLintKeystonePolicy(t *testing.T) {
 	}{
 		"nothing is wrong": {
 			policy:  "identity:create_user: role:admin\n",
-			wantOut: "nothing found\n",
+			wantOut: "policy.yaml: nothing found; the gate admits it\n",
 		},
 		"an error": {
 			policy: "# a comment\nidentity:create_user: role:admin rule:x\n",
 			wantOut: "PLACE          SEVERITY  CODE    RULE                  MESSAGE\n" +
-				"policy.yaml:2  error     syntax  identity:create_user  oslo.policy cannot parse the rule and silently denies: \"rule:x\" is unexpected here; join checks with and, or, not and parentheses that match\n",
+				"policy.yaml:2  error     syntax  identity:create_user  oslo.policy cannot parse the rule and silently denies: \"rule:x\" is unexpected here; join checks with and, or, not and parentheses that match\n" +
+				"policy.yaml: 1 error; the gate denies it (KeystonePolicyBroken)\n",
 			wantCode: cli.ExitWrong,
 		},
 		"a warning": {
 			policy: "identity:create_user: tenant_id:x\n",
 			wantOut: "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
 				"policy.yaml:1  warning   unknown-credential     identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n" +
-				"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n",
+				"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
+				"policy.yaml: 1 warning, 1 note; the gate admits it with a warning (KeystonePolicyDoubtful)\n",
 			wantCode: cli.ExitWrong,
 		},
 		"a warning, with --fail-on=error": {
@@ -70,18 +72,20 @@ func TestLintKeystonePolicy(t *testing.T) {
 			args:   []string{"--fail-on=error"},
 			wantOut: "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
 				"policy.yaml:1  warning   unknown-credential     identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n" +
-				"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n",
+				"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
+				"policy.yaml: 1 warning, 1 note; the gate admits it with a warning (KeystonePolicyDoubtful)\n",
 		},
 		"a note": {
 			policy: "helper: role:admin\n",
 			wantOut: "PLACE          SEVERITY  CODE         RULE    MESSAGE\n" +
-				"policy.yaml:1  note      unused-rule  helper  no rule refers to it, and Keystone does not evaluate it\n",
+				"policy.yaml:1  note      unused-rule  helper  no rule refers to it, and Keystone does not evaluate it\n" +
+				"policy.yaml: 1 note; the gate admits it\n",
 		},
 		"a role that may be granted": {
 			policy: "identity:create_grant: \"role:boss and token.domain.id:%(target.user.domain_id)s and " +
 				"token.domain.id:%(target.project.domain_id)s and 'helper':%(target.role.name)s or rule:admin_required\"\n",
 			args:    []string{"--manager-role=boss", "--managed-role=helper"},
-			wantOut: "nothing found\n",
+			wantOut: "policy.yaml: nothing found; the gate admits it\n",
 		},
 		"differences that may be meant": {
 			policy: "identity:create_user: rule:admin_required and system_scope:all\nidentity:list_domains: rule:admin_required or role:manager\n",
@@ -89,7 +93,8 @@ func TestLintKeystonePolicy(t *testing.T) {
 			wantOut: "PLACE          SEVERITY  CODE                   RULE                   MESSAGE\n" +
 				"policy.yaml:1  note      narrower-than-default  identity:create_user   a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
 				"policy.yaml:2  note      broader-than-default   identity:list_domains  a token with role=manager,domain=own-domain passes identity:list_domains, which Keystone's own rule denies; for example --as role=manager,domain=own-domain: PASS, before DENY\n" +
-				"policy.yaml:2  note      narrower-than-default  identity:list_domains  a token with role=reader,system=all,user-domain=own-domain is denied identity:list_domains, which Keystone's own rule allows; for example --as role=reader,system=all,user-domain=own-domain: DENY, before PASS\n",
+				"policy.yaml:2  note      narrower-than-default  identity:list_domains  a token with role=reader,system=all,user-domain=own-domain is denied identity:list_domains, which Keystone's own rule allows; for example --as role=reader,system=all,user-domain=own-domain: DENY, before PASS\n" +
+				"policy.yaml: 3 notes; the gate admits it\n",
 		},
 		"JSON": {
 			policy: "helper: role:admin\n",
@@ -112,17 +117,20 @@ func TestLintKeystonePolicy(t *testing.T) {
 			policy: "identity:create_user: rule:admin_required or role:manager and token.domain.id:%(target.user.domain_id)s\n",
 			args:   []string{"--keystone-release=2025.1"},
 			wantOut: "PLACE          SEVERITY  CODE               RULE                  MESSAGE\n" +
-				"policy.yaml:1  warning   override-obsolete  identity:create_user  Keystone has a role for managers of a domain since 2024.2; an override for managers conflicts with it; remove the override, and compare the rest of it with Keystone's own rules\n",
+				"policy.yaml:1  warning   override-obsolete  identity:create_user  Keystone has a role for managers of a domain since 2024.2; an override for managers conflicts with it; remove the override, and compare the rest of it with Keystone's own rules\n" +
+				"policy.yaml: 1 warning; the gate admits it with a warning (KeystonePolicyDoubtful)\n",
 			wantCode: cli.ExitWrong,
 		},
 		"a release that is not known": {
 			policy: "identity:create_user: role:admin\n", args: []string{"--keystone-release=2021.1"}, wantCode: cli.ExitUnknown,
-			wantMessage: `--keystone-release: the rules of Keystone in release "2021.1" are not known; known are those of 2022.2, 2023.1, 2023.2, 2024.1, 2024.2, 2025.1, 2025.2, 2026.1, 2026.2`,
+			wantMessage: `--keystone-release: the rules of Keystone in release "2021.1" are not known; known are those of 2022.2 (zed), 2023.1 (antelope), ` +
+				"2023.2 (bobcat), 2024.1 (caracal), 2024.2 (dalmatian), 2025.1 (epoxy), 2025.2 (flamingo), 2026.1 (gazpacho), 2026.2 (hibiscus)",
 		},
 		"an empty override": {
 			policy: "# nothing\n",
-			wantOut: "PLACE          SEVERITY  CODE      RULE  MESSAGE\n" +
-				"policy.yaml:0  warning   no-rules        it has no rules, so that it overrides nothing; write the rules, or remove the override\n",
+			wantOut: "PLACE        SEVERITY  CODE      RULE  MESSAGE\n" +
+				"policy.yaml  warning   no-rules        it has no rules, so that it overrides nothing; write the rules, or remove the override\n" +
+				"policy.yaml: 1 warning; the gate admits it with a warning (KeystonePolicyDoubtful)\n",
 			wantCode: cli.ExitWrong,
 		},
 		"an empty override, as JSON": {
@@ -134,12 +142,51 @@ func TestLintKeystonePolicy(t *testing.T) {
 			policy:   "- x\n",
 			wantCode: cli.ExitWrong,
 			wantOut: "PLACE          SEVERITY  CODE  RULE  MESSAGE\n" +
-				"policy.yaml:1  error     file        it is a list, not rules with their names; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails\n",
+				"policy.yaml:1  error     file        it is a list, not rules with their names; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails\n" +
+				"policy.yaml: 1 error; the gate denies it (KeystonePolicyBroken)\n",
+		},
+		"a rule of an extension": {
+			policy: "identity:scim_list_users: rule:admin_required\n", args: []string{"--known-rule=identity:scim_*"},
+			wantOut: "policy.yaml: nothing found; the gate admits it\n",
+		},
+		"a pattern that cannot be read": {
+			args: []string{"--known-rule=identity:["}, wantCode: cli.ExitUnknown, wantMessage: `--known-rule: "identity:[" must be a pattern such as identity:scim_*`,
+		},
+		"a release by its name": {
+			policy: "identity:create_user: rule:admin_required\n", args: []string{"--keystone-release=Caracal"},
+			wantOut: "policy.yaml: nothing found; the gate admits it\n",
+		},
+		"a helper, in JSON": {
+			policy: "helper: rule:none\nidentity:create_user: rule:helper or rule:admin_required\n", args: []string{"-o", "json"},
+			wantOut: `{
+  "findings": [
+    {
+      "file": "policy.yaml",
+      "line": 1,
+      "rule": "helper",
+      "operations": [
+        "identity:create_user"
+      ],
+      "severity": "error",
+      "code": "unknown-rule",
+      "message": "there is no rule \"none\", which counts as false"
+    }
+  ]
+}
+`,
+			wantCode: cli.ExitWrong,
+		},
+		"a byte order mark and line ends of Windows": {
+			policy: "\ufeffidentity:create_user: rule:admin_required\r\nidentity:get_user: rule:admin_required or rule:none\r\n",
+			wantOut: "PLACE          SEVERITY  CODE          RULE               MESSAGE\n" +
+				"policy.yaml:2  error     unknown-rule  identity:get_user  there is no rule \"none\", which counts as false\n" +
+				"policy.yaml: 1 error; the gate denies it (KeystonePolicyBroken)\n",
+			wantCode: cli.ExitWrong,
 		},
 		"no such output": {
 			args:        []string{"-o", "xml"},
 			wantCode:    cli.ExitUnknown,
-			wantMessage: `--output: "xml" must be table, json or sarif`,
+			wantMessage: `--output: "xml" must be text, table, json or sarif`,
 		},
 		"no such severity": {
 			args:        []string{"--fail-on=fatal"},
@@ -161,7 +208,7 @@ func TestLintKeystonePolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			inFile(t, "policy.yaml", tc.policy)
-			out, code, message := runCommand(t, NewLintCommand(), append([]string{"keystone-policy", "policy.yaml"}, tc.args...)...)
+			out, code, message := runCommand(t, NewLintCommand(), append([]string{"keystone-policy", "policy.yaml", "--notes", "--output=table"}, tc.args...)...)
 			if diff := cmp.Diff(tc.wantOut, out); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)
 			}

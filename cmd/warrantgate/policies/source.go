@@ -2,6 +2,7 @@ package policies
 
 import (
 	"archive/zip"
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -18,37 +19,44 @@ import (
 )
 
 const (
-	// maxPolicyBytes limits the bytes that are read of a policy file. It is one byte more than lint evaluates, so that a larger file is found
-	// to be larger.
-	maxPolicyBytes = 256<<10 + 1
 	// maxPolicyFiles limits the policy files of a directory or an archive.
 	maxPolicyFiles = 64
 	// maxArchiveBytes limits the size of an archive, and maxArchiveEntries its number of entries.
 	maxArchiveBytes, maxArchiveEntries = 4 << 20, 1000
+	// standardInput is the argument for standard input, and stdinName its name in messages.
+	standardInput, stdinName = "-", "stdin"
 )
 
-// readSources reads the policy files that a name stands for: a file, a directory such as policy.d, or an archive in the form that the charm
-// of Keystone accepts. It returns them in the order in which Keystone loads them.
-func readSources(name string) ([]oslopolicy.Source, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err == nil && info.IsDir():
-		return readDirectory(name)
-	case strings.EqualFold(filepath.Ext(name), ".zip"):
-		return readArchive(name)
+// inputs reads the files that the arguments of a command name.
+type inputs struct {
+	// stdin is nil after it has been read.
+	stdin io.Reader
+}
+
+// readSources reads the policy files that a name stands for: a file, a directory such as policy.d, an archive in the form that the charm
+// of Keystone accepts, or standard input. It returns them in the order in which Keystone loads them.
+func (in *inputs) readSources(name string) ([]oslopolicy.Source, error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return in.readDirectory(name)
 	}
-	document, err := readPolicy(name)
+	i, err := in.read(name)
 	if err != nil {
 		return nil, err
 	}
-	return []oslopolicy.Source{{Name: name, Data: document}}, nil
+	if strings.EqualFold(filepath.Ext(name), ".zip") || bytes.HasPrefix(i.data, []byte("PK\x03\x04")) {
+		return readArchive(i)
+	}
+	if err := i.atMost(oslopolicy.MaxFileBytes); err != nil {
+		return nil, err
+	}
+	return []oslopolicy.Source{{Name: i.name, Data: i.data}}, nil
 }
 
 // readBase reads the files that --base names, in order.
-func readBase(names []string) ([]*oslopolicy.File, error) {
+func (in *inputs) readBase(names []string) ([]*oslopolicy.File, error) {
 	var base []*oslopolicy.File
 	for _, name := range names {
-		sources, err := readSources(name)
+		sources, err := in.readSources(name)
 		if err != nil {
 			return nil, fmt.Errorf("--base: %w", err)
 		}
@@ -61,23 +69,60 @@ func readBase(names []string) ([]*oslopolicy.File, error) {
 	return base, nil
 }
 
-// readPolicy reads a file, up to maxPolicyBytes.
-func readPolicy(name string) ([]byte, error) {
-	file, err := os.Open(name)
+// readPolicy reads a file that is neither a directory nor an archive.
+func (in *inputs) readPolicy(name string) (input, error) {
+	i, err := in.read(name)
 	if err != nil {
-		return nil, err
+		return input{}, err
 	}
-	defer file.Close()
-	document, err := io.ReadAll(io.LimitReader(file, maxPolicyBytes))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+	return i, i.atMost(oslopolicy.MaxFileBytes)
+}
+
+// input is the content of a file or of standard input.
+type input struct {
+	// name is the name in messages.
+	name string
+	// data has at most one byte more than maxArchiveBytes.
+	data []byte
+}
+
+// read reads a file or standard input. A file that is compressed is an error.
+func (in *inputs) read(name string) (input, error) {
+	from, i := in.stdin, input{name: name}
+	if name == standardInput {
+		if in.stdin == nil {
+			return input{}, errors.New("standard input can be read only once: give - once")
+		}
+		i.name, in.stdin = stdinName, nil
+	} else {
+		file, err := os.Open(name)
+		if err != nil {
+			return input{}, err
+		}
+		defer file.Close()
+		from = file
 	}
-	return document, nil
+	var err error
+	if i.data, err = io.ReadAll(io.LimitReader(from, maxArchiveBytes+1)); err != nil {
+		return input{}, fmt.Errorf("read %s: %w", i.name, err)
+	}
+	if oslopolicy.IsGzip(i.data) {
+		return input{}, fmt.Errorf("%s is compressed with gzip, so that Keystone cannot read it; unpack it first", i.name)
+	}
+	return i, nil
+}
+
+// atMost returns an error if the input is larger.
+func (i input) atMost(bytes int) error {
+	if len(i.data) > bytes {
+		return fmt.Errorf("%s has more than %d bytes: %w", i.name, bytes, oslopolicy.ErrLimit)
+	}
+	return nil
 }
 
 // readDirectory reads the files that oslo.policy loads of a directory: those whose names do not begin with a dot, in the order of their
 // names. It does not read subdirectories.
-func readDirectory(name string) ([]oslopolicy.Source, error) {
+func (in *inputs) readDirectory(name string) ([]oslopolicy.Source, error) {
 	entries, err := os.ReadDir(name)
 	if err != nil {
 		return nil, err
@@ -96,13 +141,13 @@ func readDirectory(name string) ([]oslopolicy.Source, error) {
 			return nil, fmt.Errorf("%s is not a regular file", file)
 		}
 		if len(sources) == maxPolicyFiles {
-			return nil, fmt.Errorf("%s has more than %d files", name, maxPolicyFiles)
+			return nil, fmt.Errorf("%s has more than %d files: %w", name, maxPolicyFiles, oslopolicy.ErrLimit)
 		}
-		document, err := readPolicy(file)
+		i, err := in.readPolicy(file)
 		if err != nil {
 			return nil, err
 		}
-		sources = append(sources, oslopolicy.Source{Name: file, Data: document})
+		sources = append(sources, oslopolicy.Source{Name: file, Data: i.data})
 	}
 	if len(sources) == 0 {
 		return nil, fmt.Errorf("%s has no policy files", name)
@@ -112,21 +157,17 @@ func readDirectory(name string) ([]oslopolicy.Source, error) {
 
 // readArchive reads a zip archive as the charm does: each YAML file becomes a file of policy.d under its own name, in whatever directory of
 // the archive it is, and other files are ignored. Nothing is written. A malicious archive is an error.
-func readArchive(name string) ([]oslopolicy.Source, error) {
-	info, err := os.Stat(name)
-	if err != nil {
+func readArchive(i input) ([]oslopolicy.Source, error) {
+	name := i.name
+	if err := i.atMost(maxArchiveBytes); err != nil {
 		return nil, err
 	}
-	if info.Size() > maxArchiveBytes {
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", name, info.Size(), maxArchiveBytes)
-	}
-	archive, err := zip.OpenReader(name)
+	archive, err := zip.NewReader(bytes.NewReader(i.data), int64(len(i.data)))
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a readable zip archive: %w", name, err)
 	}
-	defer archive.Close()
 	if len(archive.File) > maxArchiveEntries {
-		return nil, fmt.Errorf("%s has %d entries, more than %d", name, len(archive.File), maxArchiveEntries)
+		return nil, fmt.Errorf("%s has %d entries, more than %d: %w", name, len(archive.File), maxArchiveEntries, oslopolicy.ErrLimit)
 	}
 	byName := map[string]*zip.File{}
 	for _, entry := range archive.File {
@@ -186,9 +227,12 @@ func unpack(name string, byName map[string]*zip.File) ([]oslopolicy.Source, erro
 			return nil, fmt.Errorf("%s: %.200q: %w", name, byName[base].Name, err)
 		}
 		// The size in the archive's header may be wrong.
-		document, err := io.ReadAll(io.LimitReader(reader, maxPolicyBytes))
+		document, err := io.ReadAll(io.LimitReader(reader, oslopolicy.MaxFileBytes+1))
 		if err = errors.Join(err, reader.Close()); err != nil {
 			return nil, fmt.Errorf("%s: %.200q: %w", name, byName[base].Name, err)
+		}
+		if len(document) > oslopolicy.MaxFileBytes {
+			return nil, fmt.Errorf("%s: %.200q has more than %d bytes: %w", name, byName[base].Name, oslopolicy.MaxFileBytes, oslopolicy.ErrLimit)
 		}
 		sources = append(sources, oslopolicy.Source{Name: name + "/" + byName[base].Name, Data: document})
 	}

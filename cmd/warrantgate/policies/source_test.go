@@ -3,6 +3,8 @@ package policies
 import (
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/oslopolicy"
 )
 
 // entry is an entry of an archive.
@@ -45,10 +48,35 @@ func inArchive(t *testing.T, name string, entries ...entry) {
 	inFile(t, name, buffer.String())
 }
 
+// archive returns a zip archive.
+func archive(t *testing.T, entries ...entry) string {
+	t.Helper()
+	inArchive(t, "made.zip", entries...)
+	content, err := os.ReadFile("made.zip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// gzipped returns content that is compressed.
+func gzipped(t *testing.T, content string) string {
+	t.Helper()
+	var buffer bytes.Buffer
+	w := gzip.NewWriter(&buffer)
+	_, err := w.Write([]byte(content))
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.String()
+}
+
 func TestReadSources(t *testing.T) {
+	const limit = ": a limit of warrantgate, not of oslo.policy"
 	t.Chdir(t.TempDir())
+	zipped := archive(t, entry{name: "a.yaml", content: "a"})
 	inFile(t, "policy.json", "{}")
-	for _, dir := range []string{"policy.d", "policy.d/below", "empty"} {
+	for _, dir := range []string{"policy.d", "policy.d/below", "empty", "many", "large.d", "gzip.d"} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -60,25 +88,46 @@ func TestReadSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	inArchive(t, "overrides.zip", entry{name: "dir/"}, entry{name: "dir/b.yml", content: "b"}, entry{name: "a.yaml", content: "a"}, entry{name: "README.md"})
-	if err := os.Mkdir("many", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	inFile(t, "zipped", zipped)
 	for i := range maxPolicyFiles + 1 {
 		inFile(t, filepath.Join("many", fmt.Sprint(i)), "")
 	}
+	large := strings.Repeat("#", oslopolicy.MaxFileBytes+1)
+	inFile(t, "full", large[1:])
+	inFile(t, "large.d/a.yaml", large)
+	inFile(t, "huge", strings.Repeat("#", 35<<20))
+	inFile(t, "policy.yaml.gz", gzipped(t, "a: role:admin"))
+	inFile(t, "policy.tgz", gzipped(t, strings.Repeat("policy.yaml\x00", 1000)))
+	inFile(t, "gzip.d/a.yaml", gzipped(t, "a: role:admin"))
 	for name, tc := range map[string]struct {
+		stdin   string
 		want    []string
 		wantErr string
 	}{
-		"policy.json":   {want: []string{"policy.json: {}"}},
-		"policy.d":      {want: []string{"policy.d/a.yaml: # a.yaml", "policy.d/b.yaml: # b.yaml", "policy.d/c.json: # c.json", "policy.d/d.yaml: # b.yaml"}},
-		"overrides.zip": {want: []string{"overrides.zip/a.yaml: a", "overrides.zip/dir/b.yml: b"}},
-		"empty":         {wantErr: "empty has no policy files"},
-		"many":          {wantErr: "many has more than 64 files"},
-		"missing":       {wantErr: "open missing: no such file or directory"},
+		"policy.json":           {want: []string{"policy.json: {}"}},
+		"policy.d":              {want: []string{"policy.d/a.yaml: # a.yaml", "policy.d/b.yaml: # b.yaml", "policy.d/c.json: # c.json", "policy.d/d.yaml: # b.yaml"}},
+		"overrides.zip":         {want: []string{"overrides.zip/a.yaml: a", "overrides.zip/dir/b.yml: b"}},
+		"zipped":                {want: []string{"zipped/a.yaml: a"}},
+		"full":                  {want: []string{"full: " + large[1:]}},
+		"huge":                  {wantErr: "huge has more than 262144 bytes" + limit},
+		"large.d":               {wantErr: "large.d/a.yaml has more than 262144 bytes" + limit},
+		"policy.yaml.gz":        {wantErr: "policy.yaml.gz is compressed with gzip, so that Keystone cannot read it; unpack it first"},
+		"policy.tgz":            {wantErr: "policy.tgz is compressed with gzip, so that Keystone cannot read it; unpack it first"},
+		"gzip.d":                {wantErr: "gzip.d/a.yaml is compressed with gzip, so that Keystone cannot read it; unpack it first"},
+		"empty":                 {wantErr: "empty has no policy files"},
+		"many":                  {wantErr: "many has more than 64 files" + limit},
+		"missing":               {wantErr: "open missing: no such file or directory"},
+		"-":                     {stdin: "a: role:admin", want: []string{"stdin: a: role:admin"}},
+		"- with an archive":     {stdin: zipped, want: []string{"stdin/a.yaml: a"}},
+		"- with too much":       {stdin: large, wantErr: "stdin has more than 262144 bytes" + limit},
+		"- compressed":          {stdin: gzipped(t, "a"), wantErr: "stdin is compressed with gzip, so that Keystone cannot read it; unpack it first"},
+		"- with a part of one":  {stdin: zipped[:len(zipped)-4], wantErr: "stdin is not a readable zip archive: zip: not a valid zip file"},
+		"- with too much of it": {stdin: zipped + strings.Repeat("#", maxArchiveBytes), wantErr: "stdin has more than 4194304 bytes" + limit},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sources, err := readSources(name)
+			in := inputs{stdin: strings.NewReader(tc.stdin)}
+			name, _, _ := strings.Cut(name, " ")
+			sources, err := in.readSources(name)
 			if fmt.Sprint(err) != tc.wantErr && (err != nil || tc.wantErr != "") {
 				t.Fatalf("error = %v, want %s", err, tc.wantErr)
 			}
@@ -92,6 +141,43 @@ func TestReadSources(t *testing.T) {
 		})
 	}
 }
+
+// TestStandardInput: it is read by each command, in each place of a file, and once.
+func TestStandardInput(t *testing.T) {
+	t.Chdir(t.TempDir())
+	inFile(t, "policy.yaml", "identity:create_user: rule:cloud_admin\n")
+	inFile(t, "cases.yaml", adminCase)
+	const once = "standard input can be read only once: give - once"
+	for name, tc := range map[string]struct {
+		args        []string
+		stdin       string
+		wantCode    int
+		wantMessage string
+	}{
+		"lint, the policy":            {args: []string{"lint", "-"}, stdin: "identity:create_user: rule:admin_required\n"},
+		"lint, the base":              {args: []string{"lint", "policy.yaml", "--base=-"}, stdin: livePolicy},
+		"lint, both":                  {args: []string{"lint", "-", "--base=-"}, stdin: livePolicy, wantCode: cli.ExitUnknown, wantMessage: once},
+		"lint, twice":                 {args: []string{"lint", "-", "-"}, stdin: livePolicy, wantCode: cli.ExitUnknown, wantMessage: once},
+		"check, the policy":           {args: []string{"check", "-", "--as=role=admin", "--can=identity:create_user"}},
+		"check, the cases":            {args: []string{"check", "policy.yaml", "--base=live.json", "--cases=-"}, stdin: adminCase},
+		"check, the policy and cases": {args: []string{"check", "-", "--cases=-"}, wantCode: cli.ExitUnknown, wantMessage: once},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFile(t, "live.json", livePolicy)
+			cmd := NewLintCommand()
+			if tc.args[0] == "check" {
+				cmd = NewCheckCommand()
+			}
+			cmd.SetIn(strings.NewReader(tc.stdin))
+			out, code, message := runCommand(t, cmd, append([]string{"keystone-policy"}, tc.args[1:]...)...)
+			if code != tc.wantCode || message != tc.wantMessage {
+				t.Errorf("ends with %d %q, want %d %q: %s", code, message, tc.wantCode, tc.wantMessage, out)
+			}
+		})
+	}
+}
+
+const adminCase = "cases:\n- {name: an administrator, as: \"role=admin,project=p,admin-project=true\", can: identity:create_user, expect: PASS}\n"
 
 // TestMaliciousArchives checks that malicious archives are not read beyond the limits, and that none is treated as a policy.
 func TestMaliciousArchives(t *testing.T) {
@@ -113,17 +199,17 @@ func TestMaliciousArchives(t *testing.T) {
 		"a template":            {[]entry{{name: "a.yaml"}, {name: "b.j2"}}, `overrides.zip: "b.j2" is a template; the policy that the charm renders from it is unknown`},
 		"two of the same name":  {[]entry{{name: "a.yaml"}, {name: "x/a.yml"}}, `overrides.zip: "a.yaml" and "x/a.yml" become the same file of policy.d`},
 		"no policy":             {[]entry{{name: "a.txt"}}, "overrides.zip has 0 policy files, and must have 1 to 64"},
-		"too many entries":      {many, "overrides.zip has 1001 entries, more than 1000"},
+		"too many entries":      {many, "overrides.zip has 1001 entries, more than 1000: a limit of warrantgate, not of oslo.policy"},
 		"too much when unpacked": {
 			[]entry{{name: "a.yaml", content: strings.Repeat("#", 100<<20)}},
-			"overrides.zip/a.yaml: it has 262145 bytes, more than the 262144 that are read",
+			`overrides.zip: "a.yaml" has more than 262144 bytes: a limit of warrantgate, not of oslo.policy`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			inArchive(t, "overrides.zip", tc.entries...)
 			inFile(t, "policy.yaml", "identity:create_user: role:admin\n")
-			for _, command := range [][]string{{"lint"}, {"check", "--can", "identity:create_user"}} {
+			for _, command := range [][]string{{"lint"}, {"check", "--as", "role=admin", "--can", "identity:create_user"}} {
 				cmd := NewLintCommand()
 				if command[0] == "check" {
 					cmd = NewCheckCommand()
@@ -139,14 +225,14 @@ func TestMaliciousArchives(t *testing.T) {
 	t.Run("large", func(t *testing.T) {
 		t.Chdir(t.TempDir())
 		inFile(t, "overrides.zip", strings.Repeat("x", maxArchiveBytes+1))
-		if _, err := readSources("overrides.zip"); err == nil || err.Error() != "overrides.zip has 4194305 bytes, more than 4194304" {
+		if _, err := (&inputs{}).readSources("overrides.zip"); err == nil || err.Error() != "overrides.zip has more than 4194304 bytes: a limit of warrantgate, not of oslo.policy" {
 			t.Errorf("error = %v", err)
 		}
 	})
 	t.Run("no archive", func(t *testing.T) {
 		t.Chdir(t.TempDir())
 		inFile(t, "overrides.ZIP", "x")
-		if _, err := readSources("overrides.ZIP"); err == nil || err.Error() != "overrides.ZIP is not a readable zip archive: zip: not a valid zip file" {
+		if _, err := (&inputs{}).readSources("overrides.ZIP"); err == nil || err.Error() != "overrides.ZIP is not a readable zip archive: zip: not a valid zip file" {
 			t.Errorf("error = %v", err)
 		}
 	})
@@ -158,16 +244,19 @@ func TestLintOverABase(t *testing.T) {
 	const (
 		heading  = "PLACE          SEVERITY  CODE          RULE                  MESSAGE\n"
 		unknown  = "policy.yaml:1  error     unknown-rule  identity:create_user  there is no rule \"cloud_admin\", which counts as false\n"
+		denied   = "policy.yaml: 1 error; the gate denies it (KeystonePolicyBroken)\n"
 		override = "identity:create_user: rule:cloud_admin or rule:admin_required\n"
 		both     = "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
+			"policy.yaml:1  error     unknown-rule           identity:create_user  there is no rule \"cloud_admin\", which counts as false\n" +
 			"live.json:1    note      narrower-than-default  identity:delete_user  a token with role=admin,domain=own-domain is denied identity:delete_user, " +
 			"which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
-			"policy.yaml:1  error     unknown-rule           identity:create_user  there is no rule \"cloud_admin\", which counts as false\n"
+			"live.json: 1 note; the gate admits it\n" + denied
 	)
-	less := func(place string) string {
+	less := func(place, name string) string {
 		return fmt.Sprintf("%-*s  SEVERITY  CODE                   RULE                  MESSAGE\n"+
 			"%s:1  note      narrower-than-default  identity:delete_user  a token with role=admin,domain=own-domain is denied identity:delete_user, "+
-			"which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n", len(place)+2, "PLACE", place)
+			"which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n"+
+			"%s: 1 note; the gate admits it\n", len(place)+2, "PLACE", place, name)
 	}
 	for name, tc := range map[string]struct {
 		files    map[string]string
@@ -175,14 +264,14 @@ func TestLintOverABase(t *testing.T) {
 		wantOut  string
 		wantCode int
 	}{
-		"none":                           {args: []string{"policy.yaml"}, wantOut: heading + unknown, wantCode: cli.ExitWrong},
-		"a file":                         {args: []string{"policy.yaml", "--base", "live.json"}, wantOut: "nothing found\n"},
-		"a directory":                    {args: []string{"policy.yaml", "--base=policy.d"}, wantOut: "nothing found\n"},
-		"an archive":                     {args: []string{"policy.yaml", "--base=live.zip"}, wantOut: "nothing found\n"},
-		"several":                        {args: []string{"policy.yaml", "--base=empty.yaml", "--base=live.json"}, wantOut: "nothing found\n"},
+		"none":                           {args: []string{"policy.yaml"}, wantOut: heading + unknown + denied, wantCode: cli.ExitWrong},
+		"a file":                         {args: []string{"policy.yaml", "--base", "live.json"}, wantOut: "policy.yaml: nothing found; the gate admits it\n"},
+		"a directory":                    {args: []string{"policy.yaml", "--base=policy.d"}, wantOut: "policy.yaml: nothing found; the gate admits it\n"},
+		"an archive":                     {args: []string{"policy.yaml", "--base=live.zip"}, wantOut: "policy.yaml: nothing found; the gate admits it\n"},
+		"several":                        {args: []string{"policy.yaml", "--base=empty.yaml", "--base=live.json"}, wantOut: "policy.yaml: nothing found; the gate admits it\n"},
 		"over another":                   {args: []string{"live.json", "policy.yaml"}, wantOut: both, wantCode: cli.ExitWrong},
-		"a directory is linted together": {args: []string{"both"}, wantOut: less("both/b.json")},
-		"an archive is linted together":  {args: []string{"both.zip"}, wantOut: less("both.zip/b.yaml")},
+		"a directory is linted together": {args: []string{"both"}, wantOut: less("both/b.json", "both")},
+		"an archive is linted together":  {args: []string{"both.zip"}, wantOut: less("both.zip/b.yaml", "both.zip")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -199,7 +288,7 @@ func TestLintOverABase(t *testing.T) {
 			}
 			inArchive(t, "live.zip", entry{name: "live.yaml", content: livePolicy})
 			inArchive(t, "both.zip", entry{name: "a.yaml", content: override}, entry{name: "b.yaml", content: livePolicy})
-			out, code, message := runCommand(t, NewLintCommand(), append([]string{"keystone-policy"}, tc.args...)...)
+			out, code, message := runCommand(t, NewLintCommand(), append([]string{"keystone-policy", "--notes", "--output=table"}, tc.args...)...)
 			if diff := cmp.Diff(tc.wantOut, out); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)
 			}
@@ -219,9 +308,9 @@ func TestCheckOverABase(t *testing.T) {
 		want string
 	}{
 		"a rule of the base is referred to":         {[]string{"--base=live.json", "--as=role=admin,project=p,admin-project=true", "--can=identity:create_user"}, "PASS\n"},
-		"a rule of the base is used":                {[]string{"--base=live.json", "--as=role=admin,domain=d", "--can=identity:delete_user"}, "DENY\n"},
+		"a rule of the base is used":                {[]string{"--base=live.json", "--as=role=admin,domain=d", "--can=identity:delete_user"}, "DENY\n  is_admin_project:True in rule \"cloud_admin\": the token has the is_admin_project \"False\", not \"True\"\n"},
 		"Keystone's own rules apply below the base": {[]string{"--base=live.json", "--as=role=admin,domain=d", "--can=identity:update_user"}, "PASS\n"},
-		"without the base":                          {[]string{"--as=role=admin,project=p,admin-project=true", "--can=identity:create_user"}, "DENY\n"},
+		"without the base":                          {[]string{"--as=role=admin,project=p,admin-project=true", "--can=identity:create_user"}, "DENY\n  rule:cloud_admin in rule \"identity:create_user\": there is no such rule\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if out, _, message := runCommand(t, NewCheckCommand(), append([]string{"keystone-policy", "policy.yaml"}, tc.args...)...); out != tc.want || message != "" {

@@ -76,7 +76,7 @@ func machineGate(
 	gated := config.Machine
 	gated.Unknown = gated.UnknownPolicy(config.Audit.OnKCP())
 	return webhooks.PerCluster("machine-ownership", func(name logicalcluster.Name) (webhooks.Gate, error) {
-		objects, err := workspaces.In(name)
+		objects, err := workspaces.In(name, provider)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func impersonationGate(
 	reached *rest.Config, workspaces *clusterapi.Workspaces, config v1beta1.GateConfiguration, owners clouds.Owners, provider logicalcluster.Name,
 ) webhooks.Gate {
 	return webhooks.PerCluster("cluster-impersonation", func(name logicalcluster.Name) (webhooks.Gate, error) {
-		objects, err := workspaces.In(name)
+		objects, err := workspaces.In(name, provider)
 		if err != nil {
 			return nil, err
 		}

@@ -31,21 +31,31 @@ func TestTheProviderOfAPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(gate.Close)
+	const (
+		exports = "/apis/apis.kcp.io/v1alpha2/apiexports"
+		slices  = "/clusters/root/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/tenancy.kcp.io"
+		objects = "/one/services/apiexport/m82w61j76ws21znq/capcs/clusters/1dz6n4ubraua7pul/apis/infrastructure.cluster.x-k8s.io/v1beta1/"
+	)
 	var requested []string
 	kcp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requested = append(requested, r.Method+" "+r.URL.Path)
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/cloudsigmaclusters/a"): // not stored yet
-			w.WriteHeader(http.StatusNotFound)
-			return
-		case !strings.HasSuffix(r.URL.Path, "/apibindings"):
-			w.WriteHeader(http.StatusForbidden)
-			return
-		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"apiVersion":"apis.kcp.io/v1alpha1","kind":"APIBindingList","items":[{"apiVersion":"apis.kcp.io/v1alpha1",` +
-			`"kind":"APIBinding","metadata":{"name":"capcs"},"status":{"apiExportClusterName":"m82w61j76ws21znq",` +
-			`"boundResources":[{"group":"infrastructure.cluster.x-k8s.io","resource":"cloudsigmaclusters"}]}}]}`))
+		switch r.URL.Path {
+		case "/clusters/2x9ia1l7yyfqzxuw" + exports:
+			_, _ = w.Write([]byte(`{"apiVersion":"apis.kcp.io/v1alpha2","kind":"APIExportList","items":[]}`))
+		case "/clusters/m82w61j76ws21znq" + exports:
+			_, _ = w.Write([]byte(`{"apiVersion":"apis.kcp.io/v1alpha2","kind":"APIExportList","items":[{"metadata":{"name":"capcs"},"spec":{"resources":[` +
+				`{"group":"infrastructure.cluster.x-k8s.io","name":"cloudsigmaclusters","schema":"v1.x"}]}}]}`))
+		case slices:
+			_, _ = w.Write([]byte(`{"apiVersion":"apis.kcp.io/v1alpha1","kind":"APIExportEndpointSlice","metadata":{"name":"tenancy.kcp.io"},"status":{"endpoints":[` +
+				`{"url":"http://` + r.Host + `/one/services/apiexport/root/tenancy.kcp.io"}]}}`))
+		case objects + "cloudsigmaclusters":
+			_, _ = w.Write([]byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"CloudSigmaClusterList","items":[]}`))
+		case objects + "namespaces/default/cloudsigmaclusters/a": // not stored yet
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			w.WriteHeader(http.StatusForbidden)
+		}
 	}))
 	t.Cleanup(kcp.Close)
 	server := paths{registered: map[string]http.Handler{}}
@@ -67,16 +77,16 @@ func TestTheProviderOfAPath(t *testing.T) {
 		"/kcp/m82w61j76ws21znq/cluster/impersonation": {
 			code: http.StatusOK, says: "ImpersonationUnknown",
 			requested: []string{
-				"GET /clusters/1dz6n4ubraua7pul/apis/apis.kcp.io/v1alpha1/apibindings",
-				"GET /clusters/1dz6n4ubraua7pul/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/default/cloudsigmaclusters/a",
+				"GET /clusters/m82w61j76ws21znq" + exports, "GET " + slices, "GET " + objects + "cloudsigmaclusters",
+				"GET " + objects + "namespaces/default/cloudsigmaclusters/a",
 				"POST /clusters/m82w61j76ws21znq/apis/authorization.k8s.io/v1/subjectaccessreviews",
 			},
 		},
 		"/kcp/2x9ia1l7yyfqzxuw/cluster/impersonation": {
-			code: http.StatusOK, says: "ProviderNotBound", requested: []string{"GET /clusters/1dz6n4ubraua7pul/apis/apis.kcp.io/v1alpha1/apibindings"},
+			code: http.StatusOK, says: "ProviderNotBound", requested: []string{"GET /clusters/2x9ia1l7yyfqzxuw" + exports},
 		},
 		"/kcp/2x9ia1l7yyfqzxuw/machine/ownership": {
-			code: http.StatusOK, says: "ProviderNotBound", requested: []string{"GET /clusters/1dz6n4ubraua7pul/apis/apis.kcp.io/v1alpha1/apibindings"},
+			code: http.StatusOK, says: "ProviderNotBound", requested: []string{"GET /clusters/2x9ia1l7yyfqzxuw" + exports},
 		},
 		"/kcp/machine/ownership":                      {code: http.StatusNotFound, says: "not found"},
 		"/kcp/cluster/impersonation":                  {code: http.StatusNotFound, says: "not found"},

@@ -95,3 +95,27 @@ func Bind(ctx context.Context, config *rest.Config, path, name string, kind sche
 	}
 	return nil
 }
+
+// Through returns a config for a user in a logical cluster, through the virtual workspace of an APIExport of the workspace of admin. The user
+// gets the permission for it there. kcp adds an administrator's warrant to each request of a user that comes in this way.
+func (s *Server) Through(ctx context.Context, admin *rest.Config, export, cluster, username string) (*rest.Config, error) {
+	content := Rule("apis.kcp.io", []string{"apiexports/content"}, []string{"*"})
+	if err := Grant(ctx, admin, User(username), AccessRule(), content); err != nil {
+		return nil, err
+	}
+	c, err := NewClient(admin)
+	if err != nil {
+		return nil, err
+	}
+	slice := &apisv1alpha1.APIExportEndpointSlice{}
+	var last error
+	if err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		last = c.Get(ctx, client.ObjectKey{Name: export}, slice)
+		return last == nil && len(slice.Status.APIExportEndpoints) > 0, nil
+	}); err != nil {
+		return nil, errors.Join(fmt.Errorf("wait until APIExport %s at %s has a virtual workspace: %w", export, admin.Host, err), last)
+	}
+	config := s.User("root", username)
+	config.Host = slice.Status.APIExportEndpoints[0].URL + "/clusters/" + cluster
+	return config, nil
+}

@@ -32,6 +32,9 @@ func Run(t *testing.T, name string, timeout, interval time.Duration) {
 	SetDefaultEventuallyPollingInterval(interval)
 	selected, _ := GinkgoConfiguration()
 	selected.LabelFilter = volume.Filter(selected.LabelFilter)
+	if volume.All() && selected.Timeout == time.Hour { // Ginkgo's default
+		selected.Timeout = 3 * time.Hour
+	}
 	RunSpecs(t, name, selected)
 }
 

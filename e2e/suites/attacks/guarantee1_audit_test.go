@@ -93,6 +93,17 @@ var _ = Describe("the audit of a provider on kcp", func() {
 			}
 		}
 
+		By("a machine whose cluster is of a kind that the attacker exports itself, and that names the other tenant")
+		eve := w.newOwner(ctx, "eve")
+		eve.exportOwn(ctx, clusterKind)
+		Expect(kcptest.Bind(ctx, eve.config, path, exportName, machineKind)).To(Succeed())
+		forger, err := client.New(eve.config, client.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(forger.Create(ctx, newCluster(eve.namespace, "pool", theirs.Email))).To(Succeed())
+		Expect(forger.Create(ctx, newMachine(eve.namespace, "forged", "pool", map[string]any{"providerID": "cloudsigma://" + server.UUID}))).To(Succeed())
+		Eventually(func() []string { return gateEvents(ctx, eve) }).Should(ConsistOf(
+			HavePrefix(`ClusterMissing: Audit: it belongs to cluster "pool", which does not exist here`)))
+
 		By("waiting for findings in the workspace of the attacker")
 		Eventually(func() []string { return gateEvents(ctx, attacker) }).Should(ContainElements(
 			ContainSubstring(`ClusterMissing: Audit: it belongs to cluster "pool", which does not exist here`),

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/kubectl/pkg/describe"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -93,6 +94,42 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		dropsWarrant(ctx, impersonated("alice", nil), "OwnerRewritten")
 	}, SpecTimeout(startTimeout))
 
+	lent := func(ctx SpecContext, username string, through func(context.Context, *kcpWorld, owner, owner, string) *rest.Config) {
+		w := kcp(ctx)
+		consumer, attacker := w.newOwner(ctx, "consumer"), w.newOwner(ctx, "attacker")
+		consumer.exportGadgets(ctx)
+		private, err := kcptest.CreateWorkspaceType(ctx, consumer.config, consumer.path, &tenancyv1alpha1.WorkspaceType{
+			ObjectMeta: metav1.ObjectMeta{Name: "private"},
+			Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: consumer.path, Export: gadgets}}},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		config := through(ctx, w, consumer, attacker, username)
+		Eventually(ctx, func() error {
+			_, err := kcptest.TryCreateWorkspace(ctx, config, "child", private)
+			return err
+		}).Should(Succeed())
+		cluster := consumer.placed(ctx, "child")
+		recorded, err := identity.ParseOwner(recordedOwner(ctx, w, cluster))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(recorded).To(And(HaveField("Username", username), HaveField("Extra", Not(HaveKey(identity.WarrantKey)))))
+		Eventually(ctx, describeWorkspace).WithArguments(consumer.config, "child").Should(
+			MatchRegexp(`(?m)^ +Normal +WarrantDropped .*1 warrant had an administrator's permissions`))
+		Expect(describeWorkspace(consumer.config, "child")).NotTo(ContainSubstring("PrivilegedOwner"))
+		w.expectUnbound(ctx, cluster)
+	}
+	DescribeTable("the administrator's warrant that kcp adds to a user's request through an APIExport's virtual workspace is not recorded", lent,
+		Entry("of an APIExport that claims workspaces", "mallory", throughClaim, SpecTimeout(startTimeout)),
+		Entry("of tenancy.kcp.io", "mallory", throughTenancy, SpecTimeout(startTimeout)),
+		Entry("with a name that the admission policy does not handle", `https://issuer.example.com/?a&b#"mallory"`, throughTenancy, SpecTimeout(startTimeout)),
+	)
+
+	It("that warrant is not recorded, even if all warrants are kept", func(ctx SpecContext) {
+		w := kcp(ctx)
+		w.configure(ctx, w.options.Configuration+"delegation: {keepWarrants: {users: [\"*\"], groups: [\"*\", \"*:*\"]}}\n")
+		DeferCleanup(func(ctx SpecContext) { w.configure(ctx, w.options.Configuration) })
+		lent(ctx, `"mallory"`, throughTenancy)
+	}, SpecTimeout(startTimeout))
+
 	It("an update cannot write an Event into another workspace", func(ctx SpecContext) {
 		w := kcp(ctx)
 		victim, attacker := w.owner(ctx, "victim"), w.owner(ctx, "attacker")
@@ -144,6 +181,58 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		Expect(gateEvents(ctx, victim)).NotTo(ContainElement(HavePrefix("NotRestored: ")))
 	}, SpecTimeout(startTimeout))
 })
+
+// throughTenancy returns a config for a user in the workspace of a consumer, through the virtual workspace of tenancy.kcp.io.
+func throughTenancy(ctx context.Context, w *kcpWorld, consumer, _ owner, username string) *rest.Config {
+	GinkgoHelper()
+	config, err := w.kcp.Through(ctx, w.kcp.Admin("root"), "tenancy.kcp.io", consumer.cluster, username)
+	Expect(err).NotTo(HaveOccurred())
+	return config
+}
+
+// throughClaim returns a config for a user in the workspace of a consumer, through the virtual workspace of an APIExport of a provider. The
+// consumer binds it and accepts its claim on workspaces.
+func throughClaim(ctx context.Context, w *kcpWorld, consumer, provider owner, username string) *rest.Config {
+	GinkgoHelper()
+	const export = "lures.example.io"
+	tenancy := &apisv1alpha2.APIExport{}
+	Expect(newKCPClient(w.kcp.Admin("root")).Get(ctx, client.ObjectKey{Name: "tenancy.kcp.io"}, tenancy)).To(Succeed())
+	claim := apisv1alpha2.PermissionClaim{
+		GroupResource: apisv1alpha2.GroupResource{Group: "tenancy.kcp.io", Resource: "workspaces"},
+		Verbs:         []string{"*"}, IdentityHash: tenancy.Status.IdentityHash,
+	}
+	Expect(kcptest.Export(ctx, provider.config, export, kcptest.Widgets(export))).To(Succeed())
+	Expect(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		made := &apisv1alpha2.APIExport{}
+		if err := newKCPClient(provider.config).Get(ctx, client.ObjectKey{Name: export}, made); err != nil {
+			return err
+		}
+		made.Spec.PermissionClaims = []apisv1alpha2.PermissionClaim{claim}
+		return newKCPClient(provider.config).Update(ctx, made)
+	})).To(Succeed())
+	Expect(kcptest.Grant(ctx, provider.config, kcptest.Group("system:authenticated"), kcptest.AccessRule(), kcptest.BindRule(export))).To(Succeed())
+
+	binding := &apisv1alpha2.APIBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: export},
+		Spec: apisv1alpha2.APIBindingSpec{
+			Reference: apisv1alpha2.BindingReference{Export: &apisv1alpha2.ExportBindingReference{Path: provider.path, Name: export}},
+			PermissionClaims: []apisv1alpha2.AcceptablePermissionClaim{{
+				ScopedPermissionClaim: apisv1alpha2.ScopedPermissionClaim{
+					PermissionClaim: claim, Selector: apisv1alpha2.PermissionClaimSelector{MatchAll: true},
+				},
+				State: apisv1alpha2.ClaimAccepted,
+			}},
+		},
+	}
+	Eventually(ctx, func() error { return newKCPClient(consumer.config).Create(ctx, binding.DeepCopy()) }).Should(Succeed())
+	Eventually(ctx, func(g Gomega) {
+		g.Expect(newKCPClient(consumer.config).Get(ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
+		g.Expect(binding.Status.AppliedPermissionClaims).NotTo(BeEmpty())
+	}).Should(Succeed())
+	config, err := w.kcp.Through(ctx, provider.config, export, consumer.cluster, username)
+	Expect(err).NotTo(HaveOccurred())
+	return config
+}
 
 // gadgets is an APIExport that only one service account may bind.
 const gadgets = "gadgets.example.io"

@@ -138,6 +138,39 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.out).To(ContainSubstring("anyone who creates a service account of that name in this one is its administrator"))
 	}, SpecTimeout(specTimeout))
 
+	It("reports the administrator's warrant of an owner that is in scope", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		widgets := home.export(ctx, "widgets")
+		bound := tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}}
+		team := home.workspaceType(ctx, "team", bound)
+		bound.Initializer = true
+		held := home.workspaceType(ctx, "held", bound)
+		through, err := kcp.Through(ctx, kcp.Admin("root"), "tenancy.kcp.io", home.cluster, "alice")
+		Expect(err).NotTo(HaveOccurred())
+		create(ctx, through, "child", held)
+		home.waitChild(ctx, func(ws *tenancyv1alpha1.Workspace) bool { return len(ws.Status.Initializers) == 1 })
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("PrivilegedOwner", "InitializerPending"), text.out)
+		Expect(text.out).To(And(ContainSubstring(`the owner, user "alice", has a warrant that must not be stored (system:kcp:admin)`),
+			ContainSubstring("warrantgate repair --under="+home.path+":child")))
+
+		By("explaining one that is Ready: from v0.32 on, kcp records the whole owner")
+		create(ctx, through, "done", team)
+		done, err := kcptest.WaitReady(ctx, home.admin(), "done")
+		Expect(err).NotTo(HaveOccurred())
+		lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(done.Spec.Cluster))
+		Expect(err).NotTo(HaveOccurred())
+		if lc.Spec.CreatedBy == nil {
+			return
+		}
+		text, found = explainAsAdmin(ctx, home.path+":done")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("PrivilegedOwner"), text.out)
+		Expect(text.out).To(ContainSubstring("the warrant of a Ready workspace stays recorded"))
+	}, SpecTimeout(specTimeout))
+
 	It("reports a user as foreign if its identity is scoped to another workspace", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		home.alice(ctx)

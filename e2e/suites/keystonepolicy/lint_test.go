@@ -17,19 +17,30 @@ func dead(rule, attribute, operations string) finding {
 	}
 }
 
+// unlimited is the finding about a list that shows a manager with a token for a project the objects of all domains.
+func unlimited(kind string) finding {
+	return finding{
+		Rule: "identity:list_" + kind, Severity: "error", Code: "broader-than-default",
+		Message: fmt.Sprintf("a user with the role %q and a token for a project passes identity:list_%s for an object in another domain, "+
+			"which Keystone's own rule denies", "manager", kind),
+	}
+}
+
 var _ = Describe("The linter", func() {
-	It("finds every dead template of the broken override, and no other problem", func(ctx SpecContext) {
+	It("finds every dead template and every list without a domain of the broken override, and no other problem", func(ctx SpecContext) {
 		Expect(lint(ctx, files[broken])).To(ConsistOf(
 			dead("admin_and_matching_user_domain_id", "user.domain_id", "identity:create_user"),
 			dead("admin_and_matching_project_domain_id", "project.domain_id", "identity:create_project"),
 			dead("admin_and_matching_group_domain_id", "group.domain_id", "identity:create_group"),
 			dead("identity:create_trust", "trust.trustor_user_id", "identity:create_trust"),
+			unlimited("users"), unlimited("projects"), unlimited("groups"),
 		))
 	}, SpecTimeout(specTimeout))
 
-	It("finds the three lists of the mended override by the helper that they share, and no other problem", func(ctx SpecContext) {
+	It("finds the three lists of the mended override, also by the helper that they share, and no other problem", func(ctx SpecContext) {
 		Expect(lint(ctx, files[mended])).To(ConsistOf(
 			dead("admin_and_matching_domain_id", "domain_id", "identity:list_groups, identity:list_projects, identity:list_users"),
+			unlimited("users"), unlimited("projects"), unlimited("groups"),
 		))
 	}, SpecTimeout(specTimeout))
 

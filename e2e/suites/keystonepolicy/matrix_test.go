@@ -55,6 +55,7 @@ var matrix = []struct {
 	{projectManager, creates("user", own), statuses{403, 403, 403, 403}},
 	{projectManager, creates("project", own), statuses{403, 403, 403, 403}},
 	{projectManager, grants("member", own, own), statuses{403, 403, 403, 403}},
+	{projectManager, lists("user", nowhere), statuses{403, 200, 200, 403}},
 
 	// The dead templates affect the administrator of a domain.
 	{domainAdmin, creates("user", own), statuses{201, 403, 201, 403}},

@@ -3,13 +3,18 @@
 package kubepolicy_test
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // The author of a policy gets the errors that Keystone would have with it, before Keystone reads it.
@@ -48,6 +53,43 @@ var _ = Describe("A policy for Keystone", func() {
 		Expect(shared.recorder.TakeWarnings()).To(HaveExactElements("KeystonePolicyDoubtful: " + message))
 		Eventually(shared.eventsOf).WithArguments(ctx, policy).Should(
 			MatchRegexp(`(?m)^ +Warning +KeystonePolicyDoubtful .*Admitted with a warning: ConfigMap "policy"`))
+	}, SpecTimeout(timeout))
+
+	It("may have rules of extensions that the operator of warrantgate has named", func(ctx SpecContext) {
+		namespace := shared.namespace(ctx)
+		Expect(shared.author.Create(ctx, newConfigMap(namespace, "policy", "identity:scim_list_users: rule:admin_required\n"))).To(Succeed())
+		Expect(shared.recorder.TakeWarnings()).To(BeEmpty())
+		err := shared.author.Update(ctx, newConfigMap(namespace, "policy", "identity:other_list_users: rule:admin_required\n"))
+		Expect(err).To(MatchError(And(ContainSubstring("Keystone has no such operation"), ContainSubstring("keystonePolicy.knownRules"))))
+		err = shared.author.Update(ctx, newConfigMap(namespace, "policy", "identity:scim_list_users: ''\n"))
+		Expect(apierrors.HasStatusCause(err, "always-allows")).To(BeTrue(), "%v", err)
+	}, SpecTimeout(timeout))
+
+	It("may begin with a byte order mark and have the line ends of Windows", func(ctx SpecContext) {
+		namespace := shared.namespace(ctx)
+		Expect(shared.author.Create(ctx, newConfigMap(namespace, "policy", "\ufeff"+strings.ReplaceAll(sound, "\n", "\r\n")))).To(Succeed())
+		Expect(shared.recorder.TakeWarnings()).To(BeEmpty())
+	}, SpecTimeout(timeout))
+
+	It("is denied and stored without a word about notes, which the command prints", func(ctx SpecContext) {
+		const noted = "unused: role:admin\n"
+		namespace := shared.namespace(ctx)
+		policy := newConfigMap(namespace, "policy", noted+sound)
+		Expect(shared.author.Create(ctx, policy)).To(Succeed())
+		Expect(shared.recorder.TakeWarnings()).To(BeEmpty())
+		policy.Data["policy.yaml"] = noted + "identity:list_users: !\n"
+		err := shared.author.Update(ctx, policy)
+		expectDenial(err, about("ConfigMap", namespace, `1 error: policy.yaml:2, rule "identity:list_users": an exclamation mark without quotes is an empty tag to YAML: `+
+			`the rule is empty, and an empty rule allows everybody (write "!" in quotes to deny, or "@" in quotes to allow everybody); `+
+			`"warrantgate lint keystone-policy" lists all problems of the file`), "always-allows")
+		Expect(apierrors.HasStatusCause(err, "unused-rule")).To(BeFalse(), "%v", err)
+
+		file := filepath.Join(GinkgoT().TempDir(), "policy.yaml")
+		Expect(os.WriteFile(file, []byte(policy.Data["policy.yaml"]), 0o600)).To(Succeed())
+		linted := suite.Warrantgate(ctx, "lint", "keystone-policy", file)
+		Expect(linted.Status).To(Equal(1), linted.Stderr)
+		Expect(linted.Stdout).To(And(MatchRegexp(`1 error, 1 note; the gate denies it\s+\(KeystonePolicyBroken\)\n$`), ContainSubstring("1 note (--notes)"), Not(ContainSubstring("unused-rule"))))
+		Expect(suite.Warrantgate(ctx, "lint", "keystone-policy", file, "--notes").Stdout).To(ContainSubstring("unused-rule"))
 	}, SpecTimeout(timeout))
 
 	It("can be corrected with kubectl apply", func(ctx SpecContext) {

@@ -83,7 +83,9 @@ var _ = Describe("The gate on policies", func() {
 
 		By("adding binary data that is not UTF-8")
 		policy.BinaryData = map[string][]byte{"binary": {0xff, 0xfe, 0}}
-		Expect(shared.author.Update(ctx, policy)).To(MatchError(ContainSubstring("binary: it is not UTF-8")))
+		Expect(shared.author.Update(ctx, policy)).To(MatchError(ContainSubstring("binary:1: it is not UTF-8")))
+		policy.BinaryData = map[string][]byte{"binary": {0x1f, 0x8b, 0x08, 0}}
+		Expect(shared.author.Update(ctx, policy)).To(MatchError(ContainSubstring("binary: it is compressed with gzip, so that Keystone cannot read it")))
 	}, SpecTimeout(timeout))
 
 	It("needs no permission except that to write Events", func(ctx SpecContext) {

@@ -89,6 +89,8 @@ cluster: {impersonation: {mode: Off}}
 keystonePolicy:
   mode: %s
   selector: {matchLabels: {holds: keystone-policy}}
+  keystoneRelease: zed
+  knownRules: ["identity:scim_*"]
 `, mode),
 	})
 	Expect(err).NotTo(HaveOccurred())

@@ -223,12 +223,15 @@ var surprises = []string{
 	`rule: ["role:admin or role:member"]`, `rule: ["not role:admin"]`, `rule: ["not foo"]`, `rule: [["role:admin", 5]]`, `rule: [5]`, `rule: [null, "@"]`, `rule: [""]`, `rule: [[""]]`, `rule: [[["role:admin"]]]`, `rule: ["(role:admin"]`,
 	"rule: &x role:admin\nother: *x", "off: role:admin\nrule: \"@\"", "rule: |\n  role:admin\n  or role:member\n", "rule: >-\n  role:admin\n  or role:member\n", `{"rule": "role:admin"}`, `{"rule": null}`, `{"rule": 5}`, `{"rule": [["role:admin"]]}`,
 	`{"rule": "@", "rule": "!"}`, `[]`, `["x"]`, `{"rule": "role:admin",}`, `rule: 'role:admin' # why`, `rule: !!str role:admin`, `rule: !foo role:admin`, `rule: role:admin, role:member`, `rule: "role:\u0430dmin"`,
-	"rule: \"role:admin\" or role:member", `rule: role: admin`, `? rule` + "\n: role:admin", "other: \"@\"",
+	"rule: \"role:admin\" or role:member", `rule: role: admin`, "\ufeffrule: role:admin", "\ufeff# comment\nrule: role:admin", "\ufeff\nrule: \"@\"", "\ufeff{\"rule\": \"role:admin\"}", "\ufeff---\nrule: role:admin", "\ufeff",
+	"\ufeff\ufeffrule: role:admin", "\ufeff rule: role:admin", "rule: \ufeffrole:admin", "rule: role:admin\r\n", "\ufeffrule: role:admin or\r\n  role:manager\r\nother: \"@\"\r\n", "rule: |\r\n  role:admin\r\n",
+	`? rule` + "\n: role:admin", "other: \"@\"",
 }
 
 // rejectedSurprises are those that oslo.policy loads and our reader rejects.
 var rejectedSurprises = []string{
 	`rule: ! role:admin`, `rule: 0.0`, `rule: 0x0`, `rule: 00`, `rule: -0`, `rule: 0o0`, `rule: 0b0`, `rule: .0`, `rule: 08`, "---\nrule: \"@\"\n...\n",
+	"\ufeff\ufeffrule: role:admin", "\ufeff rule: role:admin", "rule: \ufeffrole:admin",
 	`rule: [["role:admin", 5]]`, "rule: &x role:admin\nother: *x", `rule: !!str role:admin`, `? rule` + "\n: role:admin",
 }
 

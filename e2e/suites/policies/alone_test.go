@@ -3,6 +3,7 @@
 package policies_test
 
 import (
+	"errors"
 	"maps"
 	"strings"
 
@@ -137,6 +138,32 @@ var _ = Describe("With the policies alone", Ordered, func() {
 			}).Should(Succeed())
 			applyPolicies(ctx, kcp)
 		}
+	}, SpecTimeout(specTimeout))
+
+	It("the administrator's warrant that kcp adds to a user's request through an APIExport's virtual workspace is not stored", func(ctx SpecContext) {
+		if !hasPolicies(ctx) {
+			return
+		}
+		h := newHome(ctx, kcp)
+		ofType := h.widgetType(ctx)
+		through, err := kcp.Through(ctx, kcp.Admin("root"), "tenancy.kcp.io", h.cluster, "carol")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func() error {
+			_, err := kcptest.TryCreateWorkspace(ctx, through, "child", ofType)
+			return err
+		}).Should(Succeed())
+		ws, err := kcptest.WaitWorkspace(ctx, h.admin(), "child", func(ws *tenancyv1alpha1.Workspace) error {
+			if ws.Spec.Cluster == "" {
+				return errors.New("it has no logical cluster")
+			}
+			return nil
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ws.Annotations).To(And(HaveKeyWithValue("warrantgate.dev/rewritten-by", "policy"), Not(HaveKey(kcptest.CreatedByAnnotation))))
+		lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(ws.Spec.Cluster))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(lc.Spec.CreatedBy).To(HaveValue(And(HaveField("Username", "carol"), HaveField("Extra", Not(HaveKey("authorization.kcp.io/warrant"))))))
+		Eventually(ctx, kcp.InitializationError).WithArguments(ws.Spec.Cluster).Should(ContainSubstring("no permission to bind"))
 	}, SpecTimeout(specTimeout))
 
 	It("explain and check report that the policy rewrites the owners", func(ctx SpecContext) {

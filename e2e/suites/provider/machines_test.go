@@ -57,6 +57,19 @@ var _ = Describe("in a workspace that binds a provider's kinds", Ordered, Contin
 	var own *rest.Config
 	BeforeAll(func(ctx SpecContext) { own = consumer(ctx, incident.User.Email) }, NodeTimeout(specTimeout))
 
+	// kcp takes a while for the first list of a kind in a workspace that has just bound it.
+	It("the first cluster is admitted", func(ctx SpecContext) {
+		consumers++
+		name := fmt.Sprintf("consumer-%d", consumers)
+		makeWorkspace(ctx, "root", name)
+		config := kcp.Admin("root:" + name)
+		bindKinds(ctx, config)
+		first := object("CloudSigmaCluster", "pool", "pool", map[string]any{"region": incident.Region, "userEmail": incident.User.Email})
+		c := unstructuredClient(config)
+		Expect(c.Create(ctx, first)).To(Succeed())
+		Expect(first.GetAnnotations()).To(HaveKey(recordKey), "the gates were not called")
+	}, SpecTimeout(specTimeout))
+
 	It("a machine cannot name a server of another user, and can name one of its own user", func(ctx SpecContext) {
 		machine := object("CloudSigmaMachine", incident.Created.Name, "pool", map[string]any{})
 		Expect(unstructuredClient(own).Create(ctx, machine)).To(Succeed())

@@ -15,6 +15,7 @@ import (
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/volume"
+	kcpapi "warrantgate.dev/internal/kcp"
 )
 
 // An administrator finds workspaces that have been stuck for weeks, and repairs them by one command.
@@ -65,6 +66,42 @@ var _ = Describe("warrantgate repair", func() {
 		Expect(lines(out)).To(HaveExactElements(And(HaveField("Outcome", "repaired"), HaveField("Reason", "UserRewritten"))))
 		waitReady(ctx, p.admin(), "child")
 		expectAtHome(ctx, kcp.User("root", "alice"), child.Spec.Cluster)
+	}, SpecTimeout(specTimeout))
+
+	It("drops an administrator's warrant from the owner of a workspace that is not Ready, which serve in mode Warn reports", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		held := p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
+			ObjectMeta: metav1.ObjectMeta{Name: "held"}, Spec: tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true},
+		})
+		through, err := kcp.Through(ctx, kcp.Admin("root"), "tenancy.kcp.io", p.cluster, "carol")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func() error {
+			_, err := kcptest.TryCreateWorkspace(ctx, through, "child", held)
+			return err
+		}).Should(Succeed())
+		child := p.waitInitializing(ctx, "child")
+		recorded := func() string {
+			lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(child.Spec.Cluster))
+			Expect(err).NotTo(HaveOccurred())
+			return kcpapi.RecordedOwner(lc)
+		}
+		Expect(recorded()).To(ContainSubstring("system:kcp:admin"))
+
+		serving := serve(ctx, "Warn")
+		Eventually(ctx, kcptest.Describe).WithArguments(p.admin(), "child").Should(MatchRegexp(
+			`Warning PrivilegedOwner: The owner was not changed, because the repair only warns: .*1 warrant had an administrator's permissions`))
+		Expect(serving.Stop()).To(Succeed())
+		outcome := func(args ...string) []line {
+			out, notes, status := repair(ctx, append(args, "--under="+p.path, "-o", "json")...)
+			Expect(status).To(BeZero(), notes)
+			return lines(out)
+		}
+		Expect(outcome("--dry-run")).To(HaveExactElements(HaveField("Outcome", "foreign")))
+		Expect(recorded()).To(ContainSubstring("system:kcp:admin"))
+		Expect(outcome()).To(HaveExactElements(And(HaveField("Outcome", "repaired"), HaveField("Reason", "InScope"),
+			HaveField("Message", ContainSubstring("not passed on to the owner: 1 warrant had an administrator's permissions")))))
+		Expect(recorded()).To(And(ContainSubstring("carol"), Not(ContainSubstring("warrant"))))
+		Expect(outcome()).To(HaveExactElements(HaveField("Outcome", "fine")))
 	}, SpecTimeout(specTimeout))
 
 	It("repairs a Ready workspace whose owner is the name of a service account that every user of it can create", func(ctx SpecContext) {

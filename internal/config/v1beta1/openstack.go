@@ -101,12 +101,16 @@ type KeystonePolicy struct {
 	// that its charm wrote. Overrides may refer to their rules, and are compared with them. Only operators may have permission to
 	// write them. Default: none, and then the defaults of Keystone apply.
 	Base []KeystonePolicyBase `json:"base,omitzero"`
-	// KeystoneRelease is the release of OpenStack whose Keystone loads the policies, from "2022.2" (default) to "2026.2".
+	// KeystoneRelease is the release of OpenStack whose Keystone loads the policies, from "2022.2" (default) to "2026.2", or its name, such as
+	// "caracal".
 	KeystoneRelease string `json:"keystoneRelease,omitzero"`
 	// ManagerRoles are the roles that manage one domain. Default: manager.
 	ManagerRoles []string `json:"managerRoles,omitzero"`
 	// ManagedRoles are the roles that managers may grant. Default: member and load-balancer_member (SCS standard scs-0302).
 	ManagedRoles []string `json:"managedRoles,omitzero"`
+	// KnownRules are patterns of the names of rules that extensions of Keystone evaluate, such as "identity:scim_*": "*" matches any
+	// characters except "/", "?" one character, "[a-z]" a range. What such a rule grants is not checked. Default: none.
+	KnownRules []string `json:"knownRules,omitzero"`
 }
 
 // BaseNames are the names of the ConfigMaps of the base, sorted, if the gate is on.

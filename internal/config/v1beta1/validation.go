@@ -2,6 +2,7 @@ package v1beta1
 
 import (
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -277,15 +278,20 @@ func validateKeystonePolicy(policy KeystonePolicy, at *field.Path) field.ErrorLi
 	if _, err := oslopolicy.ParseRelease(policy.KeystoneRelease); err != nil {
 		errs = append(errs, field.NotSupported(at.Child("keystoneRelease"), oslopolicy.Release(policy.KeystoneRelease), oslopolicy.Releases()))
 	}
+	for i, pattern := range policy.KnownRules {
+		if _, err := path.Match(pattern, ""); err != nil {
+			errs = append(errs, field.Invalid(at.Child("knownRules").Index(i), pattern, "must be a pattern of path.Match, such as \"identity:scim_*\""))
+		}
+	}
 	errs = append(errs, validateKeys(policy.Keys, at.Child("keys"))...)
 	for i, base := range policy.Base {
 		object := KeystonePolicyObject{Namespace: base.Namespace, Name: base.Name}
 		isSame := func(other KeystonePolicyBase) bool {
 			return other.Namespace == base.Namespace && other.Name == base.Name
 		}
-		path := at.Child("base").Index(i)
-		errs = append(errs, validateObject(object.Namespace, object.Name, slices.ContainsFunc(policy.Base[:i], isSame), path)...)
-		errs = append(errs, validateKeys(base.Keys, path.Child("keys"))...)
+		at := at.Child("base").Index(i)
+		errs = append(errs, validateObject(object.Namespace, object.Name, slices.ContainsFunc(policy.Base[:i], isSame), at)...)
+		errs = append(errs, validateKeys(base.Keys, at.Child("keys"))...)
 	}
 	return errs
 }

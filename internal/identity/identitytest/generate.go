@@ -24,6 +24,7 @@ var groups = []string{
 	"system:authenticated", "system:serviceaccounts", "system:serviceaccounts:default", "team-a", "team-b", "ops",
 	"system:masters", "system:kcp:admin", "system:kcp:logical-cluster-admin", "system:kcp:external-logical-cluster-admin",
 	"system:kcp:tenancy:workspace-bootstrapper", "system:kcp:initializer:root:org", "system:kcp:terminator:root:org",
+	"apis.kcp.io:binding:system:kcp:tenancy:workspace-bootstrapper",
 }
 
 var names = []string{

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/config/v1beta1"
@@ -42,4 +44,16 @@ func ProviderRegistration(server webhooks.Server, config v1beta1.GateConfigurati
 	}
 	validating := machine.Hooks(config.Machine.Mode, config.Machine.UnknownPolicy(audited), config.MachineKinds())
 	return server.Registration(within(cluster.ProviderRecordHooks(config.Cluster)), within(append(validating, cluster.ProviderHooks(config.Cluster)...)))
+}
+
+// IsGated reports whether a validating webhook of a registration is for a resource.
+func IsGated(registration []client.Object, resource schema.GroupResource) bool {
+	return slices.ContainsFunc(registration, func(object client.Object) bool {
+		configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
+		return ok && slices.ContainsFunc(configuration.Webhooks, func(hook admissionregistrationv1.ValidatingWebhook) bool {
+			return slices.ContainsFunc(hook.Rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
+				return slices.Contains(rule.APIGroups, resource.Group) && slices.Contains(rule.Resources, resource.Resource)
+			})
+		})
+	})
 }

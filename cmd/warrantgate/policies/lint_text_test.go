@@ -1,0 +1,163 @@
+package policies
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+)
+
+// printedPolicy has findings of each severity, several about a rule, and the worst in the middle.
+const printedPolicy = `unused: role:admin
+identity:create_user: rule:admin_required and domain_idd:x
+identity:delete_user: role:admin or user_id:%(user.domain_id)s or Role:member or rule:none
+`
+
+func TestLintAsText(t *testing.T) {
+	const (
+		deleteUser = `policy.yaml:3 identity:delete_user
+  error unknown-rule: there is no rule "none", which counts as false
+  error unknown-attribute: Keystone does not fill %(user.domain_id)s in for
+  identity:delete_user: the check is always false
+    write "%(target.user.domain_id)s"
+  warning unknown-credential: Keystone's credentials have no "Role", so that the
+  check is false or raises an exception
+    write "role"
+
+`
+		createUser = `policy.yaml:2 identity:create_user
+  warning unknown-credential: Keystone's credentials have no "domain_idd", so
+  that the check is false or raises an exception
+    write "domain_id"
+`
+		notes = `  note narrower-than-default: a token with role=admin,domain=own-domain is
+  denied identity:create_user, which Keystone's own rule allows
+    for example --as role=admin,domain=own-domain: DENY, before PASS
+
+policy.yaml:1 unused
+  note unused-rule: no rule refers to it, and Keystone does not evaluate it
+
+`
+		summary = "policy.yaml: 2 errors, 2 warnings, 2 notes; the gate denies it\n  (KeystonePolicyBroken)\n"
+		table   = `PLACE          SEVERITY  CODE                   RULE                  MESSAGE
+policy.yaml:3  error     unknown-rule           identity:delete_user  there is no rule "none", which counts as false
+policy.yaml:3  error     unknown-attribute      identity:delete_user  Keystone does not fill %(user.domain_id)s in for identity:delete_user: the check is always
+                                                                      false; write "%(target.user.domain_id)s"
+policy.yaml:3  warning   unknown-credential     identity:delete_user  Keystone's credentials have no "Role", so that the check is false or raises an exception;
+                                                                      write "role"
+policy.yaml:2  warning   unknown-credential     identity:create_user  Keystone's credentials have no "domain_idd", so that the check is false or raises an
+                                                                      exception; write "domain_id"
+policy.yaml:2  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's
+                                                                      own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS
+policy.yaml:1  note      unused-rule            unused                no rule refers to it, and Keystone does not evaluate it
+policy.yaml: 2 errors, 2 warnings, 2 notes; the gate denies it (KeystonePolicyBroken)
+`
+		lines = `PLACE          SEVERITY  CODE                RULE                  MESSAGE
+policy.yaml:3  error     unknown-rule        identity:delete_user  there is no rule "none", which counts as false
+policy.yaml:3  error     unknown-attribute   identity:delete_user  Keystone does not fill %(user.domain_id)s in for identity:delete_user: the check is always false; write "%(target.user.domain_id)s"
+policy.yaml:3  warning   unknown-credential  identity:delete_user  Keystone's credentials have no "Role", so that the check is false or raises an exception; write "role"
+policy.yaml:2  warning   unknown-credential  identity:create_user  Keystone's credentials have no "domain_idd", so that the check is false or raises an exception; write "domain_id"
+2 notes (--notes)
+policy.yaml: 2 errors, 2 warnings, 2 notes; the gate denies it (KeystonePolicyBroken)
+`
+		several = `b.yaml:1 identity:get_user
+  error always-allows: "" as a rule allows everybody
+    write "!" in quotes to deny, or "@" in quotes to allow everybody
+
+`
+	)
+	for name, tc := range map[string]struct {
+		columns  string
+		files    map[string]string
+		args     []string
+		want     string
+		wantCode int
+	}{
+		"80 columns":              {want: deleteUser + createUser + "\n2 notes (--notes)\n" + summary, wantCode: cli.ExitWrong},
+		"80 columns, with notes":  {args: []string{"--notes"}, want: deleteUser + createUser + notes + summary, wantCode: cli.ExitWrong},
+		"notes that count":        {args: []string{"--fail-on=note"}, want: deleteUser + createUser + notes + summary, wantCode: cli.ExitWrong},
+		"a wide terminal":         {columns: "160", args: []string{"--notes"}, want: table, wantCode: cli.ExitWrong},
+		"a table on a narrow one": {columns: "20", args: []string{"-o", "table"}, want: lines, wantCode: cli.ExitWrong},
+		"several files, and no note": {
+			files: map[string]string{"policy.yaml": "identity:create_user: rule:admin_required\n", "b.yaml": "identity:get_user: ''\n", "c.yaml": "# nothing\n", "d.yaml": "unused: role:admin\n"},
+			args:  []string{"b.yaml", "c.yaml", "d.yaml"},
+			want: several + "c.yaml\n  warning no-rules: it has no rules, so that it overrides nothing\n    write the rules, or remove the override\n\n1 note (--notes)\n" +
+				"policy.yaml: nothing found; the gate admits it\nb.yaml: 1 error; the gate denies it (KeystonePolicyBroken)\n" +
+				"c.yaml: 1 warning; the gate admits it with a warning (KeystonePolicyDoubtful)\nd.yaml: 1 note; the gate admits it\n",
+			wantCode: cli.ExitWrong,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			t.Setenv("COLUMNS", tc.columns)
+			inFile(t, "policy.yaml", printedPolicy)
+			for file, content := range tc.files {
+				inFile(t, file, content)
+			}
+			out, code, message := runCommand(t, NewLintCommand(), append([]string{"keystone-policy", "policy.yaml"}, tc.args...)...)
+			if diff := cmp.Diff(tc.want, out); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+			if code != tc.wantCode || message != "" {
+				t.Errorf("ends with %d %q, want %d", code, message, tc.wantCode)
+			}
+		})
+	}
+}
+
+// TestVerdictOnADirectory: the gate checks all keys of an object together, and fewer than the command reads.
+func TestVerdictOnADirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("policy.d", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		inFile(t, "policy.d/"+name, "identity:create_user: rule:admin_required\n"+strings.Repeat("#", 200<<10))
+	}
+	out, _, _ := runCommand(t, NewLintCommand(), "keystone-policy", "policy.d")
+	if want := "policy.d: 1 error; the gate denies it (KeystonePolicyTooLarge)\n"; !strings.HasSuffix(out, want) {
+		t.Errorf("it prints %q, want %q at the end", out, want)
+	}
+}
+
+// TestTextIsWrappedBetweenWords: lines have at most as many columns as the terminal, unless they are one word, and all words are there.
+func TestTextIsWrappedBetweenWords(t *testing.T) {
+	t.Chdir(t.TempDir())
+	inFile(t, "policy.yaml", printedPolicy)
+	words := ""
+	for _, columns := range []int{20, 40, 80, 110} {
+		t.Setenv("COLUMNS", strconv.Itoa(columns))
+		out, _, _ := runCommand(t, NewLintCommand(), "keystone-policy", "policy.yaml", "--notes")
+		for line := range strings.Lines(out) {
+			line = strings.TrimRight(line, "\n")
+			if utf8.RuneCountInString(line) > columns && strings.Contains(strings.TrimSpace(line), " ") {
+				t.Errorf("%d columns: %q", columns, line)
+			}
+		}
+		all := strings.Join(strings.Fields(out), " ")
+		if words != "" && words != all {
+			t.Errorf("with %d columns it has other words:\n%s\n%s", columns, words, all)
+		}
+		words = all
+	}
+}
+
+// TestColumns: a file is no terminal.
+func TestColumns(t *testing.T) {
+	file, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	for value, want := range map[string]int{"": 80, "120": 120, "-1": 80, "wide": 80} {
+		t.Setenv("COLUMNS", value)
+		if got := columns(file); got != want {
+			t.Errorf("columns() = %d with COLUMNS=%q, want %d", got, value, want)
+		}
+	}
+}
