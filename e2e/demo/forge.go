@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
@@ -49,7 +50,15 @@ func forge(ctx context.Context, d *demo) error {
 	const name, claim = "claimed", "root:default:boss"
 	d.say("She creates a workspace with another identity as its creator:")
 	d.quote("CREATE workspace " + name + " with " + kcptest.CreatedByAnnotation + ": " + claim)
-	_, err = kcptest.TryCreateWorkspace(ctx, d.user, name, kcptest.WithAnnotation(kcptest.CreatedByAnnotation, claim))
+	warned := rest.CopyConfig(d.user)
+	warned.WarningHandler = warnings{d}
+	ws, err = kcptest.TryCreateWorkspace(ctx, warned, name, kcptest.WithAnnotation(kcptest.CreatedByAnnotation, claim))
+	if err == nil { // from kcp v0.32 on
+		if stored, found := ws.Annotations[kcptest.CreatedByAnnotation]; found {
+			return fmt.Errorf("the claimed creator %q is stored", stored)
+		}
+		return nil
+	}
 	if err := d.denied(err, `"`+userName+`"`, kcptest.CreatedByAnnotation); err != nil {
 		return err
 	}
@@ -58,6 +67,12 @@ func forge(ctx context.Context, d *demo) error {
 	}
 	return nil
 }
+
+// warnings prints warnings as kubectl does.
+type warnings struct{ d *demo }
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w warnings) HandleWarningHeader(_ int, _, text string) { w.d.quote("Warning: " + text) }
 
 // denied prints a denial as kubectl does, if it contains the expected text.
 func (d *demo) denied(err error, parts ...string) error {

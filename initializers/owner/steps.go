@@ -24,9 +24,6 @@ import (
 const (
 	// workspaceAdmin is the ClusterRoleBinding that kcp updates to name the recorded owner.
 	workspaceAdmin = "workspace-admin"
-	// repairedAtAnnotation is set on a Workspace that kcp has yet to find Ready. It is outside of warrantgate.dev, because only kcp
-	// may write those annotations.
-	repairedAtAnnotation = "repaired.warrantgate.dev/at"
 
 	// shortestPoll and longestPoll limit the time between two reads while kcp adopts an owner. After adoptionTimeout without an adoption, the
 	// result is an error.
@@ -406,7 +403,7 @@ func (s *Steps) notifyWorkspace(ctx context.Context, result Result) error {
 		return nil
 	}
 	before := ws.DeepCopy()
-	metav1.SetMetaDataAnnotation(&ws.ObjectMeta, repairedAtAnnotation, time.Now().UTC().Format(time.RFC3339Nano))
+	metav1.SetMetaDataAnnotation(&ws.ObjectMeta, kcp.RepairedAtAnnotation, time.Now().UTC().Format(time.RFC3339Nano))
 	return client.IgnoreNotFound(c.Patch(ctx, &ws, client.MergeFrom(before)))
 }
 

@@ -233,7 +233,7 @@ func stateOf(t *testing.T, clients kcp.Clients) after {
 	username, _, _ := strings.Cut(strings.TrimPrefix(lc.Annotations[kcp.OwnerAnnotation], `{"username":"`), `"`)
 	_, rewritten := lc.Annotations[rewrittenAtAnnotation]
 	_, labeled := lc.Labels[bindingsLabel]
-	_, marked := ws.Annotations[repairedAtAnnotation]
+	_, marked := ws.Annotations[kcp.RepairedAtAnnotation]
 	return after{Owner: username, RewrittenAt: rewritten, BindingsLabel: labeled, WorkspaceMarked: marked}
 }
 

@@ -80,13 +80,29 @@ func Workspace(value string) *unstructured.Unstructured {
 // result is unknown.
 func PolicyDenies(ctx context.Context, c client.Client, policy string) (bool, error) {
 	canary := Workspace("true")
-	canary.SetAnnotations(map[string]string{kcp.CreatedByAnnotation: namePrefix})
+	canary.SetAnnotations(map[string]string{kcp.IntegrityCanaryAnnotation: namePrefix})
 	err := c.Create(ctx, canary, client.DryRunAll)
 	switch {
 	case err == nil, strings.Contains(fmt.Sprint(err), fmt.Sprintf("webhook %q", IntegrityWebhook)): // kcp calls the webhook after the policy
 		return false, nil
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+policy+"'"):
 		return true, nil
+	}
+	return false, err
+}
+
+// PolicyRestores checks with a dry run whether the policy for restored Workspaces removes what a backup contains. Where it does not, the
+// request is denied as a forgery, or kcp answers with what it contains. An error means that the result is unknown.
+func PolicyRestores(ctx context.Context, c client.Client) (bool, error) {
+	canary := Workspace("true")
+	canary.SetAnnotations(map[string]string{kcp.CreatedByAnnotation: namePrefix})
+	err := c.Create(ctx, canary, client.DryRunAll)
+	switch {
+	case err == nil:
+		_, kept := canary.GetAnnotations()[kcp.CreatedByAnnotation]
+		return !kept, nil
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), kcp.CreatedByAnnotation):
+		return false, nil
 	}
 	return false, err
 }

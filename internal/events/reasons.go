@@ -12,6 +12,8 @@ const (
 	PrivilegedOwner = "PrivilegedOwner"
 	// OwnerChangeDenied: a request to change the recorded owner was denied.
 	OwnerChangeDenied = "OwnerChangeDenied"
+	// NotRestored: a Workspace was created with values that only kcp and warrantgate set. They were not stored.
+	NotRestored = "NotRestored"
 	// OwnerDiffers: the owner of the LogicalCluster differs from the owner of the Workspace.
 	OwnerDiffers = "OwnerDiffers"
 	// InitializationRetriggered: kcp can now create the default API bindings, and warrantgate made it try again.

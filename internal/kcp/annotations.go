@@ -17,6 +17,10 @@ const (
 	// ClusterAnnotation holds the name of a Workspace's logical cluster. kcp's scheduler sets it before it creates the
 	// LogicalCluster.
 	ClusterAnnotation = "internal.tenancy.kcp.io/cluster"
+	// ShardAnnotation and ShardHashAnnotation hold the shard of a Workspace's logical cluster. kcp's scheduler keeps a shard that is set
+	// already, and a Workspace of a shard that does not exist is never scheduled. kcp before v0.32 knows only the hash.
+	ShardAnnotation     = corev1alpha1.LogicalClusterShardAnnotationKey
+	ShardHashAnnotation = "internal.tenancy.kcp.io/shard"
 	// RequiredGroupsAnnotation holds the groups that a user needs for access to the workspace. kcp copies it from the parent when a
 	// Workspace is created.
 	RequiredGroupsAnnotation = "authorization.kcp.io/required-groups"
@@ -25,10 +29,15 @@ const (
 	// RewrittenByAnnotation is RewrittenByPolicy on a Workspace whose owner the admission policy changed. The webhook and the
 	// controllers do not set it.
 	RewrittenByAnnotation = "warrantgate.dev/rewritten-by"
+	// RepairedAtAnnotation is set on a Workspace that kcp has yet to find Ready. It is outside of warrantgate.dev, because only kcp
+	// may write those annotations.
+	RepairedAtAnnotation = "repaired.warrantgate.dev/at"
 	// CanaryAnnotation is never stored. Only the webhook denies a Workspace with it, so a denial proves that kcp calls the webhook.
 	// If the value is PolicyCanary or WebhookCanary, the policy or the webhook that rewrites owners removes the annotation before kcp calls that
 	// webhook.
 	CanaryAnnotation = "warrantgate.dev/canary"
+	// IntegrityCanaryAnnotation is never stored. The policy that protects recorded owners denies it, and no other policy knows it.
+	IntegrityCanaryAnnotation = "warrantgate.dev/integrity-canary"
 )
 
 // Values of annotations.

@@ -63,8 +63,10 @@ var (
 	celBefore = "(oldObject == null ? {} : oldObject.metadata.?annotations.orValue({}))"
 	celAfter  = "(object == null ? {} : object.metadata.?annotations.orValue({}))"
 
-	// celChanged is the list of guarded annotations and fields that a request changes.
+	// celChanged is the list of guarded annotations and fields that a request changes or leaves out.
 	celChanged = changedKeys(celBefore, celAfter) + " + " + claimedKeys(celAfter, celClaimed)
+	// celSet is the list of guarded annotations and fields that a request changes.
+	celSet = comparedKeys(celBefore, celAfter, setKeys(celBefore, celAfter)) + " + " + claimedKeys(celAfter, celClaimed)
 )
 
 // unusualSpelling matches JSON that is valid and that kcp does not write.
@@ -76,12 +78,7 @@ func annotation(object, key string) string {
 
 // changedKeys is guardedChanges in CEL, over two expressions of maps.
 func changedKeys(before, after string) string {
-	guarded := fmt.Sprintf("(key.startsWith('%s') || key in (request.operation == 'CREATE' ? %s : %s))",
-		annotationPrefix, celList(guardedOnCreate), celList(guardedOnUpdate))
-	moved := fmt.Sprintf("(request.operation == 'UPDATE' && key == '%s')", logicalcluster.AnnotationKey)
-	return fmt.Sprintf("(size(%[1]s) > %[5]d || size(%[2]s) > %[5]d ? (%[1]s == %[2]s ? [] : ['%[6]s']) : "+
-		"%[1]s.map(key, key).filter(key, (%[3]s || %[4]s) && !(key in %[2]s && %[2]s[key] == %[1]s[key])) + "+
-		"%[2]s.map(key, key).filter(key, %[3]s && !(key in %[1]s)))", after, before, guarded, moved, maxAnnotations, tooMany)
+	return comparedKeys(before, after, setKeys(before, after)+" + "+leftOutKeys(before, after, celGuarded))
 }
 
 // claimedKeys is claimedChanges in CEL, over expressions of the annotations and of celClaimed.
@@ -94,6 +91,26 @@ func claimedKeys(after, claimed string) string {
 	return fmt.Sprintf("(!%s ? [] : (request.operation == 'CREATE' ? %s : []).filter(key, key in %s) + %s)",
 		claimed, celList(keptFromSystem), after, strings.Join(changed, " + "))
 }
+
+// comparedKeys is a list of keys if there are few enough annotations, and tooMany otherwise.
+func comparedKeys(before, after, keys string) string {
+	return fmt.Sprintf("(size(%[1]s) > %[3]d || size(%[2]s) > %[3]d ? (%[1]s == %[2]s ? [] : ['%[4]s']) : %[5]s)", after, before, maxAnnotations, tooMany, keys)
+}
+
+// setKeys are the guarded annotations that a request sets to another value.
+func setKeys(before, after string) string {
+	moved := fmt.Sprintf("(request.operation == 'UPDATE' && key == '%s')", logicalcluster.AnnotationKey)
+	return fmt.Sprintf("%[1]s.map(key, key).filter(key, (%[3]s || %[4]s) && !(key in %[2]s && %[2]s[key] == %[1]s[key]))", after, before, celGuarded, moved)
+}
+
+// leftOutKeys are the annotations that a request leaves out, of those whose key an expression is true of.
+func leftOutKeys(before, after, which string) string {
+	return fmt.Sprintf("%[2]s.map(key, key).filter(key, %[3]s && !(key in %[1]s))", after, before, which)
+}
+
+// celGuarded is true of the key of a guarded annotation.
+var celGuarded = fmt.Sprintf("(key.startsWith('%s') || key in (request.operation == 'CREATE' ? %s : %s))",
+	annotationPrefix, celList(guardedOnCreate), celList(guardedOnUpdate))
 
 // privilegedPattern matches the groups of administrators. The quote around a group is escaped inside a warrant, and the escapes are
 // escaped again inside a nested warrant.

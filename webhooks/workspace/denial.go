@@ -15,44 +15,85 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// DenialNotice is the mutating gate that reports updates that OwnerIntegrity denies. The admission policy of the same rule denies them
-// before any validating webhook is called, but after the mutating ones: without this gate, only the requester sees the denial.
+// DenialNotice is the mutating gate that reports updates that OwnerIntegrity denies, and what restorePolicy removes from Workspaces that are
+// created. Policies decide about both before any validating webhook is called, but after the mutating ones: without this gate, only the
+// requester sees it.
 //
-// It decides as OwnerIntegrity does, changes and denies nothing, and fails open. It is not called for a Workspace that is created: no
-// object could have the Event. It is registered only where OwnerIntegrity enforces.
-type DenialNotice struct{ integrity OwnerIntegrity }
+// It denies nothing, and fails open. It puts back annotations that an update leaves out, as restorePolicy does. Where that is registered, it
+// is not called for those. It is registered only where OwnerIntegrity enforces, and for creations only together with restorePolicy.
+type DenialNotice struct{}
 
 // NewDenialNotice returns the gate.
 func NewDenialNotice() *DenialNotice { return &DenialNotice{} }
 
 var _ webhooks.Gate = &DenialNotice{}
 
-// maxUserBytes limits the name of a user in an Event. A user who may impersonate in a workspace may claim any name there.
-const maxUserBytes = 128
+// maxUserBytes and maxNameBytes limit texts of a requester in an Event. A user who may impersonate in a workspace may claim any name there, and
+// the name of a new object is not validated yet.
+const maxUserBytes, maxNameBytes = 128, 64
 
 // Name implements webhooks.Gate.
 func (*DenialNotice) Name() string { return "denial-notice" }
 
 // Review implements webhooks.Gate.
-func (g *DenialNotice) Review(ctx context.Context, request admission.Request) webhooks.Answer {
-	denial := g.integrity.Review(ctx, request)
+func (*DenialNotice) Review(_ context.Context, request admission.Request) webhooks.Answer {
+	workspace, err := decode(request)
+	switch {
+	case err != nil:
+		denial := webhooks.Undecodable(err)
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: denial.Reason, Message: denial.Message}
+	case !workspace.exists:
+		return noticeRemoved(request, workspace)
+	}
+	sent := workspace.object.Annotations
+	all, leftOut := sent, []string(nil)
+	if isRestored(request.UserInfo) {
+		all, leftOut = putBack(workspace.old.Annotations, sent)
+	}
+	workspace.object.Annotations = all
+	denial := denyChanges(request, workspace)
 	answer := webhooks.Answer{
 		Decision: webhooks.Allowed, Reason: denial.Reason, Message: denial.Message, Details: denial.Details,
 		NoticesUnchanged: []webhooks.Notice{}, // the mode Warn denies nothing
 	}
-	workspace, err := decode(request)
-	if err != nil || denial.Reason != events.OwnerChangeDenied || !workspace.exists {
+	for _, key := range leftOut {
+		answer.Patches = append(answer.Patches, webhooks.SetAnnotation(sent, key, all[key]))
+		sent = all // exists from the first patch on
+	}
+	if denial.Reason != events.OwnerChangeDenied {
 		return answer
 	}
 	// The object of the request is not validated yet, so the Event is about the stored one.
 	workspace.object.Name, workspace.object.UID, workspace.object.ResourceVersion = workspace.old.Name, workspace.old.UID, workspace.old.ResourceVersion
 	answer.Subject = workspace.subject()
 	user, changed := request.UserInfo.Username, workspace.changes(request)
-	why, _ := whyDenied(request, changed)
+	why, _ := whyDenied(request, changed, all)
 	answer.Notices = []webhooks.Notice{{
 		Type: corev1.EventTypeWarning, Reason: events.OwnerChangeDenied, By: user,
 		Message: fmt.Sprintf("User %q tried to change %s: %s. Nothing was changed", message.Clip(user, maxUserBytes),
 			strings.Join(knownKeys(changed), ", "), why),
+	}}
+	return answer
+}
+
+// noticeRemoved reports, with a warning and an Event on the LogicalCluster, what restorePolicy removes from a Workspace that is created. It
+// reports nothing about a creation that OwnerIntegrity denies.
+func noticeRemoved(request admission.Request, workspace reviewed) webhooks.Answer {
+	answer := webhooks.Answer{Decision: webhooks.Allowed, Reason: reasonUnchanged, Subject: workspace.subject(), NoticesUnchanged: []webhooks.Notice{}}
+	removed, remaining := removedFrom(request.Object, workspace.object.Annotations)
+	if len(removed) == 0 || !isRestored(request.UserInfo) || len(guardedChanges(request.Operation, nil, remaining)) > 0 {
+		return answer
+	}
+	user := request.UserInfo.Username
+	answer.Decision, answer.Reason = webhooks.Warned, events.NotRestored
+	// The requester can choose the UID of a new object here, and the object may not be created.
+	answer.Subject.Object.UID = ""
+	what := fmt.Sprintf("workspace %q with %s: only kcp and warrantgate set them, so they are not stored. "+
+		"The workspace gets a logical cluster of its own, and its creator as owner", message.Clip(workspace.name(), maxNameBytes), strings.Join(removed, ", "))
+	answer.Message = what
+	answer.Notices = []webhooks.Notice{{
+		Type: corev1.EventTypeWarning, Reason: events.NotRestored, By: user,
+		Message: fmt.Sprintf("User %q sent %s", message.Clip(user, maxUserBytes), what),
 	}}
 	return answer
 }

@@ -486,7 +486,7 @@ func counters(t *testing.T) map[string]float64 {
 
 func TestOwnerIntegrity(t *testing.T) {
 	const denial = `user "alice" tried to change %s of workspace "child" in logical cluster "parent": kcp acts in the workspace as the ` +
-		`identity that is recorded there, so only the system may change it; leave it as it is; to give others access, bind them to a role inside the workspace`
+		`identity that is recorded there, so only the system may change it; leave it as it is%s; to give others access, bind them to a role inside the workspace`
 	workspaceObject := corev1.ObjectReference{APIVersion: "tenancy.kcp.io/v1alpha1", Kind: "Workspace", Name: "child", UID: "0eb3", ResourceVersion: "2"}
 
 	for name, tc := range map[string]struct {
@@ -494,6 +494,7 @@ func TestOwnerIntegrity(t *testing.T) {
 		old, new    *unstructured.Unstructured
 		wantReason  string
 		wantChanged string // the annotations in the denial; empty if the request is admitted
+		wantLeftOut bool   // the request leaves all of them out
 		wantObject  corev1.ObjectReference
 	}{
 		"a user changes the owner": {
@@ -502,11 +503,11 @@ func TestOwnerIntegrity(t *testing.T) {
 		},
 		"a user removes the owner and an annotation of warrantgate": {
 			by: alice, old: object(annotations(ownerKey, rawUser, createdBy, "x")), new: object(annotations()),
-			wantReason: "OwnerChangeDenied", wantChanged: ownerKey + ", " + createdBy, wantObject: workspaceObject,
+			wantReason: "OwnerChangeDenied", wantChanged: ownerKey + ", " + createdBy, wantLeftOut: true, wantObject: workspaceObject,
 		},
 		"a user also removes the logical cluster of the object": {
 			by: alice, old: object(annotations(ownerKey, rawUser)), new: object(nil),
-			wantReason: "OwnerChangeDenied", wantChanged: ownerKey, wantObject: workspaceObject,
+			wantReason: "OwnerChangeDenied", wantChanged: ownerKey, wantLeftOut: true, wantObject: workspaceObject,
 		},
 		"a user sets another logical cluster, in which no Event must be written": {
 			by: alice, old: object(annotations(ownerKey, rawUser)), new: object(annotations("kcp.io/cluster", "victim", ownerKey, rawUser)),
@@ -543,7 +544,11 @@ func TestOwnerIntegrity(t *testing.T) {
 				}
 				return
 			}
-			message := strings.Replace(denial, "%s", tc.wantChanged, 1)
+			orLeaveOut := ", or out of the request"
+			if tc.wantLeftOut {
+				orLeaveOut = ""
+			}
+			message := fmt.Sprintf(denial, tc.wantChanged, orLeaveOut)
 			if answer.Decision != webhooks.Denied || answer.Message != message {
 				t.Errorf("answer %s %q\nwant denied %q", answer.Decision, answer.Message, message)
 			}
@@ -598,6 +603,8 @@ func TestDenialNotice(t *testing.T) {
 		old, new *unstructured.Unstructured
 		mode     v1beta1.Mode
 		want     []events.Event
+		// wantPutBack are the annotations after it. nil: those of the request.
+		wantPutBack map[string]any
 	}{
 		"a forgery is reported": {by: alice, old: object(annotations(ownerKey, rawUser)), new: forgery, want: byAlice},
 		"on the stored object, because the new one is not validated yet": {
@@ -620,16 +627,41 @@ func TestDenialNotice(t *testing.T) {
 		"not in the mode Warn, which admits it": {
 			by: alice, old: object(annotations(ownerKey, rawUser)), new: forgery, mode: v1beta1.Warn,
 		},
-		"not on create, because no object can have the Event": {by: alice, new: object(annotations(createdBy, "bob"))},
-		"a change by the system is admitted":                  {by: apiServer, old: object(annotations(ownerKey, rawUser)), new: forgery},
+		"of a change only, and not of what is left out and put back": {
+			by: alice, old: object(annotations(ownerKey, rawUser, createdBy, "alice", groupsKey, "team-a")),
+			new: object(annotations(ownerKey, rawAdmin)), want: byAlice, wantPutBack: annotations(ownerKey, rawAdmin, createdBy, "alice", groupsKey, "team-a"),
+		},
+		"what is left out is put back, without an Event": {
+			by: alice, old: object(annotations(ownerKey, rawUser, createdBy, "alice", "warrantgate.dev/a~b", "", "example.com/x", "1")),
+			new: object(annotations()), wantPutBack: annotations(ownerKey, rawUser, createdBy, "alice", "warrantgate.dev/a~b", ""),
+		},
+		"all annotations are left out": {
+			by: alice, old: object(annotations(ownerKey, rawUser, createdBy, "alice")), new: object(nil),
+			wantPutBack: map[string]any{ownerKey: rawUser, createdBy: "alice"},
+		},
+		"the system removes annotations": {by: apiServer, old: object(annotations(ownerKey, rawUser)), new: object(nil)},
+		"nothing is put back to more than the policy compares": {
+			by: alice, old: object(many(257, ownerKey, rawUser)), new: object(annotations()),
+			want: event("alice", `User "alice" tried to change one of more than 256 annotations: it cannot be checked whether the recorded identity stays the same. `+
+				"Nothing was changed"),
+		},
+		"a change by the system is admitted": {by: apiServer, old: object(annotations(ownerKey, rawUser)), new: forgery},
 		"a change of other annotations is admitted": {
 			by: alice, old: object(annotations(ownerKey, rawUser)), new: object(annotations(ownerKey, rawUser, "a", "b")),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := newDenialNotice(stdcmp.Or(tc.mode, v1beta1.Enforce)).Review(t.Context(), request(t, tc.old, tc.new, tc.by))
-			if answer.Decision != webhooks.Allowed || len(answer.Patches) > 0 {
-				t.Errorf("answer %+v, want allowed and unchanged", answer)
+			if answer.Decision != webhooks.Allowed {
+				t.Errorf("answer %+v, want allowed", answer)
+			}
+			kept := tc.new.DeepCopy()
+			if tc.wantPutBack != nil {
+				kept = object(tc.wantPutBack)
+				kept.SetName(tc.new.GetName())
+			}
+			if diff := cmp.Diff(kept, apply(t, tc.new, answer)); diff != "" {
+				t.Errorf("object (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.want, answer.Events); diff != "" {
 				t.Errorf("Events (-want +got):\n%s", diff)

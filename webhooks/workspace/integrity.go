@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -47,10 +46,15 @@ var (
 	specOfSystem   = []string{"spec.cluster", "spec.URL"}
 )
 
+// reasonUnchanged is the reason of requests that change no guarded annotation.
+const reasonUnchanged = "Unchanged"
+
 // Texts of a denial. The admission policy has the same.
 const (
 	whyGuarded  = "kcp acts in the workspace as the identity that is recorded there, so only the system may change it"
-	whatToDo    = "leave it as it is; to give others access, bind them to a role inside the workspace"
+	whatToDo    = "leave it as it is"
+	orLeaveOut  = ", or out of the request" // of an annotation that was not left out
+	orAccess    = "; to give others access, bind them to a role inside the workspace"
 	whyTooMany  = "it cannot be checked whether the recorded identity stays the same"
 	whyClaimed  = "only the system may set it, and the author of a WorkspaceType or an APIExport can claim to be the system in a virtual workspace of kcp"
 	whatClaimed = "leave it out, and send the request as yourself"
@@ -75,11 +79,16 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 	if err != nil {
 		return webhooks.Undecodable(err)
 	}
+	return denyChanges(request, workspace)
+}
+
+// denyChanges denies changes of guarded annotations by anybody but the system.
+func denyChanges(request admission.Request, workspace reviewed) webhooks.Answer {
 	changed := workspace.changes(request)
 	details := func() []any { return []any{"cluster", workspace.cluster, "changed", changed} }
 	switch {
 	case len(changed) == 0:
-		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Unchanged", Details: details}
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: reasonUnchanged, Details: details}
 	case identity.IsSystem(request.UserInfo.Groups, request.UserInfo.Extra[identity.WarrantKey]):
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "System", Details: details}
 	}
@@ -87,24 +96,26 @@ func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webh
 	if !workspace.cluster.Empty() {
 		where = fmt.Sprintf(" in logical cluster %q", workspace.cluster)
 	}
-	why, what := whyDenied(request, changed)
+	why, what := whyDenied(request, changed, workspace.object.Annotations)
 	message := fmt.Sprintf("user %q tried to change %s of workspace %q%s: %s; %s",
-		request.UserInfo.Username, strings.Join(changed, ", "), cmp.Or(workspace.object.Name, workspace.object.GenerateName), where, why, what)
+		request.UserInfo.Username, strings.Join(changed, ", "), workspace.name(), where, why, what)
 	return webhooks.Answer{
 		Decision: webhooks.Denied, Reason: events.OwnerChangeDenied, Subject: workspace.subject(), Message: message, Details: details,
 		Notices: []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: events.OwnerChangeDenied, Message: sentence(message)}},
 	}
 }
 
-// whyDenied returns the reason for the denial of changes, and what to do.
-func whyDenied(request admission.Request, changed []string) (why, what string) {
+// whyDenied returns the reason for the denial of changes, and what to do. after are the annotations then.
+func whyDenied(request admission.Request, changed []string, after map[string]string) (why, what string) {
 	switch {
 	case slices.Contains(changed, tooMany):
 		return whyTooMany, whatTooMany
 	case claimsSystem(request):
 		return whyClaimed, whatClaimed
+	case slices.ContainsFunc(changed, func(key string) bool { _, has := after[key]; return has }):
+		return whyGuarded, whatToDo + orLeaveOut + orAccess
 	}
-	return whyGuarded, whatToDo
+	return whyGuarded, whatToDo + orAccess
 }
 
 // claimsSystem reports whether a request comes from system:masters that anybody can claim to be. kcp treats it like the system.
@@ -138,7 +149,8 @@ func (r reviewed) claimedChanges() []string {
 	return changed
 }
 
-// guardedChanges returns the guarded annotations that differ, sorted, or tooMany.
+// guardedChanges returns the guarded annotations that differ, sorted, or tooMany. Those that an update leaves out were put back before, by
+// restorePolicy or by DenialNotice. If they were not, because neither was there, the update is denied.
 func guardedChanges(operation admissionv1.Operation, before, after map[string]string) []string {
 	if max(len(before), len(after)) > maxAnnotations {
 		if maps.Equal(before, after) {
@@ -157,7 +169,7 @@ func guardedChanges(operation admissionv1.Operation, before, after map[string]st
 			is, has := after[key]
 			// An update may leave out the logical cluster of the object, but must not set another one.
 			moved := key == logicalcluster.AnnotationKey && operation == admissionv1.Update && has
-			if !moved && !slices.Contains(guarded, key) && !strings.HasPrefix(key, annotationPrefix) {
+			if !moved && !isGuarded(key, guarded) {
 				continue
 			}
 			if had != has || was != is {
@@ -166,4 +178,9 @@ func guardedChanges(operation admissionv1.Operation, before, after map[string]st
 		}
 	}
 	return slices.Sorted(maps.Keys(changed))
+}
+
+// isGuarded reports whether an annotation is one of a list, or warrantgate's own.
+func isGuarded(key string, guarded []string) bool {
+	return slices.Contains(guarded, key) || strings.HasPrefix(key, annotationPrefix)
 }

@@ -25,9 +25,14 @@ import (
 const RewritePolicyName = "warrantgate-owner-rewrite"
 
 // Policies returns the admission policies and their bindings for the workspace root. kcp v0.32 and later evaluate them, even while no
-// warrantgate runs. Gates in the mode Off are left out, and so is the rewrite in the mode Warn, because a mutating policy cannot warn.
+// warrantgate runs. Gates in the mode Off are left out, and so are mutating policies in the mode Warn, because they cannot warn.
 func Policies(config v1beta1.Workspace) []client.Object {
-	return append(RewritePolicy(config), integrityPolicies(config)...)
+	return append(MutatingPolicies(config), integrityPolicies(config)...)
+}
+
+// MutatingPolicies returns the policies that change Workspaces, and their bindings.
+func MutatingPolicies(config v1beta1.Workspace) []client.Object {
+	return append(RewritePolicy(config), restorePolicy(config)...)
 }
 
 // RewritePolicy returns the policy that rewrites the owners of plain service accounts and drops an administrator's warrant of other users,
@@ -44,8 +49,29 @@ func RewritePolicy(config v1beta1.Workspace) []client.Object {
 		return nil
 	}
 	owner, createdBy := celRewritten()
+	return mutatingPolicy(RewritePolicyName, []admissionregistrationv1.MatchCondition{
+		{Name: "updated-by-the-system", Expression: orCanary("request.operation == 'UPDATE' && " + celSystem)},
+		{Name: "placed-in-a-logical-cluster", Expression: orCanary(celPlaced)},
+		{Name: "owner-is-plain", Expression: orCanary(celPlainOwner)},
+	}, []admissionregistrationv1.Variable{
+		{Name: "lent", Expression: celLent(celOwner)},
+		{Name: "part", Expression: celOwner + ".split('\"')"},
+		{Name: "account", Expression: fmt.Sprintf("variables.part[%d].split(':')", accountPart)},
+		{Name: "impersonated", Expression: fmt.Sprintf("variables.part[%d] == 'groups'", accountPart+2)},
+		{Name: "home", Expression: fmt.Sprintf("variables.impersonated ? %s : variables.part[%d]", celImpersonatedHome("variables.part"), homePart)},
+	}, fmt.Sprintf("%[1]s ? [%[2]s] : variables.lent ? [%[3]s, %[6]s] : [%[4]s, %[5]s, %[6]s]",
+		celPolicyCanary, celPatch("remove", kcp.CanaryAnnotation, ""),
+		celPatch("replace", kcp.OwnerAnnotation, celWithoutWarrant(celOwner)),
+		celPatch("replace", kcp.OwnerAnnotation, owner), celPatch("add", kcp.CreatedByAnnotation, createdBy),
+		celPatch("add", kcp.RewrittenByAnnotation, "'"+kcp.RewrittenByPolicy+"'")))
+}
+
+// mutatingPolicy returns a policy for the creation and update of Workspaces, and its binding. The patch is a list of JSONPatch.
+func mutatingPolicy(
+	name string, conditions []admissionregistrationv1.MatchCondition, variables []admissionregistrationv1.Variable, patch string,
+) []client.Object {
 	policy := &admissionregistrationv1.MutatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: RewritePolicyName},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
 			FailurePolicy:      ptr.To(admissionregistrationv1.Fail),
 			ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
@@ -55,32 +81,18 @@ func RewritePolicy(config v1beta1.Workspace) []client.Object {
 					RuleWithOperations: workspaceRules(admissionregistrationv1.Create, admissionregistrationv1.Update)[0],
 				}},
 			},
-			MatchConditions: []admissionregistrationv1.MatchCondition{
-				{Name: "updated-by-the-system", Expression: orCanary("request.operation == 'UPDATE' && " + celSystem)},
-				{Name: "placed-in-a-logical-cluster", Expression: orCanary(celPlaced)},
-				{Name: "owner-is-plain", Expression: orCanary(celPlainOwner)},
-			},
-			Variables: []admissionregistrationv1.Variable{
-				{Name: "lent", Expression: celLent(celOwner)},
-				{Name: "part", Expression: celOwner + ".split('\"')"},
-				{Name: "account", Expression: fmt.Sprintf("variables.part[%d].split(':')", accountPart)},
-				{Name: "impersonated", Expression: fmt.Sprintf("variables.part[%d] == 'groups'", accountPart+2)},
-				{Name: "home", Expression: fmt.Sprintf("variables.impersonated ? %s : variables.part[%d]", celImpersonatedHome("variables.part"), homePart)},
-			},
+			MatchConditions: conditions,
+			Variables:       variables,
 			Mutations: []admissionregistrationv1.Mutation{{
 				PatchType: admissionregistrationv1.PatchTypeJSONPatch,
-				JSONPatch: &admissionregistrationv1.JSONPatch{Expression: fmt.Sprintf("%[1]s ? [%[2]s] : variables.lent ? [%[3]s, %[6]s] : [%[4]s, %[5]s, %[6]s]",
-					celPolicyCanary, celPatch("remove", kcp.CanaryAnnotation, ""),
-					celPatch("replace", kcp.OwnerAnnotation, celWithoutWarrant(celOwner)),
-					celPatch("replace", kcp.OwnerAnnotation, owner), celPatch("add", kcp.CreatedByAnnotation, createdBy),
-					celPatch("add", kcp.RewrittenByAnnotation, "'"+kcp.RewrittenByPolicy+"'"))},
+				JSONPatch: &admissionregistrationv1.JSONPatch{Expression: patch},
 			}},
 		},
 	}
 	policy.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"))
 	binding := &admissionregistrationv1.MutatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: RewritePolicyName},
-		Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: RewritePolicyName},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
 	}
 	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding"))
 	return []client.Object{policy, binding}
@@ -289,8 +301,9 @@ func integrityPolicy(mode v1beta1.Mode) client.Object {
 			Validations: []admissionregistrationv1.Validation{{
 				Expression: "size(variables.changed) == 0",
 				MessageExpression: fmt.Sprintf(`'user "' + variables.user + '" tried to change ' + variables.changed.join(', ') + `+
-					`' of workspace "' + variables.name + '"' + variables.where + ('%s' in variables.changed ? ': %s; %s' : variables.claimed ? ': %s; %s' : ': %s; %s')`,
-					tooMany, whyTooMany, whatTooMany, whyClaimed, whatClaimed, whyGuarded, whatToDo),
+					`' of workspace "' + variables.name + '"' + variables.where + ('%s' in variables.changed ? ': %s; %s' : variables.claimed ? ': %s; %s' : ': %s; %s' + `+
+					`(variables.changed.exists(key, key in variables.after) ? '%s' : '') + '%s')`,
+					tooMany, whyTooMany, whatTooMany, whyClaimed, whatClaimed, whyGuarded, whatToDo, orLeaveOut, orAccess),
 				Reason: ptr.To(metav1.StatusReasonForbidden),
 			}},
 		},

@@ -3,6 +3,7 @@ package workspace_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	celplugin "k8s.io/apiserver/pkg/admission/plugin/cel"
@@ -65,9 +67,9 @@ func (workspaceSchema) ServerRelativeURL() string { return "openapi/v3/apis/tena
 type mutator struct {
 	plugin     *mutating.Plugin
 	interfaces admission.ObjectInterfaces
-	// webhook is the gate OwnerRewrite, notice the gate OwnerNotice as it is registered besides the policy.
-	webhook, notice webhook.WebhookAccessor
-	compiler        celplugin.ConditionCompiler
+	// webhook is the gate OwnerRewrite, notice the gate OwnerNotice and denial the gate DenialNotice as they are registered besides the policies.
+	webhook, notice, denial webhook.WebhookAccessor
+	compiler                celplugin.ConditionCompiler
 }
 
 func newMutator(tb testing.TB) *mutator {
@@ -84,6 +86,7 @@ func newMutator(tb testing.TB) *mutator {
 	for _, object := range workspace.RegistrationWithPolicy(webhooks.Server{URL: "https://h"}, v1beta1.Default().Workspace) {
 		if configuration, ok := object.(*admissionregistrationv1.MutatingWebhookConfiguration); ok {
 			m.webhook = webhook.NewMutatingWebhookAccessor("", configuration.Name, &configuration.Webhooks[0])
+			m.denial = webhook.NewMutatingWebhookAccessor("", configuration.Name, &configuration.Webhooks[1])
 		}
 		if configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
 			for i := range configuration.Webhooks {
@@ -95,17 +98,34 @@ func newMutator(tb testing.TB) *mutator {
 	}
 	honest := placement{owner: plainOwner("default", "bot", "1dz6n4ubraua7pul"), cluster: newCluster}
 	policytest.Start(tb, plugin, policytest.Options{
-		Policies: workspace.RewritePolicy(v1beta1.Default().Workspace), Authorizer: authorizerfactory.NewAlwaysDenyAuthorizer(),
+		Policies: workspace.MutatingPolicies(v1beta1.Default().Workspace), Authorizer: authorizerfactory.NewAlwaysDenyAuthorizer(),
 		Client: func(api kubernetes.Interface) kubernetes.Interface { return openAPIClient{api} },
 		Evaluates: func(context.Context) error {
 			handled, err := m.place(tb, honest) //nolint:contextcheck // it takes that of the test
 			if err == nil && handled.by != byPolicy {
 				err = fmt.Errorf("the owner of an honest service account is handled by %s", handled.by)
 			}
+			if restored := object(annotations(createdBy, "x")); err == nil {
+				if err = m.write(tb, nil, restored, alice); err == nil && restored.GetAnnotations()[createdBy] != "" { //nolint:contextcheck // it takes that of the test
+					err = errors.New("a Workspace with the annotation of a backup is not changed")
+				}
+			}
 			return err
 		},
 	})
 	return m
+}
+
+// write admits a write of a Workspace by the policies, which change it. old is nil if the Workspace is created.
+func (m *mutator) write(tb testing.TB, old, written *unstructured.Unstructured, by user.Info) error {
+	tb.Helper()
+	operation, before := admission.Create, apiruntime.Object(nil)
+	if old != nil {
+		operation, before = admission.Update, old
+	}
+	attributes := admission.NewAttributesRecord(written, before, tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"), "", "child",
+		tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"), "", operation, nil, false, by)
+	return m.plugin.Admit(tb.Context(), attributes, m.interfaces)
 }
 
 // placement is the update of kcp's scheduler that is admitted.
@@ -410,7 +430,11 @@ func TestPolicyAnswersCanaries(t *testing.T) {
 			if err := m.plugin.Admit(t.Context(), attributes, m.interfaces); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(object(tc.want).Object, after.Object); diff != "" {
+			want := object(maps.Clone(tc.want))
+			if tc.operation == admission.Create && tc.by != apiServer { // as in a backup
+				unstructured.RemoveNestedField(want.Object, "metadata", "annotations", clusterKey)
+			}
+			if diff := cmp.Diff(want.Object, after.Object); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

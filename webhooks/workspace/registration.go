@@ -30,15 +30,14 @@ func Registration(server webhooks.Server, config v1beta1.Workspace) []client.Obj
 	return registration(server, config, false)
 }
 
-// RegistrationWithPolicy is Registration for a kcp that evaluates mutating admission policies. It includes RewritePolicy. OwnerRewrite is
-// not called for owners that the policy rewrites. Create these objects only after a test has shown that kcp
+// RegistrationWithPolicy is Registration for a kcp that evaluates mutating admission policies. It includes RewritePolicy and
+// restorePolicy. OwnerRewrite is not called for owners that the policy rewrites, nor DenialNotice for annotations that the policy puts back. Create these objects only after a test has shown that kcp
 // evaluates the policy.
 func RegistrationWithPolicy(server webhooks.Server, config v1beta1.Workspace) []client.Object {
-	policy := RewritePolicy(config)
-	if policy == nil {
+	if RewritePolicy(config) == nil {
 		return Registration(server, config)
 	}
-	return append(policy, registration(server, config, true)...)
+	return append(MutatingPolicies(config), registration(server, config, true)...)
 }
 
 func registration(server webhooks.Server, config v1beta1.Workspace, byPolicy bool) []client.Object {
@@ -50,7 +49,7 @@ func registration(server webhooks.Server, config v1beta1.Workspace, byPolicy boo
 	}
 	if mode := config.OwnerIntegrity.Mode; mode != v1beta1.Off {
 		if mode == v1beta1.Enforce {
-			mutating = append(mutating, denialNoticeHook())
+			mutating = append(mutating, denialNoticeHook(byPolicy))
 		}
 		validating = append(validating, ownerIntegrityHook(mode))
 		policies = integrityPolicies(config)
@@ -123,14 +122,19 @@ func ownerIntegrityHook(mode v1beta1.Mode) webhooks.Hook {
 	}
 }
 
-func denialNoticeHook() webhooks.Hook {
+func denialNoticeHook(byPolicy bool) webhooks.Hook {
+	operations, changes := []admissionregistrationv1.OperationType{admissionregistrationv1.Update}, "size("+celSet+") > 0 || "+celPutBack
+	if byPolicy {
+		operations = append(operations, admissionregistrationv1.Create)
+		changes = fmt.Sprintf("(request.operation == 'CREATE' ? %s : size(%s) > 0)", celRemovable, celSet)
+	}
 	return webhooks.Hook{
 		Name: "denial-notice.warrantgate.dev", Path: DenialNoticePath, FailurePolicy: admissionregistrationv1.Ignore,
-		Rules: workspaceRules(admissionregistrationv1.Update),
+		Rules: workspaceRules(operations...),
 		Conditions: []admissionregistrationv1.MatchCondition{
 			{Name: "not-by-the-system", Expression: celNotSystem},
-			{Name: "not-a-conflict", Expression: celCurrent},
-			{Name: "changes-a-guarded-annotation", Expression: "size(" + celChanged + ") > 0"},
+			{Name: "not-a-conflict", Expression: "oldObject == null || " + celCurrent},
+			{Name: "changes-or-leaves-out-an-annotation", Expression: changes},
 		},
 	}
 }

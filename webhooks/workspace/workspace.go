@@ -5,6 +5,7 @@
 package workspace
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -76,6 +77,9 @@ func decodeMetadata(raw []byte) (metadata, error) {
 	object.Metadata.spec = object.Spec
 	return object.Metadata, err
 }
+
+// name is what a Workspace that is created is called. With generateName it may have no name yet.
+func (r reviewed) name() string { return cmp.Or(r.object.Name, r.object.GenerateName) }
 
 // subject is the Workspace. The logical cluster around it has the Events about a Workspace that is not created.
 func (r reviewed) subject() webhooks.Subject {

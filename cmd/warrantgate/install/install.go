@@ -63,8 +63,9 @@ With --shard-kubeconfig it also grants the user of serve, in every workspace of 
 to read what explains a stuck workspace (LogicalCluster, workspace-admin, WorkspaceType, APIBindings and APIExports), and to
 annotate repaired Workspaces, and no other. Without it the gates work, but Events and the repair are off.
 
-On kcp v0.32 and later an admission policy rewrites the owners of plain service accounts, even while no serve is running.
-install does not use it if kcp does not evaluate it. See --rewrite, and "warrantgate check admission kcp".
+On kcp v0.32 and later an admission policy rewrites the owners of plain service accounts, even while no serve is running,
+and another one lets Workspaces be restored from a backup. install does not use them if kcp does not evaluate them. See --rewrite,
+and "warrantgate check admission kcp".
 
 With repair.mode: Off, install removes the WorkspaceType "warranted", but changes nothing while workspaces wait for its
 initializer: without serve they would stay in Initializing. The error lists them. --ignore-waiting installs nevertheless.
@@ -135,7 +136,7 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if byPolicy {
 		// kcp calls webhooks before it evaluates policies. Until kcp is seen to evaluate the policy, the webhook handles all owners.
 		all := o.registration(server, config, false)
-		if registration, written, err = o.registerPolicy(ctx, out, notes, workspace.RewritePolicy(config.Workspace), all, registration); err != nil {
+		if registration, written, err = o.registerPolicy(ctx, out, notes, config.Workspace, all, registration); err != nil {
 			return err
 		}
 	}
@@ -298,7 +299,7 @@ func report(out io.Writer, where string, do func() ([]install.Result, error)) er
 // registrable returns all objects that any configuration may register in root.
 func (kcpTarget) registrable() []client.Object {
 	config := v1beta1.Default().Workspace
-	return slices.Concat(workspace.RewritePolicy(config), workspace.Registration(webhooks.Server{}, config), owner.RootObjects(""),
+	return slices.Concat(workspace.RegistrationWithPolicy(webhooks.Server{}, config), owner.RootObjects(""),
 		clusterapi.AuditRoles("", gates.AuditLease))
 }
 

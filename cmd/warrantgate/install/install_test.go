@@ -175,7 +175,7 @@ func (f *fakeKCP) review(w http.ResponseWriter, r *http.Request) {
 		delete(annotations, kcp.CanaryAnnotation)
 		canary.SetAnnotations(annotations)
 	}
-	if f.dryRuns > 1 && f.held[policy] != nil && annotations[kcp.CreatedByAnnotation] != "" {
+	if f.dryRuns > 1 && f.held[policy] != nil && annotations[kcp.IntegrityCanaryAnnotation] != "" {
 		status := clitest.Forbidden("ValidatingAdmissionPolicy 'warrantgate-owner-integrity' with binding 'warrantgate-owner-integrity' denied request: it is guarded")
 		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 		f.answer(w, http.StatusForbidden, status)
@@ -302,6 +302,9 @@ const (
 	rewritePolicy  = "root/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/warrantgate-owner-rewrite"
 	rewriteBinding = "root/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/warrantgate-owner-rewrite"
 
+	restorePolicy  = "root/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/warrantgate-restore"
+	restoreBinding = "root/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings/warrantgate-restore"
+
 	withoutEvents = "Without --shard-kubeconfig, user \"warrantgate\" was not granted permissions on the shards. Unless it already has them, no " +
 		"Events are written (`kubectl describe workspace` does not show what was done) and no workspace is repaired. The gates work.\n"
 )
@@ -422,6 +425,8 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: MutatingWebhookConfiguration \"warrantgate\" deleted\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not found\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not found\n" +
+				"root: MutatingAdmissionPolicyBinding \"warrantgate-restore\" not found\n" +
+				"root: MutatingAdmissionPolicy \"warrantgate-restore\" not found\n" +
 				"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" not found\n" +
 				"root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" not found\n" +
 				inShard(`ClusterRoleBinding "warrantgate-explain" deleted`, `ClusterRole "warrantgate-explain" deleted`,
@@ -442,6 +447,8 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: MutatingWebhookConfiguration \"warrantgate\" not found\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" not found\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" not found\n" +
+				"root: MutatingAdmissionPolicyBinding \"warrantgate-restore\" not found\n" +
+				"root: MutatingAdmissionPolicy \"warrantgate-restore\" not found\n" +
 				"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" not found\n" +
 				"root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" not found\n" +
 				"root: Lease \"warrantgate-audit\" not found\n" +
@@ -563,16 +570,20 @@ func TestInstallByPolicyOrWebhook(t *testing.T) {
 	const (
 		inEffect = "root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" rewrites the owners of plain service accounts\n"
 		divided  = "root: MutatingWebhookConfiguration \"warrantgate\" configured\n"
-		gone     = "root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" deleted\nroot: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" deleted\n"
-		notUsed  = noEffect + ". The policy is not used: the webhook rewrites the owners of all service accounts.\n" + withoutEvents
+		gone     = "root: MutatingAdmissionPolicyBinding \"warrantgate-restore\" deleted\nroot: MutatingAdmissionPolicy \"warrantgate-restore\" deleted\n" +
+			"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" deleted\nroot: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" deleted\n"
+		notUsed = noEffect + ". The policy is not used: the webhook rewrites the owners of all service accounts.\n" + withoutEvents
 	)
 	inEffectAlone := "root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" created\nroot: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" created\n" +
+		"root: MutatingAdmissionPolicy \"warrantgate-restore\" created\nroot: MutatingAdmissionPolicyBinding \"warrantgate-restore\" created\n" +
 		"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" created\nroot: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" created\n"
 	without := []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding}
-	with := append([]string{rewritePolicy, rewriteBinding}, without...)
+	with := append([]string{rewritePolicy, rewriteBinding, restorePolicy, restoreBinding}, without...)
 	both := func(outcomes ...string) string {
 		return fmt.Sprintf("root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" %[1]s\n"+
-			"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" %[1]s\n", outcomes[0]) + inRoot(outcomes[1:]...)
+			"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" %[1]s\n"+
+			"root: MutatingAdmissionPolicy \"warrantgate-restore\" %[1]s\n"+
+			"root: MutatingAdmissionPolicyBinding \"warrantgate-restore\" %[1]s\n", outcomes[0]) + inRoot(outcomes[1:]...)
 	}
 	unchanged := slices.Repeat([]string{"unchanged"}, 10)
 	hooks := []string{"unchanged", "unchanged", "configured", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged"}
@@ -587,7 +598,7 @@ func TestInstallByPolicyOrWebhook(t *testing.T) {
 		wantErrOut string
 		wantHeld   []string
 	}{
-		{name: "the policies alone", args: []string{"--policies-only"}, wantHeld: []string{rewritePolicy, rewriteBinding, policy, binding}, want: inEffectAlone + inEffect},
+		{name: "the policies alone", args: []string{"--policies-only"}, wantHeld: []string{rewritePolicy, rewriteBinding, restorePolicy, restoreBinding, policy, binding}, want: inEffectAlone + inEffect},
 		{
 			name: "the webhooks besides", wantHeld: with, wantErrOut: withoutEvents,
 			want: both(append([]string{"unchanged", "unchanged", "unchanged"}, slices.Repeat([]string{"created"}, 7)...)...) + inEffect + divided,
@@ -608,7 +619,7 @@ func TestInstallByPolicyOrWebhook(t *testing.T) {
 		},
 		{
 			name: "the file of the policies", args: []string{"--policies-only"}, wantHeld: with,
-			want: strings.Replace(strings.ReplaceAll(inEffectAlone, "created", "unchanged"), "unchanged", "created", 2) + inEffect,
+			want: strings.Replace(strings.ReplaceAll(inEffectAlone, "created", "unchanged"), "unchanged", "created", 4) + inEffect,
 		},
 		{
 			name: "the policy in the place of the webhook, as it has just been applied", wantHeld: with, wantErrOut: withoutEvents,

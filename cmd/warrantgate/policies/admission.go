@@ -103,7 +103,10 @@ It also prints whether the policy or the webhook rewrites the owners of plain se
 policy removes an annotation from a dry run. A missing policy is not an error if the webhook answers, unless the webhook leaves these
 owners to it: that is reported if the user may read the webhook configuration in root.
 
-With --policies-only, for "install kcp --policies-only", both admission policies are tested, and no webhook.` + checkAdmissionExits,
+Where the policy acts, it also tests the one for restored Workspaces: a dry run as a backup contains it must lose an annotation of
+warrantgate.
+
+With --policies-only, for "install kcp --policies-only", all admission policies are tested, and no webhook.` + checkAdmissionExits,
 		Example: `  warrantgate check admission kcp --kubeconfig=admin.kubeconfig --context=root`,
 	}
 	inWorkspace.Flags().BoolVar(&inKCP.policiesOnly, "policies-only", false, "test the admission policies, and no webhook")

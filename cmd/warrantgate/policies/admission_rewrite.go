@@ -29,39 +29,45 @@ func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}
-	var wrong, unknown, leftAlone bool
+	var wrong, unknown, leftAlone, restores bool
 	if len(workspace.RewritePolicy(config)) > 0 {
 		found, err := canary.PolicyEffect(ctx, c)
 		wrong, unknown = found == canary.NotActing, found == canary.EffectUnknown
+		restores = found == canary.Acting // both are installed together
 		leftAlone = wrong && !o.policiesOnly && leavesOwnersToPolicy(ctx, server)
 		if err := o.printEffect(out, found, leftAlone, err); err != nil {
 			return cli.UnknownIfError(err)
 		}
 	}
-	switch {
-	case leftAlone:
-		return cli.ExitError{Code: cli.ExitWrong}
-	case !o.policiesOnly:
-		return nil
-	}
-	if config.OwnerIntegrity.Mode == v1beta1.Enforce {
-		denied, err := canary.PolicyDenies(ctx, c, workspace.IntegrityPolicyName)
-		wrong, unknown = wrong || err == nil && !denied, unknown || err != nil
-		text := "ok\n  the admission policy denies forged owners"
+	test := func(policy string, acts bool, err error, ok, not string) error {
+		text := "ok\n  " + ok
 		switch {
 		case err != nil:
-			text = fmt.Sprintf("UNKNOWN\n  %v", err)
-		case !denied:
-			text = "NOT DENIED\n  an annotation that the admission policy protects was admitted"
+			unknown, text = true, fmt.Sprintf("UNKNOWN\n  %v", err)
+		case !acts:
+			wrong, text = true, not
 		}
-		if _, err := fmt.Fprintf(out, "%s: %s\n", workspace.IntegrityPolicyName, text); err != nil {
+		_, err = fmt.Fprintf(out, "%s: %s\n", policy, text)
+		return err
+	}
+	if config.OwnerIntegrity.Mode == v1beta1.Enforce && (restores || o.policiesOnly) {
+		acts, err := canary.PolicyRestores(ctx, c)
+		if err := test(workspace.RestorePolicyName, acts, err, "the admission policy removes what kcp and warrantgate set from restored Workspaces",
+			"NOT ACTIVE\n  what kcp and warrantgate set in a restored Workspace was not removed. Run install again"); err != nil {
+			return cli.UnknownIfError(err)
+		}
+	}
+	if config.OwnerIntegrity.Mode == v1beta1.Enforce && o.policiesOnly {
+		denied, err := canary.PolicyDenies(ctx, c, workspace.IntegrityPolicyName)
+		if err := test(workspace.IntegrityPolicyName, denied, err, "the admission policy denies forged owners",
+			"NOT DENIED\n  an annotation that the admission policy protects was admitted"); err != nil {
 			return cli.UnknownIfError(err)
 		}
 	}
 	switch {
-	case wrong:
+	case wrong && (o.policiesOnly || leftAlone || restores): // otherwise the webhook acts instead of the policies
 		return cli.ExitError{Code: cli.ExitWrong}
-	case unknown:
+	case unknown && o.policiesOnly:
 		return cli.ExitError{Code: cli.ExitUnknown}
 	}
 	return nil

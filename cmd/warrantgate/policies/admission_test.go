@@ -24,8 +24,8 @@ import (
 type admitting struct {
 	t        *testing.T
 	statuses map[string]metav1.Status
-	// mutates is whether a policy answers canaries.
-	mutates bool
+	// mutates is whether policies answer canaries, and unrestored is whether that for restored Workspaces does not.
+	mutates, unrestored bool
 	// registered are the objects in root.
 	registered []client.Object
 }
@@ -50,7 +50,7 @@ func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Method != http.MethodPost || r.URL.Query().Get("dryRun") != "All":
 		s.t.Errorf("%s %s is no dry run", r.Method, r.URL)
-	case denied && (resource != "workspaces" || !s.rewrites(readCanary(s.t, r)["warrantgate.dev/canary"])):
+	case denied && (resource != "workspaces" || !s.mutated(readCanary(s.t, r))):
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(int(status.Code))
 		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
@@ -73,12 +73,6 @@ func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// rewrites reports whether the policy, or the webhook that denies other canaries, removes the annotation of a canary with this value.
-func (s admitting) rewrites(canary string) bool {
-	status := s.statuses["workspaces"]
-	return s.mutates && canary == "rewrite-policy" || strings.Contains(status.Message, "owner-integrity.warrantgate.dev") && canary == "rewrite-webhook"
-}
-
 // getRegistered answers with the configuration of the mutating webhooks.
 func (s admitting) getRegistered(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
@@ -94,6 +88,17 @@ func (s admitting) getRegistered(w http.ResponseWriter) {
 	if err := json.NewEncoder(w).Encode(answer); err != nil {
 		s.t.Error(err)
 	}
+}
+
+// mutated reports whether a policy, or the webhook that denies other canaries, removes the annotation of a canary.
+func (s admitting) mutated(canary map[string]string) bool {
+	switch {
+	case canary["warrantgate.dev/created-by"] != "":
+		return s.mutates && !s.unrestored
+	case canary["warrantgate.dev/canary"] == "rewrite-webhook":
+		return strings.Contains(s.statuses["workspaces"].Message, "owner-integrity.warrantgate.dev")
+	}
+	return s.mutates && canary["warrantgate.dev/canary"] == "rewrite-policy"
 }
 
 // readCanary returns the annotations of the object that was sent.
@@ -127,6 +132,7 @@ func TestCheckAdmission(t *testing.T) {
 		configuration string
 		statuses      map[string]metav1.Status
 		mutates       bool
+		unrestored    bool
 		registered    []client.Object
 		want          []string
 		wantCode      int
@@ -199,19 +205,28 @@ func TestCheckAdmission(t *testing.T) {
 		"kcp with the policy that the webhook leaves owners to": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)}, mutates: true,
 			registered: workspace.RegistrationWithPolicy(webhooks.Server{}, v1beta1.Default().Workspace),
-			want:       []string{"warrantgate-owner-rewrite: ok\n", "owner-integrity.warrantgate.dev: ok\n"},
+			want:       []string{"warrantgate-owner-rewrite: ok\n", "warrantgate-restore: ok\n", "owner-integrity.warrantgate.dev: ok\n"},
+		},
+		"kcp without the policy for restored Workspaces": {
+			args: []string{"kcp"}, configuration: header, mutates: true, unrestored: true, wantCode: cli.ExitWrong,
+			statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP + ": warrantgate.dev/created-by")},
+			want: []string{
+				"warrantgate-owner-rewrite: ok\n", "warrantgate-restore: NOT ACTIVE\n  what kcp and warrantgate set in a restored Workspace was not removed. Run install again\n",
+				"owner-integrity.warrantgate.dev: ok\n",
+			},
 		},
 		"kcp with policies alone": {
 			args: []string{"kcp", "--policies-only"}, configuration: header, mutates: true,
 			statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden("ValidatingAdmissionPolicy 'warrantgate-owner-integrity' with binding denied request: no")},
 			want: []string{
 				"warrantgate-owner-rewrite: ok\n  the admission policy rewrites the owners of plain service accounts",
+				"warrantgate-restore: ok\n  the admission policy removes what kcp and warrantgate set from restored Workspaces\n",
 				"warrantgate-owner-integrity: ok\n  the admission policy denies forged owners\n",
 			},
 		},
 		"kcp without policies": {
 			args: []string{"kcp", "--policies-only"}, configuration: header, wantCode: cli.ExitWrong,
-			want: []string{"warrantgate-owner-rewrite: NOT ACTIVE\n", "warrantgate-owner-integrity: NOT DENIED\n"},
+			want: []string{"warrantgate-owner-rewrite: NOT ACTIVE\n", "warrantgate-restore: NOT ACTIVE\n", "warrantgate-owner-integrity: NOT DENIED\n"},
 		},
 		"kcp without the permission to read policies": {
 			args: []string{"kcp", "--policies-only"}, configuration: header, wantCode: cli.ExitUnknown,
@@ -231,7 +246,7 @@ func TestCheckAdmission(t *testing.T) {
 		"an argument":     {args: []string{"kcp", "a"}, configuration: header, wantCode: cli.ExitUnknown, wantMessage: `unknown command "a" for "warrantgate check admission kcp"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(admitting{t: t, statuses: tc.statuses, mutates: tc.mutates, registered: tc.registered})
+			server := httptest.NewServer(admitting{t: t, statuses: tc.statuses, mutates: tc.mutates, unrestored: tc.unrestored, registered: tc.registered})
 			defer server.Close()
 			kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"home": server.URL})
 			args := append([]string{"check", "admission"}, tc.args...)

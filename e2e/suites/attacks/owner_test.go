@@ -160,6 +160,26 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		Expect(newKCPClient(victim.admin).List(ctx, events)).To(Succeed())
 		Expect(events.Items).NotTo(ContainElement(HaveField("InvolvedObject.Kind", "Workspace")))
 	}, SpecTimeout(startTimeout))
+
+	It("a creation cannot take the logical cluster of another workspace, or write an Event there", func(ctx SpecContext) {
+		w := kcp(ctx)
+		victim, attacker := w.owner(ctx, "victim"), w.owner(ctx, "attacker")
+		byPolicy, err := w.kcp.HasMutatingPolicies()
+		Expect(err).NotTo(HaveOccurred())
+		_, err = kcptest.TryCreateWorkspace(ctx, attacker.config, "stolen", kcptest.WithAnnotation("internal.tenancy.kcp.io/cluster", victim.cluster),
+			kcptest.WithAnnotation("kcp.io/cluster", victim.cluster), kcptest.WithAnnotation(kcptest.CreatedByAnnotation, victim.name),
+			func(ws *tenancyv1alpha1.Workspace) { ws.UID = types.UID(victim.cluster) })
+		if byPolicy {
+			Expect(err).NotTo(HaveOccurred())
+			Expect(attacker.placed(ctx, "stolen")).NotTo(Equal(victim.cluster))
+			Expect(attacker.workspace(ctx, "stolen").Annotations).NotTo(HaveKeyWithValue(kcptest.CreatedByAnnotation, victim.name))
+			Eventually(func() []string { return gateEvents(ctx, attacker) }).Should(ContainElement(HavePrefix("NotRestored: ")))
+		} else {
+			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+			Expect(err).To(MatchError(And(ContainSubstring("out of the request"), Not(ContainSubstring(victim.cluster)))))
+		}
+		Expect(gateEvents(ctx, victim)).NotTo(ContainElement(HavePrefix("NotRestored: ")))
+	}, SpecTimeout(startTimeout))
 })
 
 // throughTenancy returns a config for a user in the workspace of a consumer, through the virtual workspace of tenancy.kcp.io.

@@ -4,14 +4,18 @@ package policies_test
 
 import (
 	"errors"
+	"maps"
+	"strings"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
@@ -78,6 +82,62 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		Expect(kcptest.Grant(ctx, h.admin(), kcptest.ServiceAccountSubject("default", "bound-0"), append(kcptest.CreatorRules(), kcptest.BindRule(widgets))...)).To(Succeed())
 		children := h.many(ctx, "bound", 1, ignored, never, ofType)
 		h.expectAPIs(ctx, children[0].bot, children[0].ws)
+	}, SpecTimeout(specTimeout))
+
+	It("a Workspace of a backup is its creator's, and an update keeps what it leaves out", func(ctx SpecContext) {
+		if !hasPolicies(ctx) {
+			return
+		}
+		origin, target := newHome(ctx, kcp), newHome(ctx, kcp)
+		backup := origin.many(ctx, "backup", 1, ignored, never)[0].ws
+		// A denial would fail the spec: many creates it with one request.
+		restored := target.many(ctx, "restored", 2, ignored, never, func(ws *tenancyv1alpha1.Workspace) {
+			ws.Annotations, ws.Spec.Cluster, ws.Spec.URL = maps.Clone(backup.Annotations), backup.Spec.Cluster, backup.Spec.URL
+		})
+		target.expectOwned(ctx, restored)
+		for _, c := range restored {
+			Expect(c.ws.Spec.Cluster).NotTo(Equal(backup.Spec.Cluster))
+			Expect(c.ws.Annotations).To(And(HaveKeyWithValue("internal.tenancy.kcp.io/cluster", c.ws.Spec.Cluster), HaveKeyWithValue("warrantgate.dev/rewritten-by", "policy")))
+
+			var ws *tenancyv1alpha1.Workspace
+			Eventually(ctx, func() (_ string, err error) { // until kcp has shortened the owner, so that it does not write any more
+				ws, err = kcptest.GetWorkspace(ctx, c.bot, c.name)
+				if err != nil {
+					return "", err
+				}
+				return ws.Annotations[kcptest.OwnerAnnotation], nil
+			}).Should(MatchJSON(`{"username":"system:kcp:serviceaccount:` + target.cluster + `:default:` + c.name + `"}`))
+			stored := maps.Clone(ws.Annotations)
+			ws.Annotations = nil
+			Expect(suite.KCPClient(c.bot).Update(ctx, ws)).To(Succeed())
+			Expect(kcptest.GetWorkspace(ctx, c.bot, c.name)).To(HaveField("Annotations", Equal(stored)))
+			ws.Annotations = map[string]string{kcptest.CreatedByAnnotation: "alice"}
+			Expect(suite.KCPClient(c.bot).Update(ctx, ws)).To(MatchError(ContainSubstring("tried to change " + kcptest.CreatedByAnnotation + " of workspace")))
+		}
+	}, SpecTimeout(specTimeout))
+
+	It("check reports each policy that is missing, while the others act", func(ctx SpecContext) {
+		if !hasPolicies(ctx) {
+			return
+		}
+		root := suite.KCPClient(kcp.Admin("root"))
+		for _, missing := range []struct {
+			policy client.Object
+			says   string
+		}{
+			{&admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate-owner-rewrite"}}, "NOT ACTIVE"},
+			{&admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate-restore"}}, "NOT ACTIVE"},
+			{&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate-owner-integrity"}}, "NOT DENIED"},
+		} {
+			Expect(root.Delete(ctx, missing.policy)).To(Succeed())
+			Eventually(ctx, func(g Gomega) {
+				output, code := run(ctx, kcp, "check", "admission", "kcp", "--policies-only")
+				g.Expect(code).To(Equal(1), output)
+				g.Expect(output).To(ContainSubstring(missing.policy.GetName() + ": " + missing.says))
+				g.Expect(strings.Count(output, ": ok\n")).To(Equal(2), output)
+			}).Should(Succeed())
+			applyPolicies(ctx, kcp)
+		}
 	}, SpecTimeout(specTimeout))
 
 	It("the administrator's warrant that kcp adds to a user's request through an APIExport's virtual workspace is not stored", func(ctx SpecContext) {

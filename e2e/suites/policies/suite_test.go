@@ -99,7 +99,7 @@ func applyPolicies(ctx context.Context, server *kcptest.Server) {
 			return output, fmt.Errorf("exit code %d", code)
 		}
 		return output, nil
-	}).Should(And(ContainSubstring("warrantgate-owner-rewrite: ok"), ContainSubstring("warrantgate-owner-integrity: ok")))
+	}).Should(And(ContainSubstring("warrantgate-owner-rewrite: ok"), ContainSubstring("warrantgate-restore: ok"), ContainSubstring("warrantgate-owner-integrity: ok")))
 }
 
 // home is a workspace whose service accounts may create workspaces.
