@@ -115,6 +115,8 @@ type step struct {
 // state is what the steps of one run share.
 type state struct {
 	result Result
+	// parent is the logical cluster that contains the Workspace, empty if it was not read.
+	parent logicalcluster.Name
 	client client.Client
 	dryRun bool
 }
@@ -177,11 +179,14 @@ func (s *Steps) read(ctx context.Context, st *state) (wait time.Duration, err er
 
 // compareOwner checks that the owner of a LogicalCluster comes from its Workspace. Before v0.32 the administrator of the workspace can
 // change both this owner and spec.owner, which names the Workspace. From v0.32 on kcp acts as spec.createdBy, which the administrator cannot
-// change; the Workspace is not read then, because a service account may not read it outside its home.
+// change; the Workspace is then read only if its logical cluster is the home of the owner, because a service account may not read it outside
+// its own home.
 func (s *Steps) compareOwner(ctx context.Context, st *state) (time.Duration, error) {
 	lc := st.result.lc
-	if lc.typed.Spec.CreatedBy != nil {
-		return 0, nil
+	acting := kcp.RecordedOwner(&lc.typed)
+	owner, err := identity.ParseOwner(acting)
+	if lc.typed.Spec.CreatedBy != nil && (err != nil || !owner.Impersonated()) {
+		return 0, nil //nolint:nilerr // the next step reports an owner that cannot be read
 	}
 	ws, err := s.namedWorkspace(ctx, lc)
 	switch {
@@ -191,8 +196,9 @@ func (s *Steps) compareOwner(ctx context.Context, st *state) (time.Duration, err
 		st.result.differs("spec.owner of the LogicalCluster does not name its Workspace, so the recorded owner cannot be compared: it was changed there")
 		return 0, nil
 	}
-	recorded, acting := ws.Annotations[kcp.OwnerAnnotation], kcp.RecordedOwner(&lc.typed)
-	if !identity.SameOwner(recorded, acting, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], lc.isReady()) {
+	st.parent = logicalcluster.Name(lc.typed.Spec.Owner.Cluster)
+	recorded := ws.Annotations[kcp.OwnerAnnotation]
+	if !identity.SameOwner(recorded, acting, st.parent, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], lc.isReady()) {
 		st.result.differs(identity.DescribeDifference(recorded, acting))
 	}
 	return 0, nil
@@ -220,7 +226,7 @@ func (s *Steps) namedWorkspace(ctx context.Context, lc *logicalCluster) (*tenanc
 
 func (s *Steps) rewriteOwner(ctx context.Context, st *state) (time.Duration, error) {
 	lc := st.result.lc
-	owner, report := identity.Rewrite(kcp.RecordedOwner(&lc.typed), lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], s.Policy)
+	owner, report := identity.Rewrite(kcp.RecordedOwner(&lc.typed), st.parent, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], s.Policy)
 	st.result.Report = report
 	_, pending := lc.rewrittenAt()
 	// kcp no longer acts as the owner of a Ready workspace, so its warrants stay.

@@ -41,6 +41,12 @@ const (
 	lentOwnerWithoutHome = `{"username":"` + bareName + `","extra":{"authorization.kcp.io/warrant":["{\"user\":\"bob\",\"groups\":[\"system:kcp:admin\"]}"]}}`
 )
 
+// impersonatedIn is a service account that somebody impersonated in a logical cluster.
+func impersonatedIn(cluster string) string {
+	return `{"username":"` + bareName + `","groups":["system:serviceaccounts","system:authenticated"],` +
+		`"extra":{"authentication.kcp.io/scopes":["cluster:` + cluster + `"]}}`
+}
+
 // cluster is the state of theCluster and its Workspace, which is in theHome, in the fake kcp.
 type cluster struct {
 	owner        string // on the LogicalCluster
@@ -401,6 +407,24 @@ func TestSteps(t *testing.T) {
 		"spec.owner names the Workspace of another logical cluster": {
 			cluster: cluster{
 				owner: foreignOwner, phase: initializing, initializers: onlyBindings,
+				of: &corev1alpha1.LogicalClusterOwner{Cluster: theHome, Name: "neighbor", UID: "2"},
+			},
+			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"a service account that was impersonated in the workspace that contains the Workspace": {
+			cluster:   cluster{owner: impersonatedIn(theHome), newKCP: true, phase: initializing, initializers: onlyBindings},
+			want:      result{Rewritten: true, Requeue: true, Path: path, Reason: "ServiceAccountRewritten"},
+			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
+		},
+		"a service account that was impersonated elsewhere": {
+			cluster:   cluster{owner: impersonatedIn("another"), newKCP: true, phase: initializing, initializers: onlyBindings},
+			want:      result{Outcome: NotCorrectable, Path: path, Reason: "HomeUnknown"},
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
+		"a service account that was impersonated, and spec.owner names another Workspace": {
+			cluster: cluster{
+				owner: impersonatedIn(theHome), newKCP: true, phase: initializing, initializers: onlyBindings,
 				of: &corev1alpha1.LogicalClusterOwner{Cluster: theHome, Name: "neighbor", UID: "2"},
 			},
 			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},

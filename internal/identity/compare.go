@@ -9,11 +9,12 @@ import (
 )
 
 // SameOwner reports whether the owner of a LogicalCluster is the owner of its Workspace, or the result of Rewrite of that owner. kcp
-// copies the owner from the Workspace once. Before v0.32, others can then change it on the LogicalCluster.
+// copies the owner from the Workspace once. Before v0.32, others can then change it on the LogicalCluster. parent is the logical cluster that
+// contains the Workspace, and name that of the LogicalCluster.
 //
 // When the logical cluster is Ready, kcp reduces both owners to the user name, one after the other. From then on, only the names can be
 // compared. If the owner of the Workspace cannot be read, SameOwner returns true.
-func SameOwner(workspace, cluster string, name logicalcluster.Name, requiredGroups string, ready bool) bool {
+func SameOwner(workspace, cluster string, parent, name logicalcluster.Name, requiredGroups string, ready bool) bool {
 	recorded, err := ParseOwner(workspace)
 	if workspace == cluster || err != nil {
 		return true
@@ -26,7 +27,7 @@ func SameOwner(workspace, cluster string, name logicalcluster.Name, requiredGrou
 		return true
 	}
 	arrived := recorded.Extra[WarrantKey]
-	if rewritten, report := Rewrite(workspace, name, requiredGroups, Policy{}); report.Changed() && rewritten.without(arrived).String() == acting.without(arrived).String() {
+	if rewritten, report := Rewrite(workspace, parent, name, requiredGroups, Policy{}); report.Changed() && rewritten.without(arrived).String() == acting.without(arrived).String() {
 		return true
 	}
 	return ready && (recorded.isNameOnly() || acting.isNameOnly()) && sameName(recorded, acting)

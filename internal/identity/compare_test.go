@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,20 +26,41 @@ func TestSameOwner(t *testing.T) {
 		ready              bool
 		want               bool
 	}{
-		"the same":                                      {workspace: raw, cluster: raw, want: true},
-		"the same in another spelling":                  {workspace: alice, cluster: " " + alice, want: true},
-		"rewritten on both":                             {workspace: rewritten, cluster: rewritten, want: true},
-		"rewritten on the LogicalCluster":               {workspace: raw, cluster: rewritten, want: true},
-		"rewritten with a warrant that is kept":         {workspace: warranted, cluster: rewrittenServiceAccount(ofTeam).String(), want: true},
-		"rewritten with a warrant that it did not have": {workspace: raw, cluster: rewrittenServiceAccount(ofTeam).String()},
-		"rewritten without the warrant that it had":     {workspace: warranted, cluster: rewritten, want: true},
-		"in scope, without an administrator's warrant":  {workspace: withWarrants(lent), cluster: `{"username":"alice"}`, want: true},
-		"in scope, with one of two warrants":            {workspace: withWarrants(lent, ofTeam), cluster: withWarrants(ofTeam), want: true},
-		"in scope, with a warrant that it did not have": {workspace: withWarrants(lent), cluster: withWarrants(ofTeam)},
-		"in scope, with another group":                  {workspace: withWarrants(lent), cluster: `{"username":"alice","groups":["system:masters"]}`},
-		"Ready and cut down":                            {workspace: raw, cluster: cutDown, ready: true, want: true},
-		"Ready, rewritten and cut down":                 {workspace: cutDown, cluster: rewritten, ready: true, want: true},
-		"Ready, rewritten and cut down on both":         {workspace: cutDown, cluster: cutDownGlobal, ready: true, want: true},
+		"the same":                                       {workspace: raw, cluster: raw, want: true},
+		"the same in another spelling":                   {workspace: alice, cluster: " " + alice, want: true},
+		"rewritten on both":                              {workspace: rewritten, cluster: rewritten, want: true},
+		"rewritten on the LogicalCluster":                {workspace: raw, cluster: rewritten, want: true},
+		"rewritten with a warrant that is kept":          {workspace: warranted, cluster: rewrittenServiceAccount(ofTeam).String(), want: true},
+		"rewritten with a warrant that it did not have":  {workspace: raw, cluster: rewrittenServiceAccount(ofTeam).String()},
+		"rewritten without the warrant that it had":      {workspace: warranted, cluster: rewritten, want: true},
+		"in scope, without an administrator's warrant":   {workspace: withWarrants(lent), cluster: `{"username":"alice"}`, want: true},
+		"in scope, with one of two warrants":             {workspace: withWarrants(lent, ofTeam), cluster: withWarrants(ofTeam), want: true},
+		"in scope, with a warrant that it did not have":  {workspace: withWarrants(lent), cluster: withWarrants(ofTeam)},
+		"in scope, with another group":                   {workspace: withWarrants(lent), cluster: `{"username":"alice","groups":["system:masters"]}`},
+		"Ready and cut down":                             {workspace: raw, cluster: cutDown, ready: true, want: true},
+		"Ready, rewritten and cut down":                  {workspace: cutDown, cluster: rewritten, ready: true, want: true},
+		"Ready, rewritten and cut down on both":          {workspace: cutDown, cluster: cutDownGlobal, ready: true, want: true},
+		"a scoped user, rewritten on the LogicalCluster": {workspace: alice, cluster: userIn("cluster:parent,cluster:m82w61j76ws21znq").String(), want: true},
+		"a scoped user, rewritten with a warrant that is kept": {
+			workspace: userWith(userIn("cluster:parent"), ofTeam).String(), cluster: userWith(userIn("cluster:parent,cluster:m82w61j76ws21znq"), ofTeam).String(), want: true,
+		},
+		"a scoped user with the scope of another cluster": {workspace: alice, cluster: userIn("cluster:victim,cluster:parent,cluster:m82w61j76ws21znq").String()},
+		"a scoped user with the new scope only":           {workspace: alice, cluster: userIn("cluster:m82w61j76ws21znq").String()},
+		"impersonated in the parent, rewritten on the LogicalCluster": {
+			workspace: impersonated("cluster:" + home).String(), cluster: rewrittenImpersonated().String(), want: true,
+		},
+		"impersonated in the parent, rewritten with a warrant of itself": {
+			workspace: impersonated("cluster:" + home).String(), cluster: rewrittenImpersonated(selfWarrant).String(),
+		},
+		"impersonated in the parent, with the scope of another cluster": {
+			workspace: impersonated("cluster:" + home).String(), cluster: strings.Replace(rewrittenImpersonated().String(), "cluster:"+home, "cluster:victim,cluster:"+home, 1),
+		},
+		"impersonated elsewhere, rewritten on the LogicalCluster": {
+			workspace: impersonated("cluster:other").String(), cluster: strings.ReplaceAll(rewrittenImpersonated().String(), home, "other"),
+		},
+		"impersonated in the parent, when Ready, with a name of another home": {
+			workspace: impersonated("cluster:" + home).String(), cluster: `{"username":"system:kcp:serviceaccount:other:default:bot"}`, ready: true,
+		},
 		"an owner of a deleted Workspace":               {workspace: "", cluster: raw, want: true},
 		"one of the Workspace that is unreadable":       {workspace: "{", cluster: raw, want: true},
 		"one of another user":                           {workspace: alice, cluster: `{"username":"root-boss","groups":["system:masters"]}`},
@@ -59,11 +81,17 @@ func TestSameOwner(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := identity.SameOwner(tc.workspace, tc.cluster, newCluster, "", tc.ready); got != tc.want {
+			if got := identity.SameOwner(tc.workspace, tc.cluster, parent, newCluster, "", tc.ready); got != tc.want {
 				t.Errorf("SameOwner() = %t, want %t", got, tc.want)
 			}
 		})
 	}
+}
+
+// userWith returns the owner with warrants.
+func userWith(owner identity.Owner, warrants ...string) identity.Owner {
+	withExtra(identity.WarrantKey, warrants...)(&owner)
+	return owner
 }
 
 func TestDescribeDifference(t *testing.T) {

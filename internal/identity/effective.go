@@ -89,8 +89,8 @@ func scopeGroups(o Owner) []string {
 	return groups
 }
 
-// Homes returns the home logical clusters of an owner and of the identities in its warrants, without nested ones: the logical cluster of
-// a service account, and the scopes of a user. They are in the order of occurrence, without duplicates.
+// Homes returns the home logical clusters of an owner and of the identities in its warrants, without nested ones: those that a service
+// account claims, and the scopes of a user. They are in the order of occurrence, without duplicates.
 func Homes(owner Owner) []logicalcluster.Name {
 	var homes []logicalcluster.Name
 	add := func(name string) {
@@ -103,6 +103,7 @@ func Homes(owner Owner) []logicalcluster.Name {
 			for _, home := range o.homes() {
 				add(home)
 			}
+			return
 		}
 		for _, group := range scopeGroups(o) {
 			add(strings.TrimPrefix(group, "system:"+scopePrefix))

@@ -136,7 +136,8 @@ func (o Owner) IsServiceAccount() bool {
 }
 
 // homes returns the logical clusters that the identity claims as its home. The same home under both keys counts once. The same home twice
-// under one key counts twice, because kcp counts the values.
+// under one key counts twice, because kcp counts the values. A service account that claims none was impersonated. kcp treats it as a local
+// one where it is in scope, so its home is its only scope, if it has a single one.
 func (o Owner) homes() []string {
 	homes := slices.Clip(o.Extra[ClusterNameKey]) // append must not change the original
 	for _, older := range o.Extra[olderClusterNameKey] {
@@ -144,7 +145,19 @@ func (o Owner) homes() []string {
 			homes = append(homes, older)
 		}
 	}
+	if scopes := o.Extra[ScopesKey]; len(homes) == 0 && len(scopes) == 1 {
+		if scope, ok := strings.CutPrefix(scopes[0], scopePrefix); ok && !strings.Contains(scope, ",") {
+			homes = []string{scope}
+		}
+	}
 	return homes
+}
+
+// Impersonated reports whether the owner is a service account that somebody impersonated: it names no home, as its token does, and has a single
+// scope. That is its home if the Workspace was created there, because kcp adds the logical cluster of a request to the scopes of an
+// impersonated user.
+func (o Owner) Impersonated() bool {
+	return o.IsServiceAccount() && len(o.Extra[ClusterNameKey])+len(o.Extra[olderClusterNameKey]) == 0 && len(o.homes()) == 1
 }
 
 // at returns the owner with the given home, under the key that kcp reads.

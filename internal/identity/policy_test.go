@@ -43,7 +43,7 @@ func TestKeptWarrants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			warrant := warrantJSON(identity.Warrant{User: "bob", Groups: tc.groups})
 			raw := serviceAccount(withExtra("authorization.kcp.io/warrant", warrant)).String()
-			rewritten, _ := identitytest.Rewrite(raw, newCluster, "", policy)
+			rewritten, _ := identitytest.Rewrite(raw, parent, newCluster, "", policy)
 			owner, err := identity.ParseOwner(rewritten)
 			if err != nil {
 				t.Fatal(err)

@@ -15,7 +15,7 @@ type Reason string
 const (
 	// ServiceAccountRewritten: the owner is a service account of another logical cluster, and gets its global name.
 	ServiceAccountRewritten Reason = "ServiceAccountRewritten"
-	// UserRewritten: the owner is a user whose scopes exclude the new logical cluster, and is scoped to the new one.
+	// UserRewritten: the owner is a user whose scopes exclude the new logical cluster, and is scoped to the new one, too.
 	UserRewritten Reason = "UserRewritten"
 	// InScope: the owner is valid in the new logical cluster.
 	InScope Reason = "InScope"
@@ -27,7 +27,7 @@ const (
 	Malformed Reason = "OwnerMalformed"
 	// TooLarge: the owner exceeds MaxOwnerBytes, MaxWarrantDepth or MaxWarrants, or the rewritten owner would.
 	TooLarge Reason = "OwnerTooLarge"
-	// HomeUnknown: the owner is a service account without a home.
+	// HomeUnknown: the owner is a service account without a home, and was not impersonated in the logical cluster that contains the Workspace.
 	HomeUnknown Reason = "HomeUnknown"
 	// HomeAmbiguous: the owner is a service account with several homes.
 	HomeAmbiguous Reason = "HomeAmbiguous"

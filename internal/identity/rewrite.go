@@ -13,17 +13,18 @@ import (
 
 // Rewrite returns the owner with which kcp can initialize the logical cluster newCluster, and a report.
 //
-// raw is the recorded owner. requiredGroups is the annotation authorization.kcp.io/required-groups of the workspace: "a,b;c" means a and
-// b, or c. It is empty if no groups are required. An owner that is valid in newCluster is not changed, except that it loses the warrants
-// that Policy does not keep: kcp adds an administrator's warrant to requests through an APIExport's virtual workspace, and stores it. An
-// owner that cannot be rewritten loses them, too, and an impersonated one also its privileged groups: a user who may impersonate in any
-// workspace can forge all extra fields, and must not keep a forged warrant because the rest of the owner is invalid. No identity gains a
-// permission in a third logical cluster. Rewrite of the result changes nothing.
+// raw is the recorded owner. parent is the logical cluster that contains the Workspace. requiredGroups is the annotation
+// authorization.kcp.io/required-groups of the workspace: "a,b;c" means a and b, or c. It is empty if no groups are required. An owner that
+// is valid in newCluster is not changed, except that it loses the warrants that Policy does not keep: kcp adds an administrator's warrant to
+// requests through an APIExport's virtual workspace, and stores it. An owner that cannot be rewritten loses them, too, and an impersonated
+// one also its privileged groups: a user who may impersonate in any workspace can forge all extra fields, and must not keep a forged warrant
+// because the rest of the owner is invalid. In a third logical cluster, the owner gains at most the permissions of the group
+// system:cluster:<newCluster>. Rewrite of the result changes nothing.
 //
 // If Report.Changed returns false, raw stays the recorded owner, and the returned owner is the decoded raw or the zero value.
 //
 // kcp-dev/kcp#4038 describes the problem. Effective returns the permissions of the result in each logical cluster.
-func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, policy Policy) (Owner, Report) {
+func Rewrite(raw string, parent, newCluster logicalcluster.Name, requiredGroups string, policy Policy) (Owner, Report) {
 	if strings.TrimSpace(raw) == "" {
 		return Owner{}, Report{Reason: Absent, Message: "no owner is recorded, so kcp can impersonate no user"}
 	}
@@ -36,7 +37,7 @@ func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, 
 	}
 	warrants, err := readWarrants(owner.Extra)
 	r := rewriting{
-		owner: owner, warrants: warrants, newCluster: newCluster, requiredGroups: requiredGroups, policy: policy,
+		owner: owner, warrants: warrants, parent: parent, newCluster: newCluster, requiredGroups: requiredGroups, policy: policy,
 		report: Report{Privileged: privilegedIn(owner.Groups, warrants)},
 	}
 	result := owner
@@ -62,7 +63,7 @@ func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, 
 		return result, r.report
 	}
 	// Without what was dropped, the owner may be valid input. Rewrite must return the same result for the owner that is then recorded.
-	result, report := Rewrite(left.String(), newCluster, requiredGroups, policy)
+	result, report := Rewrite(left.String(), parent, newCluster, requiredGroups, policy)
 	if !report.Changed() {
 		result = left
 	}
@@ -130,12 +131,12 @@ func (r *rewriting) passableGroups() []string {
 
 // rewriting is the state of one call of Rewrite.
 type rewriting struct {
-	owner          Owner
-	warrants       []carried
-	newCluster     logicalcluster.Name
-	requiredGroups string
-	policy         Policy
-	report         Report
+	owner              Owner
+	warrants           []carried
+	parent, newCluster logicalcluster.Name
+	requiredGroups     string
+	policy             Policy
+	report             Report
 }
 
 func (r *rewriting) run() Owner {
@@ -161,8 +162,8 @@ func (r *rewriting) inScope() Owner {
 	return r.unchanged(InScope, "%q is in scope in logical cluster %q", r.owner.Username, r.newCluster)
 }
 
-// serviceAccount returns the global name of a service account, with the service account itself as a warrant. The local name must not stay:
-// in the new logical cluster, every user with access can create a service account of that name (kcp-dev/kcp#4038).
+// serviceAccount returns the global name of a service account. The local name must not stay: in the new logical cluster, every user with
+// access can create a service account of that name (kcp-dev/kcp#4038).
 func (r *rewriting) serviceAccount() Owner {
 	username := r.owner.Username
 	namespace, name, err := serviceaccount.SplitUsername(username)
@@ -181,6 +182,8 @@ func (r *rewriting) serviceAccount() Owner {
 	}
 	home := logicalcluster.Name(homes[0])
 	switch atHome := r.owner.at(home); {
+	case r.owner.Impersonated() && home != r.parent:
+		return r.unchanged(HomeUnknown, "service account %q was impersonated in logical cluster %q, but its workspace was not created there", username, home)
 	case !atHome.InScope(home):
 		return r.unchanged(HomeOutOfScope, "service account %q is scoped to %s, which leaves out its home, logical cluster %q: "+
 			"it was impersonated elsewhere, so its home is only claimed", username, r.scopes(), home)
@@ -189,58 +192,78 @@ func (r *rewriting) serviceAccount() Owner {
 	}
 
 	createdBy := strings.Join([]string{home.String(), namespace, name}, ":")
-
-	self, kept := r.delegate()
-	self = self.at(home)
-	if scope := scopeOf(home); !slices.Contains(self.Extra[ScopesKey], scope) {
-		self.Extra[ScopesKey] = append(slices.Clone(self.Extra[ScopesKey]), scope)
-	}
-
-	rewritten := Owner{Username: globalServiceAccountPrefix + createdBy}
-	if slices.Contains(r.owner.Groups, user.AllAuthenticated) {
-		rewritten.Groups = []string{user.AllAuthenticated}
-	}
-	backing := append([]string{self.warrant().String()}, kept...)
+	rewritten, how := r.backed(home)
+	rewritten.Username = globalServiceAccountPrefix + createdBy
 	clause, note := requiredClause(r.requiredGroups, rewritten.Groups)
 	if len(clause) > 0 {
 		// kcp exempts local names of service accounts from the required groups, but not global names. With this warrant, the owner
-		// has the groups in its new logical cluster only.
-		backing = append(backing, Warrant{
-			User: rewritten.Username, Groups: clause, Extra: map[string][]string{ScopesKey: {scopeOf(r.newCluster)}},
+		// has the missing groups in its new logical cluster only.
+		missing := slices.DeleteFunc(slices.Clone(clause), func(group string) bool { return slices.Contains(rewritten.Groups, group) })
+		rewritten.Extra[WarrantKey] = append(rewritten.Extra[WarrantKey], Warrant{
+			User: rewritten.Username, Groups: missing, Extra: map[string][]string{ScopesKey: {scopeOf(r.newCluster)}},
 		}.String())
 	}
-	rewritten.Extra = map[string][]string{WarrantKey: backing}
 
 	r.report.Reason = ServiceAccountRewritten
 	r.report.RequiredGroups = clause
 	r.report.CreatedBy = createdBy
-	r.report.Message = fmt.Sprintf("service account %q of logical cluster %q is foreign in logical cluster %q; kcp acts as %q, backed by its warrant%s",
-		username, home, r.newCluster, rewritten.Username, note)
+	r.report.Message = fmt.Sprintf("service account %q of logical cluster %q is foreign in logical cluster %q; kcp acts as %q, %s%s",
+		username, home, r.newCluster, rewritten.Username, how, note)
 	return rewritten
 }
 
-// user scopes a user to the new logical cluster, with the original identity as a warrant. Without a scope, a requester who impersonated
-// the user would get the permissions of the user in all logical clusters.
+// backed returns the owner for a service account, without its name, and what gives the owner its permissions. It has the service account as
+// a warrant if that has authenticated. A service account that was impersonated gets no such warrant, because kcp counts the global name of a service account
+// with a home as valid whatever its scopes are: the impersonator would get that name everywhere.
+func (r *rewriting) backed(home logicalcluster.Name) (owner Owner, how string) {
+	if r.owner.Impersonated() {
+		owner = r.widened()
+		owner.UID = "" // of the local name
+		return owner, "scoped to both, so only permissions of this name count"
+	}
+	self, kept := r.delegate()
+	if slices.Contains(r.owner.Groups, user.AllAuthenticated) {
+		owner.Groups = []string{user.AllAuthenticated}
+	}
+	owner.Extra = map[string][]string{WarrantKey: append([]string{self.at(home).warrant().String()}, kept...)}
+	return owner, "backed by its warrant"
+}
+
+// user adds the new logical cluster to the scopes of a user. Without a scope, a requester who impersonated the user would get the permissions
+// of the user in all logical clusters.
 func (r *rewriting) user() Owner {
 	if r.owner.InScope(r.newCluster) {
 		return r.inScope()
 	}
-	self, kept := r.delegate()
-
-	rewritten := Owner{Username: self.Username, UID: self.UID, Groups: self.Groups, Extra: maps.Clone(self.Extra)}
-	rewritten.Extra[ScopesKey] = []string{scopeOf(r.newCluster)}
-	rewritten.Extra[WarrantKey] = append([]string{self.warrant().String()}, kept...)
-
+	rewritten := r.widened()
 	note := ""
-	if unmet(r.requiredGroups, self.Groups) {
+	if unmet(r.requiredGroups, rewritten.Groups) {
 		// kcp exempts no users from the required groups.
 		note = "; it is in none of the groups that the workspace requires, so kcp will deny it access"
 	}
 	r.report.Reason = UserRewritten
 	r.report.CreatedBy = r.owner.Username
-	r.report.Message = fmt.Sprintf("user %q is scoped to %s and foreign in logical cluster %q; kcp acts as the same user scoped to it, backed by its warrant%s",
+	r.report.Message = fmt.Sprintf("user %q is scoped to %s and foreign in logical cluster %q; kcp acts as the same user, scoped to that, too%s",
 		r.owner.Username, r.scopes(), r.newCluster, note)
 	return rewritten
+}
+
+// widened returns the owner with the new logical cluster as an alternative in each of its scopes, and with the kept warrants. In all
+// other logical clusters, kcp evaluates it as before: in those of its scopes as itself, elsewhere as anonymous in the groups
+// system:cluster:<name> of its scopes. In addition, it has the group of the new logical cluster there.
+func (r *rewriting) widened() Owner {
+	widened, kept := r.delegate()
+	scopes := slices.Clone(widened.Extra[ScopesKey])
+	for i, alternatives := range scopes {
+		if !slices.Contains(strings.Split(alternatives, ","), scopeOf(r.newCluster)) {
+			scopes[i] += "," + scopeOf(r.newCluster)
+		}
+	}
+	widened.Extra[ScopesKey] = scopes
+	if len(kept) > 0 {
+		widened.Extra[WarrantKey] = kept
+	}
+	return widened
 }
 
 // scopes returns the scopes of the owner for a message.

@@ -20,7 +20,9 @@ import (
 )
 
 const (
-	home       = "1dz6n4ubraua7pul"
+	home = "1dz6n4ubraua7pul"
+	// parent contains the Workspace. It is the home of service accounts, and in the scopes of users.
+	parent     = logicalcluster.Name(home)
 	newCluster = logicalcluster.Name("m82w61j76ws21znq")
 )
 
@@ -32,11 +34,31 @@ func serviceAccount(modify ...func(*identity.Owner)) identity.Owner {
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"},
 		Extra: map[string][]string{
 			"authentication.kcp.io/cluster-name":         {home},
+			"authentication.kcp.io/scopes":               {"cluster:" + home},
 			"authentication.kubernetes.io/credential-id": {"JTI=7d0c"},
 		},
 	}
 	for _, m := range modify {
 		m(&owner)
+	}
+	return owner
+}
+
+// impersonated is the owner that kcp records for default:bot if a GitOps tool impersonates it, with these scopes.
+func impersonated(scopes ...string) identity.Owner {
+	return identity.Owner{
+		Username: "system:serviceaccount:default:bot",
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"},
+		Extra:    map[string][]string{"authentication.kcp.io/scopes": scopes},
+	}
+}
+
+// rewrittenImpersonated is the owner in place of a service account that was impersonated in its home.
+func rewrittenImpersonated(warrants ...string) identity.Owner {
+	owner := impersonated("cluster:" + home + ",cluster:m82w61j76ws21znq")
+	owner.Username = globalName
+	if len(warrants) > 0 {
+		owner.Extra[identity.WarrantKey] = warrants
 	}
 	return owner
 }
@@ -145,7 +167,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 		"a required clause with system:authenticated": {
 			owner:    serviceAccount(),
 			required: "system:authenticated,team-a",
-			want: rewrittenServiceAccount(`{"user":"` + globalName + `","groups":["system:authenticated","team-a"],` +
+			want: rewrittenServiceAccount(`{"user":"` + globalName + `","groups":["team-a"],` +
 				`"extra":{"authentication.kcp.io/scopes":["cluster:m82w61j76ws21znq"]}}`),
 			wantReport: identity.Report{
 				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
@@ -252,12 +274,23 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 				},
 			},
 		},
-		"a service account's own scopes are kept beside its home": {
+		"a service account without scopes gets none, and with them no group of its home": {
+			owner: serviceAccount(without(identity.ScopesKey)),
+			want: identity.Owner{
+				Username: globalName, Groups: []string{"system:authenticated"},
+				Extra: map[string][]string{identity.WarrantKey: {strings.Replace(selfWarrant,
+					`,"authentication.kcp.io/scopes":["cluster:`+home+`"]`, "", 1)}},
+			},
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
+			},
+		},
+		"a service account keeps its own scopes": {
 			owner: serviceAccount(withExtra(identity.ScopesKey, "cluster:other,cluster:"+home)),
 			want: identity.Owner{
 				Username: globalName, Groups: []string{"system:authenticated"},
 				Extra: map[string][]string{identity.WarrantKey: {strings.Replace(selfWarrant,
-					`["cluster:`+home+`"]`, `["cluster:other,cluster:`+home+`","cluster:`+home+`"]`, 1)}},
+					`["cluster:`+home+`"]`, `["cluster:other,cluster:`+home+`"]`, 1)}},
 			},
 			wantReport: identity.Report{
 				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
@@ -311,11 +344,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 			},
 			want: identity.Owner{
 				Username: globalName, Groups: []string{"system:authenticated"},
-				Extra: map[string][]string{
-					identity.ScopesKey: {"cluster:m82w61j76ws21znq"},
-					identity.WarrantKey: {`{"user":"` + globalName + `","groups":["system:authenticated"],` +
-						`"extra":{"authentication.kcp.io/scopes":["cluster:attacker"]}}`},
-				},
+				Extra: map[string][]string{identity.ScopesKey: {"cluster:attacker,cluster:m82w61j76ws21znq"}},
 			},
 			wantReport: identity.Report{Reason: identity.UserRewritten, CreatedBy: globalName},
 		},
@@ -331,28 +360,94 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 			},
 			wantReport: identity.Report{Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot"},
 		},
-		"a scoped user keeps the name, gets the new scope and a warrant of the original identity": {
+		"a service account that was impersonated in the parent becomes its global name, valid in the parent and the new cluster": {
+			owner: impersonated("cluster:" + home),
+			want:  rewrittenImpersonated(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot",
+			},
+		},
+		"a service account that was impersonated, with a UID and fields of the impersonator": {
+			owner: func() identity.Owner {
+				o := impersonated("cluster:" + home)
+				o.UID = "6a1b"
+				o.Groups = append(o.Groups, "team-a", "system:kcp:admin")
+				o.Extra["example.com/sync"] = []string{"42"}
+				o.Extra["authentication.kubernetes.io/credential-id"] = []string{"JTI=7d0c"}
+				return o
+			}(),
+			want: func() identity.Owner {
+				o := rewrittenImpersonated()
+				o.Groups = append(o.Groups, "team-a")
+				o.Extra["example.com/sync"] = []string{"42"}
+				return o
+			}(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Privileged: []string{"system:kcp:admin"},
+				Dropped: []identity.Drop{{Kind: identity.DroppedGroup, Reason: identity.Privileged, Name: "system:kcp:admin"}, credential},
+			},
+		},
+		"a service account that was impersonated has the required groups in the new cluster only": {
+			owner:    impersonated("cluster:" + home),
+			required: "team-a,system:authenticated",
+			want: rewrittenImpersonated(`{"user":"` + globalName + `","groups":["team-a"],` +
+				`"extra":{"authentication.kcp.io/scopes":["cluster:m82w61j76ws21znq"]}}`),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", RequiredGroups: []string{"team-a", "system:authenticated"},
+			},
+		},
+		"a service account that was impersonated gets no warrant of itself with a home, which it claims to have arrived with": {
+			owner: func() identity.Owner {
+				o := impersonated("cluster:" + home)
+				withExtra(identity.WarrantKey, selfWarrant)(&o)
+				return o
+			}(),
+			want: rewrittenImpersonated(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot",
+				Dropped: []identity.Drop{{Kind: identity.DroppedWarrant, Reason: identity.NotDelegated, Name: "system:serviceaccount:default:bot"}},
+			},
+		},
+		"a scoped user keeps its name and scopes, with the new cluster as an alternative": {
 			owner: userIn("cluster:parent"),
 			want: identity.Owner{
 				Username: "alice", UID: "a1", Groups: []string{"team-a", "system:authenticated"},
-				Extra: map[string][]string{
-					identity.ScopesKey: {"cluster:m82w61j76ws21znq"},
-					identity.WarrantKey: {`{"user":"alice","uid":"a1","groups":["team-a","system:authenticated"],` +
-						`"extra":{"authentication.kcp.io/scopes":["cluster:parent"]}}`},
-				},
+				Extra: map[string][]string{identity.ScopesKey: {"cluster:parent,cluster:m82w61j76ws21znq"}},
 			},
 			wantReport: identity.Report{Reason: identity.UserRewritten, CreatedBy: "alice"},
+		},
+		"the new cluster is an alternative in each scope of a user": {
+			owner: userIn("cluster:a,cluster:b", "cluster:b", "", "cluster:m82w61j76ws21znq"),
+			want: identity.Owner{
+				Username: "alice", UID: "a1", Groups: []string{"team-a", "system:authenticated"},
+				Extra: map[string][]string{identity.ScopesKey: {
+					"cluster:a,cluster:b,cluster:m82w61j76ws21znq", "cluster:b,cluster:m82w61j76ws21znq", ",cluster:m82w61j76ws21znq", "cluster:m82w61j76ws21znq",
+				}},
+			},
+			wantReport: identity.Report{Reason: identity.UserRewritten, CreatedBy: "alice"},
+		},
+		"a scoped user keeps a warrant that the policy names": {
+			owner: func() identity.Owner {
+				o := userIn("cluster:parent")
+				withExtra(identity.WarrantKey, ofTeam, `{"user":"carol"}`)(&o)
+				return o
+			}(),
+			policy: identity.Policy{Users: []string{"bob"}},
+			want: identity.Owner{
+				Username: "alice", UID: "a1", Groups: []string{"team-a", "system:authenticated"},
+				Extra: map[string][]string{identity.ScopesKey: {"cluster:parent,cluster:m82w61j76ws21znq"}, identity.WarrantKey: {ofTeam}},
+			},
+			wantReport: identity.Report{
+				Reason: identity.UserRewritten, CreatedBy: "alice", Kept: []string{"bob"},
+				Dropped: []identity.Drop{{Kind: identity.DroppedWarrant, Reason: identity.NotDelegated, Name: "carol"}},
+			},
 		},
 		"a scoped user gets no required group": {
 			owner:    userIn("cluster:parent"),
 			required: "ops",
 			want: identity.Owner{
 				Username: "alice", UID: "a1", Groups: []string{"team-a", "system:authenticated"},
-				Extra: map[string][]string{
-					identity.ScopesKey: {"cluster:m82w61j76ws21znq"},
-					identity.WarrantKey: {`{"user":"alice","uid":"a1","groups":["team-a","system:authenticated"],` +
-						`"extra":{"authentication.kcp.io/scopes":["cluster:parent"]}}`},
-				},
+				Extra: map[string][]string{identity.ScopesKey: {"cluster:parent,cluster:m82w61j76ws21znq"}},
 			},
 			wantReport: identity.Report{Reason: identity.UserRewritten, CreatedBy: "alice"},
 		},
@@ -364,11 +459,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 			}(),
 			want: identity.Owner{
 				Username: "alice", UID: "a1", Groups: []string{"team-a", "system:authenticated"},
-				Extra: map[string][]string{
-					identity.ScopesKey: {"cluster:m82w61j76ws21znq"},
-					identity.WarrantKey: {`{"user":"alice","uid":"a1","groups":["team-a","system:authenticated"],` +
-						`"extra":{"authentication.kcp.io/scopes":["cluster:parent"]}}`},
-				},
+				Extra: map[string][]string{identity.ScopesKey: {"cluster:parent,cluster:m82w61j76ws21znq"}},
 			},
 			wantReport: identity.Report{
 				Reason: identity.UserRewritten, CreatedBy: "alice", Privileged: []string{"system:kcp:admin"},
@@ -377,7 +468,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, report := identitytest.Rewrite(tc.owner.String(), newCluster, tc.required, tc.policy)
+			got, report := identitytest.Rewrite(tc.owner.String(), parent, newCluster, tc.required, tc.policy)
 			if diff := cmp.Diff(tc.want.String(), got); diff != "" {
 				t.Errorf("Rewrite() (-want +got):\n%s", diff)
 			}
@@ -388,7 +479,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 			if diff := cmp.Diff(tc.wantReport, report); diff != "" {
 				t.Errorf("report (-want +got):\n%s", diff)
 			}
-			again, second := identitytest.Rewrite(got, newCluster, tc.required, tc.policy)
+			again, second := identitytest.Rewrite(got, parent, newCluster, tc.required, tc.policy)
 			if diff := cmp.Diff(got, again); diff != "" {
 				t.Errorf("rewriting again changes it (-first +second):\n%s", diff)
 			}
@@ -437,10 +528,34 @@ func TestRewriteDoesNotChange(t *testing.T) {
 			want: identity.Malformed, wantMessage: `"root:orgs" is not the name of a logical cluster`,
 		},
 		"a service account without a home": {
-			raw:  serviceAccount(without(identity.ClusterNameKey)).String(),
-			want: identity.HomeUnknown,
-			wantMessage: `service account "system:serviceaccount:default:bot" does not name its home logical cluster ` +
-				`(extra "authentication.kcp.io/cluster-name"), so its workspace is unknown`,
+			raw:         serviceAccount(without(identity.ClusterNameKey), without(identity.ScopesKey)).String(),
+			want:        identity.HomeUnknown,
+			wantMessage: homeUnknown,
+		},
+		"a service account that was impersonated in another logical cluster than the parent": {
+			raw:         impersonated("cluster:attacker").String(),
+			want:        identity.HomeUnknown,
+			wantMessage: `service account "system:serviceaccount:default:bot" was impersonated in logical cluster "attacker", but its workspace was not created there`,
+		},
+		"a service account with a forged scope beside the parent's": {
+			raw: impersonated("cluster:attacker", "cluster:"+home).String(), want: identity.HomeUnknown, wantMessage: homeUnknown,
+		},
+		"a service account with the parent's scope twice": {
+			raw: impersonated("cluster:"+home, "cluster:"+home).String(), want: identity.HomeUnknown, wantMessage: homeUnknown,
+		},
+		"a service account with a forged scope as an alternative": {
+			raw: impersonated("cluster:" + home + ",cluster:attacker").String(), want: identity.HomeUnknown, wantMessage: homeUnknown,
+		},
+		"a service account with a scope that is no logical cluster": {
+			raw: impersonated(home).String(), want: identity.HomeUnknown, wantMessage: homeUnknown,
+		},
+		"a service account with a scope that is a path": {
+			raw: impersonated("cluster:a:b").String(), want: identity.Malformed,
+			wantMessage: `the home cluster "a:b" of service account "system:serviceaccount:default:bot" is not the name of a logical cluster`,
+		},
+		"a service account with a scope without a name": {
+			raw: impersonated("cluster:").String(), want: identity.Malformed,
+			wantMessage: `the home cluster "" of service account "system:serviceaccount:default:bot" is not the name of a logical cluster`,
 		},
 		"a service account with two homes": {
 			raw:         serviceAccount(withExtra(identity.ClusterNameKey, home, "other")).String(),
@@ -569,7 +684,7 @@ func TestRewriteDoesNotChange(t *testing.T) {
 			if tc.cluster != "" {
 				cluster = logicalcluster.Name(strings.TrimPrefix(tc.cluster.String(), "-"))
 			}
-			got, report := identitytest.Rewrite(tc.raw, cluster, "team-a", identity.Policy{})
+			got, report := identitytest.Rewrite(tc.raw, parent, cluster, "team-a", identity.Policy{})
 			if got != tc.raw {
 				t.Errorf("Rewrite() changed the owner to %s", got)
 			}
@@ -704,7 +819,7 @@ func TestRewriteDropsWarrants(t *testing.T) {
 			owner := tc.owner
 			owner.Extra = maps.Clone(owner.Extra)
 			owner.Extra[identity.WarrantKey] = tc.warrants
-			got, report := identitytest.Rewrite(owner.String(), newCluster, "team-a", tc.policy)
+			got, report := identitytest.Rewrite(owner.String(), home, newCluster, "team-a", tc.policy)
 			if delete(owner.Extra, identity.WarrantKey); len(tc.want) > 0 {
 				owner.Extra[identity.WarrantKey] = tc.want
 			}
@@ -717,7 +832,7 @@ func TestRewriteDropsWarrants(t *testing.T) {
 			if diff := cmp.Diff(tc.wantDrops, report.Dropped); diff != "" {
 				t.Errorf("dropped (-want +got):\n%.3000s", diff)
 			}
-			if again, second := identitytest.Rewrite(got, newCluster, "team-a", tc.policy); again != got || second.Changed() {
+			if again, second := identitytest.Rewrite(got, home, newCluster, "team-a", tc.policy); again != got || second.Changed() {
 				t.Errorf("rewriting again changes it to %.3000s", again)
 			}
 		})
@@ -736,10 +851,10 @@ func TestLargestRewrite(t *testing.T) {
 	padded := func(bytes int) string {
 		return serviceAccount(withExtra("example.com/x", strings.Repeat("x", bytes))).String()
 	}
-	smallest, _ := identitytest.Rewrite(padded(0), newCluster, "", identity.Policy{})
+	smallest, _ := identitytest.Rewrite(padded(0), parent, newCluster, "", identity.Policy{})
 	fits := identity.MaxOwnerBytes - len(smallest)
 	for padding, want := range map[int]identity.Reason{fits: identity.ServiceAccountRewritten, fits + 1: identity.TooLarge} {
-		got, report := identitytest.Rewrite(padded(padding), newCluster, "", identity.Policy{})
+		got, report := identitytest.Rewrite(padded(padding), parent, newCluster, "", identity.Policy{})
 		if report.Reason != want {
 			t.Errorf("%d bytes more than the smallest: %s, want %s", padding, report.Reason, want)
 		}
@@ -753,6 +868,9 @@ func homeOutOfScope(scopes string) string {
 	return `service account "system:serviceaccount:default:bot" is scoped to ` + scopes + `, which leaves out its home, ` +
 		`logical cluster "` + home + `": it was impersonated elsewhere, so its home is only claimed`
 }
+
+const homeUnknown = `service account "system:serviceaccount:default:bot" does not name its home logical cluster ` +
+	`(extra "authentication.kcp.io/cluster-name"), so its workspace is unknown`
 
 // TestForgedWarrantIsDropped checks that a forged warrant of an administrator is dropped, whatever the other fields and the configuration
 // are. A user who may impersonate in one workspace can forge every extra field.
@@ -793,7 +911,7 @@ func TestForgedWarrantIsDropped(t *testing.T) {
 					owner := tc.owner
 					owner.Extra = maps.Clone(owner.Extra)
 					owner.Extra[identity.WarrantKey] = []string{`{"user":"bob"}`, warrant}
-					got, report := identitytest.Rewrite(owner.String(), newCluster, "", policy)
+					got, report := identitytest.Rewrite(owner.String(), parent, newCluster, "", policy)
 					if report.Reason != tc.want {
 						t.Errorf("%s, want %s: %s", report.Reason, tc.want, report.Message)
 					}
@@ -846,20 +964,26 @@ func TestRewriteMessages(t *testing.T) {
 				`"m82w61j76ws21znq"; kcp acts as "` + globalName + `", backed by its warrant; ` +
 				`the workspace requires groups that the owner must not get, so kcp will deny it access`,
 		},
+		"a service account that was impersonated in the parent": {
+			owner: impersonated("cluster:" + home), required: "team-a,team-b",
+			want: `service account "system:serviceaccount:default:bot" of logical cluster "` + home + `" is foreign in logical cluster ` +
+				`"m82w61j76ws21znq"; kcp acts as "` + globalName + `", scoped to both, so only permissions of this name count; ` +
+				`there it also counts as a member of the required groups "team-a,team-b"`,
+		},
 		"a scoped user": {
 			owner: userIn("cluster:a,cluster:b", "cluster:b"), required: "team-a",
 			want: `user "alice" is scoped to cluster:a,cluster:b and cluster:b and foreign in logical cluster "m82w61j76ws21znq"; ` +
-				`kcp acts as the same user scoped to it, backed by its warrant`,
+				`kcp acts as the same user, scoped to that, too`,
 		},
 		"a scoped user without a required group": {
 			owner: userIn("cluster:a"), required: "ops",
 			want: `user "alice" is scoped to cluster:a and foreign in logical cluster "m82w61j76ws21znq"; ` +
-				`kcp acts as the same user scoped to it, backed by its warrant; ` +
+				`kcp acts as the same user, scoped to that, too; ` +
 				`it is in none of the groups that the workspace requires, so kcp will deny it access`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, report := identity.Rewrite(tc.owner.String(), newCluster, tc.required, identity.Policy{})
+			_, report := identity.Rewrite(tc.owner.String(), parent, newCluster, tc.required, identity.Policy{})
 			if diff := cmp.Diff(tc.want, report.Message); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
@@ -869,7 +993,7 @@ func TestRewriteMessages(t *testing.T) {
 
 // TestKCPDecodesTheOwner decodes the rewritten owner with kcp's own types.
 func TestKCPDecodesTheOwner(t *testing.T) {
-	raw, _ := identitytest.Rewrite(serviceAccount().String(), newCluster, "team-a", identity.Policy{})
+	raw, _ := identitytest.Rewrite(serviceAccount().String(), parent, newCluster, "team-a", identity.Policy{})
 	var annotation authenticationv1.UserInfo
 	if err := json.Unmarshal([]byte(raw), &annotation); err != nil {
 		t.Fatal(err)
@@ -928,7 +1052,7 @@ func TestGeneratedOwners(t *testing.T) {
 					t.Fatalf("%s, and a warrant of %s stays:\n from %s\n to   %s", report.Reason, privileged, owner, got)
 				}
 			}
-			if again, second := identitytest.Rewrite(got, identitytest.NewCluster, tc.RequiredGroups, tc.Policy); again != got || second.Changed() {
+			if again, second := identitytest.Rewrite(got, tc.Parent, identitytest.NewCluster, tc.RequiredGroups, tc.Policy); again != got || second.Changed() {
 				t.Fatalf("not idempotent:\n first  %s\n second %s", got, again)
 			}
 			if report.Reason == identity.InScope {
@@ -939,7 +1063,7 @@ func TestGeneratedOwners(t *testing.T) {
 			continue
 		}
 		rewritten++
-		again, _ := identitytest.Rewrite(got, identitytest.NewCluster, tc.RequiredGroups, tc.Policy)
+		again, _ := identitytest.Rewrite(got, tc.Parent, identitytest.NewCluster, tc.RequiredGroups, tc.Policy)
 		if again != got {
 			t.Fatalf("not idempotent:\n first  %s\n second %s", got, again)
 		}
@@ -1011,7 +1135,7 @@ func FuzzRewrite(f *testing.F) {
 	f.Add(strings.Repeat(`{"extra":{"authorization.kcp.io/warrant":["`, 20), "x", ";,", "[")
 	f.Fuzz(func(t *testing.T, raw, cluster, required, pattern string) {
 		policy := identity.Policy{Users: []string{pattern}, Groups: []string{pattern}}
-		got, report := identitytest.Rewrite(raw, logicalcluster.Name(cluster), required, policy)
+		got, report := identitytest.Rewrite(raw, parent, logicalcluster.Name(cluster), required, policy)
 		if report.Reason == "" || report.Message == "" || strings.Contains(report.Message, "\n") {
 			t.Fatalf("report %+v", report)
 		}
@@ -1021,7 +1145,7 @@ func FuzzRewrite(f *testing.F) {
 			}
 			return
 		}
-		if again, _ := identitytest.Rewrite(got, logicalcluster.Name(cluster), required, policy); again != got {
+		if again, _ := identitytest.Rewrite(got, parent, logicalcluster.Name(cluster), required, policy); again != got {
 			t.Fatalf("not idempotent:\n first  %s\n second %s", got, again)
 		}
 	})
@@ -1040,7 +1164,7 @@ func BenchmarkRewrite(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				identity.Rewrite(raw, newCluster, "team-a", identity.Policy{})
+				identity.Rewrite(raw, parent, newCluster, "team-a", identity.Policy{})
 			}
 		})
 	}

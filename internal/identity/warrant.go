@@ -82,7 +82,10 @@ func readNested(extra map[string][]string, depth int, count *int) ([]carried, er
 }
 
 // isBackedBy reports whether a warrant is the owner itself in certain logical clusters, as Rewrite adds it: with the scopes of the creator,
-// or of the new logical cluster for the required groups.
+// or of the new logical cluster for the required groups. Only the warrant of a creator without scopes has none: any other would end the
+// restrictions of an owner, or give it groups everywhere.
 func (o Owner) isBackedBy(w carried) bool {
-	return len(w.nested) == 0 && len(w.warrant.Extra[ScopesKey]) > 0 && sameName(o, w.warrant.owner())
+	self := w.warrant.owner()
+	confined := len(self.Extra[ScopesKey]) > 0 || self.IsServiceAccount() && len(o.Extra[ScopesKey]) == 0
+	return len(w.nested) == 0 && confined && sameName(o, self)
 }

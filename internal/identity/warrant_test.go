@@ -53,7 +53,7 @@ func TestRewriteLimits(t *testing.T) {
 		"one more by a nest": {warrants: append(many(identity.MaxWarrants-1), nested(2)), want: identity.Unreadable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, report := identity.Rewrite(serviceAccount(withExtra(identity.WarrantKey, tc.warrants...)).String(), newCluster, "", identity.Policy{})
+			_, report := identity.Rewrite(serviceAccount(withExtra(identity.WarrantKey, tc.warrants...)).String(), parent, newCluster, "", identity.Policy{})
 			for _, drop := range report.Dropped {
 				if drop.Kind == identity.DroppedWarrant && drop.Reason != tc.want {
 					t.Errorf("Rewrite() dropped a warrant as %s, want %s", drop.Reason, tc.want)

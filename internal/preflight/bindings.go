@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -213,6 +214,13 @@ func (c *check) bindMissing(reference tenancyv1alpha1.APIExportReference, cluste
 		Message: fmt.Sprintf("%s lacks \"bind\" on the APIExport %q in %s", c.description, reference.Export, reference.Path),
 	}
 	subject, ok := subjectIn(*c.actor, cluster, c.ws.NotCreated)
+	home, _, _, isServiceAccount := c.actor.ServiceAccount()
+	switch {
+	case subject.Kind == rbacv1.GroupKind:
+		finding.Message += fmt.Sprintf("; there kcp knows it only as a member of %q, as all users of that logical cluster", subject.Name)
+	case isServiceAccount && len(c.actor.Extra[identity.ScopesKey]) > 0 && c.actor.InScope(home):
+		finding.Message += fmt.Sprintf("; it was impersonated, so only permissions of %q count", c.actor.Username)
+	}
 	if !ok {
 		finding.Next = fmt.Sprintf("create the workspace again as a user who may: in %s the owner has no user or group of its own, so no permission can be granted to it alone",
 			reference.Path)
@@ -231,12 +239,16 @@ func (c *check) bindMissing(reference tenancyv1alpha1.APIExportReference, cluste
 	return finding
 }
 
-// subjectIn returns the RBAC subject of an owner in a logical cluster, or false if it has none. For an owner that kcp records, the subject
-// is the same whether global service accounts are on or off.
+// subjectIn returns the RBAC subject of an owner in a logical cluster, or false if it has none. A user without a name there may be in the
+// group of the logical clusters that it is scoped to. For an owner that kcp records, the subject is the same whether global service accounts
+// are on or off.
 func subjectIn(owner identity.Owner, cluster logicalcluster.Name, globalServiceAccounts bool) (rbacv1.Subject, bool) {
 	for _, as := range identity.Effective(owner, cluster, globalServiceAccounts) {
 		_, namespace, name, isServiceAccount := as.ServiceAccount()
+		ofCluster := slices.IndexFunc(as.Groups, func(group string) bool { return strings.HasPrefix(group, "system:cluster:") })
 		switch {
+		case as.Username == user.Anonymous && ofCluster >= 0:
+			return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: as.Groups[ofCluster]}, true
 		case as.Username == "" || as.Username == user.Anonymous:
 		case isServiceAccount && as.IsServiceAccount():
 			return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}, true

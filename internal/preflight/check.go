@@ -77,12 +77,12 @@ func (c *check) waitsForBindings() bool {
 
 // owner checks the recorded owner and sets the actor.
 func (c *check) owner(ctx context.Context) {
-	rewritten, rewrite := identity.Rewrite(c.ws.Owner, c.ws.Cluster, c.ws.RequiredGroups, identity.Policy{})
+	rewritten, rewrite := identity.Rewrite(c.ws.Owner, c.ws.parent, c.ws.Cluster, c.ws.RequiredGroups, identity.Policy{})
 	recorded, err := identity.ParseOwner(c.ws.Owner)
 	if err == nil {
 		c.describe(ctx, recorded)
 	}
-	if !identity.SameOwner(c.ws.workspaceOwner, c.ws.Owner, c.ws.Cluster, c.ws.RequiredGroups, c.ready()) {
+	if !identity.SameOwner(c.ws.workspaceOwner, c.ws.Owner, c.ws.parent, c.ws.Cluster, c.ws.RequiredGroups, c.ready()) {
 		c.add(Finding{
 			Reason: OwnerDiffers, Message: identity.DescribeDifference(c.ws.workspaceOwner, c.ws.Owner),
 			Next: "ask who made the WorkspaceType " + c.ws.Type,

@@ -44,9 +44,9 @@ func newKCP() *fakeKCP {
 			},
 			"root:org": {
 				at(logicalCluster(), homeCluster, "root:org"),
-				&tenancyv1alpha1.Workspace{
+				at(&tenancyv1alpha1.Workspace{
 					ObjectMeta: metav1.ObjectMeta{Name: "child"}, Spec: tenancyv1alpha1.WorkspaceSpec{Cluster: childCluster.String()},
-				},
+				}, homeCluster, "root:org"),
 				at(&tenancyv1alpha1.WorkspaceType{
 					ObjectMeta: metav1.ObjectMeta{Name: "team"},
 					Spec: tenancyv1alpha1.WorkspaceTypeSpec{Extend: tenancyv1alpha1.WorkspaceTypeExtension{
@@ -68,6 +68,14 @@ func newKCP() *fakeKCP {
 			"alice use team root:org", "alice use base root:apis", "alice bind widgets root:apis", "alice create  root:org:child",
 		},
 	}
+}
+
+// impersonated is a service account that somebody impersonated in a logical cluster.
+func impersonated(in logicalcluster.Name) string {
+	return identity.Owner{
+		Username: "system:serviceaccount:default:bot", Groups: []string{"system:authenticated"},
+		Extra: map[string][]string{identity.ScopesKey: {"cluster:" + in.String()}},
+	}.String()
 }
 
 func logicalCluster() *corev1alpha1.LogicalCluster {
@@ -208,11 +216,95 @@ func TestFindings(t *testing.T) {
 				k.permissions = append(k.permissions, "system:anonymous use team root:org", "system:anonymous use base root:apis")
 			},
 			want: []preflight.Finding{{
+				Reason: preflight.BindPermissionMissing,
+				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis; there kcp knows it only as a member of ` +
+					`"system:cluster:m82w61j76ws21znq", as all users of that logical cluster`,
+				Next:  grantNext,
+				Grant: grantTo("b3d62061", rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:cluster:m82w61j76ws21znq"}),
+			}},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"a user without groups who is scoped to this workspace": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = []client.Object{childOf(identity.Owner{
+					Username: "alice", Extra: map[string][]string{identity.ScopesKey: {"cluster:" + childCluster.String()}},
+				}.String())}
+				k.permissions = append(k.permissions, "system:anonymous use team root:org", "system:anonymous use base root:apis")
+			},
+			want: []preflight.Finding{{
 				Reason:  preflight.BindPermissionMissing,
 				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis`,
 				Next:    "create the workspace again as a user who may: in root:apis the owner has no user or group of its own, so no permission can be granted to it alone",
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"a user scoped to the parent": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = []client.Object{childOf(identity.Owner{
+					Username: "alice", Groups: []string{"system:authenticated"},
+					Extra: map[string][]string{identity.ScopesKey: {"cluster:" + homeCluster.String()}},
+				}.String())}
+			},
+			want: []preflight.Finding{
+				{
+					Reason: preflight.OwnerForeign,
+					Message: `the owner, user "alice", is foreign in logical cluster "m82w61j76ws21znq": ` +
+						`kcp acts as "alice" there, and denies it access`,
+					Next: repairNext,
+				},
+				{
+					Reason: preflight.UsePermissionMissing, Advisory: true,
+					Message: `user "alice" lacks "use" on the type root:apis:base; kcp checks it when a workspace is created, and not afterwards`,
+				},
+				{
+					Reason: preflight.BindPermissionMissing,
+					Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis; there kcp knows it only as a member of ` +
+						`"system:cluster:1dz6n4ubraua7pul", as all users of that logical cluster`,
+					Next:  "apply the objects below in root:apis, before the repair",
+					Grant: grantTo("308e66df", rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:cluster:1dz6n4ubraua7pul"}),
+				},
+			},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"a service account that was impersonated in the parent": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = []client.Object{childOf(impersonated(homeCluster))}
+				k.permissions = append(k.permissions, globalName+" use team root:org", "system:anonymous use base root:apis", "system:anonymous bind widgets root:apis")
+			},
+			want: []preflight.Finding{foreign}, wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
+		"a service account that was impersonated in the parent, of which only the local name may bind": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = []client.Object{childOf(impersonated(homeCluster))}
+				for _, object := range k.clusters["root:org"] {
+					if wt, ok := object.(*tenancyv1alpha1.WorkspaceType); ok {
+						wt.Spec.Extend.With = nil
+						wt.Spec.DefaultAPIBindings = []tenancyv1alpha1.APIExportReference{{Path: "root:org", Export: "widgets"}}
+					}
+				}
+				k.clusters["root:org"] = append(k.clusters["root:org"], at(&apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: "widgets"}}, homeCluster, "root:org"))
+				k.permissions = append(k.permissions, globalName+" use team root:org", "system:serviceaccount:default:bot bind widgets root:org")
+			},
+			want: []preflight.Finding{foreign, {
+				Reason: preflight.BindPermissionMissing,
+				Message: `service account default/bot of root:org lacks "bind" on the APIExport "widgets" in root:org; ` +
+					`it was impersonated, so only permissions of "` + globalName + `" count`,
+				Next: "apply the objects below in root:org, before the repair",
+				Grant: &preflight.Grant{Workspace: "root:org", Objects: grantTo("b7b21d0e", rbacv1.Subject{
+					APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: globalName,
+				}).Objects},
+			}},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"a service account that was impersonated elsewhere": {
+			given: func(k *fakeKCP) { k.clusters["root:org:child"] = []client.Object{childOf(impersonated(apisCluster))} },
+			want: []preflight.Finding{{
+				Reason: preflight.OwnerUnusable,
+				Message: `service account "system:serviceaccount:default:bot" was impersonated in logical cluster "2ckxs5l4w09g7c29", ` +
+					`but its workspace was not created there`,
+				Next: "create the workspace again as a user whose home kcp knows",
+			}},
+			wantBinding: preflight.Unknown, wantVerdict: preflight.No,
 		},
 		"a user scoped to this workspace, with a warrant of a service account of the APIExport's workspace": {
 			given: func(k *fakeKCP) {

@@ -42,6 +42,9 @@ type Workspace struct {
 	Owner string `json:"-"`
 	// clusterType is the type on the LogicalCluster, of which kcp creates the default API bindings. It is "" if the LogicalCluster was not read.
 	clusterType string
+	// parent is the logical cluster that contains the Workspace. If only the LogicalCluster was read, the administrator of the workspace can have
+	// written another one.
+	parent logicalcluster.Name
 	// workspaceOwner is the owner on the Workspace, "" if only the LogicalCluster was read.
 	workspaceOwner string
 	// RequiredGroups are the groups that a user needs for access.
@@ -117,6 +120,7 @@ func (ws Workspace) WithType(workspaceType string) Workspace {
 
 func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
 	ws.Cluster = logicalcluster.Name(cmp.Or(from.Spec.Cluster, from.Annotations[kcp.ClusterAnnotation]))
+	ws.parent = logicalcluster.From(from)
 	ws.Phase = from.Status.Phase
 	ws.Deleted = from.DeletionTimestamp != nil
 	if from.Spec.Mount != nil {
@@ -143,6 +147,9 @@ func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
 func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 	ws.Path = cmp.Or(kcp.PathIn(from, core.LogicalClusterPathAnnotationKey), ws.Path)
 	ws.Cluster = logicalcluster.From(from)
+	if ws.parent.Empty() && from.Spec.Owner != nil {
+		ws.parent = logicalcluster.Name(from.Spec.Owner.Cluster)
+	}
 	ws.Phase = from.Status.Phase
 	ws.Deleted = ws.Deleted || from.DeletionTimestamp != nil
 	ws.clusterType = from.Annotations[tenancyv1alpha1.LogicalClusterTypeAnnotationKey]

@@ -35,7 +35,7 @@ const (
 	createdBy  = "warrantgate.dev/created-by"
 
 	rawServiceAccount = `{"username":"system:serviceaccount:default:bot","groups":["system:authenticated"],` +
-		`"extra":{"authentication.kcp.io/cluster-name":["1dz6n4ubraua7pul"]}}`
+		`"extra":{"authentication.kcp.io/cluster-name":["1dz6n4ubraua7pul"],"authentication.kcp.io/scopes":["cluster:1dz6n4ubraua7pul"]}}`
 	rawScoped  = `{"username":"alice","groups":["system:authenticated"],"extra":{"authentication.kcp.io/scopes":["cluster:parent"]}}`
 	rawUser    = `{"username":"alice","groups":["system:authenticated"]}`
 	rawAdmin   = `{"username":"kcp-admin","groups":["system:kcp:admin","system:authenticated"]}`

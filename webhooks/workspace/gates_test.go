@@ -110,9 +110,24 @@ func texts(recorded []events.Event) []eventText {
 	return all
 }
 
+// TestOwnerRewriteReadsTheParentOfTheStoredWorkspace: a requester can write another logical cluster into the annotation of its update. The
+// parent makes the scope of an impersonated service account its home.
+func TestOwnerRewriteReadsTheParentOfTheStoredWorkspace(t *testing.T) {
+	const parentKey = "kcp.io/cluster"
+	for impersonatedIn, want := range map[string]string{"parent": "ServiceAccountRewritten", "victim": "HomeUnknown"} {
+		owner := impersonatedOwner("default", "bot", "cluster:"+impersonatedIn)
+		stored := object(annotations(ownerKey, owner, parentKey, "parent"))
+		placed := object(annotations(ownerKey, owner, parentKey, "victim", clusterKey, newCluster))
+		answer := newRewrite(v1beta1.Enforce).Review(t.Context(), request(t, stored, placed, apiServer))
+		if answer.Reason != want {
+			t.Errorf("impersonated in %s: %s, want %s", impersonatedIn, answer.Reason, want)
+		}
+	}
+}
+
 func TestOwnerRewrite(t *testing.T) {
 	warranted := identity.Owner{Username: "system:serviceaccount:default:bot", Groups: []string{"system:authenticated"}, Extra: map[string][]string{
-		identity.ClusterNameKey: {"1dz6n4ubraua7pul"},
+		identity.ClusterNameKey: {"1dz6n4ubraua7pul"}, identity.ScopesKey: {"cluster:1dz6n4ubraua7pul"},
 		identity.WarrantKey: {
 			identity.Warrant{User: "somebody-else", Groups: []string{"system:kcp:admin"}}.String(),
 			identity.Warrant{User: "bob"}.String(), identity.Warrant{User: "carol"}.String(),

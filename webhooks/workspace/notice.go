@@ -40,7 +40,7 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 		return answer
 	}
 	// Only the report is used; this gate changes nothing.
-	_, report := identity.Rewrite(annotations[kcp.OwnerAnnotation],
+	_, report := identity.Rewrite(annotations[kcp.OwnerAnnotation], workspace.cluster,
 		logicalcluster.Name(annotations[kcp.ClusterAnnotation]), annotations[kcp.RequiredGroupsAnnotation], identity.Policy{})
 
 	answer := webhooks.Answer{
@@ -70,7 +70,7 @@ func byPolicy(workspace reviewed) (webhooks.Answer, bool) {
 	if before[kcp.RewrittenByAnnotation] == after[kcp.RewrittenByAnnotation] {
 		return webhooks.Answer{}, false
 	}
-	owner, report := identity.Rewrite(before[kcp.OwnerAnnotation],
+	owner, report := identity.Rewrite(before[kcp.OwnerAnnotation], workspace.cluster,
 		logicalcluster.Name(after[kcp.ClusterAnnotation]), after[kcp.RequiredGroupsAnnotation], identity.Policy{})
 	if !report.Changed() || owner.String() != after[kcp.OwnerAnnotation] {
 		return webhooks.Answer{}, false

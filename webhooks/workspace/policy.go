@@ -36,9 +36,9 @@ func MutatingPolicies(config v1beta1.Workspace) []client.Object {
 }
 
 // RewritePolicy returns the policy that rewrites the owners of plain service accounts and drops an administrator's warrant of other users,
-// and its binding. It handles only two texts: that which kcp writes for the token of a service account with its home as the only scope, and
-// that for a user without scopes whose request came through an APIExport's virtual workspace. All other owners are left to the gate
-// OwnerRewrite.
+// and its binding. It handles only three texts: that which kcp writes for the token of a service account with its home as the only scope, that
+// for a service account that somebody impersonated in the logical cluster that contains the Workspace, and that for a user without scopes whose
+// request came through an APIExport's virtual workspace. All other owners are left to the gate OwnerRewrite.
 //
 // It fails closed like the gate. Its expressions cannot fail: they are defined for all inputs, and the size of the input is limited.
 //
@@ -57,6 +57,8 @@ func RewritePolicy(config v1beta1.Workspace) []client.Object {
 		{Name: "lent", Expression: celLent(celOwner)},
 		{Name: "part", Expression: celOwner + ".split('\"')"},
 		{Name: "account", Expression: fmt.Sprintf("variables.part[%d].split(':')", accountPart)},
+		{Name: "impersonated", Expression: fmt.Sprintf("variables.part[%d] == 'groups'", accountPart+2)},
+		{Name: "home", Expression: fmt.Sprintf("variables.impersonated ? %s : variables.part[%d]", celImpersonatedHome("variables.part"), homePart)},
 	}, fmt.Sprintf("%[1]s ? [%[2]s] : variables.lent ? [%[3]s, %[6]s] : [%[4]s, %[5]s, %[6]s]",
 		celPolicyCanary, celPatch("remove", kcp.CanaryAnnotation, ""),
 		celPatch("replace", kcp.OwnerAnnotation, celWithoutWarrant(celOwner)),
@@ -111,14 +113,12 @@ const (
 	maxSubdomain = validation.DNS1123SubdomainMaxLength
 )
 
-// plainOwner matches what kcp writes for the token of a service account. It cannot compare that names are repeated, nor their lengths.
+// plainOwner matches what kcp writes for the token of a service account, and impersonatedOwner what it writes for a service account that is
+// impersonated by its name alone. They cannot compare that names are repeated, nor their lengths.
 func plainOwner() string {
 	text := regexp.QuoteMeta
-	pattern := text(`{"username":"`) + text(serviceaccount.ServiceAccountUsernamePrefix) + dnsLabel + `:` + dnsSubdomain +
-		text(`","uid":"`) + plainText +
-		text(`","groups":["`+serviceaccount.AllServiceAccountsGroup+`","`+serviceaccount.ServiceAccountGroupPrefix) + dnsLabel +
-		text(`","`+user.AllAuthenticated+`"],"extra":{"`+identity.ClusterNameKey+`":["`) + clusterName +
-		text(`"],"`+identity.ScopesKey+`":["cluster:`) + clusterName + text(`"]`)
+	pattern := plainAccount(text(`","uid":"`)+plainText) +
+		text(`"`+identity.ClusterNameKey+`":["`) + clusterName + text(`"],"`+identity.ScopesKey+`":["cluster:`) + clusterName + text(`"]`)
 	for _, key := range []string{
 		user.CredentialIDKey, serviceaccount.NodeNameKey, serviceaccount.NodeUIDKey, serviceaccount.PodNameKey, serviceaccount.PodUIDKey,
 	} {
@@ -127,29 +127,61 @@ func plainOwner() string {
 	return `^` + pattern + text(`}}`) + `$`
 }
 
-// Indexes of the parts of a plain owner that is split at its quotes.
+func impersonatedOwner() string {
+	text := regexp.QuoteMeta
+	return `^` + plainAccount("") + text(`"`+identity.ScopesKey+`":["cluster:`) + clusterName + text(`"]}}`) + `$`
+}
+
+// plainAccount matches the name and groups of a service account.
+func plainAccount(uid string) string {
+	text := regexp.QuoteMeta
+	return text(`{"username":"`+serviceaccount.ServiceAccountUsernamePrefix) + dnsLabel + `:` + dnsSubdomain + uid +
+		text(`","groups":["`+serviceaccount.AllServiceAccountsGroup+`","`+serviceaccount.ServiceAccountGroupPrefix) + dnsLabel +
+		text(`","`+user.AllAuthenticated+`"],"extra":{`)
+}
+
+// Indexes of the parts of a plain owner that is split at its quotes, and of an impersonated one, which has no UID and no home.
 const (
 	accountPart, uidPart, groupPart, homePart, scopePart = 3, 7, 13, 21, 25
+
+	impersonatedGroupPart, impersonatedScopePart = 9, 17
 )
+
+// celImpersonatedHome is the scope of an impersonated owner, which is its home.
+func celImpersonatedHome(part string) string {
+	return fmt.Sprintf("%s[%d].substring(%d)", part, impersonatedScopePart, len("cluster:"))
+}
+
+// celParent is the logical cluster that contains the Workspace. Only the stored object has the true one.
+var celParent = fmt.Sprintf("(oldObject == null ? '' : %s)", annotation("oldObject", logicalcluster.AnnotationKey))
 
 // celPlain is true of the owners that the policy rewrites. It uses a list of one element as a variable, because match conditions have
 // no variables.
 func celPlain(owner string) string {
-	return fmt.Sprintf(`[%[1]s].exists(owner, size(owner) <= %[2]d && owner.matches(r'%[3]s') && [owner.split('"')].exists(part, `+
-		`[part[%[4]d].split(':')].exists(account, size(account[2]) <= %[9]d && size(account[3]) <= %[10]d && `+
-		`part[%[5]d] == '%[8]s' + account[2]) && size(part[%[6]d]) <= %[9]d && part[%[7]d] == 'cluster:' + part[%[6]d] && `+
-		`[%[11]s].exists(cluster, size(cluster) <= %[9]d && cluster.matches(r'^%[12]s$') && cluster != part[%[6]d])))`,
-		owner, maxPlainOwner, plainOwner(), accountPart, groupPart, homePart, scopePart, serviceaccount.ServiceAccountGroupPrefix,
-		maxLabel, maxSubdomain, annotation("object", kcp.ClusterAnnotation), clusterName)
+	return fmt.Sprintf(`[%s].exists(owner, size(owner) <= %d && (%s || %s))`, owner, maxPlainOwner,
+		celOf(plainOwner(), groupPart, fmt.Sprintf("part[%d]", homePart), fmt.Sprintf("part[%d].substring(%d)", scopePart, len("cluster:"))),
+		celOf(impersonatedOwner(), impersonatedGroupPart, celImpersonatedHome("part"), celParent))
+}
+
+// celOf is true of an owner that matches a pattern, in which names are repeated as in kcp's owners: the namespace in the group at that index, and the
+// home in both expressions.
+func celOf(pattern string, groupPart int, home, sameHome string) string {
+	return fmt.Sprintf(`owner.matches(r'%[1]s') && [owner.split('"')].exists(part, `+
+		`[part[%[2]d].split(':')].exists(account, size(account[2]) <= %[5]d && size(account[3]) <= %[6]d && `+
+		`part[%[3]d] == '%[4]s' + account[2]) && [%[7]s].exists(home, size(home) <= %[5]d && home == %[8]s && `+
+		`[%[9]s].exists(cluster, size(cluster) <= %[5]d && cluster.matches(r'^%[10]s$') && cluster != home)))`,
+		pattern, accountPart, groupPart, serviceaccount.ServiceAccountGroupPrefix, maxLabel, maxSubdomain,
+		home, sameHome, annotation("object", kcp.ClusterAnnotation), clusterName)
 }
 
 // celNoRequiredGroups is true of Workspaces that require no groups.
 var celNoRequiredGroups = annotation("object", kcp.RequiredGroupsAnnotation) + " == ''"
 
 // lentOwner matches what kcp writes for a user whose request came through an APIExport's virtual workspace: kcp adds one warrant, that of an
-// administrator in the consumer's logical cluster. No text of the user has a character that JSON escapes.
+// administrator in the consumer's logical cluster. No text of the user has a character that JSON escapes, or a blank, with which it could be
+// an unusual spelling.
 func lentOwner() string {
-	const cluster, value = "thecluster", `"[ !#-%\x27-;=?-\[\]-~]+"`
+	const cluster, value = "thecluster", `"[!#-%\x27-;=?-\[\]-~]+"`
 	text := regexp.QuoteMeta
 	warrant := identity.Warrant{
 		User: serviceaccount.MakeUsername("default", "rest"), Groups: []string{"system:kcp:admin"},
@@ -207,22 +239,27 @@ var celByPolicy = fmt.Sprintf("%s != (oldObject == null ? '' : %s)",
 	annotation("object", kcp.RewrittenByAnnotation), annotation("oldObject", kcp.RewrittenByAnnotation))
 
 // celRewritten returns the expressions for the new owner and for the creator of the workspace. They are the result of identity.Rewrite for
-// a plain owner with placeholder names, in which the placeholders are replaced by expressions.
+// plain owners with placeholder names, in which the placeholders are replaced by expressions.
 func celRewritten() (owner, createdBy string) {
-	const home, namespace, name, uid = "thehome", "thenamespace", "thename", "theuid"
-	rewritten, report := identity.Rewrite(identity.Owner{
+	const home, namespace, name, uid, newCluster = "thehome", "thenamespace", "thename", "theuid", "thenewcluster"
+	account := identity.Owner{
 		Username: serviceaccount.MakeUsername(namespace, name), UID: uid,
 		Groups: append(serviceaccount.MakeGroupNames(namespace), user.AllAuthenticated),
 		Extra:  map[string][]string{identity.ClusterNameKey: {home}, identity.ScopesKey: {"cluster:" + home}},
-	}.String(), "thenewcluster", "", identity.Policy{})
+	}
+	rewritten, report := identity.Rewrite(account.String(), home, newCluster, "", identity.Policy{})
+	account.UID = ""
+	delete(account.Extra, identity.ClusterNameKey)
+	impersonated, _ := identity.Rewrite(account.String(), home, newCluster, "", identity.Policy{})
 	expression := func(text string) string {
 		text = strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text)
 		return "'" + strings.NewReplacer(
-			home, fmt.Sprintf("' + variables.part[%d] + '", homePart), uid, fmt.Sprintf("' + variables.part[%d] + '", uidPart),
+			home, "' + variables.home + '", uid, fmt.Sprintf("' + variables.part[%d] + '", uidPart),
+			newCluster, "' + "+annotation("object", kcp.ClusterAnnotation)+" + '",
 			namespace, "' + variables.account[2] + '", name, "' + variables.account[3] + '",
 		).Replace(text) + "'"
 	}
-	return expression(rewritten.String()), expression(report.CreatedBy)
+	return fmt.Sprintf("variables.impersonated ? %s : %s", expression(impersonated.String()), expression(rewritten.String())), expression(report.CreatedBy)
 }
 
 // integrityPolicies returns the gate OwnerIntegrity as a policy that the API server evaluates itself (KEP-3488), and its binding.

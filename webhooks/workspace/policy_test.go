@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -131,8 +132,12 @@ func (m *mutator) write(tb testing.TB, old, written *unstructured.Unstructured, 
 // placement is the update of kcp's scheduler that is admitted.
 type placement struct {
 	owner, cluster, requiredGroups string
+	parent                         string    // the logical cluster that contains the Workspace; default: thisHome
 	by                             user.Info // default: the API server
 }
+
+// thisHome is the home of the service accounts, and contains their Workspaces.
+const thisHome = "1dz6n4ubraua7pul"
 
 const (
 	byPolicy  = "policy"
@@ -150,8 +155,8 @@ type handled struct {
 // the other order.
 func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 	tb.Helper()
-	before := map[string]any{ownerKey: p.owner}
-	after := map[string]any{ownerKey: p.owner, clusterKey: p.cluster}
+	before := map[string]any{ownerKey: p.owner, logicalcluster.AnnotationKey: cmp.Or(p.parent, thisHome)}
+	after := map[string]any{ownerKey: p.owner, logicalcluster.AnnotationKey: cmp.Or(p.parent, thisHome), clusterKey: p.cluster}
 	if p.requiredGroups != "" {
 		before[groupsKey], after[groupsKey] = p.requiredGroups, p.requiredGroups
 	}
@@ -174,8 +179,8 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 	if called.Error != nil {
 		return handled{}, fmt.Errorf("conditions of the webhook: %w", called.Error)
 	}
-	changed := !cmp.Equal(untouched.Object, placed.Object)
-	left, report := identitytest.Rewrite(placed.GetAnnotations()[ownerKey], logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
+	changed := !gocmp.Equal(untouched.Object, placed.Object)
+	left, report := identitytest.Rewrite(placed.GetAnnotations()[ownerKey], logicalcluster.Name(cmp.Or(p.parent, thisHome)), logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
 	if called.Matches {
 		annotations := placed.GetAnnotations()
 		annotations[ownerKey] = left
@@ -205,7 +210,8 @@ func (m *mutator) place(tb testing.TB, p placement) (handled, error) {
 // it.
 func (m *mutator) check(tb testing.TB, p placement) string {
 	tb.Helper()
-	want, report := identitytest.Rewrite(p.owner, logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
+	parent := cmp.Or(p.parent, thisHome)
+	want, report := identitytest.Rewrite(p.owner, logicalcluster.Name(parent), logicalcluster.Name(p.cluster), p.requiredGroups, identity.Policy{})
 	got, err := m.place(tb, p)
 	switch {
 	case err != nil:
@@ -214,7 +220,7 @@ func (m *mutator) check(tb testing.TB, p placement) string {
 		tb.Errorf("the policy changed an owner that identity.Rewrite does not (%s): %.3000q", report.Reason, p.owner)
 	case got.by == byPolicy:
 		// The whole Workspace, so that the policy changes nothing else.
-		expected := map[string]any{ownerKey: want, clusterKey: p.cluster, kcp.RewrittenByAnnotation: kcp.RewrittenByPolicy}
+		expected := map[string]any{ownerKey: want, logicalcluster.AnnotationKey: parent, clusterKey: p.cluster, kcp.RewrittenByAnnotation: kcp.RewrittenByPolicy}
 		if report.Reason.Rewritten() {
 			expected[createdBy] = report.CreatedBy
 		}
@@ -224,7 +230,7 @@ func (m *mutator) check(tb testing.TB, p placement) string {
 		rewritten := object(expected).Object
 		if !reflect.DeepEqual(rewritten, got.object) {
 			tb.Errorf("policy and identity.Rewrite differ in cluster %q for %.3000q (-rewrite +policy):\n%s",
-				p.cluster, p.owner, cmp.Diff(rewritten, got.object))
+				p.cluster, p.owner, gocmp.Diff(rewritten, got.object))
 		}
 	case got.by == byNone && want != p.owner:
 		tb.Errorf("%s, and neither policy nor webhook handles it: %.3000q", report.Reason, p.owner)
@@ -262,6 +268,15 @@ func lentOfSize(size int) string {
 	return named(size - len(named(0)) - len(`"username":"",`))
 }
 
+// impersonatedOwner is the owner that kcp writes for a service account that somebody impersonates.
+func impersonatedOwner(namespace, name string, scopes ...string) string {
+	return identity.Owner{
+		Username: "system:serviceaccount:" + namespace + ":" + name,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+		Extra:    map[string][]string{identity.ScopesKey: scopes},
+	}.String()
+}
+
 const credentialKey = "authentication.kubernetes.io/credential-id"
 
 // maxPlainOwner is the size of the largest owner that the policy reads.
@@ -278,7 +293,8 @@ func ofSize(size int) string {
 func TestWhichOwnersThePolicyHandles(t *testing.T) {
 	m := newMutator(t)
 	honest := plainOwner("default", "bot", "1dz6n4ubraua7pul", credentialKey, "JTI=cd4a8f65-5ba4-45c9-afa0-05ca133abe96")
-	lent := lentOwner(identity.Owner{Username: "alice", UID: "a1", Groups: []string{"system:authenticated", "team a"}})
+	lent := lentOwner(identity.Owner{Username: "alice", UID: "a1", Groups: []string{"system:authenticated", "team-a"}})
+	atHome := impersonatedOwner("default", "bot", "cluster:"+thisHome)
 	label, long := strings.Repeat("x", 63), strings.TrimSuffix(strings.Repeat("x.", 127), ".")
 	for name, tc := range map[string]struct {
 		placement placement
@@ -327,6 +343,7 @@ func TestWhichOwnersThePolicyHandles(t *testing.T) {
 		"one with it twice":                                              {placement{owner: strings.Replace(lent, `["{`, `["{}","{`, 1)}, byWebhook},
 		"one with it and a further field":                                {placement{owner: lentOwner(identity.Owner{Username: "alice"}, "example.com/x", "y")}, byWebhook},
 		"one with it whose name needs an escape":                         {placement{owner: lentOwner(identity.Owner{Username: "a<b"})}, byWebhook},
+		"one with it whose group has a blank":                            {placement{owner: lentOwner(identity.Owner{Username: "alice", Groups: []string{"team: a"}})}, byWebhook},
 		"one with it whose name is not ASCII":                            {placement{owner: lentOwner(identity.Owner{Username: "älice"})}, byWebhook},
 		"one with it whose group has a quote":                            {placement{owner: lentOwner(identity.Owner{Username: "alice", Groups: []string{`","system:masters`}})}, byWebhook},
 		"an administrator with it":                                       {placement{owner: lentOwner(identity.Owner{Username: "kcp-admin", Groups: []string{"system:kcp:admin"}})}, byWebhook},
@@ -340,6 +357,21 @@ func TestWhichOwnersThePolicyHandles(t *testing.T) {
 		"a user with the warrant of an APIExport with escapes":           {placement{owner: strings.Replace(lent, `default:rest`, `default\u003arest`, 1)}, byWebhook},
 		"a user with the warrant of an APIExport with escaped escapes":   {placement{owner: strings.Replace(lent, `default:rest`, `default\\u003arest`, 1)}, byWebhook},
 		"a user with the warrant of an APIExport and a blank at the end": {placement{owner: lent + " "}, byWebhook},
+		"impersonated in the parent":                                     {placement{owner: atHome}, byPolicy},
+		"impersonated, of the longest names":                             {placement{owner: impersonatedOwner(label, long, "cluster:"+label), parent: label}, byPolicy},
+		"impersonated, with a namespace that is too long":                {placement{owner: impersonatedOwner(label+"x", "bot", "cluster:"+thisHome)}, byWebhook},
+		"impersonated, with a name that is too long":                     {placement{owner: impersonatedOwner("default", long+"x", "cluster:"+thisHome)}, byWebhook},
+		"impersonated, with a scope that is too long":                    {placement{owner: impersonatedOwner("default", "bot", "cluster:"+label+"x"), parent: label + "x"}, byWebhook},
+		"impersonated in another logical cluster":                        {placement{owner: impersonatedOwner("default", "bot", "cluster:attacker")}, byWebhook},
+		"impersonated, with the parent unknown":                          {placement{owner: atHome, parent: "attacker"}, byWebhook},
+		"impersonated, with a forged scope":                              {placement{owner: impersonatedOwner("default", "bot", "cluster:"+thisHome, "cluster:attacker"), parent: "attacker"}, byWebhook},
+		"impersonated, with a forged alternative":                        {placement{owner: impersonatedOwner("default", "bot", "cluster:attacker,cluster:"+thisHome)}, byWebhook},
+		"impersonated in the new cluster":                                {placement{owner: impersonatedOwner("default", "bot", "cluster:"+newCluster), parent: newCluster}, byWebhook},
+		"impersonated, and required groups":                              {placement{owner: atHome, requiredGroups: "team-a"}, byWebhook},
+		"impersonated, with a UID":                                       {placement{owner: strings.Replace(atHome, `,"groups"`, `,"uid":"6a1b","groups"`, 1)}, byWebhook},
+		"impersonated, with a further group":                             {placement{owner: strings.Replace(atHome, `"system:authenticated"]`, `"system:authenticated","team-a"]`, 1)}, byWebhook},
+		"impersonated, with the group of another namespace":              {placement{owner: strings.Replace(atHome, "serviceaccounts:default", "serviceaccounts:other", 1)}, byWebhook},
+		"impersonated, with a warrant":                                   {placement{owner: strings.Replace(atHome, `}}`, `,"authorization.kcp.io/warrant":["{}"]}}`, 1)}, byWebhook},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.placement.cluster == "" {
@@ -392,7 +424,7 @@ func TestPolicyAnswersCanaries(t *testing.T) {
 			if tc.operation == admission.Create && tc.by != apiServer { // as in a backup
 				unstructured.RemoveNestedField(want.Object, "metadata", "annotations", clusterKey)
 			}
-			if diff := cmp.Diff(want.Object, after.Object); diff != "" {
+			if diff := gocmp.Diff(want.Object, after.Object); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -427,15 +459,15 @@ func TestPolicyAgreesWithRewrite(t *testing.T) {
 func FuzzPolicyAgreesWithRewrite(f *testing.F) {
 	for p := range hostile(99, 200) {
 		if len(p.owner) < 8<<10 {
-			f.Add(p.owner, p.cluster, p.requiredGroups)
+			f.Add(p.owner, p.parent, p.cluster, p.requiredGroups)
 		}
 	}
 	m := newMutator(f)
-	f.Fuzz(func(t *testing.T, owner, cluster, requiredGroups string) {
-		if !json.Valid([]byte(fmt.Sprintf("%q", cluster))) || cluster == "" {
+	f.Fuzz(func(t *testing.T, owner, parent, cluster, requiredGroups string) {
+		if !json.Valid([]byte(fmt.Sprintf("[%q,%q]", parent, cluster))) || cluster == "" {
 			return
 		}
-		m.check(t, placement{owner: owner, cluster: cluster, requiredGroups: requiredGroups})
+		m.check(t, placement{owner: owner, parent: parent, cluster: cluster, requiredGroups: requiredGroups})
 	})
 }
 
@@ -451,6 +483,8 @@ func hostile(seed uint64, count int) iter.Seq[placement] {
 			switch r.IntN(20) {
 			case 0:
 				p.requiredGroups = pick(r, "team-a", "a,b;c", ";", " ")
+			case 2:
+				p.parent = pick(r, "root", "zz", newCluster, "attacker", "a", "'", `"`)
 			case 1:
 				p.cluster = pick(r, "1dz6n4ubraua7pul", "a", "root:orgs", strings.Repeat("n", 64), "N", "system:admin", "n\n", "-n", "a'b", `a"b`)
 			}
@@ -538,8 +572,16 @@ func someOwner(r *rand.Rand) string {
 	case 11: // as large as an owner may be, and larger
 		owner.Extra["example.com/x"] = []string{strings.Repeat(pick(r, "x", `"`), pickInt(r, 3000, 4096, 8192, 32<<10, 64<<10))}
 	case 12:
-		raw, _ := identitytest.Rewrite(owner.String(), newCluster, "", identity.Policy{})
+		raw, _ := identitytest.Rewrite(owner.String(), thisHome, newCluster, "", identity.Policy{})
 		return raw
+	case 13, 14, 15, 16: // impersonated by its name alone, mostly in the parent
+		owner.UID = ""
+		owner.Extra = map[string][]string{identity.ScopesKey: owner.Extra[identity.ScopesKey]}
+	case 17: // impersonated, with what the impersonator adds
+		delete(owner.Extra, identity.ClusterNameKey)
+		if r.IntN(2) == 0 {
+			owner.Extra[identity.ScopesKey] = append([]string{pick(r, "cluster:attacker", "cluster:"+home, "")}, owner.Extra[identity.ScopesKey]...)
+		}
 	}
 	return owner.String()
 }

@@ -49,7 +49,7 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 			Decision: webhooks.Allowed, Reason: "Canary", Patches: []jsonpatch.JsonPatchOperation{webhooks.RemoveAnnotation(kcp.CanaryAnnotation)},
 		}
 	}
-	owner, report := identity.Rewrite(annotations[kcp.OwnerAnnotation],
+	owner, report := identity.Rewrite(annotations[kcp.OwnerAnnotation], workspace.cluster,
 		logicalcluster.Name(annotations[kcp.ClusterAnnotation]), annotations[kcp.RequiredGroupsAnnotation], g.policy)
 
 	answer := webhooks.Answer{

@@ -186,6 +186,29 @@ var _ = Describe("explain workspace", func() {
 		Expect(text.out).To(ContainSubstring("in its home workspace %s kcp treats it as\n    alice", home.path))
 	}, SpecTimeout(specTimeout))
 
+	It("reports a service account that was impersonated in its own workspace, and the global name to grant permissions to", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		widgets := home.export(ctx, "widgets")
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
+		home.bot(ctx)
+		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(widgets.Export))).To(Succeed())
+		asBot := home.admin()
+		asBot.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:bot"}
+		create(ctx, asBot, "child", ofType)
+		home.waitDenied(ctx, `User "system:serviceaccount:default:bot" cannot create`)
+
+		text, found := explainAsAdmin(ctx, home.path+":child")
+		Expect(text.code).To(Equal(1), text.out)
+		Expect(found.reasons()).To(ConsistOf("OwnerForeign", "BindPermissionMissing"))
+		global := "system:kcp:serviceaccount:" + home.cluster + ":default:bot"
+		Expect(text.out).To(And(
+			ContainSubstring("Owner: service account default/bot of "+home.path+", foreign in the workspace"),
+			ContainSubstring("in its home workspace "+home.path+" kcp treats it as\n    system:serviceaccount:default:bot, in system:serviceaccounts"),
+			ContainSubstring(`it was impersonated, so only permissions of "`+global+`" count`),
+			ContainSubstring("  name: "+global+"\n"), Not(ContainSubstring("unknown")),
+		))
+	}, SpecTimeout(specTimeout))
+
 	It("reports the mount of a workspace without a logical cluster", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		create(ctx, home.alice(ctx), "child", func(ws *tenancyv1alpha1.Workspace) {

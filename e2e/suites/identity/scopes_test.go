@@ -34,36 +34,41 @@ type answer struct {
 	Groups    []string         `json:"groups"`
 }
 
-// TestRewriteGainsNothingElsewhere: in every logical cluster except the new one, each effective user of the new owner was an
-// effective user of the creator before. kcp's own code evaluates the effective users.
+// TestRewriteGainsNothingElsewhere: in every logical cluster except the new one, the new owner has the permissions of the creator without what
+// was dropped, and at most the group of the new logical cluster in addition. kcp's own code evaluates the effective users.
 func TestRewriteGainsNothingElsewhere(t *testing.T) {
 	ask := startOracle(t)
-	rewritten := 0
-	for tc := range identitytest.Cases(3, 3_000) {
+	effective := func(owner identity.Owner, cluster logicalcluster.Name, global bool) []identity.Owner {
+		return ask(question{cluster, owner, global}).Effective
+	}
+	var users, tokens, impersonated int
+	for tc := range identitytest.Cases(3, 4_000) {
 		raw, report := tc.Rewrite()
-		if !report.Reason.Rewritten() {
+		switch {
+		case !report.Reason.Rewritten():
 			continue
+		case tc.Impersonated():
+			impersonated++
+		case report.Reason == identity.UserRewritten:
+			users++
+		default:
+			tokens++
 		}
-		rewritten++
 		result, err := identity.ParseOwner(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, cluster := range append(slices.Clone(identitytest.Clusters), third) {
 			for _, global := range []bool{true, false} {
-				before := ask(question{cluster, tc.Creator(), global})
-				for _, now := range ask(question{cluster, result, global}).Effective {
-					if !countedBefore(now, before.Effective) && (global || !isGlobalName(now, result)) {
-						t.Fatalf("in %s (global service accounts %t) the new owner counts as %s\nbefore: %v\nowner: %s\nnew:   %s",
-							cluster, global, now, before.Effective, tc.Owner, raw)
-					}
+				if err := tc.CheckElsewhere(result, cluster, global, effective); err != nil {
+					t.Fatal(err)
 				}
 			}
 		}
 	}
-	t.Logf("%d owners were rewritten", rewritten)
-	if rewritten < 1_000 {
-		t.Errorf("only %d owners were foreign, so the generator tests too little", rewritten)
+	t.Logf("rewritten: %d users, %d service accounts with a home, %d impersonated service accounts", users, tokens, impersonated)
+	if min(users, tokens, impersonated) < 200 {
+		t.Error("the generator tests too little")
 	}
 }
 
@@ -110,28 +115,6 @@ func TestInScopeAgreesWithKCP(t *testing.T) {
 			}
 		}
 	}
-}
-
-// isGlobalName returns whether an effective user is the global name of the service account that is the owner. If global service
-// accounts are off, kcp did not count the creator as this user, but no other user can have the name.
-func isGlobalName(now, owner identity.Owner) bool {
-	return now.Username == owner.Username && strings.HasPrefix(owner.Username, "system:kcp:serviceaccount:") &&
-		!slices.ContainsFunc(now.Groups, func(group string) bool { return group != "system:authenticated" })
-}
-
-// countedBefore returns whether one of the earlier effective users is the same user with at least the same groups. There are two expected
-// differences. A user who is out of scope counts as anonymous, as every client without credentials does. And kcp adds the group
-// system:cluster:<name> for each scope of a warrant, as the origin of the user.
-func countedBefore(now identity.Owner, before []identity.Owner) bool {
-	groups := slices.DeleteFunc(slices.Clone(now.Groups), func(group string) bool { return strings.HasPrefix(group, "system:cluster:") })
-	anonymous := now.Username == "system:anonymous"
-	if anonymous && slices.Equal(groups, []string{"system:unauthenticated"}) {
-		return true
-	}
-	return slices.ContainsFunc(before, func(was identity.Owner) bool {
-		return (anonymous || was.Username == now.Username && was.UID == now.UID) &&
-			!slices.ContainsFunc(groups, func(group string) bool { return !slices.Contains(was.Groups, group) })
-	})
 }
 
 // startOracle starts the program that runs kcp's own code.

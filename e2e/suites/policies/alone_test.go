@@ -166,6 +166,25 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		Eventually(ctx, kcp.InitializationError).WithArguments(ws.Spec.Cluster).Should(ContainSubstring("no permission to bind"))
 	}, SpecTimeout(specTimeout))
 
+	It("the workspace of a service account that a GitOps tool impersonates becomes Ready", func(ctx SpecContext) {
+		if !hasPolicies(ctx) {
+			return
+		}
+		h := newHome(ctx, kcp)
+		bot, err := kcptest.ServiceAccount(ctx, h.admin(), metav1.NamespaceDefault, "synced")
+		Expect(err).NotTo(HaveOccurred())
+		tool := h.admin()
+		tool.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:synced"}
+		_, err = kcptest.CreateWorkspace(ctx, tool, "synced")
+		Expect(err).NotTo(HaveOccurred())
+		ws, err := kcptest.WaitReady(ctx, h.admin(), "synced")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ws.Annotations).To(And(HaveKeyWithValue("warrantgate.dev/rewritten-by", "policy"),
+			HaveKeyWithValue(kcptest.CreatedByAnnotation, h.cluster+":default:synced")))
+		expectAtWork(ctx, bot, ws.Spec.Cluster)
+		h.expectImpostorLockedOut(ctx, child{name: "synced", ws: ws})
+	}, SpecTimeout(specTimeout))
+
 	It("explain and check report that the policy rewrites the owners", func(ctx SpecContext) {
 		if !hasPolicies(ctx) {
 			return

@@ -104,6 +104,20 @@ var _ = Describe("warrantgate repair", func() {
 		Expect(outcome()).To(HaveExactElements(HaveField("Outcome", "fine")))
 	}, SpecTimeout(specTimeout))
 
+	It("repairs the workspace of a service account that a GitOps tool impersonated", func(ctx SpecContext) {
+		p := newPlace(ctx)
+		asBot := p.admin()
+		asBot.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:bot"}
+		child := p.stuck(ctx, asBot)
+
+		out, notes, status := repair(ctx, "--under="+p.path+":child", "-o", "json")
+		Expect(status).To(BeZero(), notes)
+		Expect(lines(out)).To(HaveExactElements(And(HaveField("Outcome", "repaired"), HaveField("Reason", "ServiceAccountRewritten"))))
+		waitReady(ctx, p.admin(), "child")
+		Expect(adminsOf(ctx, child)).To(ConsistOf(p.globalName()))
+		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+	}, SpecTimeout(specTimeout))
+
 	It("repairs a Ready workspace whose owner is the name of a service account that every user of it can create", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		plain := p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: "plain"}})

@@ -44,13 +44,15 @@ var _ = Describe("The owner-rewrite webhook", func() {
 			SpecTimeout(specTimeout)),
 	)
 
-	It("is called for a service account only before kcp v0.32, which has no admission policy that rewrites the owner", func(ctx SpecContext) {
+	DescribeTable("is called for a service account only before kcp v0.32, which has no admission policy that rewrites the owner", func(
+		ctx SpecContext, as func(SpecContext, place) *rest.Config,
+	) {
 		parent := newPlace(ctx, guarded)
-		bot := parent.serviceAccount(ctx, "bot")
+		creator := as(ctx, parent)
 		byPolicy, err := guarded.HasMutatingPolicies()
 		Expect(err).NotTo(HaveOccurred())
 		before := rewriteCalls(ctx)
-		create(ctx, bot, "child")
+		create(ctx, creator, "child")
 		child := waitReady(ctx, parent.admin(), "child")
 		Eventually(ctx, parent.reasonsOf).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten"}))
 		if byPolicy {
@@ -60,7 +62,13 @@ var _ = Describe("The owner-rewrite webhook", func() {
 		}
 		Expect(rewriteCalls(ctx) - before).To(And(BeNumerically(">=", 1), BeNumerically("<=", parent.placements("child"))))
 		Expect(child.Annotations).NotTo(HaveKey("warrantgate.dev/rewritten-by"))
-	}, SpecTimeout(specTimeout))
+	},
+		Entry("with its token", func(ctx SpecContext, p place) *rest.Config { return p.serviceAccount(ctx, "bot") }, SpecTimeout(specTimeout)),
+		Entry("impersonated by a GitOps tool", func(ctx SpecContext, p place) *rest.Config {
+			p.serviceAccount(ctx, "bot")
+			return p.gitOps(ctx, "bot")
+		}, SpecTimeout(specTimeout)),
+	)
 
 	It("is not called for a write with a conflict, such as one of the scheduler with an old cache", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)

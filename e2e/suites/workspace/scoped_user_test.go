@@ -3,11 +3,18 @@
 package workspace_test
 
 import (
+	"context"
+
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // An administrator creates a workspace for a user by impersonation, as support staff and portals do. kcp limits the impersonated user to
@@ -44,8 +51,76 @@ var _ = Describe("The workspace of a user that an administrator impersonated", f
 		Expect(permissionsOf(ctx, guarded, third.cluster, owner)).To(BeEmpty())
 		Expect(permissionsOf(ctx, guarded, parent.cluster, owner)).To(ConsistOf(permissionsOf(ctx, guarded, parent.cluster, before)))
 		Expect(permissionsOf(ctx, guarded, "root", owner)).To(ConsistOf(permissionsOf(ctx, guarded, "root", before)))
+		child, err := kcptest.GetWorkspace(ctx, parent.admin(), "child")
+		Expect(err).NotTo(HaveOccurred())
+		before.Extra = scopedTo(parent.cluster + ",cluster:" + child.Spec.Cluster)
+		Expect(owner).To(Equal(before), "it has no warrant")
 	}, SpecTimeout(specTimeout))
+
+	// kcp documents that a grant to the group of a workspace lets that workspace bind an APIExport of another one.
+	It("has an API that only the group of the parent workspace may bind", func(ctx SpecContext) {
+		provider, parent := newPlace(ctx, guarded), newPlace(ctx, guarded)
+		provider.exportWidgets(ctx)
+		asAlice := parent.impersonated(ctx, "alice")
+		create(ctx, asAlice, "refused", provider.bindingTypeIn(ctx, parent))
+		parent.expectStuck(ctx, "refused", "no permission to bind to export "+provider.path+":"+exportName)
+		explained := suite.Warrantgate(ctx, "explain", "workspace", parent.path+":refused", "--kubeconfig="+guarded.AdminKubeconfig(), "--context=root")
+		Expect(explained.Status).To(Equal(1), explained.Stdout+explained.Stderr)
+		Expect(explained.Stdout).To(ContainSubstring("  kind: Group\n  name: system:cluster:" + parent.cluster + "\n"))
+
+		ofParent := kcptest.Group("system:cluster:" + parent.cluster)
+		Expect(kcptest.Grant(ctx, provider.admin(), ofParent, kcptest.AccessRule(), kcptest.BindRule(exportName))).To(Succeed())
+		create(ctx, asAlice, "child", provider.bindingTypeIn(ctx, parent))
+		child := waitReady(ctx, parent.admin(), "child")
+		bindings, err := listBindings(ctx, guarded.User("root", "alice"), child.Spec.Cluster)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(exportsOf(bindings)).To(ContainElement(exportName))
+	}, SpecTimeout(specTimeout))
+
+	// A cluster-admin of a workspace may impersonate every name there, with any extra fields. kcp adds the scope of its workspace.
+	DescribeTable("has an owner without permissions of the user elsewhere if the scopes are forged",
+		func(ctx SpecContext, forged func(victim, own string) string) {
+			victim, own, third := newPlace(ctx, guarded), newPlace(ctx, guarded), newPlace(ctx, guarded)
+			victim.exportWidgets(ctx)
+			victim.user(ctx, "alice")
+			third.user(ctx, "alice")
+			Expect(kcptest.Grant(ctx, victim.admin(), kcptest.Group("system:cluster:"+victim.cluster), kcptest.AccessRule(), kcptest.BindRule(exportName))).To(Succeed())
+			ofType, held := victim.bindingTypeIn(ctx, own), own.heldType(ctx)
+			mallory := own.clusterAdmin(ctx, "mallory")
+			mallory.Impersonate = rest.ImpersonationConfig{
+				UserName: "alice", Extra: map[string][]string{"authentication.kcp.io/scopes": {forged(victim.cluster, own.cluster)}},
+			}
+			own.user(ctx, "alice")
+			own.everybodyMay(ctx)
+			create(ctx, mallory, "held", held)
+			owner := own.recordedOwner(ctx, "held")
+			for _, cluster := range []string{victim.cluster, third.cluster} {
+				Expect(permissionsOf(ctx, guarded, cluster, owner)).To(BeEmpty())
+			}
+			create(ctx, mallory, "binding", ofType)
+			own.expectStuck(ctx, "binding", "no permission to bind to export "+victim.path+":"+exportName)
+		},
+		Entry("with the cluster of another tenant", func(victim, _ string) string { return "cluster:" + victim }, SpecTimeout(specTimeout)),
+		Entry("with the clusters of both", func(victim, own string) string { return "cluster:" + victim + ",cluster:" + own }, SpecTimeout(specTimeout)),
+	)
 })
+
+// bindingTypeIn creates a WorkspaceType in another workspace, whose workspaces bind the widgets of this one.
+func (p place) bindingTypeIn(ctx context.Context, in place) kcptest.WorkspaceOption {
+	GinkgoHelper()
+	return in.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
+		ObjectMeta: metav1.ObjectMeta{Name: "binding-" + rand.String(6)},
+		Spec: tenancyv1alpha1.WorkspaceTypeSpec{
+			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: p.path, Export: exportName}},
+		},
+	})
+}
+
+// everybodyMay lets all authenticated users create workspaces here: an identity with forged scopes is anonymous.
+func (p place) everybodyMay(ctx context.Context) {
+	GinkgoHelper()
+	Expect(kcptest.Grant(ctx, p.admin(), kcptest.Group("system:authenticated"), kcptest.CreatorRules()...)).To(Succeed())
+}
 
 // scopedTo is the scope that kcp adds to a user that is valid in one cluster only.
 func scopedTo(cluster string) map[string]authenticationv1.ExtraValue {

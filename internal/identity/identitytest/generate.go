@@ -20,6 +20,9 @@ var Clusters = []logicalcluster.Name{"aaaaaaaa", "bbbbbbbb", "cccccccc", "root"}
 // NewCluster is the logical cluster of a new workspace. No generated owner has it as home or scope.
 const NewCluster logicalcluster.Name = "nnnnnnnn"
 
+// olderClusterNameKey is the former key of a service account's home.
+const olderClusterNameKey = "authentication.kubernetes.io/cluster-name"
+
 var groups = []string{
 	"system:authenticated", "system:serviceaccounts", "system:serviceaccounts:default", "team-a", "team-b", "ops",
 	"system:masters", "system:kcp:admin", "system:kcp:logical-cluster-admin", "system:kcp:external-logical-cluster-admin",
@@ -40,7 +43,9 @@ var policies = []identity.Policy{{}, {Users: []string{"*"}}, {Groups: []string{"
 
 // Case is the input of a rewrite.
 type Case struct {
-	Owner          identity.Owner
+	Owner identity.Owner
+	// Parent is the logical cluster that contains the Workspace.
+	Parent         logicalcluster.Name
 	RequiredGroups string
 	Policy         identity.Policy
 }
@@ -48,9 +53,8 @@ type Case struct {
 // Creator returns the owner with its home under the key that kcp reads today. kcp versions that wrote the older key treated it in the same
 // way.
 func (c Case) Creator() identity.Owner {
-	const older = "authentication.kubernetes.io/cluster-name"
 	creator := c.Owner
-	if homes := creator.Extra[older]; len(homes) > 0 && len(creator.Extra[identity.ClusterNameKey]) == 0 {
+	if homes := creator.Extra[olderClusterNameKey]; len(homes) > 0 && len(creator.Extra[identity.ClusterNameKey]) == 0 {
 		creator.Extra = maps.Clone(creator.Extra)
 		creator.Extra[identity.ClusterNameKey] = homes
 	}
@@ -59,12 +63,12 @@ func (c Case) Creator() identity.Owner {
 
 // Rewrite rewrites the owner of the case for NewCluster, and returns the owner to record.
 func (c Case) Rewrite() (string, identity.Report) {
-	return Rewrite(c.Owner.String(), NewCluster, c.RequiredGroups, c.Policy)
+	return Rewrite(c.Owner.String(), c.Parent, NewCluster, c.RequiredGroups, c.Policy)
 }
 
 // Rewrite calls identity.Rewrite, and returns the owner to record.
-func Rewrite(raw string, newCluster logicalcluster.Name, requiredGroups string, policy identity.Policy) (string, identity.Report) {
-	owner, report := identity.Rewrite(raw, newCluster, requiredGroups, policy)
+func Rewrite(raw string, parent, newCluster logicalcluster.Name, requiredGroups string, policy identity.Policy) (string, identity.Report) {
+	owner, report := identity.Rewrite(raw, parent, newCluster, requiredGroups, policy)
 	if !report.Changed() {
 		return raw, report
 	}
@@ -76,7 +80,13 @@ func Cases(seed uint64, count int) iter.Seq[Case] {
 	return func(yield func(Case) bool) {
 		random := rand.New(rand.NewPCG(4038, seed)) //nolint:gosec // made up again in each run, not kept secret
 		for range count {
-			if !yield(Case{Owner: owner(random), RequiredGroups: pick(random, requiredGroups), Policy: pick(random, policies)}) {
+			c := Case{
+				Owner: owner(random), Parent: pick(random, Clusters), RequiredGroups: pick(random, requiredGroups), Policy: pick(random, policies),
+			}
+			if random.IntN(6) == 0 {
+				c.impersonateInParent(random)
+			}
+			if !yield(c) {
 				return
 			}
 		}
@@ -88,6 +98,18 @@ func owner(r *rand.Rand) identity.Owner {
 	return identity.Owner{Username: pick(r, names), UID: uid(r), Groups: someGroups(r), Extra: extra(r, 3)}
 }
 
+// impersonateInParent makes the owner a service account that was impersonated in the logical cluster that contains the Workspace, sometimes with a
+// scope that the impersonator has added.
+func (c *Case) impersonateInParent(r *rand.Rand) {
+	c.Owner.Username = pick(r, names[3:5])
+	delete(c.Owner.Extra, identity.ClusterNameKey)
+	delete(c.Owner.Extra, olderClusterNameKey)
+	c.Owner.Extra[identity.ScopesKey] = []string{"cluster:" + c.Parent.String()}
+	if r.IntN(4) == 0 {
+		c.Owner.Extra[identity.ScopesKey] = append([]string{"cluster:" + cluster(r)}, c.Owner.Extra[identity.ScopesKey]...)
+	}
+}
+
 func extra(r *rand.Rand, depth int) map[string][]string {
 	extra := map[string][]string{}
 	home := cluster(r)
@@ -96,7 +118,7 @@ func extra(r *rand.Rand, depth int) map[string][]string {
 	case 1:
 		extra[identity.ClusterNameKey] = []string{home, cluster(r)}
 	case 2:
-		extra["authentication.kubernetes.io/cluster-name"] = []string{home}
+		extra[olderClusterNameKey] = []string{home}
 	default:
 		extra[identity.ClusterNameKey] = []string{home}
 	}
