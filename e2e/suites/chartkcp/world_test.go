@@ -170,8 +170,13 @@ func (w *world) install(ctx context.Context) *process.Process {
 	installed := make(chan error, 1)
 	go func() { installed <- w.helm(ctx, "install", chart, "--values=-") }()
 	Eventually(func() error {
-		return w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, &appsv1.Deployment{})
-	}).WithContext(ctx).Should(Succeed())
+		select {
+		case err := <-installed:
+			return StopTrying("helm has ended, and there is no Deployment").Wrap(err)
+		default:
+			return w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, &appsv1.Deployment{})
+		}
+	}).WithContext(ctx).WithTimeout(startTimeout).Should(Succeed()) // helm may be built first
 	serve := w.serve(ctx)
 	Expect(<-installed).To(Succeed())
 	w.route(ctx)
