@@ -313,8 +313,13 @@ func TestExplanations(t *testing.T) {
 			want: summary{Code: 1, Writes: []string{"denied InstanceNotFound"}, Own: []string{own}, Findings: []string{"InstanceNotFound"}},
 		},
 		"a server that another machine names": {
-			api: newAPI().machine("tenant", "worker", own, "").machine("elsewhere", "thief", own, ""), cloud: users(),
+			api: newAPI().machine("tenant", "worker", own, "").machine("tenant", "thief", own, ""), cloud: users(),
 			want: summary{Code: 1, Writes: []string{"denied InstanceIDConflict"}, Findings: []string{"InstanceIDConflict"},
+				NamedBy: []string{`CloudSigmaMachine "thief" of namespace "tenant"`}},
+		},
+		"a server that a machine of nobody names elsewhere": {
+			api: newAPI().machine("tenant", "worker", own, "").machine("elsewhere", "thief", own, ""), cloud: users(),
+			want: summary{Code: 1, Writes: []string{"allowed"}, Findings: []string{"InstanceIDConflict"},
 				NamedBy: []string{`CloudSigmaMachine "thief" of namespace "elsewhere"`}},
 		},
 		"no server, and one that was created for it": {
