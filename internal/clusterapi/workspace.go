@@ -24,7 +24,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// KindNotBound: a workspace of kcp has the objects of a kind from elsewhere, or not at all, and not from an APIExport of the provider.
+// KindNotBound means that a workspace of kcp has the objects of a kind from elsewhere, or not at all, and not from an APIExport of the provider.
 const KindNotBound Reason = "KindNotBound"
 
 // Workspaces contains the machines and clusters in the logical clusters of a kcp that bind a provider's APIExport. It watches
@@ -152,8 +152,9 @@ func (w *Workspace) clientFor(ctx context.Context, resource schema.GroupVersionR
 // up now. The error is an *AccountError if they are not bound from the provider.
 func (w *Workspace) place(ctx context.Context, resource schema.GroupVersionResource) (place string, forget func(), err error) {
 	places, key := w.workspaces.places, binding{cluster: w.cluster, provider: w.provider, resource: resource.GroupResource()}
-	if place, found := places.Get(key); found {
-		return place.(string), func() { places.Remove(key) }, nil //nolint:forcetypeassert // nothing else is stored
+	if known, found := places.Get(key); found {
+		place, _ = known.(string) // nothing else is stored
+		return place, func() { places.Remove(key) }, nil
 	}
 	if place, err = w.find(ctx, resource); err != nil {
 		return "", nil, err

@@ -176,7 +176,7 @@ func (c *check) privileged(rewrite identity.Report) Finding {
 
 // repair returns the remedy for a foreign owner.
 func (c *check) repair() string {
-	return fmt.Sprintf("run `%s`; with the gates installed (`warrantgate install kcp`) new workspaces need no repair", c.repairCommand())
+	return "run `" + c.repairCommand() + "`; with the gates installed (`warrantgate install kcp`) new workspaces need no repair"
 }
 
 // repairCommand returns the command that repairs the workspace, whatever its age.

@@ -33,7 +33,7 @@ var (
 		`%[1]s.matches(r'%[2]s'))`, celOwner, unusualSpelling)
 
 	// celChangeable is true of owners that the gate may change: those that may be foreign, and all others that have a warrant.
-	celChangeable = fmt.Sprintf(`(%s || %s.contains('"%s":'))`, celForeign, celOwner, identity.WarrantKey)
+	celChangeable = fmt.Sprintf(`(%s || %s.contains('%q:'))`, celForeign, celOwner, identity.WarrantKey)
 
 	// celUnhandled is true of notable owners that are not rewritten.
 	celUnhandled = fmt.Sprintf("!%s && %s", celForeign, celNotable)

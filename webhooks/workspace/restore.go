@@ -78,7 +78,9 @@ var (
 
 // isRestored is false of requesters whose owner, required groups, spec.cluster and spec.URL kcp stores when they create a Workspace. Their
 // requests are not changed, but admitted or denied as they are.
-func isRestored(by authenticationv1.UserInfo) bool { return !slices.Contains(by.Groups, user.SystemPrivilegedGroup) }
+func isRestored(by authenticationv1.UserInfo) bool {
+	return !slices.Contains(by.Groups, user.SystemPrivilegedGroup)
+}
 
 // removedFrom returns what restorePolicy removes from a Workspace that is created, sorted, and the annotations that remain.
 func removedFrom(raw runtime.RawExtension, annotations map[string]string) (removed []string, remaining map[string]string) {

@@ -193,8 +193,8 @@ func TestRestorePolicyAgreesWithGates(t *testing.T) {
 }
 
 // checkWrite compares the policy with the gates for a random write, and returns its outcome.
-func (m *mutator) checkWrite(tb *testing.T, r *rand.Rand) string {
-	tb.Helper()
+func (m *mutator) checkWrite(t *testing.T, r *rand.Rand) string {
+	t.Helper()
 	by := []user.Info{alice, alice, alice, noGroups, apiServer}[r.IntN(5)]
 	written := ofSpec(someAnnotations(r), someSpec(r))
 	var old *unstructured.Unstructured
@@ -208,14 +208,14 @@ func (m *mutator) checkWrite(tb *testing.T, r *rand.Rand) string {
 		}
 	}
 	sent := written.DeepCopy()
-	matches := m.denial.GetCompiledMatcher(m.compiler).Match(tb.Context(), versioned(sent, oldOf(old), operation, by), nil, nil)
-	if err := m.write(tb, old, written, by); err != nil || matches.Error != nil {
-		tb.Errorf("%v, %v: %v by %s", err, matches.Error, sent.Object, by.GetName())
+	matches := m.denial.GetCompiledMatcher(m.compiler).Match(t.Context(), versioned(sent, oldOf(old), operation, by), nil, nil)
+	if err := m.write(t, old, written, by); err != nil || matches.Error != nil {
+		t.Errorf("%v, %v: %v by %s", err, matches.Error, sent.Object, by.GetName())
 	}
-	notice := newDenialNotice(v1beta1.Enforce).Review(tb.Context(), request(tb, old, sent, by))
-	verdict := newIntegrity().Review(tb.Context(), request(tb, old, written, by))
+	notice := newDenialNotice(v1beta1.Enforce).Review(t.Context(), request(t, old, sent, by))
+	verdict := newIntegrity().Review(t.Context(), request(t, old, written, by))
 	denied := verdict.Decision == webhooks.Denied
-	changed := !bytes.Equal(encode(tb, sent), encode(tb, written))
+	changed := !bytes.Equal(encode(t, sent), encode(t, written))
 	switch {
 	case old == nil && !denied:
 		want := sent.DeepCopy()
@@ -229,24 +229,24 @@ func (m *mutator) checkWrite(tb *testing.T, r *rand.Rand) string {
 				}
 			}
 		}
-		if diff := cmp.Diff(string(encode(tb, want)), string(encode(tb, written))); diff != "" || changed != (notice.Decision == webhooks.Warned) {
-			tb.Errorf("removed by the policy and not as reported %q (-reported +policy):\n%s", notice.Message, diff)
+		if diff := cmp.Diff(string(encode(t, want)), string(encode(t, written))); diff != "" || changed != (notice.Decision == webhooks.Warned) {
+			t.Errorf("removed by the policy and not as reported %q (-reported +policy):\n%s", notice.Message, diff)
 		}
 	case old == nil && notice.Decision != webhooks.Allowed:
-		tb.Errorf("a creation that is denied is reported as changed: %s, %v", verdict.Message, sent.Object)
+		t.Errorf("a creation that is denied is reported as changed: %s, %v", verdict.Message, sent.Object)
 	case old != nil:
-		if diff := cmp.Diff(string(encode(tb, apply(tb, sent, notice))), string(encode(tb, written))); diff != "" {
-			tb.Errorf("put back by the webhook and by the policy (-webhook +policy):\n%s", diff)
+		if diff := cmp.Diff(string(encode(t, apply(t, sent, notice))), string(encode(t, written))); diff != "" {
+			t.Errorf("put back by the webhook and by the policy (-webhook +policy):\n%s", diff)
 		}
 		if denied != (notice.Reason == events.OwnerChangeDenied) {
-			tb.Errorf("denied %t (%s), but reported as %s", denied, verdict.Message, notice.Reason)
+			t.Errorf("denied %t (%s), but reported as %s", denied, verdict.Message, notice.Reason)
 		}
 	}
 	// What is put back can make too many annotations. Then the update is denied, and the notice is not called.
 	const most = 256
 	exceeded := len(sent.GetAnnotations()) <= most && len(written.GetAnnotations()) > most
 	if reported := len(notice.Events) > 0; reported != matches.Matches && (reported || !denied) && !exceeded {
-		tb.Errorf("the notice is called %t, but reports %t: %v by %s", matches.Matches, reported, sent.Object, by.GetName())
+		t.Errorf("the notice is called %t, but reports %t: %v by %s", matches.Matches, reported, sent.Object, by.GetName())
 	}
 	switch {
 	case denied:

@@ -35,7 +35,7 @@ var _ = Describe("an identity that the author of a WorkspaceType claims while a 
 	It("is not the system: it cannot choose owners, required groups, logical clusters and URLs of workspaces", func(ctx SpecContext) {
 		w := kcp(ctx)
 		attacker, victim := w.newOwner(ctx, "mallory"), w.newOwner(ctx, "victim")
-		trap := attacker.trap(ctx, w)
+		trap := attacker.trap(ctx)
 		if trap == nil {
 			return
 		}
@@ -77,14 +77,14 @@ var _ = Describe("an identity that the author of a WorkspaceType claims while a 
 		attacker, victim := w.newOwner(ctx, "mallory"), w.newOwner(ctx, "victim")
 		stranger := w.user("stranger-of-" + attacker.name + "@example.com")
 		w.permit(ctx, victim.name, stranger.Email)
-		trap := attacker.trap(ctx, w, tenancyv1alpha1.APIExportReference{Path: providerPath, Export: exportName})
+		trap := attacker.trap(ctx, tenancyv1alpha1.APIExportReference{Path: providerPath, Export: exportName})
 		if trap == nil {
 			return
 		}
 		mapper := meta.NewDefaultRESTMapper(nil) // kcp serves no discovery there
 		mapper.Add(clusterKind, meta.RESTScopeNamespace)
 		for _, who := range []*rest.Config{
-			trap("system:apiserver", masters), trap("anybody", "system:kcp:admin"), trap(victim.name), trap(victim.globalName("bot")),
+			trap("system:apiserver", masters), trap("anybody", "system:kcp:admin"), trap(victim.name), trap(victim.globalName()),
 		} {
 			By("as " + who.Impersonate.UserName)
 			c, err := client.New(attacker.recorder.Listen(who), client.Options{Mapper: mapper})
@@ -176,7 +176,7 @@ func (o owner) exportUsers(ctx context.Context) *rest.Config {
 
 // trap creates a workspace of a type of the tenant, whose initializer does not finish. It returns a config of an identity that the tenant claims in it;
 // nil if this kcp does not store initializerPermissions, so that its initializers act as the owner.
-func (o owner) trap(ctx context.Context, w *kcpWorld, bound ...tenancyv1alpha1.APIExportReference) func(username string, groups ...string) *rest.Config {
+func (o owner) trap(ctx context.Context, bound ...tenancyv1alpha1.APIExportReference) func(username string, groups ...string) *rest.Config {
 	GinkgoHelper()
 	wt := &tenancyv1alpha1.WorkspaceType{
 		ObjectMeta: metav1.ObjectMeta{Name: "trap"},

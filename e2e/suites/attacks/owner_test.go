@@ -42,7 +42,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 			stolen := attacker.typeThatBinds(ctx, victim)
 
 			bot := bot(victim)
-			attacker.admit(ctx, victim.globalName("bot"))
+			attacker.admit(ctx, victim.globalName())
 			attacker.admit(ctx, bot.Username)
 			forge(victim, attacker, bot.Extra)
 			ws := attacker.createAs(ctx, bot, stolen)
@@ -252,8 +252,8 @@ func impersonated(username string, extra map[string][]string) identity.Owner {
 	return identity.Owner{Username: username, Groups: []string{"system:authenticated"}, Extra: extra}
 }
 
-func (o owner) globalName(account string) string {
-	return "system:kcp:serviceaccount:" + o.cluster + ":default:" + account
+func (o owner) globalName() string {
+	return "system:kcp:serviceaccount:" + o.cluster + ":default:bot"
 }
 
 // exportGadgets creates an APIExport and a service account "bot", which may bind it by both of its names.
@@ -282,7 +282,7 @@ func (o owner) exportGadgets(ctx context.Context) {
 	Expect(c.Create(ctx, export)).To(Succeed())
 	_, err := kcptest.ServiceAccount(ctx, o.admin, metav1.NamespaceDefault, "bot")
 	Expect(err).NotTo(HaveOccurred())
-	for _, subject := range []rbacv1.Subject{kcptest.ServiceAccountSubject(metav1.NamespaceDefault, "bot"), kcptest.User(o.globalName("bot"))} {
+	for _, subject := range []rbacv1.Subject{kcptest.ServiceAccountSubject(metav1.NamespaceDefault, "bot"), kcptest.User(o.globalName())} {
 		Expect(kcptest.Grant(ctx, o.admin, subject, kcptest.AccessRule(), kcptest.BindRule(gadgets))).To(Succeed())
 	}
 }
@@ -291,7 +291,7 @@ func (o owner) exportGadgets(ctx context.Context) {
 // the permission to bind them, and accepts an impersonated user as the service account.
 func (o owner) typeThatBinds(ctx context.Context, of owner) kcptest.WorkspaceOption {
 	GinkgoHelper()
-	Expect(kcptest.Grant(ctx, o.config, kcptest.User(of.globalName("bot")),
+	Expect(kcptest.Grant(ctx, o.config, kcptest.User(of.globalName()),
 		append(kcptest.CreatorRules(), kcptest.Rule("tenancy.kcp.io", []string{"workspacetypes"}, []string{"create"}))...)).To(Succeed())
 	ofType, err := kcptest.CreateWorkspaceType(ctx, o.impersonating(bot(of)), o.path, &tenancyv1alpha1.WorkspaceType{
 		ObjectMeta: metav1.ObjectMeta{Name: "stolen"},

@@ -178,7 +178,7 @@ func (w *world) install(ctx context.Context) *process.Process {
 		}
 	}).WithContext(ctx).WithTimeout(startTimeout).Should(Succeed()) // helm may be built first
 	serve := w.serve(ctx)
-	Expect(<-installed).To(Succeed())
+	Expect(<-installed).NotTo(HaveOccurred())
 	w.route(ctx)
 	return serve
 }

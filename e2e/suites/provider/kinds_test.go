@@ -21,12 +21,12 @@ const exportName = "capcs"
 
 var infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
 
-// makeWorkspace creates a workspace as an administrator, and waits until it is Ready.
-func makeWorkspace(ctx context.Context, parent, name string) {
+// makeWorkspace creates a workspace of root as an administrator, and waits until it is Ready.
+func makeWorkspace(ctx context.Context, name string) {
 	GinkgoHelper()
-	_, err := kcptest.CreateWorkspace(ctx, kcp.Admin(parent), name)
+	_, err := kcptest.CreateWorkspace(ctx, kcp.Admin("root"), name)
 	Expect(err).NotTo(HaveOccurred())
-	_, err = kcptest.WaitReady(ctx, kcp.Admin(parent), name)
+	_, err = kcptest.WaitReady(ctx, kcp.Admin("root"), name)
 	Expect(err).NotTo(HaveOccurred())
 }
 

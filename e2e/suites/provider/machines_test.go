@@ -30,7 +30,7 @@ func consumer(ctx context.Context, email string) *rest.Config {
 	GinkgoHelper()
 	consumers++
 	name := fmt.Sprintf("consumer-%d", consumers)
-	makeWorkspace(ctx, "root", name)
+	makeWorkspace(ctx, name)
 	config := kcp.Admin("root:" + name)
 	bindKinds(ctx, config)
 	Eventually(func() error { // until kcp observes the webhooks of the binding and the permissions of warrantgate
@@ -61,7 +61,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", Ordered, Contin
 	It("the first cluster is admitted", func(ctx SpecContext) {
 		consumers++
 		name := fmt.Sprintf("consumer-%d", consumers)
-		makeWorkspace(ctx, "root", name)
+		makeWorkspace(ctx, name)
 		config := kcp.Admin("root:" + name)
 		bindKinds(ctx, config)
 		first := object("CloudSigmaCluster", "pool", "pool", map[string]any{"region": incident.Region, "userEmail": incident.User.Email})

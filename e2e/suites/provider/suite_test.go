@@ -51,7 +51,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	kcp = suite.KCP(ctx)
 
-	makeWorkspace(ctx, "root", "provider")
+	makeWorkspace(ctx, "provider")
 	provider = kcp.Admin("root:provider")
 	exportKinds(ctx, provider)
 

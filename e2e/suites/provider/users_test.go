@@ -115,7 +115,7 @@ var _ = Describe("the permission to name a user in a cluster", Ordered, Continue
 	}, SpecTimeout(specTimeout))
 
 	It("is checked in the workspace of the provider whose webhook configuration calls the gate", func(ctx SpecContext) {
-		makeWorkspace(ctx, "root", "second-provider")
+		makeWorkspace(ctx, "second-provider")
 		second := kcp.Admin("root:second-provider")
 		kubeconfig, err := kcp.KubeconfigFile("second-provider-admin", second)
 		Expect(err).NotTo(HaveOccurred())

@@ -18,6 +18,9 @@ import (
 	"warrantgate.dev/e2e/env/suite"
 )
 
+// printed matches a command that explain prints.
+var printed = regexp.MustCompile("`((?:kubectl )?warrantgate repair [^`]*)`")
+
 // An administrator of "kcp start", whose kubeconfig has the current context root, explains a stuck workspace, and runs what explain prints.
 var _ = Describe("the command that warrantgate explain prints", func() {
 	// shell runs a command with the kubeconfig that kcp has written, and with the program as warrantgate and as a plugin of kubectl in PATH.
@@ -32,8 +35,6 @@ var _ = Describe("the command that warrantgate explain prints", func() {
 		output, _ := sh.CombinedOutput()
 		return string(output)
 	}
-	printed := regexp.MustCompile("`((?:kubectl )?warrantgate repair [^`]*)`")
-
 	DescribeTable("repairs the workspace at once", func(ctx SpecContext, explain string) {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)

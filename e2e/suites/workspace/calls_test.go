@@ -66,7 +66,7 @@ var _ = Describe("The owner-rewrite webhook", func() {
 		Entry("with its token", func(ctx SpecContext, p place) *rest.Config { return p.serviceAccount(ctx, "bot") }, SpecTimeout(specTimeout)),
 		Entry("impersonated by a GitOps tool", func(ctx SpecContext, p place) *rest.Config {
 			p.serviceAccount(ctx, "bot")
-			return p.gitOps(ctx, "bot")
+			return p.gitOps(ctx)
 		}, SpecTimeout(specTimeout)),
 	)
 

@@ -21,14 +21,14 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 	It("is stuck in Initializing without warrantgate", func(ctx SpecContext) {
 		home := newPlace(ctx, bare)
 		home.serviceAccount(ctx, "bot")
-		create(ctx, home.gitOps(ctx, "bot"), "child")
+		create(ctx, home.gitOps(ctx), "child")
 		home.expectStuck(ctx, "child", deniedBindings("system:serviceaccount:default:bot"))
 	}, SpecTimeout(specTimeout))
 
 	It("becomes Ready with warrantgate, and only that service account works in it", func(ctx SpecContext) {
 		home := newPlace(ctx, guarded)
 		bot := home.serviceAccount(ctx, "bot")
-		create(ctx, home.gitOps(ctx, "bot"), "child")
+		create(ctx, home.gitOps(ctx), "child")
 		child := waitReady(ctx, home.admin(), "child")
 
 		expectAtHome(ctx, bot, child.Spec.Cluster)
@@ -44,7 +44,7 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 		home.exportWidgets(ctx)
 		widgets := home.widgetType(ctx)
 		bot := home.serviceAccount(ctx, "bot")
-		tool := home.gitOps(ctx, "bot")
+		tool := home.gitOps(ctx)
 		for _, name := range []rbacv1.Subject{kcptest.ServiceAccountSubject("default", "bot"), kcptest.User(home.globalName("bot"))} {
 			Expect(kcptest.Grant(ctx, home.admin(), name, kcptest.AccessRule(), kcptest.BindRule(exportName))).To(Succeed())
 		}
@@ -62,7 +62,7 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 		home.exportWidgets(ctx)
 		widgets := home.widgetType(ctx)
 		home.serviceAccount(ctx, "bot")
-		tool := home.gitOps(ctx, "bot")
+		tool := home.gitOps(ctx)
 		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
 		create(ctx, tool, "child", widgets)
 		home.expectStuck(ctx, "child", "no permission to bind to export "+home.path+":"+exportName)
@@ -82,7 +82,7 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 		home.serviceAccount(ctx, "bot")
 		global := authenticationv1.UserInfo{Username: home.globalName("bot"), Groups: []string{"system:authenticated"}}
 		third.user(ctx, global.Username) // the tool must not get these permissions by impersonation at home
-		create(ctx, home.gitOps(ctx, "bot"), "child", home.heldType(ctx))
+		create(ctx, home.gitOps(ctx), "child", home.heldType(ctx))
 		owner := home.recordedOwner(ctx, "child")
 		child, err := kcptest.GetWorkspace(ctx, home.admin(), "child")
 		Expect(err).NotTo(HaveOccurred())
@@ -132,15 +132,15 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 	)
 })
 
-// gitOps returns a tool of this workspace that impersonates one of its service accounts. It may do nothing else.
-func (p place) gitOps(ctx context.Context, account string) *rest.Config {
+// gitOps returns a tool of this workspace that impersonates its service account bot. It may do nothing else.
+func (p place) gitOps(ctx context.Context) *rest.Config {
 	GinkgoHelper()
 	tool, err := kcptest.ServiceAccount(ctx, p.admin(), "default", "gitops")
 	Expect(err).NotTo(HaveOccurred())
 	impersonate := kcptest.Rule("", []string{"serviceaccounts"}, []string{"impersonate"})
-	impersonate.ResourceNames = []string{account}
+	impersonate.ResourceNames = []string{"bot"}
 	Expect(kcptest.Grant(ctx, p.admin(), kcptest.ServiceAccountSubject("default", "gitops"), kcptest.AccessRule(), impersonate)).To(Succeed())
-	tool.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:" + account}
+	tool.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:bot"}
 	return tool
 }
 
