@@ -16,9 +16,11 @@ import (
 	"strings"
 
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"warrantgate.dev/e2e/env/access"
 	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/internal/config/v1beta1"
 )
 
 // User is the user of warrantgate. It is in no group and has only the permissions that install grants.
@@ -26,6 +28,9 @@ const User = "warrantgate"
 
 // defaultConfiguration is a configuration file without any field: all defaults.
 const defaultConfiguration = "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"
+
+// installing is the name of the log and the configuration of a serve that runs during an installation only.
+const installing = "installing"
 
 // Options configure warrantgate.
 type Options struct {
@@ -100,28 +105,51 @@ func (w *Warrantgate) Run(ctx context.Context, args ...string) (string, error) {
 }
 
 // Start runs "warrantgate serve" and waits until it is ready. After Stop or Kill, it starts again with the same addresses.
-func (w *Warrantgate) Start(ctx context.Context) error { return w.start(ctx, w.LogFile()) }
+func (w *Warrantgate) Start(ctx context.Context) error { return w.start(ctx, w.configFile, w.LogFile()) }
 
-// WhileServing calls do while "warrantgate serve" runs. If it does not run yet, it runs until do returns, with a log of its own.
+// WhileServing calls do while "warrantgate serve" runs. If it does not run yet, it runs until do returns, with a log of its own. It repairs
+// nothing then, because the suites look at what the serve that they start repairs.
 func (w *Warrantgate) WhileServing(ctx context.Context, do func() error) error {
 	if w.process != nil && w.process.Alive() == nil {
 		return do()
 	}
-	if err := w.start(ctx, filepath.Join(w.options.Dir, "installing.log")); err != nil {
+	configFile, err := w.withoutRepair()
+	if err != nil {
 		return err
 	}
-	err := do()
+	if err := w.start(ctx, configFile, filepath.Join(w.options.Dir, installing+".log")); err != nil {
+		return err
+	}
+	err = do()
 	serve := w.process
 	w.process = nil
 	return errors.Join(err, serve.Stop())
 }
 
-func (w *Warrantgate) start(ctx context.Context, logFile string) error {
+// withoutRepair writes the configuration without the repair, and returns the file.
+func (w *Warrantgate) withoutRepair() (file string, err error) {
+	content, err := os.ReadFile(w.configFile)
+	if err != nil {
+		return "", err
+	}
+	configuration := map[string]any{}
+	if err := yaml.Unmarshal(content, &configuration); err != nil {
+		return "", fmt.Errorf("read the configuration: %w", err)
+	}
+	configuration["repair"] = map[string]any{"mode": v1beta1.Off}
+	if content, err = yaml.Marshal(configuration); err != nil {
+		return "", err
+	}
+	file = filepath.Join(w.options.Dir, installing+".yaml")
+	return file, os.WriteFile(file, content, 0o600)
+}
+
+func (w *Warrantgate) start(ctx context.Context, configFile, logFile string) error {
 	serve, err := process.Start(process.Options{
 		Name: "warrantgate", LogFile: logFile, Binary: w.options.Binary, Env: w.options.Env,
 		Args: append([]string{
 			"serve",
-			"--config=" + w.configFile,
+			"--config=" + configFile,
 			"--webhook-address=" + w.webhookAddress,
 			"--metrics-address=" + w.metricsAddress,
 			"--health-address=" + w.healthAddress,
