@@ -193,6 +193,9 @@ func (o owner) trap(ctx context.Context, bound ...tenancyv1alpha1.APIExportRefer
 	if len(wt.Spec.InitializerPermissions) == 0 {
 		return nil
 	}
+	// kcp asks whether the claimed identity may initialize, which the author of the type can allow to everybody.
+	Expect(kcptest.Grant(ctx, o.config, kcptest.Group("system:authenticated"), kcptest.AccessRule(),
+		kcptest.Rule("tenancy.kcp.io", []string{"workspacetypes"}, []string{"initialize"}))).To(Succeed())
 	_, err = kcptest.CreateWorkspace(ctx, o.config, "trap", ofType)
 	Expect(err).NotTo(HaveOccurred())
 	cluster := o.placed(ctx, "trap")
