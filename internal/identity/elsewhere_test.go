@@ -171,11 +171,6 @@ func TestElsewhere(t *testing.T) {
 			owner:   identity.Owner{Username: bot, Groups: authenticated, Extra: extra(identity.ClusterNameKey, []string{consumer, consumer}, identity.ScopesKey, in(consumer))},
 			wantErr: "it does not come with exactly one home",
 		},
-		"of another home under the older key": {
-			owner: identity.Owner{Username: bot, Groups: authenticated, Extra: extra(
-				identity.ClusterNameKey, []string{consumer}, "authentication.kubernetes.io/cluster-name", []string{victim}, identity.ScopesKey, in(consumer))},
-			wantErr: "it does not come with exactly one home",
-		},
 		"of a home that is a path": {
 			owner:   identity.Owner{Username: bot, Groups: authenticated, Extra: extra(identity.ClusterNameKey, []string{"root:org"}, identity.ScopesKey, []string{"cluster:root:org"})},
 			wantErr: "it does not come with exactly one home",

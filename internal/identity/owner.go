@@ -20,8 +20,6 @@ import (
 const (
 	// ClusterNameKey contains the logical cluster of a service account, its home.
 	ClusterNameKey = "authentication.kcp.io/cluster-name"
-	// olderClusterNameKey is the former key of the home. kcp v0.30 and later ignore it.
-	olderClusterNameKey = "authentication.kubernetes.io/cluster-name"
 	// ScopesKey contains the logical clusters that an identity is restricted to: "cluster:<name>[,cluster:<name>…]". The clusters of
 	// one value are alternatives, and every value must match.
 	ScopesKey = "authentication.kcp.io/scopes"
@@ -135,16 +133,11 @@ func (o Owner) IsServiceAccount() bool {
 	return strings.HasPrefix(o.Username, serviceaccount.ServiceAccountUsernamePrefix)
 }
 
-// homes returns the logical clusters that the identity claims as its home. The same home under both keys counts once. The same home twice
-// under one key counts twice, because kcp counts the values. A service account that claims none was impersonated. kcp treats it as a local
-// one where it is in scope, so its home is its only scope, if it has a single one.
+// homes returns the logical clusters that the identity claims as its home. The same home twice counts twice, because kcp counts the values. kcp
+// v0.30 and later ignore the former key, authentication.kubernetes.io/cluster-name, so that everybody can claim it. A service account that
+// claims no home was impersonated. kcp treats it as a local one where it is in scope, so its home is its only scope, if it has a single one.
 func (o Owner) homes() []string {
 	homes := slices.Clip(o.Extra[ClusterNameKey]) // append must not change the original
-	for _, older := range o.Extra[olderClusterNameKey] {
-		if !slices.Contains(homes, older) {
-			homes = append(homes, older)
-		}
-	}
 	if scopes := o.Extra[ScopesKey]; len(homes) == 0 && len(scopes) == 1 {
 		if scope, ok := strings.CutPrefix(scopes[0], scopePrefix); ok && !strings.Contains(scope, ",") {
 			homes = []string{scope}
@@ -157,13 +150,12 @@ func (o Owner) homes() []string {
 // scope. That is its home if the Workspace was created there, because kcp adds the logical cluster of a request to the scopes of an
 // impersonated user.
 func (o Owner) Impersonated() bool {
-	return o.IsServiceAccount() && len(o.Extra[ClusterNameKey])+len(o.Extra[olderClusterNameKey]) == 0 && len(o.homes()) == 1
+	return o.IsServiceAccount() && len(o.Extra[ClusterNameKey]) == 0 && len(o.homes()) == 1
 }
 
 // at returns the owner with the given home, under the key that kcp reads.
 func (o Owner) at(home logicalcluster.Name) Owner {
 	o.Extra = maps.Clone(o.Extra)
-	delete(o.Extra, olderClusterNameKey)
 	o.Extra[ClusterNameKey] = []string{home.String()}
 	return o
 }

@@ -129,13 +129,6 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
 			},
 		},
-		"the older key of the home is read and written as the newer": {
-			owner: serviceAccount(without(identity.ClusterNameKey), withExtra("authentication.kubernetes.io/cluster-name", home)),
-			want:  rewrittenServiceAccount(),
-			wantReport: identity.Report{
-				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
-			},
-		},
 		"required groups become a warrant in the new cluster only": {
 			owner:    serviceAccount(),
 			required: "team-a,team-b;ops",
@@ -562,11 +555,6 @@ func TestRewriteDoesNotChange(t *testing.T) {
 			want:        identity.HomeAmbiguous,
 			wantMessage: `service account "system:serviceaccount:default:bot" names several home clusters (` + home + `, other)`,
 		},
-		"a service account whose older and newer home differ": {
-			raw:         serviceAccount(withExtra("authentication.kubernetes.io/cluster-name", "other")).String(),
-			want:        identity.HomeAmbiguous,
-			wantMessage: `service account "system:serviceaccount:default:bot" names several home clusters (` + home + `, other)`,
-		},
 		"a service account whose home could be mistaken for more": {
 			raw:         serviceAccount(withExtra(identity.ClusterNameKey, "a:b")).String(),
 			want:        identity.Malformed,
@@ -661,10 +649,11 @@ func TestRewriteDoesNotChange(t *testing.T) {
 			raw:  serviceAccount(withExtra(identity.ScopesKey, "cluster:attacker,cluster:"+home, "cluster:attacker")).String(),
 			want: identity.HomeOutOfScope, wantMessage: homeOutOfScope("cluster:attacker,cluster:" + home + " and cluster:attacker"),
 		},
-		"a service account of a forged home under the older key": {
+		"a service account of a forged home under the older key, which kcp ignores": {
 			raw: serviceAccount(without(identity.ClusterNameKey), withExtra("authentication.kubernetes.io/cluster-name", home),
 				withExtra(identity.ScopesKey, "cluster:attacker")).String(),
-			want: identity.HomeOutOfScope, wantMessage: homeOutOfScope("cluster:attacker"),
+			want:        identity.HomeUnknown,
+			wantMessage: `service account "system:serviceaccount:default:bot" was impersonated in logical cluster "attacker", but its workspace was not created there`,
 		},
 		"a service account whose forged home is the new cluster": {
 			raw: serviceAccount(withExtra(identity.ScopesKey, "cluster:attacker")).String(), cluster: home,

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"maps"
 	"math/rand/v2"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -20,7 +19,7 @@ var Clusters = []logicalcluster.Name{"aaaaaaaa", "bbbbbbbb", "cccccccc", "root"}
 // NewCluster is the logical cluster of a new workspace. No generated owner has it as home or scope.
 const NewCluster logicalcluster.Name = "nnnnnnnn"
 
-// olderClusterNameKey is the former key of a service account's home.
+// olderClusterNameKey is the former key of a service account's home, which kcp ignores.
 const olderClusterNameKey = "authentication.kubernetes.io/cluster-name"
 
 var groups = []string{
@@ -48,17 +47,6 @@ type Case struct {
 	Parent         logicalcluster.Name
 	RequiredGroups string
 	Policy         identity.Policy
-}
-
-// Creator returns the owner with its home under the key that kcp reads today. kcp versions that wrote the older key treated it in the same
-// way.
-func (c Case) Creator() identity.Owner {
-	creator := c.Owner
-	if homes := creator.Extra[olderClusterNameKey]; len(homes) > 0 && len(creator.Extra[identity.ClusterNameKey]) == 0 {
-		creator.Extra = maps.Clone(creator.Extra)
-		creator.Extra[identity.ClusterNameKey] = homes
-	}
-	return creator
 }
 
 // Rewrite rewrites the owner of the case for NewCluster, and returns the owner to record.

@@ -39,12 +39,12 @@ func (c Case) CheckElsewhere(rewritten identity.Owner, cluster logicalcluster.Na
 
 // Impersonated reports whether the owner is a service account that names no home.
 func (c Case) Impersonated() bool {
-	return c.Owner.IsServiceAccount() && len(c.Creator().Extra[identity.ClusterNameKey]) == 0
+	return c.Owner.IsServiceAccount() && len(c.Owner.Extra[identity.ClusterNameKey]) == 0
 }
 
 // passable returns the creator without what a rewrite drops: privileged groups, and all warrants that the new owner does not have.
 func (c Case) passable(warrants []string) identity.Owner {
-	creator := c.Creator()
+	creator := c.Owner
 	privileged, prefixes := identity.PrivilegedGroups()
 	creator.Groups = slices.DeleteFunc(slices.Clone(creator.Groups), func(group string) bool {
 		return slices.Contains(privileged, group) ||
