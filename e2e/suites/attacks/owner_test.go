@@ -80,7 +80,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 	}
 	DescribeTable("an administrator's warrant is not recorded", dropsWarrant,
 		Entry("with a user", impersonated("alice", nil), "OwnerRewritten", SpecTimeout(startTimeout)),
-		Entry("with a service account without a home", impersonated("system:serviceaccount:default:bot", nil), "HomeUnknown", SpecTimeout(startTimeout)),
+		Entry("with a service account that is impersonated in its own workspace", impersonated("system:serviceaccount:default:bot", nil), "OwnerRewritten", SpecTimeout(startTimeout)),
 		Entry("with a service account of two homes", impersonated("system:serviceaccount:default:bot",
 			map[string][]string{identity.ClusterNameKey: {"a", "b"}}), "HomeAmbiguous", SpecTimeout(startTimeout)),
 		Entry("with a user and a field that makes the owner too large", impersonated("alice",

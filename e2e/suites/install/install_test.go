@@ -210,7 +210,7 @@ func contents(ctx context.Context) map[string]map[string]any {
 	}
 	installed := 13
 	if byPolicy() {
-		installed += 2 // the policy that rewrites owners, and its binding
+		installed += 4 // the policies that rewrite owners and restore Workspaces, and their bindings
 	}
 	Expect(all).To(HaveLen(installed))
 	return all
