@@ -48,7 +48,7 @@ func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) 
 	}
 	return &Controller{
 		repair: repair, election: election,
-		reporter: reporter{recorder: recorder, checker: repair.checker(), isOf: repair.Shards.isOf},
+		reporter: reporter{recorder: recorder, checker: repair.checker(), isOf: repair.Shards.IsOf},
 	}, nil
 }
 

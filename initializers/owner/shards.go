@@ -163,9 +163,9 @@ func (s *Shards) workspaceTypes(ctx context.Context, cluster logicalcluster.Name
 	return found, err
 }
 
-// isOf reports whether a logical cluster is that of the Workspace which its LogicalCluster names as its owner. The administrator of a
+// IsOf reports whether a logical cluster is that of the Workspace which its LogicalCluster names as its owner. The administrator of a
 // workspace can write this name, so it can be the Workspace of another tenant. The annotation of the Workspace is written by kcp only.
-func (s *Shards) isOf(ctx context.Context, cluster logicalcluster.Name, owner *corev1alpha1.LogicalClusterOwner) (bool, error) {
+func (s *Shards) IsOf(ctx context.Context, cluster logicalcluster.Name, owner *corev1alpha1.LogicalClusterOwner) (bool, error) {
 	is := false
 	err := s.named(ctx, logicalcluster.Name(owner.Cluster), owner.Name, func(ctx context.Context, c client.Client, named client.ListOption) error {
 		var list tenancyv1alpha1.WorkspaceList

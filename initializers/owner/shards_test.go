@@ -54,8 +54,8 @@ func TestIsOf(t *testing.T) {
 			if tc.owner != nil {
 				tc.owner(&owner)
 			}
-			if got, err := shards.isOf(t.Context(), tc.cluster, &owner); got != tc.want {
-				t.Errorf("isOf() = %t, %v, want %t", got, err, tc.want)
+			if got, err := shards.IsOf(t.Context(), tc.cluster, &owner); got != tc.want {
+				t.Errorf("IsOf() = %t, %v, want %t", got, err, tc.want)
 			}
 		})
 	}

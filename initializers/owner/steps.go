@@ -99,6 +99,8 @@ type Steps struct {
 	LogicalClusters kcp.Clients
 	// Workspaces reads the ClusterRoleBinding workspace-admin, and reads and annotates Workspaces.
 	Workspaces kcp.Clients
+	// IsOf is Shards.IsOf. A service account may read Workspaces outside its home only so.
+	IsOf func(ctx context.Context, cluster logicalcluster.Name, owner *corev1alpha1.LogicalClusterOwner) (bool, error)
 	// Policy says which delegations are kept.
 	Policy identity.Policy
 	// DryRun is whether to write nothing.
@@ -193,8 +195,7 @@ func (s *Steps) located(ctx context.Context, result Result) Result {
 
 // compareOwner checks that the owner of a LogicalCluster comes from its Workspace. Before v0.32 the administrator of the workspace can
 // change both this owner and spec.owner, which names the Workspace. From v0.32 on kcp acts as spec.createdBy, which the administrator cannot
-// change; the Workspace is then read only if its logical cluster is the home of the owner, because a service account may not read it outside
-// its own home.
+// change; the steps then need only where the Workspace is, and only for an owner whose home that has to be.
 func (s *Steps) compareOwner(ctx context.Context, st *state) (time.Duration, error) {
 	lc := st.result.lc
 	acting := kcp.RecordedOwner(&lc.typed)
@@ -202,12 +203,20 @@ func (s *Steps) compareOwner(ctx context.Context, st *state) (time.Duration, err
 	if lc.typed.Spec.CreatedBy != nil && (err != nil || !owner.Impersonated()) {
 		return 0, nil //nolint:nilerr // the next step reports an owner that cannot be read
 	}
+	const notNamed = "spec.owner of the LogicalCluster does not name its Workspace, so the recorded owner cannot be compared: it was changed there"
+	if of := lc.typed.Spec.Owner; lc.typed.Spec.CreatedBy != nil && of != nil {
+		is, err := s.IsOf(ctx, lc.name, of)
+		if st.parent = logicalcluster.Name(of.Cluster); err == nil && !is {
+			st.result.differs(notNamed)
+		}
+		return 0, err
+	}
 	ws, err := s.namedWorkspace(ctx, lc)
 	switch {
 	case err != nil:
 		return 0, err
 	case ws == nil:
-		st.result.differs("spec.owner of the LogicalCluster does not name its Workspace, so the recorded owner cannot be compared: it was changed there")
+		st.result.differs(notNamed)
 		return 0, nil
 	}
 	st.parent = logicalcluster.Name(lc.typed.Spec.Owner.Cluster)

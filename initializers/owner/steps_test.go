@@ -47,6 +47,11 @@ func impersonatedIn(cluster string) string {
 		`"extra":{"authentication.kcp.io/scopes":["cluster:` + cluster + `"]}}`
 }
 
+// isOfChild is true of the Workspace of theCluster.
+func isOfChild(_ context.Context, cluster logicalcluster.Name, of *corev1alpha1.LogicalClusterOwner) (bool, error) {
+	return cluster == theCluster && of.Cluster == theHome && of.Name == "child" && of.UID == "1", nil
+}
+
 // cluster is the state of theCluster and its Workspace, which is in theHome, in the fake kcp.
 type cluster struct {
 	owner        string // on the LogicalCluster
@@ -498,7 +503,7 @@ func TestSteps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			clients := fakeKCP(t, tc.cluster, tc.fail)
-			steps := &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun}
+			steps := &Steps{LogicalClusters: clients, Workspaces: clients, IsOf: isOfChild, DryRun: tc.dryRun}
 			got, err := steps.Run(t.Context(), theCluster)
 			if message := textOf(err); message != tc.wantError {
 				t.Errorf("Run() error = %q, want %q", message, tc.wantError)
