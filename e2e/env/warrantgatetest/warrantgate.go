@@ -105,7 +105,9 @@ func (w *Warrantgate) Run(ctx context.Context, args ...string) (string, error) {
 }
 
 // Start runs "warrantgate serve" and waits until it is ready. After Stop or Kill, it starts again with the same addresses.
-func (w *Warrantgate) Start(ctx context.Context) error { return w.start(ctx, w.configFile, w.LogFile()) }
+func (w *Warrantgate) Start(ctx context.Context) error {
+	return w.start(ctx, w.configFile, w.LogFile())
+}
 
 // WhileServing calls do while "warrantgate serve" runs. If it does not run yet, it runs until do returns, with a log of its own. It repairs
 // nothing then, because the suites look at what the serve that they start repairs.
