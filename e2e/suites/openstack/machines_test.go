@@ -85,7 +85,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 					by.field+` "`+by.value(id)+`" of OpenStackMachine "worker" of namespace "`+s.namespace+`": there is no such instance in `+
 						`the region of its credentials of the project of cloud "openstack" of Secret "credentials" (`+s.project+
 						`), with which cluster "pool" acts; the cloud answered 404 itemNotFound, request id req-`,
-					own.ID, "clear the field, so that the provider adopts an instance of the user or creates one")
+					own.ID, "clear status.instanceID of its OpenStackServer, so that the provider adopts an instance of the project or creates one")
 				if by.creates {
 					continue
 				}
