@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -44,7 +45,8 @@ func Export(ctx context.Context, config *rest.Config, name string, crds ...*apie
 		if err != nil {
 			return fmt.Errorf("schema of %s: %w", crd.Name, err)
 		}
-		if err := c.Create(ctx, made); err != nil {
+		// kcp answers 503 for a moment after a workspace has become Ready.
+		if err := retry.OnError(retry.DefaultBackoff, apierrors.IsServiceUnavailable, func() error { return c.Create(ctx, made) }); err != nil {
 			return fmt.Errorf("schema of %s: %w", crd.Name, err)
 		}
 		export.Spec.Resources = append(export.Spec.Resources, apisv1alpha2.ResourceSchema{
