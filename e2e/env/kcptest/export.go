@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -33,6 +34,9 @@ func Widgets(group string) *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
+// unavailable is how long a new workspace may answer 503, 50 seconds.
+var unavailable = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Steps: 12}
+
 // Export exports kinds from the workspace of config in an APIExport of the given name.
 func Export(ctx context.Context, config *rest.Config, name string, crds ...*apiextensionsv1.CustomResourceDefinition) error {
 	c, err := NewClient(config)
@@ -46,7 +50,7 @@ func Export(ctx context.Context, config *rest.Config, name string, crds ...*apie
 			return fmt.Errorf("schema of %s: %w", crd.Name, err)
 		}
 		// kcp answers 503 for a moment after a workspace has become Ready.
-		if err := retry.OnError(retry.DefaultBackoff, apierrors.IsServiceUnavailable, func() error { return c.Create(ctx, made) }); err != nil {
+		if err := retry.OnError(unavailable, apierrors.IsServiceUnavailable, func() error { return c.Create(ctx, made) }); err != nil {
 			return fmt.Errorf("schema of %s: %w", crd.Name, err)
 		}
 		export.Spec.Resources = append(export.Spec.Resources, apisv1alpha2.ResourceSchema{
