@@ -151,8 +151,8 @@ func TestListsOfAKindThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestASlowPageIsReadAgain checks that a list has the deadline of its request, although a page keeps its room for a second only. kcp takes longer for the
-// first list of a kind.
+// TestASlowPageIsReadAgain checks that a list has the deadline of its request, although a page keeps its room for a second only. kcp takes
+// longer for the first list of a kind.
 func TestASlowPageIsReadAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		slow int // pages that are not answered

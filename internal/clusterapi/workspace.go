@@ -208,8 +208,8 @@ func (w *Workspace) find(ctx context.Context, resource schema.GroupVersionResour
 	return "", notBound
 }
 
-// firstBound returns the URL of the virtual workspace that has the objects of a resource of the logical cluster, or "". It asks all at once: a shard that
-// does not answer must not delay what is about the logical clusters of others.
+// firstBound returns the URL of the virtual workspace that has the objects of a resource of the logical cluster, or "". It asks all at once:
+// a shard that does not answer must not delay what is about the logical clusters of others.
 func (w *Workspace) firstBound(ctx context.Context, urls []string, resource schema.GroupVersionResource) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -104,7 +104,7 @@ func TestElsewhere(t *testing.T) {
 			owner:   identity.Owner{Username: "system:apiserver", Groups: []string{"system:kcp:initializer:xxxxxxxx:trap", "system:masters", "system:authenticated"}},
 			wantErr: errClaimed,
 		},
-		"a user whom a terminator claims to be, in scope": {
+		"a user that a terminator claims to be, in scope": {
 			owner: identity.Owner{Username: "alice", Groups: []string{"system:authenticated", "system:kcp:terminator:xxxxxxxx:trap"},
 				Extra: extra(identity.ScopesKey, in("pppppppp"))},
 			wantErr: errClaimed,

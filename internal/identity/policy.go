@@ -124,9 +124,9 @@ func IsSystem(groups, warrants []string) bool {
 	return slices.Contains(groups, user.SystemPrivilegedGroup) && len(warrants) == 0 && !slices.ContainsFunc(groups, isOfLifecycle)
 }
 
-// isClaimed reports whether anybody can have sent a request as the owner, because it came through a virtual workspace: kcp has added a group of an
-// initializer or terminator, or an administrator's warrant. There, the author of a WorkspaceType with initializerPermissions, or of an APIExport with the
-// resources users and groups of the core group, can impersonate everybody, system:masters included, and kcp adds no scope.
+// isClaimed reports whether anybody can have sent a request as the owner, because it came through a virtual workspace: kcp has added a group
+// of an initializer or terminator, or an administrator's warrant. There, the author of a WorkspaceType with initializerPermissions, or of an
+// APIExport with the resources users and groups of the core group, can impersonate everybody, system:masters included, and kcp adds no scope.
 func isClaimed(owner Owner) bool {
 	warrants, err := readWarrants(owner.Extra)
 	return err != nil || slices.ContainsFunc(owner.Groups, isOfLifecycle) || len(privilegedIn(nil, warrants)) > 0

@@ -212,9 +212,9 @@ func (r *rewriting) serviceAccount() Owner {
 	return rewritten
 }
 
-// backed returns the owner for a service account, without its name, and what gives the owner its permissions. It has the service account as
-// a warrant if that has authenticated. A service account that was impersonated gets no such warrant, because kcp counts the global name of a service account
-// with a home as valid whatever its scopes are: the impersonator would get that name everywhere.
+// backed returns the owner for a service account, without its name, and what gives the owner its permissions. It has the service account as a
+// warrant if that has authenticated. A service account that was impersonated gets no such warrant, because kcp counts the global name of a
+// service account with a home as valid whatever its scopes are: the impersonator would get that name everywhere.
 func (r *rewriting) backed(home logicalcluster.Name) (owner Owner, how string) {
 	if r.owner.Impersonated() {
 		owner = r.widened()

@@ -25,7 +25,7 @@ func (c Case) Why(policy *Policy) []string {
 type why struct {
 	evaluation
 	lines []string
-	// explained are the rules that were looked at.
+	// explained are the rules that were evaluated.
 	explained []string
 }
 

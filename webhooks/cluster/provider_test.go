@@ -107,7 +107,7 @@ func TestOnKCPTheProviderAuthorizes(t *testing.T) {
 			wantReason:  "HomeOutOfScope",
 			wantMessage: `user "` + bot + `" cannot be distinguished from others` + forged,
 		},
-		"a user whom the author of a WorkspaceType can impersonate has no review": {
+		"a user that the author of a WorkspaceType can impersonate has no review": {
 			requester:  authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:kcp:initializer:xxxxxxxx:trap", "system:masters", "system:authenticated"}},
 			wantReason: "IdentityClaimed",
 			wantMessage: `user "alice" cannot be distinguished from others` + where + ": the request came through a virtual workspace of kcp, " +

@@ -53,8 +53,8 @@ var (
 	// celSystem is true of requests by kcp's own controllers and the administrators of a shard, celNotSystem of all others.
 	celSystem    = fmt.Sprintf("(%s && !%s && !%s)", celMasters, celHasWarrant, celOfLifecycle)
 	celNotSystem = "!" + celSystem
-	// celHasWarrant is true of requests through the virtual workspace of an APIExport, celOfLifecycle of those by initializers and terminators. To compare
-	// each group would take quadratic time. A group that contains a quote can only make it true of more requesters.
+	// celHasWarrant is true of requests through the virtual workspace of an APIExport, celOfLifecycle of those by initializers and
+	// terminators. To compare each group would take quadratic time. A group that contains a quote can only make it true of more requesters.
 	celHasWarrant  = fmt.Sprintf("(has(request.userInfo.extra) && '%s' in request.userInfo.extra)", identity.WarrantKey)
 	celOfLifecycle = fmt.Sprintf(`['"' + request.userInfo.groups.join('"')].exists(groups, groups.contains('"%s'))`,
 		strings.Join(identity.LifecyclePrefixes(), `') || groups.contains('"`))

@@ -47,7 +47,7 @@ func (*DenialNotice) Review(_ context.Context, request admission.Request) webhoo
 	}
 	sent := workspace.object.Annotations
 	all, leftOut := sent, []string(nil)
-	if isRestored(request.UserInfo) {
+	if keepsRecorded(request.UserInfo) {
 		all, leftOut = putBack(workspace.old.Annotations, sent)
 	}
 	workspace.object.Annotations = all
@@ -81,7 +81,7 @@ func (*DenialNotice) Review(_ context.Context, request admission.Request) webhoo
 func noticeRemoved(request admission.Request, workspace reviewed) webhooks.Answer {
 	answer := webhooks.Answer{Decision: webhooks.Allowed, Reason: reasonUnchanged, Subject: workspace.subject(), NoticesUnchanged: []webhooks.Notice{}}
 	removed, remaining := removedFrom(request.Object, workspace.object.Annotations)
-	if len(removed) == 0 || !isRestored(request.UserInfo) || len(guardedChanges(request.Operation, nil, remaining)) > 0 {
+	if len(removed) == 0 || !keepsRecorded(request.UserInfo) || len(guardedChanges(request.Operation, nil, remaining)) > 0 {
 		return answer
 	}
 	user := request.UserInfo.Username

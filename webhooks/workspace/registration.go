@@ -30,9 +30,9 @@ func Registration(server webhooks.Server, config v1beta1.Workspace) []client.Obj
 	return registration(server, config, false)
 }
 
-// RegistrationWithPolicy is Registration for a kcp that evaluates mutating admission policies. It includes RewritePolicy and
-// restorePolicy. OwnerRewrite is not called for owners that the policy rewrites, nor DenialNotice for annotations that the policy puts back. Create these objects only after a test has shown that kcp
-// evaluates the policy.
+// RegistrationWithPolicy is Registration for a kcp that evaluates mutating admission policies. It includes RewritePolicy and restorePolicy.
+// OwnerRewrite is not called for owners that the policy rewrites, nor DenialNotice for annotations that the policy puts back. Create these
+// objects only after a test has shown that kcp evaluates the policy.
 func RegistrationWithPolicy(server webhooks.Server, config v1beta1.Workspace) []client.Object {
 	if RewritePolicy(config) == nil {
 		return Registration(server, config)

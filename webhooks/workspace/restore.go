@@ -55,14 +55,14 @@ func restorePolicy(config v1beta1.Workspace) []client.Object {
 	putBack := fmt.Sprintf("(size(%[1]s) == 0 ? [JSONPatch{op: 'add', path: '/metadata/annotations', value: {}}] : []) + %[2]s.map(key, %[3]s)",
 		celAfter, celLeftOut, annotationPatch("add", ", value: "+celBefore+"[key]"))
 	return mutatingPolicy(RestorePolicyName, []admissionregistrationv1.MatchCondition{
-		{Name: "not-by-system-masters", Expression: celRestored},
+		{Name: "not-by-system-masters", Expression: celKeepsRecorded},
 		{Name: "removes-or-puts-back", Expression: celRemovable + " || " + celPutBack},
 	}, nil, fmt.Sprintf("request.operation == 'CREATE' ? %s : %s", remove, putBack))
 }
 
 var (
-	// celRestored is isRestored in CEL.
-	celRestored = "!" + celMasters
+	// celKeepsRecorded is keepsRecorded in CEL.
+	celKeepsRecorded = "!" + celMasters
 
 	// celRemovable is true of creations from which restorePolicy removes something.
 	celRemovable = fmt.Sprintf("(request.operation == 'CREATE' && size(%[1]s) <= %[2]d && (%[3]s.exists(key, key in %[1]s) || "+
@@ -76,9 +76,9 @@ var (
 		celBefore, celAfter, maxAnnotations, celLeftOut)
 )
 
-// isRestored is false of requesters whose owner, required groups, spec.cluster and spec.URL kcp stores when they create a Workspace. Their
-// requests are not changed, but admitted or denied as they are.
-func isRestored(by authenticationv1.UserInfo) bool {
+// keepsRecorded reports whether restorePolicy changes the requests of a user. It does not change those of system:masters, because kcp stores the
+// owner, required groups, spec.cluster and spec.URL that these contain: they are admitted or denied as they are.
+func keepsRecorded(by authenticationv1.UserInfo) bool {
 	return !slices.Contains(by.Groups, user.SystemPrivilegedGroup)
 }
 

@@ -19,9 +19,10 @@ import (
 // OwnerRewrite is the mutating gate that rewrites the owner of a workspace to one that kcp can act as, and removes warrants that must not be
 // stored from all others.
 //
-// It is called for the one update in which kcp's scheduler sets the logical cluster, and for a canary, which is a dry run. During creation kcp would undo the change, and
-// after that update the LogicalCluster has the old owner. It fails closed: while no warrantgate answers, a workspace with a foreign
-// owner, or with one that has warrants, stays in Scheduling and kcp retries, so no LogicalCluster with such an owner is created.
+// It is called for the one update in which kcp's scheduler sets the logical cluster, and for a canary, which is a dry run. During creation
+// kcp would undo the change, and after that update the LogicalCluster has the old owner. It fails closed: while no warrantgate answers, a
+// workspace with a foreign owner, or with one that has warrants, stays in Scheduling and kcp retries, so no LogicalCluster with such an owner
+// is created.
 type OwnerRewrite struct {
 	policy identity.Policy
 }

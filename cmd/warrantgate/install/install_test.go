@@ -47,7 +47,7 @@ type fakeKCP struct {
 	policies, disabled bool
 	// unserved is whether the webhooks answer 404.
 	unserved bool
-	// groups are those of the user, and impersonated those of the user whom the last canary impersonated.
+	// groups are those of the user, and impersonated those of the user that the last canary impersonated.
 	groups, impersonated []string
 	// dryRuns is the number of dry runs.
 	dryRuns int
@@ -485,7 +485,7 @@ func TestInstallChecksTheGates(t *testing.T) {
 		wantImpersonated []string
 	}{
 		"they answer": {},
-		"they answer an administrator whom the gates exempt": {
+		"they answer an administrator that the gates exempt": {
 			groups: []string{"system:masters"}, wantImpersonated: []string{"system:authenticated", "system:kcp:admin"},
 		},
 		"they do not know the path": {unserved: true, want: []string{

@@ -239,9 +239,9 @@ func (o installOptions) withPolicy(config v1beta1.Workspace, notes io.Writer) (b
 	return has, err
 }
 
-// registerPolicy writes the mutating policies, and the webhook for all owners, and determines whether kcp evaluates the one that rewrites owners. It returns the objects
-// to register in the end, and whether it has written any. In divided, the webhook does not handle the owners that the policy rewrites. In
-// all, it handles all owners.
+// registerPolicy writes the mutating policies, and the webhook for all owners, and determines whether kcp evaluates the one that rewrites
+// owners. It returns the objects to register in the end, and whether it has written any. In divided, the webhook does not handle the owners
+// that the policy rewrites. In all, it handles all owners.
 func (o installOptions) registerPolicy(ctx context.Context, out, notes io.Writer, config v1beta1.Workspace, all, divided []client.Object) (final []client.Object, written bool, err error) {
 	c, err := o.canaryClient()
 	if err != nil {

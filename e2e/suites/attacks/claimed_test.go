@@ -72,7 +72,7 @@ var _ = Describe("an identity that the author of a WorkspaceType claims while a 
 		}
 	}, SpecTimeout(startTimeout))
 
-	It("cannot name a user of the provider, whoever it is", func(ctx SpecContext) {
+	It("cannot name any user of the provider", func(ctx SpecContext) {
 		w := kcp(ctx)
 		attacker, victim := w.newOwner(ctx, "mallory"), w.newOwner(ctx, "victim")
 		stranger := w.user("stranger-of-" + attacker.name + "@example.com")
@@ -98,8 +98,8 @@ var _ = Describe("an identity that the author of a WorkspaceType claims while a 
 	}, SpecTimeout(startTimeout))
 })
 
-// The virtual workspace of an APIExport authorizes the impersonation of users and groups like a request for resources of these names, so an APIExport that
-// has them allows it. kcp adds no scope, but a warrant.
+// The virtual workspace of an APIExport authorizes the impersonation of users and groups like a request for resources of these names, so an
+// APIExport that has them allows it. kcp adds no scope, but a warrant.
 var _ = Describe("an identity that the author of an APIExport claims in its virtual workspace", func() {
 	It("is not the system: it cannot choose the owner of a workspace", func(ctx SpecContext) {
 		w := kcp(ctx)
@@ -117,8 +117,8 @@ var _ = Describe("an identity that the author of an APIExport claims in its virt
 	}, SpecTimeout(startTimeout))
 })
 
-// exportUsers exports and binds the resources users and groups of the core group in the tenant's workspace, with a claim of its Workspaces. It returns a
-// config for the workspace in the virtual workspace of the APIExport.
+// exportUsers exports and binds the resources users and groups of the core group in the tenant's workspace, with a claim of its Workspaces.
+// It returns a config for the workspace in the virtual workspace of the APIExport.
 func (o owner) exportUsers(ctx context.Context) *rest.Config {
 	GinkgoHelper()
 	c := newKCPClient(o.config)
