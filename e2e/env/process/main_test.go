@@ -2,7 +2,6 @@ package process_test
 
 import (
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,5 +37,3 @@ func waitFor(t *testing.T, path, text string) string {
 		}
 	}
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

@@ -57,20 +57,6 @@ func BadJSON() Fault {
 	}
 }
 
-// Field replaces a field of the response, such as expires_in. The value nil removes it. Error responses, and bodies that are not a
-// JSON object, do not change.
-func Field(name string, value any) Fault {
-	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, answer http.HandlerFunc) {
-		writeChanged(w, r, answer, func(fields map[string]any) {
-			if value == nil {
-				delete(fields, name)
-				return
-			}
-			fields[name] = value
-		})
-	}
-}
-
 // ExpiredToken responds with a token that expired a minute ago, with a lifetime of 5 minutes in the response.
 func ExpiredToken() Fault {
 	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, answer http.HandlerFunc) {
