@@ -482,3 +482,23 @@ func (l *linter) lintLetters(r *rule) {
 	look(r.name)
 	look(r.value)
 }
+
+// lintObsolete finds an override for managers, which Keystone has by default.
+func (l *linter) lintObsolete() {
+	if l.options.Release < managerRelease {
+		return
+	}
+	for _, r := range l.rules {
+		uses := false
+		walk(r.check, func(c check, _ bool) {
+			role, ok := c.(roleCheck)
+			uses = uses || ok && slices.ContainsFunc(l.options.ManagerRoles, func(name string) bool { return lower(role.match.text) == lower(name) })
+		})
+		if uses {
+			l.add(r, SeverityWarning, CodeOverrideObsolete,
+				fmt.Sprintf("Keystone has a role for managers of a domain since %s; an override for managers conflicts with it", managerRelease),
+				"remove the override, and compare the rest of it with Keystone's own rules")
+			return
+		}
+	}
+}

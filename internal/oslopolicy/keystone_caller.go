@@ -2,6 +2,7 @@ package oslopolicy
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -85,6 +86,49 @@ func (c Caller) String() string {
 		add("user", c.User, "")
 	}
 	return strings.Join(pairs, ",")
+}
+
+// ParseCaller parses a caller such as role=manager,domain=acme. The domains of the user and of the project default to the domain of the
+// token.
+func ParseCaller(text string) (Caller, error) {
+	caller := Caller{User: defaultUser}
+	fields := map[string]*string{
+		"user": &caller.User, "user-domain": &caller.UserDomain, "domain": &caller.Domain, "project": &caller.Project, "project-domain": &caller.ProjectDomain,
+	}
+	for pair := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {
+		key, value, ok := strings.Cut(pair, "=")
+		field := fields[key]
+		switch {
+		case !ok || value == "":
+			return caller, fmt.Errorf("as: %q must be key=value", pair)
+		case key == "role":
+			caller.Roles = append(caller.Roles, value)
+		case key == "system" && value == "all":
+			caller.System = true
+		case key == "admin-project" && (value == "true" || value == "false"):
+			caller.AdminProject = value == "true"
+		case field != nil:
+			*field = value
+		default:
+			return caller, fmt.Errorf("as: %q must be one of role, domain, project, system=all, user, user-domain, project-domain and admin-project=true", pair)
+		}
+	}
+	scopes := 0
+	for _, scoped := range []bool{caller.Domain != "", caller.Project != "", caller.System} {
+		if scoped {
+			scopes++
+		}
+	}
+	if scopes > 1 {
+		return caller, fmt.Errorf("as: %q names more than one of domain, project and system; a token has one scope", text)
+	}
+	if caller.UserDomain == "" {
+		caller.UserDomain = cmp.Or(caller.Domain, caller.ProjectDomain)
+	}
+	if caller.Project != "" && caller.ProjectDomain == "" {
+		caller.ProjectDomain = caller.UserDomain
+	}
+	return caller, nil
 }
 
 func orNil(text string) any {

@@ -139,22 +139,13 @@ func (r Release) Policy(files ...*File) *Policy {
 	return p
 }
 
-// lintObsolete finds an override for managers, which Keystone has by default.
-func (l *linter) lintObsolete() {
-	if l.options.Release < managerRelease {
-		return
-	}
-	for _, r := range l.rules {
-		uses := false
-		walk(r.check, func(c check, _ bool) {
-			role, ok := c.(roleCheck)
-			uses = uses || ok && slices.ContainsFunc(l.options.ManagerRoles, func(name string) bool { return lower(role.match.text) == lower(name) })
-		})
-		if uses {
-			l.add(r, SeverityWarning, CodeOverrideObsolete,
-				fmt.Sprintf("Keystone has a role for managers of a domain since %s; an override for managers conflicts with it", managerRelease),
-				"remove the override, and compare the rest of it with Keystone's own rules")
-			return
-		}
-	}
+// NewPolicy returns a policy with the rules of a file only. The last rule of a name replaces the others.
+func NewPolicy(file *File) *Policy {
+	p := &Policy{table: shipped(), rules: make(map[string]check, len(file.rules))}
+	p.override(file)
+	return p
 }
+
+// NewKeystonePolicy returns the policy of a Keystone of the default release that loads the files in this order: its own rules, overridden by
+// those of the files. The rule of the last file replaces those of the same name.
+func NewKeystonePolicy(files ...*File) *Policy { return DefaultRelease.Policy(files...) }

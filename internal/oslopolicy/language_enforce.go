@@ -27,17 +27,6 @@ type Policy struct {
 	rules map[string]check
 }
 
-// NewPolicy returns a policy with the rules of a file only. The last rule of a name replaces the others.
-func NewPolicy(file *File) *Policy {
-	p := &Policy{table: shipped(), rules: make(map[string]check, len(file.rules))}
-	p.override(file)
-	return p
-}
-
-// NewKeystonePolicy returns the policy of a Keystone of the default release that loads the files in this order: its own rules, overridden by
-// those of the files. The rule of the last file replaces those of the same name.
-func NewKeystonePolicy(files ...*File) *Policy { return DefaultRelease.Policy(files...) }
-
 func (p *Policy) override(file *File) {
 	for _, r := range file.rules {
 		p.rules[r.name] = r.check
