@@ -41,57 +41,56 @@ func (e *yamlError) Error() string { return e.err.Error() }
 
 func (e *yamlError) Unwrap() error { return e.err }
 
-func (y *yamlReader) fail(format string, args ...any) error {
-	return &yamlError{line: y.line, err: fmt.Errorf(format, args...)}
+// fail ends the parser with an error in the current line, which readYAML returns.
+func (y *yamlReader) fail(format string, args ...any) { failAt(y.line, format, args...) }
+
+func failAt(line int, format string, args ...any) {
+	panic(&yamlError{line: line, err: fmt.Errorf(format, args...)})
 }
 
-// readYAML parses a document. Python converts all line endings to newlines.
-func readYAML(document string) ([]yamlEntry, error) {
+// readYAML parses a document. The error is a *yamlError.
+func readYAML(document string) (entries []yamlEntry, err error) {
+	defer func() {
+		switch failed := recover().(type) {
+		case nil:
+		case *yamlError:
+			entries, err = nil, failed
+		default:
+			panic(failed)
+		}
+	}()
+	// Python converts all line endings to newlines.
 	y := &yamlReader{text: strings.ReplaceAll(document, "\r\n", "\n"), line: 1}
-	if err := y.characters(); err != nil {
-		return nil, err
-	}
-	if err := y.skip(); err != nil {
-		return nil, err
-	}
+	return y.document(), nil
+}
+
+func (y *yamlReader) document() []yamlEntry {
+	y.characters()
+	y.skip()
 	if y.column() == 0 && strings.HasPrefix(y.text[y.at:], "---") {
 		y.at += len("---")
-		if err := y.endLine(); err != nil {
-			return nil, err
-		}
-		if err := y.skip(); err != nil {
-			return nil, err
-		}
+		y.endLine()
+		y.skip()
 	}
 	if y.column() == 0 && y.peek() == '{' {
-		entries, err := y.flowMapping(0)
-		if err == nil {
-			err = y.endLine()
+		entries := y.flowMapping(0)
+		y.endLine()
+		y.skip()
+		if !y.ended() {
+			y.fail("something follows the bracket that closes the rules")
 		}
-		if err == nil {
-			err = y.skip()
-		}
-		if err == nil && !y.ended() {
-			err = y.fail("something follows the bracket that closes the rules")
-		}
-		return entries, err
+		return entries
 	}
 	var entries []yamlEntry
 	for !y.ended() {
-		e, err := y.entry()
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, e)
-		if err := y.skip(); err != nil {
-			return nil, err
-		}
+		entries = append(entries, y.entry())
+		y.skip()
 	}
-	return entries, nil
+	return entries
 }
 
-// characters returns an error for characters that YAML does not allow, and for those that are line breaks in some versions of YAML only.
-func (y *yamlReader) characters() error {
+// characters fails for characters that YAML does not allow, and for those that are line breaks in some versions of YAML only.
+func (y *yamlReader) characters() {
 	line := 1
 	for i, r := range y.text {
 		why := ""
@@ -111,10 +110,9 @@ func (y *yamlReader) characters() error {
 			why = "bytes that are not UTF-8"
 		}
 		if why != "" {
-			return &yamlError{line: line, err: fmt.Errorf("it contains %s; remove it", why)}
+			failAt(line, "it contains %s; remove it", why)
 		}
 	}
-	return nil
 }
 
 func (y *yamlReader) ended() bool { return y.at >= len(y.text) }
@@ -163,7 +161,7 @@ func (y *yamlReader) comment() bool {
 }
 
 // skip consumes empty lines and comments.
-func (y *yamlReader) skip() error {
+func (y *yamlReader) skip() {
 	for {
 		y.take(" ")
 		y.comment()
@@ -171,27 +169,24 @@ func (y *yamlReader) skip() error {
 			break
 		}
 	}
-	return y.noTab()
+	y.noTab()
 }
 
-func (y *yamlReader) noTab() error {
+func (y *yamlReader) noTab() {
 	if y.peek() == '\t' {
-		return y.fail("there is a tab where YAML requires spaces; use spaces, or put the value in quotes")
+		y.fail("there is a tab where YAML requires spaces; use spaces, or put the value in quotes")
 	}
-	return nil
 }
 
 // endLine consumes the rest of a line, which may contain a comment only.
-func (y *yamlReader) endLine() error {
+func (y *yamlReader) endLine() {
 	y.take(" ")
 	y.comment()
 	if y.newline() || y.ended() {
-		return nil
+		return
 	}
-	if err := y.noTab(); err != nil {
-		return err
-	}
-	return y.fail("%s is unexpected here; put the whole value in quotes, and a space before a comment", y.next())
+	y.noTab()
+	y.fail("%s is unexpected here; put the whole value in quotes, and a space before a comment", y.next())
 }
 
 // next returns the next character, for messages.
@@ -213,48 +208,41 @@ func blank(b byte) bool { return b == ' ' || b == '\n' || b == 0 }
 func (y *yamlReader) atDash() bool { return y.peek() == '-' && blank(y.peekAt(1)) }
 
 // entry parses a rule.
-func (y *yamlReader) entry() (yamlEntry, error) {
+func (y *yamlReader) entry() yamlEntry {
 	rest := y.text[y.at:]
 	switch {
 	case y.column() == 0 && (strings.HasPrefix(rest, "---") || strings.HasPrefix(rest, "...")):
-		return yamlEntry{}, y.fail("%s ends a document of YAML, and only one is read; take the line out", rest[:3])
+		y.fail("%s ends a document of YAML, and only one is read; take the line out", rest[:3])
 	case y.atDash():
-		return yamlEntry{}, y.fail("it is a list, not rules with their names")
+		y.fail("it is a list, not rules with their names")
 	case y.column() > 0:
-		return yamlEntry{}, y.fail("the line is indented, but belongs to no rule above it; begin names of rules at the beginning of a line")
+		y.fail("the line is indented, but belongs to no rule above it; begin names of rules at the beginning of a line")
 	}
 	e, begin := yamlEntry{line: y.line}, y.at
-	var err error
-	if e.key, err = y.key(); err != nil {
-		return yamlEntry{}, err
-	}
+	e.key = y.key()
 	y.take(" ")
 	if y.peek() != ':' || !blank(y.peekAt(1)) {
-		if err := y.noTab(); err != nil {
-			return yamlEntry{}, err
-		}
+		y.noTab()
 		if y.peek() == ':' && y.peekAt(1) == '\t' {
 			y.at++
-			return yamlEntry{}, y.noTab()
+			y.noTab()
 		}
-		return yamlEntry{}, y.fail("the name of a rule is followed by %s, not by a colon and a space; write name: \"check\"", y.next())
+		y.fail("the name of a rule is followed by %s, not by a colon and a space; write name: \"check\"", y.next())
 	}
 	if y.at-begin > maxKeyBytes {
-		return yamlEntry{}, y.fail("the name of a rule is longer than %d bytes", maxKeyBytes)
+		y.fail("the name of a rule is longer than %d bytes", maxKeyBytes)
 	}
 	y.at++
-	e.value, e.bareBang, err = y.value(0, true, 0)
-	return e, err
+	e.value, e.bareBang = y.value(0, true, 0)
+	return e
 }
 
 // key parses the name of a rule, on one line.
-func (y *yamlReader) key() (any, error) {
+func (y *yamlReader) key() any {
 	if y.peek() == '"' || y.peek() == '\'' {
 		return y.quoted(false)
 	}
-	if err := y.plainStart(); err != nil {
-		return nil, err
-	}
+	y.plainStart()
 	begin := y.at
 	for !blank(y.peek()) || y.peek() == ' ' && y.peekAt(1) != '#' {
 		if y.peek() == '\t' || y.peek() == ':' && (blank(y.peekAt(1)) || y.peekAt(1) == '\t') {
@@ -265,86 +253,68 @@ func (y *yamlReader) key() (any, error) {
 	return resolve(y.line, strings.TrimRight(y.text[begin:y.at], " "))
 }
 
-// value parses the value after the colon or dash of a parent with this indentation. A list below a name may have the same indentation.
-func (y *yamlReader) value(parent int, named bool, depth int) (any, bool, error) {
+// value parses the value after the colon or dash of a parent with this indentation. A list below a name may have the same indentation. bareBang
+// is that of a yamlEntry.
+func (y *yamlReader) value(parent int, named bool, depth int) (value any, bareBang bool) {
 	spaced := y.take(" ")
 	own := y.peek() == '\n' || y.ended() || y.peek() == '#' && spaced
 	if own {
-		if err := y.endLine(); err != nil {
-			return nil, false, err
-		}
-		if err := y.skip(); err != nil {
-			return nil, false, err
-		}
+		y.endLine()
+		y.skip()
 		if y.ended() || y.column() < parent || y.column() == parent && (!named || !y.atDash()) {
-			return nil, false, y.count(depth)
+			y.count(depth)
+			return nil, false
 		}
 	}
 	return y.node(parent, own || !named, depth)
 }
 
 // count limits the number of values in a file.
-func (y *yamlReader) count(depth int) error {
+func (y *yamlReader) count(depth int) {
 	y.nodes++
 	if depth > maxNesting || y.nodes > maxNodes {
-		return y.fail("%w", errTooNested)
+		y.fail("%w", errTooNested)
 	}
-	return nil
 }
 
 // node parses a value, up to the end of its last line. It may be a block list if it is at the beginning of a line.
-func (y *yamlReader) node(parent int, listable bool, depth int) (any, bool, error) {
-	if err := y.count(depth); err != nil {
-		return nil, false, err
-	}
-	var value any
-	var err error
-	switch y.peek() {
-	case '"', '\'':
-		value, err = y.quoted(true)
-	case '[', '{':
-		value, err = y.flow(depth)
-	case '|', '>':
-		value, err = y.block(parent)
-		return value, false, err
-	case '!':
+func (y *yamlReader) node(parent int, listable bool, depth int) (value any, bareBang bool) {
+	y.count(depth)
+	switch first := y.peek(); {
+	case first == '"' || first == '\'':
+		value = y.quoted(true)
+	case first == '[' || first == '{':
+		value = y.flow(depth)
+	case first == '!':
 		y.at++
 		if !blank(y.peek()) {
-			return nil, false, y.fail("a tag of YAML is not read here; put the value in quotes")
+			y.fail("a tag of YAML is not read here; put the value in quotes")
 		}
-		return nil, true, y.endLine()
+		bareBang = true
+	case first == '|' || first == '>':
+		return y.block(parent), false
+	case listable && y.atDash():
+		return y.list(y.column(), depth), false
 	default:
-		if listable && y.atDash() {
-			value, err = y.list(y.column(), depth)
-			return value, false, err
-		}
-		value, err = y.plain(parent)
-		return value, false, err
+		return y.plain(parent), false
 	}
-	if err == nil {
-		err = y.endLine()
-	}
-	return value, false, err
+	y.endLine()
+	return value, bareBang
 }
 
 // list parses a block list whose dashes are in this column.
-func (y *yamlReader) list(column, depth int) (any, error) {
+func (y *yamlReader) list(column, depth int) any {
 	list := []any{}
 	for {
 		y.at++
-		element, _, err := y.value(column, false, depth+1)
-		if err != nil {
-			return nil, err
-		}
+		element, _ := y.value(column, false, depth+1)
 		list = append(list, element)
-		if err := y.skip(); err != nil {
-			return nil, err
-		}
+		y.skip()
 		if y.ended() || y.column() < column || y.column() == column && !y.atDash() {
-			return list, nil
+			return list
 		}
 		if y.column() > column {
-			return nil, y.fail("the line is indented, but belongs to no element above it")
+			y.fail("the line is indented, but belongs to no element above it")
 		}
 	}
 }

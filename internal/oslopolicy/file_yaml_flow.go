@@ -1,102 +1,71 @@
 package oslopolicy
 
-import (
-	"errors"
-	"strings"
-)
+import "strings"
 
 // flow parses a flow list or a flow mapping.
-func (y *yamlReader) flow(depth int) (any, error) {
+func (y *yamlReader) flow(depth int) any {
 	if y.peek() == '{' {
-		entries, err := y.flowMapping(depth)
-		if err != nil {
-			return nil, err
-		}
 		keys := mapping{}
-		for _, e := range entries {
+		for _, e := range y.flowMapping(depth) {
 			keys = append(keys, e.key)
 		}
-		return keys, nil
+		return keys
 	}
 	list := []any{}
-	err := y.brackets(']', func() error {
-		element, err := y.flowNode(depth + 1)
-		list = append(list, element)
-		return err
-	})
-	return list, err
+	y.brackets(']', func() { list = append(list, y.flowNode(depth+1)) })
+	return list
 }
 
 // flowMapping parses a flow mapping.
-func (y *yamlReader) flowMapping(depth int) ([]yamlEntry, error) {
+func (y *yamlReader) flowMapping(depth int) []yamlEntry {
 	var entries []yamlEntry
-	err := y.brackets('}', func() error {
+	y.brackets('}', func() {
 		e, begin := yamlEntry{line: y.line}, y.at
 		quoted := y.peek() == '"' || y.peek() == '\''
-		var err error
 		if quoted {
-			e.key, err = y.quoted(false)
+			e.key = y.quoted(false)
 		} else {
-			e.key, err = y.flowPlain()
-		}
-		if err != nil {
-			return err
+			e.key = y.flowPlain()
 		}
 		y.take(" ")
 		if y.peek() != ':' || !quoted && !blank(y.peekAt(1)) {
-			if err := y.noTab(); err != nil {
-				return err
-			}
-			return y.fail("a name is followed by %s, not by a colon and a space", y.next())
+			y.noTab()
+			y.fail("a name is followed by %s, not by a colon and a space", y.next())
 		}
 		if y.at-begin > maxKeyBytes {
-			return y.fail("a name is longer than %d bytes", maxKeyBytes)
+			y.fail("a name is longer than %d bytes", maxKeyBytes)
 		}
 		y.at++
-		if err := y.skip(); err != nil {
-			return err
-		}
-		e.value, err = y.flowNode(depth + 1)
+		y.skip()
+		e.value = y.flowNode(depth + 1)
 		entries = append(entries, e)
-		return err
 	})
-	return entries, err
+	return entries
 }
 
 // brackets parses elements with commas between them, up to the closing bracket.
-func (y *yamlReader) brackets(closing byte, element func() error) error {
+func (y *yamlReader) brackets(closing byte, element func()) {
 	from := y.line
 	for y.at++; ; y.at++ {
-		if err := y.skip(); err != nil {
-			return err
-		}
-		if y.peek() == closing {
+		if y.skip(); y.peek() == closing {
 			break
 		}
-		if err := element(); err != nil {
-			return err
-		}
-		if err := y.skip(); err != nil {
-			return err
-		}
-		if y.peek() == closing {
+		element()
+		if y.skip(); y.peek() == closing {
 			break
 		}
 		if y.ended() {
-			return &yamlError{line: from, err: errors.New("a bracket is not closed")}
+			failAt(from, "a bracket is not closed")
 		}
 		if y.peek() != ',' {
-			return y.fail("%s is unexpected between brackets; put texts in quotes, and commas between them", y.next())
+			y.fail("%s is unexpected between brackets; put texts in quotes, and commas between them", y.next())
 		}
 	}
 	y.at++
-	return nil
 }
 
-func (y *yamlReader) flowNode(depth int) (any, error) {
-	if err := y.count(depth); err != nil {
-		return nil, err
-	}
+func (y *yamlReader) flowNode(depth int) any {
+	y.count(depth)
 	switch y.peek() {
 	case '"', '\'':
 		return y.quoted(true)
@@ -108,10 +77,8 @@ func (y *yamlReader) flowNode(depth int) (any, error) {
 
 // flowPlain parses a plain scalar between brackets. It must be on one line, and few characters are allowed, because many have a special
 // meaning there.
-func (y *yamlReader) flowPlain() (any, error) {
-	if err := y.plainStart(); err != nil {
-		return nil, err
-	}
+func (y *yamlReader) flowPlain() any {
+	y.plainStart()
 	begin := y.at
 	for b := y.peek(); b != 0 && (b >= 0x80 || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || strings.IndexByte("_ .:%()/'@!+$-", b) >= 0); b = y.peek() {
 		if b == ':' && (blank(y.peekAt(1)) || strings.IndexByte(",[]{}\t", y.peekAt(1)) >= 0) {

@@ -1,8 +1,6 @@
 package oslopolicy
 
 import (
-	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,40 +9,34 @@ import (
 	"unicode/utf8"
 )
 
-// plainStart returns an error if a plain scalar cannot begin with the next character, or not in all versions of YAML.
-func (y *yamlReader) plainStart() error {
+// plainStart fails if a plain scalar cannot begin with the next character, or not in all versions of YAML.
+func (y *yamlReader) plainStart() {
 	r, _ := utf8.DecodeRuneInString(y.text[y.at:])
 	if unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || r == '(' || r == '~' {
-		return nil
+		return
 	}
-	if err := y.noTab(); err != nil {
-		return err
-	}
+	y.noTab()
 	switch {
 	case y.ended() || r == '\n':
-		return y.fail("a name or a value is missing")
+		y.fail("a name or a value is missing")
 	case r == '&' || r == '*':
-		return y.fail("anchors and aliases of YAML are not read here; write the rule out, or refer to it as rule:NAME")
+		y.fail("anchors and aliases of YAML are not read here; write the rule out, or refer to it as rule:NAME")
 	}
-	return y.fail("%s has a special meaning in YAML here; put the whole text in quotes", y.next())
+	y.fail("%s has a special meaning in YAML here; put the whole text in quotes", y.next())
 }
 
 // plain parses a plain scalar with its continuation lines.
-func (y *yamlReader) plain(parent int) (any, error) {
+func (y *yamlReader) plain(parent int) any {
 	var text strings.Builder
 	from := y.line
 	for {
-		if err := y.plainStart(); err != nil {
-			return nil, err
-		}
+		y.plainStart()
 		begin := y.at
 		for !y.ended() && y.peek() != '\n' && (y.peek() != '#' || y.text[y.at-1] != ' ') {
 			if y.peek() == ':' && blank(y.peekAt(1)) {
-				return nil, y.fail("a colon ends a name where a space follows it, and this is within a value; put the whole value in quotes")
+				y.fail("a colon ends a name where a space follows it, and this is within a value; put the whole value in quotes")
 			}
-			if err := y.noTab(); err != nil {
-				return nil, err
-			}
+			y.noTab()
 			y.at++
 		}
 		text.WriteString(strings.TrimRight(y.text[begin:y.at], " "))
@@ -88,22 +80,22 @@ var (
 )
 
 // resolve returns the value of a plain scalar that begins in a line.
-func resolve(line int, text string) (any, error) {
+func resolve(line int, text string) any {
 	switch first, _ := utf8.DecodeRuneInString(text); {
 	case slices.Contains(yamlNull, text):
-		return nil, nil
+		return nil
 	case slices.Contains(yamlTrue, text):
-		return true, nil
+		return true
 	case slices.Contains(yamlFalse, text):
-		return false, nil
+		return false
 	case text == "0":
-		return 0.0, nil
+		return 0.0
 	case unicode.IsDigit(first):
-		return nil, &yamlError{line: line, err: fmt.Errorf("%.100q may be a number or a date to YAML; put it in quotes", text)}
+		failAt(line, "%.100q may be a number or a date to YAML; put it in quotes", text)
 	case first == '~' || slices.Contains(jsonOnly, text):
-		return nil, &yamlError{line: line, err: fmt.Errorf("%.100q may have a special meaning in YAML; put it in quotes", text)}
+		failAt(line, "%.100q may have a special meaning in YAML; put it in quotes", text)
 	}
-	return text, nil
+	return text
 }
 
 // yamlEscapes are the escapes in double quotes.
@@ -113,7 +105,7 @@ var yamlEscapes = map[byte]string{'"': `"`, '\\': `\`, '/': "/", ' ': " ", 'n': 
 var yamlCode = regexp.MustCompile(`^(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})`)
 
 // quoted parses a scalar in single or double quotes. It may have several lines.
-func (y *yamlReader) quoted(lines bool) (string, error) {
+func (y *yamlReader) quoted(lines bool) string {
 	quote, from := y.peek(), y.line
 	y.at++
 	var text strings.Builder
@@ -122,13 +114,9 @@ func (y *yamlReader) quoted(lines bool) (string, error) {
 		blanks := y.take(" \t")
 		switch b := y.peek(); {
 		case y.ended():
-			return "", &yamlError{line: from, err: errors.New("a text in quotes is not closed")}
+			failAt(from, "a text in quotes is not closed")
 		case b == '\n':
-			joint, err := y.fold(lines, from)
-			if err != nil {
-				return "", err
-			}
-			text.WriteString(joint)
+			text.WriteString(y.fold(lines, from))
 		case blanks:
 			text.WriteString(y.text[begin:y.at])
 		case b == quote && quote == '\'' && y.peekAt(1) == quote:
@@ -136,13 +124,9 @@ func (y *yamlReader) quoted(lines bool) (string, error) {
 			y.at += 2
 		case b == quote:
 			y.at++
-			return text.String(), nil
+			return text.String()
 		case b == '\\' && quote == '"':
-			character, err := y.escape(lines, from)
-			if err != nil {
-				return "", err
-			}
-			text.WriteString(character)
+			text.WriteString(y.escape(lines, from))
 		default:
 			text.WriteByte(b)
 			y.at++
@@ -151,9 +135,9 @@ func (y *yamlReader) quoted(lines bool) (string, error) {
 }
 
 // fold consumes a line break within quotes and returns its value.
-func (y *yamlReader) fold(lines bool, from int) (string, error) {
+func (y *yamlReader) fold(lines bool, from int) string {
 	if !lines {
-		return "", y.fail("the name of a rule continues in the next line, or its quotes are not closed")
+		y.fail("the name of a rule continues in the next line, or its quotes are not closed")
 	}
 	y.newline()
 	breaks := 0
@@ -161,38 +145,37 @@ func (y *yamlReader) fold(lines bool, from int) (string, error) {
 		breaks++
 	}
 	if !y.ended() && y.column() == 0 {
-		return "", &yamlError{line: from, err: errors.New("a text in quotes is not closed, or continues in a line that is not indented")}
+		failAt(from, "a text in quotes is not closed, or continues in a line that is not indented")
 	}
-	return folded(breaks), nil
+	return folded(breaks)
 }
 
 // escape parses an escape.
-func (y *yamlReader) escape(lines bool, from int) (string, error) {
+func (y *yamlReader) escape(lines bool, from int) string {
 	y.at++
 	b := y.peek()
 	if b == '\n' {
-		joint, err := y.fold(lines, from)
-		return strings.TrimLeft(joint, " "), err
+		return strings.TrimLeft(y.fold(lines, from), " ")
 	}
 	if text, ok := yamlEscapes[b]; ok {
 		y.at++
-		return text, nil
+		return text
 	}
 	code := yamlCode.FindString(y.text[y.at:])
 	if code == "" {
-		return "", y.fail("a backslash before %s is not read here; write the character itself, or use single quotes", y.next())
+		y.fail("a backslash before %s is not read here; write the character itself, or use single quotes", y.next())
 	}
 	number, err := strconv.ParseInt(code[1:], 16, 32)
 	character := rune(number)
 	if err != nil || character == 0 || !utf8.ValidRune(character) {
-		return "", y.fail("\\%s is not a character", code)
+		y.fail("\\%s is not a character", code)
 	}
 	y.at += len(code)
-	return string(character), nil
+	return string(character)
 }
 
 // block parses a block scalar, which is indented further than its parent.
-func (y *yamlReader) block(parent int) (string, error) {
+func (y *yamlReader) block(parent int) string {
 	fold := y.peek() == '>'
 	y.at++
 	chomping := y.peek()
@@ -200,27 +183,19 @@ func (y *yamlReader) block(parent int) (string, error) {
 		y.at++
 	}
 	if !blank(y.peek()) {
-		if err := y.noTab(); err != nil {
-			return "", err
-		}
-		return "", y.fail("%s does not belong after the sign that a text in lines of its own follows; write |, |-, > or >-", y.next())
+		y.noTab()
+		y.fail("%s does not belong after the sign that a text in lines of its own follows; write |, |-, > or >-", y.next())
 	}
-	if err := y.endLine(); err != nil {
-		return "", err
-	}
+	y.endLine()
 	y.take(" ")
-	if err := y.noTab(); err != nil {
-		return "", err
-	}
+	y.noTab()
 	indent := y.column()
 	if indent <= parent || blank(y.peek()) {
-		return "", y.fail("the text that | or > announces is missing, not indented, or begins with an empty line")
+		y.fail("the text that | or > announces is missing, not indented, or begins with an empty line")
 	}
 	var text strings.Builder
 	for {
-		if err := y.noTab(); err != nil {
-			return "", err
-		}
+		y.noTab()
 		begin := y.at
 		for !y.ended() && y.peek() != '\n' {
 			y.at++
@@ -243,7 +218,7 @@ func (y *yamlReader) block(parent int) (string, error) {
 					text.WriteString(strings.Repeat("\n", breaks))
 				}
 			}
-			return text.String(), nil
+			return text.String()
 		}
 		if fold && y.text[begin] != ' ' && y.peek() != ' ' {
 			text.WriteString(folded(breaks))
