@@ -184,7 +184,7 @@ func isDomainItself(target map[string]any) bool {
 	})
 }
 
-// domainsOfProjects are attributes with the domain of a project. The second one is that of listTree.
+// domainsOfProjects are attributes with the domain of a project. The second one is that of list_role_assignments_for_tree.
 var domainsOfProjects = []string{"target.project.domain_id", "target.domain_id"}
 
 // asOwn returns a target with the domain of the token in place of that of a domain.
@@ -230,7 +230,7 @@ func (l *linter) lintLess(r *rule, o *shippedRule, s *search) {
 // cannot be of another domain. An administrator of a domain may do everything in the domain that Keystone's own rule allows, because the base may
 // have a mistake.
 func (l *linter) isTooMuch(o *shippedRule, caller Caller, target map[string]any) bool {
-	inside := isWithin(o, target, caller.Domain) || o.isLimited() && caller.Domain != ""
+	inside := isWithin(o, target, caller.Domain) || o.Limited && caller.Domain != ""
 	if l.isManager(caller) {
 		return !inside && (!o.reads() || canBeForeign(o, caller, target))
 	}
@@ -243,7 +243,7 @@ func (l *linter) isTooMuch(o *shippedRule, caller Caller, target map[string]any)
 
 // isInside reports whether a request reaches only objects of the domain of the token, of its project, or of its user.
 func isInside(o *shippedRule, caller Caller, target map[string]any) bool {
-	return o.isLimited() && caller.Domain != "" || isWithin(o, target, cmp.Or(caller.Domain, caller.ProjectDomain), caller.UserDomain)
+	return o.Limited && caller.Domain != "" || isWithin(o, target, cmp.Or(caller.Domain, caller.ProjectDomain), caller.UserDomain)
 }
 
 // isManager reports whether a token has the role of a manager, and is no administrator's.
@@ -278,9 +278,9 @@ func isWithin(o *shippedRule, target map[string]any, domains ...string) bool {
 		}
 	}
 	switch {
-	case hasWord(o.target, "project") && hasWord(o.target, "user"):
+	case hasWord(o.Target, "project") && hasWord(o.Target, "user"):
 		return (users || groups || others) && scopes
-	case hasWord(o.target, "group") && hasWord(o.target, "user"):
+	case hasWord(o.Target, "group") && hasWord(o.Target, "user"):
 		return users && groups
 	}
 	return users || groups || scopes || others
@@ -291,7 +291,7 @@ func isWithin(o *shippedRule, target map[string]any, domains ...string) bool {
 func isDomain(o *shippedRule, name string) bool {
 	created, creates := strings.CutPrefix(o.name, prefix+"create_")
 	switch {
-	case o.isLimited() && hasWord("filter_attr.domain_id filter_attr.scope.domain.id", name),
+	case o.Limited && hasWord("filter_attr.domain_id filter_attr.scope.domain.id", name),
 		name == "target.role.domain_id" && o.isOfDomainRoles():
 		return true
 	case isOfRequest(name) && !o.isMade(), strings.HasSuffix(name, "role.domain_id"):
@@ -324,7 +324,7 @@ const (
 // isOwn reports whether the target is the user or the project of the token, or is owned by the user. An operation that changes the relation of two
 // objects is no change of one of them.
 func isOwn(o *shippedRule, caller Caller, target map[string]any) bool {
-	if !o.reads() && len(strings.Fields(o.target)) > 1 {
+	if !o.reads() && len(strings.Fields(o.Target)) > 1 {
 		return false
 	}
 	for name, value := range target {
@@ -338,7 +338,7 @@ func isOwn(o *shippedRule, caller Caller, target map[string]any) bool {
 // canBeForeign reports whether a target can be of another domain than the token: it names another one, or it does not name all and is not the user
 // or the project of the token.
 func canBeForeign(o *shippedRule, caller Caller, target map[string]any) bool {
-	return o.tenants && !isOwn(o, caller, target) && !isInside(o, caller, target)
+	return o.Tenants && !isOwn(o, caller, target) && !isInside(o, caller, target)
 }
 
 // lintDead finds requests that an operation denies because of a dead alternative, although Keystone's own rule and the corrected alternative

@@ -64,14 +64,14 @@ type setting struct {
 // object or the query selects it.
 func settings(operation *shippedRule) []setting {
 	request := ownDomain
-	if operation.isMade() || operation.isLimited() {
+	if operation.isMade() || operation.Limited {
 		request = foreignDomain
 	}
 	all := []setting{
 		{label: "in another domain", objects: foreignDomain, scopes: foreignDomain, request: request, far: true},
 		{label: "in its own domain", objects: ownDomain, scopes: ownDomain, request: ownDomain},
 	}
-	if hasWord(operation.target, "project") && hasWord(operation.target, "user") {
+	if hasWord(operation.Target, "project") && hasWord(operation.Target, "user") {
 		all = append(all,
 			setting{label: "whose project or domain is another one", objects: ownDomain, scopes: foreignDomain, request: request, far: true},
 			setting{label: "whose user or group is of another domain", objects: foreignDomain, scopes: ownDomain, request: request, far: true})
@@ -173,7 +173,7 @@ func (l *linter) lintReachOf(r *rule, o *shippedRule) bool {
 		trials, severity := l.ordinary, SeverityWarning
 		if s.far {
 			severity = SeverityError
-			if !o.reads() || o.tenants {
+			if !o.reads() || o.Tenants {
 				trials = slices.Concat(trials, l.managers)
 			}
 		}
@@ -181,7 +181,7 @@ func (l *linter) lintReachOf(r *rule, o *shippedRule) bool {
 			continue
 		}
 		for _, t := range trials {
-			if s.far && o.isLimited() && t.caller.Domain != "" {
+			if s.far && o.Limited && t.caller.Domain != "" {
 				continue
 			}
 			if target := s.target(o, attributes, t.caller); l.isBroader(o, l.before, target, t) {
@@ -203,18 +203,10 @@ func (l *linter) isBroader(o *shippedRule, than *Policy, target map[string]any, 
 	return err != nil || !passed
 }
 
-// grants are the operations that grant roles, and the attribute with the name of the role.
-var grants = map[string]string{
-	prefix + "create_grant":                  "target.role.name",
-	prefix + "create_system_grant_for_user":  "target.role.name",
-	prefix + "create_system_grant_for_group": "target.role.name",
-	prefix + "create_implied_role":           "target.implied_role.name",
-}
-
 // lintEscalation checks whether managers or ordinary users can grant a role that is not a managed role, in their own domain.
 func (l *linter) lintEscalation(r *rule) {
 	for _, o := range l.changed(r) {
-		if _, ok := grants[o.name]; !ok || l.ended() || l.has(r, CodeEscalation) {
+		if o.Granted == "" || l.ended() || l.has(r, CodeEscalation) {
 			continue
 		}
 		than := l.own
@@ -233,7 +225,7 @@ func (l *linter) lintEscalation(r *rule) {
 
 // lintGrants tries to grant usual roles. It reports whether there is a finding.
 func (l *linter) lintGrants(r *rule, o *shippedRule, than *Policy, managed []string) bool {
-	attribute := grants[o.name]
+	attribute := o.Granted
 	target := setting{objects: ownDomain, scopes: ownDomain, request: ownDomain}.target(o, l.attributes(o), Caller{})
 	roles := slices.Concat([]string{"admin", "ADMIN"}, l.options.ManagerRoles, []string{"reader", "service", "some-other-role"}, l.options.ManagedRoles)
 	given := map[string]trial{}
@@ -261,14 +253,14 @@ func (l *linter) lintGrants(r *rule, o *shippedRule, than *Policy, managed []str
 
 // grantOnly is the suggestion for a rule that grants too many roles.
 func (l *linter) grantOnly(o *shippedRule) string {
-	return fmt.Sprintf("allow only %q, by checks such as '%s':%%(%s)s", l.options.ManagedRoles, l.options.ManagedRoles[0], grants[o.name])
+	return fmt.Sprintf("allow only %q, by checks such as '%s':%%(%s)s", l.options.ManagedRoles, l.options.ManagedRoles[0], o.Granted)
 }
 
 // lintGrantsOfAny searches a token of a user or manager that can grant a role that is not a managed role.
 func (l *linter) lintGrantsOfAny(r *rule, o *shippedRule, than *Policy, managed []string) {
 	s := l.newSearch(o, than)
 	w, unknown := s.findMore(func(caller Caller, target, _ map[string]any) bool {
-		role, ok := target[grants[o.name]].(string)
+		role, ok := target[o.Granted].(string)
 		return l.isTenant(caller) && (!ok || !slices.Contains(managed, role))
 	})
 	const what = "a token with %s %s a role that a manager must not grant"

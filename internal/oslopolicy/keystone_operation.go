@@ -1,27 +1,48 @@
 package oslopolicy
 
 import (
+	_ "embed" // operationsFile
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 )
+
+// operation says what Keystone fills in for an operation. Fields with several words are separated by blanks.
+type operation struct {
+	// Name is the name of the operation, such as identity:create_user.
+	Name string
+	// Since is the first release of which the entry is true. It replaces former ones of the name.
+	Since Release
+	// Path are the variables of the URL, Target the objects below target., Filters the query parameters below filter_attr.
+	Path, Target, Filters string
+	// Body is true if there can be a request body, below request_body.
+	Body bool
+	// Token are the attributes that Keystone takes from the token: its "domain", or its "user" unless it is for the system.
+	Token map[string]string
+	// Limited is true for a list that Keystone limits to the domain of the token, if the token is for a domain. Tokens for projects get all.
+	Limited bool
+	// Tenants is true if the objects are those of a domain, a project or a user. Others, such as global roles, are the same for all. All domains
+	// are visible in a list, by which managers find theirs.
+	Tenants bool
+	// Granted is the attribute with the name of the role, for an operation that grants roles.
+	Granted string
+}
+
+// operationsFile contains an operation a line, in the order of Keystone's own list. They are those of the default release, with the security
+// fixes of 2026.
+//
+//go:embed operations.json
+var operationsFile []byte
 
 // shippedRule is a rule that Keystone registers and, for an operation, the attributes that Keystone sets.
 type shippedRule struct {
-	// name is the name of an operation, such as identity:create_user, or of a helper.
+	operation
+	// name is the name of an operation or of a helper.
 	name string
 	// rule is its text. Unless a file overrides it, former is an alternative (oslo.policy's enforce_new_defaults is false).
 	rule, former string
-	// path are the variables of the URL, target the objects below target., filters the query parameters below filter_attr.
-	// All are separated by blanks.
-	path, target, filters string
-	// body is true if there can be a request body, below request_body.
-	body bool
 	// isNew is true if the attributes are unknown, because the default release does not have the operation.
 	isNew bool
-	// tenants is the result of isOfTenants.
-	tenants bool
 }
 
 // prefix is the prefix of the names of all operations of Keystone.
@@ -41,7 +62,7 @@ func (s *shippedRule) reads() bool {
 }
 
 // isMade reports whether the request itself describes the object, so that body or query are its attributes.
-func (s *shippedRule) isMade() bool { return s.verb() == "create" && s.path == "" || s.target == "" }
+func (s *shippedRule) isMade() bool { return s.verb() == "create" && s.Path == "" || s.Target == "" }
 
 // creates reports whether an operation creates objects of a kind, so that their attributes are those of the request.
 func (s *shippedRule) creates(kind string) bool { return s.name == prefix+"create_"+kind }
@@ -74,7 +95,6 @@ func newShippedTable(list []shippedRule) *shippedTable {
 	for i := range list {
 		r := &list[i]
 		table.rules[r.name] = r
-		r.tenants = r.isOfTenants()
 		c := parseWhole(r.rule)
 		if r.former != "" {
 			c = anyCheck{c, parseWhole(r.former)}
@@ -83,9 +103,6 @@ func newShippedTable(list []shippedRule) *shippedTable {
 	}
 	return table
 }
-
-// shipped is the table of the default release.
-var shipped = sync.OnceValue(func() *shippedTable { return newShippedTable(shippedRules) })
 
 // operation returns the operation of a rule, nil for helpers and unknown names.
 func (t *shippedTable) operation(name string) *shippedRule {
@@ -118,21 +135,21 @@ const (
 
 // fills returns whether Keystone sets an attribute for an operation.
 func (s *shippedRule) fills(attribute string) knowledge {
-	if s.isNew || hasWord(s.path, attribute) {
+	if s.isNew || hasWord(s.Path, attribute) {
 		return filled
 	}
 	head, rest, ok := strings.Cut(attribute, ".")
 	switch {
 	case !ok:
 		return never
-	case head == "request_body" && s.body, head == "filter_attr" && hasWord(s.filters, rest):
+	case head == "request_body" && s.Body, head == "filter_attr" && hasWord(s.Filters, rest):
 		return filled
 	case head != "target":
 		return never
 	}
 	kind, field, ok := strings.Cut(rest, ".")
 	switch {
-	case !hasWord(s.target, kind) || ok == strings.HasSuffix(kind, "_id"):
+	case !hasWord(s.Target, kind) || ok == strings.HasSuffix(kind, "_id"):
 		return never
 	case !ok:
 		if strings.HasSuffix(kind, "_id") {
@@ -149,55 +166,21 @@ func (s *shippedRule) fills(attribute string) knowledge {
 	return doubtful
 }
 
-// Lists whose rules can check an attribute of the token.
-const (
-	listDomains, listGroups, listCredentials = prefix + "list_domains", prefix + "list_groups", prefix + "list_credentials"
-
-	// listTree is the list of the role assignments of a project and those below it. Its rule can check attributes of the project.
-	listTree = prefix + "list_role_assignments_for_tree"
-)
-
 // fromToken returns the value of an attribute that Keystone takes from the token, missing if the token does not have it. ok is false if Keystone
 // takes the attribute from elsewhere.
 func (s *shippedRule) fromToken(name string, caller Caller) (value any, ok bool) {
-	value = missing
+	part := s.Token[name]
 	switch {
-	case name == "target.domain_id" && s.name != listTree, name == "target.group.domain_id" && s.name == listGroups,
-		name == "target.domain.id" && s.name == listDomains:
-		if caller.Domain != "" {
-			value = caller.Domain
-		}
-	case name == "target.credential.user_id" && s.name == listCredentials:
-		if !caller.System {
-			value = caller.User
-		}
-	default:
-		return nil, false
+	case part == "domain" && caller.Domain != "":
+		return caller.Domain, true
+	case part == "user" && !caller.System:
+		return caller.User, true
 	}
-	return value, true
-}
-
-// isLimited reports whether Keystone limits a list to the domain of the token, if the token is for a domain. Tokens for projects get all.
-func (s *shippedRule) isLimited() bool {
-	return hasWord("identity:list_users identity:list_groups identity:list_projects identity:list_role_assignments", s.name)
+	return missing, part != ""
 }
 
 // isOfDomainRoles reports whether an operation is about a role that belongs to a domain.
 func (s *shippedRule) isOfDomainRoles() bool { return strings.HasSuffix(s.name, "_domain_role") }
-
-// isOfTenants reports whether the objects of an operation are those of a domain, a project or a user. Others, such as global roles, are the same
-// for all. All domains are visible in a list, by which managers find theirs.
-func (s *shippedRule) isOfTenants() bool {
-	const (
-		kinds     = "user user_id group project domain domain_id credential trust token limit"
-		variables = "user_id group_id project_id domain_id trust_id credential_id limit_id"
-		others    = "identity:list_trusts identity:list_revoke_events identity:get_domain_role identity:list_domain_roles"
-	)
-	has := func(words, known string) bool {
-		return slices.ContainsFunc(strings.Fields(words), func(word string) bool { return hasWord(known, word) })
-	}
-	return s.name != listDomains && (has(s.target, kinds) || has(s.path, variables) || hasWord(others, s.name))
-}
 
 // complete adds attributes to a target that follow from others and from the token: a variable of the URL with the ID of an object is also below
 // target, the own project and the own user have their domains, and a new object is the body. ok is false if no target has these attributes.
@@ -210,16 +193,16 @@ func (s *shippedRule) complete(target map[string]any, caller Caller) (completed 
 			completed[name] = value
 		}
 	}
-	for _, name := range []string{"target.domain_id", "target.group.domain_id", "target.domain.id", "target.credential.user_id"} {
-		if value, fixed := s.fromToken(name, caller); fixed && value != missing {
+	for name := range s.Token {
+		if value, _ := s.fromToken(name, caller); value != missing {
 			add(name, value)
 		}
 	}
 	for name, value := range target {
-		if id, isVariable := strings.CutSuffix(name, "_id"); isVariable && hasWord(s.path, name) {
+		if id, isVariable := strings.CutSuffix(name, "_id"); isVariable && hasWord(s.Path, name) {
 			add("target."+id+".id", value)
 		}
-		if kind, isID := strings.CutSuffix(strings.TrimPrefix(name, "target."), ".id"); isID && hasWord(s.path, kind+"_id") {
+		if kind, isID := strings.CutSuffix(strings.TrimPrefix(name, "target."), ".id"); isID && hasWord(s.Path, kind+"_id") {
 			add(kind+"_id", value)
 		}
 		if field, made := strings.CutPrefix(name, "target."); made && s.makes(field) {
@@ -246,16 +229,16 @@ func (s *shippedRule) complete(target map[string]any, caller Caller) (completed 
 // makes reports whether a field of the body is an attribute of the object that the operation creates.
 func (s *shippedRule) makes(field string) bool {
 	kind, _, ok := strings.Cut(field, ".")
-	return ok && s.creates(kind) && hasWord(s.target, kind)
+	return ok && s.creates(kind) && hasWord(s.Target, kind)
 }
 
 // known returns all attributes that Keystone sets for an operation, without those of request bodies.
 func (s *shippedRule) known() []string {
-	names := strings.Fields(s.path)
-	for _, filter := range strings.Fields(s.filters) {
+	names := strings.Fields(s.Path)
+	for _, filter := range strings.Fields(s.Filters) {
 		names = append(names, "filter_attr."+filter)
 	}
-	for _, kind := range strings.Fields(s.target) {
+	for _, kind := range strings.Fields(s.Target) {
 		if strings.HasSuffix(kind, "_id") {
 			names = append(names, "target."+kind)
 		}
@@ -273,7 +256,7 @@ func (s *shippedRule) suggest(attribute string) []string {
 	known := s.known()
 	var meant []string
 	candidates := []string{"target." + attribute, "filter_attr." + attribute}
-	for _, kind := range strings.Fields(s.target) {
+	for _, kind := range strings.Fields(s.Target) {
 		candidates = append(candidates, "target."+kind+"."+attribute)
 	}
 	// target.user.domain.id, and the like, are flat in Keystone.

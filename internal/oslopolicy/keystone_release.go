@@ -3,6 +3,7 @@ package oslopolicy
 import (
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,17 +37,11 @@ var releaseNames = map[Release]string{
 //go:embed releases/*.json
 var releaseFiles embed.FS
 
-// releases returns the tables of all releases except the default one.
-var releases = sync.OnceValue(func() map[Release]func() *shippedTable {
+// tables are the rules of each release, which are read when they are needed.
+var tables = sync.OnceValue(func() map[Release]func() *shippedTable {
 	tables := map[Release]func() *shippedTable{}
-	entries, err := releaseFiles.ReadDir("releases")
-	if err != nil { // a test checks that there is none
-		return nil
-	}
-	for _, entry := range entries {
-		name := "releases/" + entry.Name()
-		release := Release(strings.TrimSuffix(entry.Name(), ".json"))
-		tables[release] = sync.OnceValue(func() *shippedTable { return readRelease(release, name) })
+	for release := range releaseNames {
+		tables[release] = sync.OnceValue(func() *shippedTable { return readRelease(release) })
 	}
 	return tables
 })
@@ -55,56 +50,37 @@ var releases = sync.OnceValue(func() map[Release]func() *shippedTable {
 // the fix put in its place in Keystone's own rule.
 const trustBody, fixedTrustBody = "%(trust.trustor_user_id)s", "%(target.trust.trustor_user_id)s"
 
-// readRelease returns the table of a file. The attributes of operations are those of the default release with the security fixes of 2026. Some
-// sources are older than the fixes, so the fixes are applied to their rules too.
-func readRelease(release Release, name string) *shippedTable {
+// readRelease returns the table of a release. Some sources are older than the security fixes of 2026, so the fixes are applied to their rules.
+func readRelease(release Release) *shippedTable {
+	var operations []operation
 	var document struct {
 		Rules []struct{ Name, Rule, Former string }
 	}
-	data, err := releaseFiles.ReadFile(name)
-	if err == nil {
-		err = json.Unmarshal(data, &document)
-	}
-	if err != nil { // a test checks that there is none
+	data, err := releaseFiles.ReadFile("releases/" + string(release) + ".json")
+	if err := errors.Join(err, json.Unmarshal(data, &document), json.Unmarshal(operationsFile, &operations)); err != nil { // a test checks that there is none
 		return newShippedTable(nil)
+	}
+	known := map[string]operation{}
+	for _, o := range operations {
+		if o.Since <= release {
+			known[o.Name] = o
+		}
 	}
 	list := make([]shippedRule, 0, len(document.Rules))
 	for _, r := range document.Rules {
-		known := shippedRule{isNew: strings.HasPrefix(r.Name, prefix)}
-		if before := shipped().rules[r.Name]; before != nil {
-			known = *before
-		}
-		known.name, known.rule, known.former = r.Name, strings.ReplaceAll(r.Rule, trustBody, fixedTrustBody), r.Former
-		if r.Name == listDomains && strings.Contains(r.Rule, "target.domain.") { // the domain of the token, which 2022.2 does not fill in
-			known.target = "domain"
-		}
-		if r.Name == listTree && release >= "2024.1" { // the domain of the project
-			known.target = "domain_id project"
-		}
-		if r.Name == prefix+"create_domain_role" && release >= managerRelease {
-			known.target = "role"
-		}
+		o, ok := known[r.Name]
+		shipped := shippedRule{operation: o, name: r.Name, rule: strings.ReplaceAll(r.Rule, trustBody, fixedTrustBody), former: r.Former}
+		shipped.isNew = shipped.isOperation() && !ok
 		if release >= newDefaultsRelease {
-			known.former = ""
+			shipped.former = ""
 		}
-		list = append(list, known)
+		list = append(list, shipped)
 	}
 	return newShippedTable(list)
 }
 
 // Releases returns the releases with known rules, the oldest first.
-func Releases() []Release {
-	return slices.Sorted(maps.Keys(maps.Collect(func(yield func(Release, bool) bool) {
-		if !yield(DefaultRelease, true) {
-			return
-		}
-		for release := range releases() {
-			if !yield(release, true) {
-				return
-			}
-		}
-	})))
-}
+func Releases() []Release { return slices.Sorted(maps.Keys(releaseNames)) }
 
 // ParseRelease parses the number or the name of a release with known rules, such as 2024.1 or Caracal. An empty text is the default release.
 func ParseRelease(text string) (Release, error) {
@@ -122,11 +98,12 @@ func ParseRelease(text string) (Release, error) {
 	return "", fmt.Errorf("the rules of Keystone in release %q are not known; known are those of %s", text, strings.Join(names, ", "))
 }
 
+// table returns the rules of the release. Those of an unknown one are those of the default release.
 func (r Release) table() *shippedTable {
-	if table := releases()[r]; table != nil {
+	if table := tables()[r]; table != nil {
 		return table()
 	}
-	return shipped()
+	return tables()[DefaultRelease]()
 }
 
 // Policy returns the policy of a Keystone of the release that loads the files in this order.
@@ -141,7 +118,7 @@ func (r Release) Policy(files ...*File) *Policy {
 
 // NewPolicy returns a policy with the rules of a file only. The last rule of a name replaces the others.
 func NewPolicy(file *File) *Policy {
-	p := &Policy{table: shipped(), rules: make(map[string]check, len(file.rules))}
+	p := &Policy{table: DefaultRelease.table(), rules: make(map[string]check, len(file.rules))}
 	p.override(file)
 	return p
 }

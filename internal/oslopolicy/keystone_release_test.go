@@ -109,21 +109,6 @@ func TestTreesOfReleases(t *testing.T) {
 	}
 }
 
-// TestAttributesOfReleases: Keystone fills in the same attributes for an operation in all releases, except for three.
-func TestAttributesOfReleases(t *testing.T) {
-	for _, release := range Releases() {
-		for _, o := range release.table().list {
-			before := shipped().rules[o.name]
-			if before == nil || o.name == listDomains || o.name == listTree || o.name == prefix+"create_domain_role" {
-				continue
-			}
-			if diff := cmp.Diff(before.known(), o.known()); diff != "" {
-				t.Errorf("%s: attributes of %s (-want +got):\n%s", release, o.name, diff)
-			}
-		}
-	}
-}
-
 // TestFormerRulesOfReleases: the oslo.policy of 2024.2 (4.4.0) is the first that ignores deprecated rules by default.
 func TestFormerRulesOfReleases(t *testing.T) {
 	for _, release := range Releases() {

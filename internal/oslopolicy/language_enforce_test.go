@@ -253,7 +253,7 @@ func TestAttributes(t *testing.T) {
 		"the object of a creation":     {"identity:create_user", "target.user.id", never},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := shipped().operation(tc.operation).fills(tc.attribute); got != tc.want {
+			if got := DefaultRelease.table().operation(tc.operation).fills(tc.attribute); got != tc.want {
 				t.Errorf("fills() = %d, want %d", got, tc.want)
 			}
 		})
