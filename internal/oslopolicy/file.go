@@ -96,68 +96,79 @@ func IsGzip(data []byte) bool { return bytes.HasPrefix(data, []byte("\x1f\x8b"))
 
 // Read parses a policy file in YAML or JSON. name is for messages. The error is a *FileError.
 func Read(name string, data []byte) (*File, error) {
-	r := reader{file: &File{name: name}, data: data}
-	switch {
-	case IsGzip(data):
-		return nil, r.fail(0, "it is compressed with gzip, so that Keystone cannot read it")
-	case len(data) > MaxFileBytes:
-		return nil, r.fail(0, "it has %d bytes, more than %d: %w", len(data), MaxFileBytes, ErrLimit)
-	case !utf8.Valid(data):
-		valid := len(data) - len(bytes.TrimLeftFunc(data, func(c rune) bool { return c != utf8.RuneError }))
-		return nil, r.fail(r.lineAt(valid), "it is not UTF-8, so that Keystone cannot read it")
+	file := &File{name: name}
+	if failed := catch(func() { file.read(data) }); failed != nil {
+		failed.File = name
+		return nil, failed
 	}
-	if json.Valid(data) { // not with a byte order mark: oslo.policy reads that as YAML, too
-		return r.file, r.readJSON()
-	}
-	if err := r.readYAML(); err != nil {
-		return nil, err
-	}
-	return r.file, nil
+	return file, nil
 }
 
-type reader struct {
-	file  *File
-	data  []byte
-	nodes int
+// failAt ends a function that catch calls.
+func failAt(line int, format string, args ...any) {
+	panic(&FileError{Line: line, Err: fmt.Errorf(format, args...)})
 }
 
-func (r *reader) fail(line int, format string, args ...any) error {
-	return &FileError{File: r.file.name, Line: line, Err: fmt.Errorf(format, args...)}
-}
-
-// lineAt returns the line of an offset.
-func (r *reader) lineAt(offset int) int { return 1 + bytes.Count(r.data[:offset], []byte("\n")) }
-
-// add adds a rule. oslo.policy loads a rule whose name is no string, but nothing can refer to it.
-func (r *reader) add(line int, key, value any, bareBang bool) error {
-	name, named := key.(string)
-	if !named {
-		name = describe(key)
-	}
-	c, err := parseRule(value)
-	if err != nil {
-		return r.fail(line, "rule %.200q cannot be read, and with it the whole file: %w", name, err)
-	}
-	taken := rule{name: name, file: r.file.name, line: line, value: value, check: c, bareBang: bareBang}
-	if named {
-		r.file.rules = append(r.file.rules, taken)
-	} else {
-		r.file.unnamed = append(r.file.unnamed, taken)
-	}
+// catch returns the error with which read ends, nil if there is none. The parsers of files are recursive and end at the first error.
+func catch(read func()) (failed *FileError) {
+	defer func() {
+		switch recovered := recover().(type) {
+		case nil:
+		case *FileError:
+			failed = recovered
+		default:
+			panic(recovered)
+		}
+	}()
+	read()
 	return nil
 }
 
-// readYAML parses the subset of YAML that oslo.policy parses in the same way.
-func (r *reader) readYAML() error {
-	entries, err := readYAML(strings.TrimPrefix(string(r.data), byteOrderMark))
-	var unreadable *yamlError
-	if errors.As(err, &unreadable) {
-		return r.fail(unreadable.line, "%w", unreadable)
+// read reads the rules of a file.
+func (f *File) read(data []byte) {
+	switch {
+	case IsGzip(data):
+		failAt(0, "it is compressed with gzip, so that Keystone cannot read it")
+	case len(data) > MaxFileBytes:
+		failAt(0, "it has %d bytes, more than %d: %w", len(data), MaxFileBytes, ErrLimit)
+	case !utf8.Valid(data):
+		valid := len(data) - len(bytes.TrimLeftFunc(data, func(c rune) bool { return c != utf8.RuneError }))
+		failAt(lineAt(data, valid), "it is not UTF-8, so that Keystone cannot read it")
 	}
-	for _, e := range entries {
-		if err := r.add(e.line, e.key, e.value, e.bareBang); err != nil {
-			return err
-		}
+	if json.Valid(data) { // not with a byte order mark: oslo.policy reads that as YAML, too
+		readJSON(data, f.add)
+		return
 	}
-	return err
+	for _, e := range readYAML(strings.TrimPrefix(string(data), byteOrderMark)) {
+		f.add(e)
+	}
+}
+
+// lineAt returns the line of an offset.
+func lineAt(data []byte, offset int) int { return 1 + bytes.Count(data[:offset], []byte("\n")) }
+
+// entry is a rule as it is in a file, with the line of its name.
+type entry struct {
+	line       int
+	key, value any
+	// bareBang is true if the value is an exclamation mark without quotes.
+	bareBang bool
+}
+
+// add parses a rule and adds it. oslo.policy loads a rule whose name is no string, but nothing can refer to it.
+func (f *File) add(e entry) {
+	name, named := e.key.(string)
+	if !named {
+		name = describe(e.key)
+	}
+	c, err := parseRule(e.value)
+	if err != nil {
+		failAt(e.line, "rule %.200q cannot be read, and with it the whole file: %w", name, err)
+	}
+	r := rule{name: name, file: f.name, line: e.line, value: e.value, check: c, bareBang: e.bareBang}
+	if named {
+		f.rules = append(f.rules, r)
+	} else {
+		f.unnamed = append(f.unnamed, r)
+	}
 }

@@ -9,100 +9,78 @@ import (
 // surrogate finds escaped surrogates in JSON. Python keeps surrogates without a pair, which Go strings cannot contain.
 var surrogate = regexp.MustCompile(`\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
 
-// readJSON parses JSON. oslo.policy tries JSON before YAML.
-func (r *reader) readJSON() error {
-	if at := surrogate.FindIndex(r.data); at != nil {
-		return r.fail(r.lineAt(at[0]), `it contains surrogate pairs, such as \ud83d\ude00; write the characters themselves`)
+// readJSON parses the rules in JSON. oslo.policy tries JSON before YAML.
+func readJSON(data []byte, add func(entry)) {
+	if at := surrogate.FindIndex(data); at != nil {
+		failAt(lineAt(data, at[0]), `it contains surrogate pairs, such as \ud83d\ude00; write the characters themselves`)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(r.data))
-	first, err := decoder.Token()
-	if err != nil {
-		return r.invalid(decoder, err)
-	}
+	j := &jsonReader{Decoder: json.NewDecoder(bytes.NewReader(data)), data: data, line: 1}
+	first := j.next()
 	if first != json.Delim('{') {
-		value, err := r.jsonValue(decoder, first, 0)
-		if err == nil && !falsy(value) {
-			err = r.fail(1, "it is %s, not rules with their names", describe(value))
+		if value := j.value(first, 0); !falsy(value) {
+			failAt(1, "it is %s, not rules with their names", describe(value))
 		}
-		return err
+		return
 	}
-	lines := lineCounter{data: r.data, line: 1}
-	for decoder.More() {
-		key, err := decoder.Token()
-		if err != nil {
-			return r.invalid(decoder, err)
-		}
-		line := lines.at(decoder.InputOffset())
-		value, err := r.jsonNext(decoder, 0)
-		if err != nil {
-			return err
-		}
-		if err := r.add(line, key, value, false); err != nil {
-			return err
-		}
+	for j.More() {
+		e := entry{key: j.next()}
+		e.line = j.lineOfToken()
+		e.value = j.value(j.next(), 0)
+		add(e)
 	}
-	return nil
 }
 
-// invalid returns the error for a token that cannot be decoded, such as a number that is too large.
-func (r *reader) invalid(decoder *json.Decoder, err error) error {
-	return r.fail(r.lineAt(int(decoder.InputOffset())), "it is not valid JSON: %w", err)
+// jsonReader reads the values of a document.
+type jsonReader struct {
+	*json.Decoder
+	data []byte
+	// line is the line of the offset at.
+	line, at int
+	nodes    int
 }
 
-// lineCounter returns the line numbers of increasing offsets.
-type lineCounter struct {
-	data       []byte
-	from, line int
+// lineOfToken returns the line of the last token. It counts only the lines since its last call.
+func (j *jsonReader) lineOfToken() int {
+	to := int(j.InputOffset())
+	j.line += bytes.Count(j.data[j.at:to], []byte("\n"))
+	j.at = to
+	return j.line
 }
 
-func (l *lineCounter) at(offset int64) int {
-	to := int(offset)
-	l.line += bytes.Count(l.data[l.from:to], []byte("\n"))
-	l.from = to
-	return l.line
-}
-
-func (r *reader) jsonNext(decoder *json.Decoder, depth int) (any, error) {
-	next, err := decoder.Token()
-	if err != nil {
-		return nil, r.invalid(decoder, err)
+func (j *jsonReader) next() json.Token {
+	token, err := j.Token()
+	if err != nil { // such as a number that is too large
+		failAt(j.lineOfToken(), "it is not valid JSON: %w", err)
 	}
-	return r.jsonValue(decoder, next, depth)
+	return token
 }
 
-func (r *reader) jsonValue(decoder *json.Decoder, first json.Token, depth int) (any, error) {
-	r.nodes++
-	if depth > maxNesting || r.nodes > maxNodes {
-		return nil, r.fail(r.lineAt(int(decoder.InputOffset())), "%w", errTooNested)
+// value reads a value that begins with a token.
+func (j *jsonReader) value(first json.Token, depth int) any {
+	j.nodes++
+	if depth > maxNesting || j.nodes > maxNodes {
+		failAt(j.lineOfToken(), "%w", errTooNested)
 	}
 	switch first := first.(type) {
 	case json.Delim:
 		list, keys := []any{}, mapping{}
-		for decoder.More() {
-			value, err := r.jsonNext(decoder, depth+1)
-			if err != nil {
-				return nil, err
-			}
+		for j.More() {
+			value := j.value(j.next(), depth+1)
 			list = append(list, value)
-			if first != '{' {
-				continue
-			}
-			keys = append(keys, value)
-			if _, err := r.jsonNext(decoder, depth+1); err != nil {
-				return nil, err
+			if first == '{' {
+				keys = append(keys, value)
+				j.value(j.next(), depth+1)
 			}
 		}
-		if _, err := decoder.Token(); err != nil { // the bracket that closes
-			return nil, r.invalid(decoder, err)
-		}
+		j.next() // the bracket that closes
 		if first == '{' {
-			return keys, nil
+			return keys
 		}
-		return list, nil
+		return list
 	case float64:
 		if first != 0 {
-			return opaque(pythonFloat(first)), nil
+			return opaque(pythonFloat(first))
 		}
 	}
-	return first, nil
+	return first
 }

@@ -23,48 +23,13 @@ type yamlReader struct {
 	nodes           int
 }
 
-// yamlEntry is a rule with its name.
-type yamlEntry struct {
-	line       int
-	key, value any
-	// bareBang is true if the value is an exclamation mark without quotes.
-	bareBang bool
-}
-
-// yamlError is an error with its line.
-type yamlError struct {
-	line int
-	err  error
-}
-
-func (e *yamlError) Error() string { return e.err.Error() }
-
-func (e *yamlError) Unwrap() error { return e.err }
-
-// fail ends the parser with an error in the current line, which readYAML returns.
+// fail ends the parser with an error in the current line.
 func (y *yamlReader) fail(format string, args ...any) { failAt(y.line, format, args...) }
 
-func failAt(line int, format string, args ...any) {
-	panic(&yamlError{line: line, err: fmt.Errorf(format, args...)})
-}
-
-// readYAML parses a document. The error is a *yamlError.
-func readYAML(document string) (entries []yamlEntry, err error) {
-	defer func() {
-		switch failed := recover().(type) {
-		case nil:
-		case *yamlError:
-			entries, err = nil, failed
-		default:
-			panic(failed)
-		}
-	}()
+// readYAML parses the subset of YAML that oslo.policy parses in the same way.
+func readYAML(document string) []entry {
 	// Python converts all line endings to newlines.
 	y := &yamlReader{text: strings.ReplaceAll(document, "\r\n", "\n"), line: 1}
-	return y.document(), nil
-}
-
-func (y *yamlReader) document() []yamlEntry {
 	y.characters()
 	y.skip()
 	if y.column() == 0 && strings.HasPrefix(y.text[y.at:], "---") {
@@ -81,7 +46,7 @@ func (y *yamlReader) document() []yamlEntry {
 		}
 		return entries
 	}
-	var entries []yamlEntry
+	var entries []entry
 	for !y.ended() {
 		entries = append(entries, y.entry())
 		y.skip()
@@ -208,7 +173,7 @@ func blank(b byte) bool { return b == ' ' || b == '\n' || b == 0 }
 func (y *yamlReader) atDash() bool { return y.peek() == '-' && blank(y.peekAt(1)) }
 
 // entry parses a rule.
-func (y *yamlReader) entry() yamlEntry {
+func (y *yamlReader) entry() entry {
 	rest := y.text[y.at:]
 	switch {
 	case y.column() == 0 && (strings.HasPrefix(rest, "---") || strings.HasPrefix(rest, "...")):
@@ -218,7 +183,7 @@ func (y *yamlReader) entry() yamlEntry {
 	case y.column() > 0:
 		y.fail("the line is indented, but belongs to no rule above it; begin names of rules at the beginning of a line")
 	}
-	e, begin := yamlEntry{line: y.line}, y.at
+	e, begin := entry{line: y.line}, y.at
 	e.key = y.key()
 	y.take(" ")
 	if y.peek() != ':' || !blank(y.peekAt(1)) {
@@ -254,7 +219,7 @@ func (y *yamlReader) key() any {
 }
 
 // value parses the value after the colon or dash of a parent with this indentation. A list below a name may have the same indentation. bareBang
-// is that of a yamlEntry.
+// is that of an entry.
 func (y *yamlReader) value(parent int, named bool, depth int) (value any, bareBang bool) {
 	spaced := y.take(" ")
 	own := y.peek() == '\n' || y.ended() || y.peek() == '#' && spaced

@@ -17,10 +17,10 @@ func (y *yamlReader) flow(depth int) any {
 }
 
 // flowMapping parses a flow mapping.
-func (y *yamlReader) flowMapping(depth int) []yamlEntry {
-	var entries []yamlEntry
+func (y *yamlReader) flowMapping(depth int) []entry {
+	var entries []entry
 	y.brackets('}', func() {
-		e, begin := yamlEntry{line: y.line}, y.at
+		e, begin := entry{line: y.line}, y.at
 		quoted := y.peek() == '"' || y.peek() == '\''
 		if quoted {
 			e.key = y.quoted(false)

@@ -1,6 +1,7 @@
 package oslopolicy
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -96,11 +97,8 @@ func TestYAMLValues(t *testing.T) {
 		"folded, with empty lines that are kept":          {"a: >+\n  b\n\n", "b\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			entries, err := readYAML(tc.document)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(yamlEntry{line: 1, key: "a", value: tc.want}, entries[0], cmp.AllowUnexported(yamlEntry{})); diff != "" {
+			entries := readYAML(tc.document)
+			if diff := cmp.Diff(entry{line: 1, key: "a", value: tc.want}, entries[0], cmp.AllowUnexported(entry{})); diff != "" {
 				t.Errorf("the first rule (-want +got):\n%s", diff)
 			}
 		})
@@ -112,32 +110,28 @@ func TestYAMLRules(t *testing.T) {
 	longest := strings.Repeat("n", maxKeyBytes)
 	for name, tc := range map[string]struct {
 		document string
-		want     []yamlEntry
+		want     []entry
 	}{
 		"none":                     {"# a\n\n  # b\n", nil},
 		"none, after a start":      {"---\n", nil},
-		"after a start":            {"# a\n--- # b\n# c\nd: e", []yamlEntry{{line: 4, key: "d", value: "e"}}},
-		"several":                  {"a: b\n# c\n\nd: |\n  e\n\n  f\ng:\n- h\ni: 'j\n\n  k'\nl: m\n", []yamlEntry{{line: 1, key: "a", value: "b"}, {line: 4, key: "d", value: "e\n\nf\n"}, {line: 8, key: "g", value: []any{"h"}}, {line: 10, key: "i", value: "j\nk"}, {line: 13, key: "l", value: "m"}}},
-		"after texts in two lines": {"a: b\n\n  c\nd: \"e\\\n  f\"\ng: h", []yamlEntry{{line: 1, key: "a", value: "b\nc"}, {line: 4, key: "d", value: "ef"}, {line: 6, key: "g", value: "h"}}},
-		"with odd names": {"\"a: b\" : c\n'd''e':\nf g  : h\ni:j: k\nl#m: n\noff: o\n~: p\n(q): r", []yamlEntry{
+		"after a start":            {"# a\n--- # b\n# c\nd: e", []entry{{line: 4, key: "d", value: "e"}}},
+		"several":                  {"a: b\n# c\n\nd: |\n  e\n\n  f\ng:\n- h\ni: 'j\n\n  k'\nl: m\n", []entry{{line: 1, key: "a", value: "b"}, {line: 4, key: "d", value: "e\n\nf\n"}, {line: 8, key: "g", value: []any{"h"}}, {line: 10, key: "i", value: "j\nk"}, {line: 13, key: "l", value: "m"}}},
+		"after texts in two lines": {"a: b\n\n  c\nd: \"e\\\n  f\"\ng: h", []entry{{line: 1, key: "a", value: "b\nc"}, {line: 4, key: "d", value: "ef"}, {line: 6, key: "g", value: "h"}}},
+		"with odd names": {"\"a: b\" : c\n'd''e':\nf g  : h\ni:j: k\nl#m: n\noff: o\n~: p\n(q): r", []entry{
 			{line: 1, key: "a: b", value: "c"}, {line: 2, key: "d'e"}, {line: 3, key: "f g", value: "h"}, {line: 4, key: "i:j", value: "k"},
 			{line: 5, key: "l#m", value: "n"}, {line: 6, key: false, value: "o"}, {line: 7, value: "p"}, {line: 8, key: "(q)", value: "r"},
 		}},
-		"with exclamation marks":                            {"a: !\nb: ! # c\nd: '!'", []yamlEntry{{line: 1, key: "a", bareBang: true}, {line: 2, key: "b", bareBang: true}, {line: 3, key: "d", value: "!"}}},
-		"after a comment that is longer than a name may be": {"#" + longest + "\na: b", []yamlEntry{{line: 2, key: "a", value: "b"}}},
-		"with the longest name":                             {longest + ": a", []yamlEntry{{line: 1, key: longest, value: "a"}}},
-		"in braces":                                         {"{a: b,\n 'c': [d],}\n# f\n", []yamlEntry{{line: 1, key: "a", value: "b"}, {line: 2, key: "c", value: []any{"d"}}}},
-		"in braces, in lines":                               {"# a\n{\n  \"b\":\n    'c',\n\n  d: [e,\n  f], g: null # h\n}\n", []yamlEntry{{line: 3, key: "b", value: "c"}, {line: 6, key: "d", value: []any{"e", "f"}}, {line: 7, key: "g"}}},
-		"in braces, after a start":                          {"---\n{a: b}", []yamlEntry{{line: 2, key: "a", value: "b"}}},
+		"with exclamation marks":                            {"a: !\nb: ! # c\nd: '!'", []entry{{line: 1, key: "a", bareBang: true}, {line: 2, key: "b", bareBang: true}, {line: 3, key: "d", value: "!"}}},
+		"after a comment that is longer than a name may be": {"#" + longest + "\na: b", []entry{{line: 2, key: "a", value: "b"}}},
+		"with the longest name":                             {longest + ": a", []entry{{line: 1, key: longest, value: "a"}}},
+		"in braces":                                         {"{a: b,\n 'c': [d],}\n# f\n", []entry{{line: 1, key: "a", value: "b"}, {line: 2, key: "c", value: []any{"d"}}}},
+		"in braces, in lines":                               {"# a\n{\n  \"b\":\n    'c',\n\n  d: [e,\n  f], g: null # h\n}\n", []entry{{line: 3, key: "b", value: "c"}, {line: 6, key: "d", value: []any{"e", "f"}}, {line: 7, key: "g"}}},
+		"in braces, after a start":                          {"---\n{a: b}", []entry{{line: 2, key: "a", value: "b"}}},
 		"none, in braces":                                   {"{ } # a\n", nil},
-		"with the longest name in braces":                   {"{" + longest + ": a}", []yamlEntry{{line: 1, key: longest, value: "a"}}},
+		"with the longest name in braces":                   {"{" + longest + ": a}", []entry{{line: 1, key: longest, value: "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := readYAML(tc.document)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(yamlEntry{})); diff != "" {
+			if diff := cmp.Diff(tc.want, readYAML(tc.document), cmp.AllowUnexported(entry{})); diff != "" {
 				t.Errorf("rules (-want +got):\n%s", diff)
 			}
 		})
@@ -245,22 +239,12 @@ func TestYAMLErrors(t *testing.T) {
 		"deeper in dashes, nothing":             {"a:\n" + strings.Repeat("- ", maxNesting+1), 2, deep},
 	} {
 		t.Run(name, func(t *testing.T) {
-			type failure struct {
-				line int
-				text string
+			got := FileError{Err: errors.New("")}
+			if failed := catch(func() { readYAML(tc.document) }); failed != nil {
+				got = *failed
 			}
-			var want, got failure
-			if tc.want != "" {
-				want = failure{tc.line, tc.want}
-			}
-			if _, err := readYAML(tc.document); err != nil {
-				got.text = err.Error()
-				if failed, ok := err.(*yamlError); ok { //nolint:errorlint // it is not wrapped
-					got.line = failed.line
-				}
-			}
-			if got != want {
-				t.Errorf("readYAML() = %d %q, want %d %q", got.line, got.text, want.line, want.text)
+			if got.Line != tc.line || got.Err.Error() != tc.want {
+				t.Errorf("readYAML() = %d %q, want %d %q", got.Line, got.Err, tc.line, tc.want)
 			}
 		})
 	}

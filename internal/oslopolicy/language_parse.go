@@ -199,41 +199,33 @@ func (p *parser) take(kind tokenKind) bool {
 }
 
 func (p *parser) any(depth int) (check, error) {
-	first, err := p.all(depth)
-	if err != nil {
-		return nil, err
+	parts, err := p.operands(tokenOr, p.all, depth)
+	if err != nil || len(parts) > 1 {
+		return anyCheck(parts), err
 	}
-	alternatives := anyCheck{first}
-	for p.take(tokenOr) {
-		next, err := p.all(depth)
-		if err != nil {
-			return nil, err
-		}
-		alternatives = append(alternatives, next)
-	}
-	if len(alternatives) == 1 {
-		return first, nil
-	}
-	return alternatives, nil
+	return parts[0], nil
 }
 
 func (p *parser) all(depth int) (check, error) {
-	first, err := p.one(depth)
-	if err != nil {
-		return nil, err
+	parts, err := p.operands(tokenAnd, p.one, depth)
+	if err != nil || len(parts) > 1 {
+		return allCheck(parts), err
 	}
-	all := allCheck{first}
-	for p.take(tokenAnd) {
-		next, err := p.one(depth)
+	return parts[0], nil
+}
+
+// operands parses operands with an operator between them.
+func (p *parser) operands(operator tokenKind, operand func(depth int) (check, error), depth int) ([]check, error) {
+	var parts []check
+	for {
+		part, err := operand(depth)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, next)
+		if parts = append(parts, part); !p.take(operator) {
+			return parts, nil
+		}
 	}
-	if len(all) == 1 {
-		return first, nil
-	}
-	return all, nil
 }
 
 func (p *parser) one(depth int) (check, error) {
