@@ -165,7 +165,7 @@ func LintKeystone(ctx context.Context, sources []Source, options LintOptions) ([
 		}
 		files = append(files, file)
 	}
-	l := newLinter(files, options)
+	l := newLinter(sources, files, options)
 	l.findings, l.ended = findings, func() bool { return ctx.Err() != nil }
 	if len(l.rules)+len(l.unnamed)+len(findings) == 0 && len(sources) > 0 {
 		l.findings = append(l.findings, Finding{
@@ -173,7 +173,6 @@ func LintKeystone(ctx context.Context, sources []Source, options LintOptions) ([
 			Suggestion: "write the rules, or remove the override",
 		})
 	}
-	l.sources = sources
 	for _, step := range append(l.steps(), func() {}) { // the last one looks at ctx after the others
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("lint %s: %w", describeSources(sources), err)

@@ -56,36 +56,29 @@ type linter struct {
 	ended func() bool
 }
 
-func newLinter(files []*File, options LintOptions) *linter {
+func newLinter(sources []Source, files []*File, options LintOptions) *linter {
+	table := options.Release.table()
 	l := &linter{
-		options: options, counts: map[Severity]int{}, policy: options.Release.Policy(slices.Concat(options.Base, files)...),
-		table: options.Release.table(), based: map[string]bool{}, missed: map[string]bool{}, tokens: map[scopedToken]map[string]any{},
-		last: map[string]*rule{}, users: map[string][]*shippedRule{}, explained: map[[2]string]bool{}, dead: map[string][]deadBranch{},
-		extended: map[string]bool{}, referred: map[string]bool{}, folded: map[string]outcome{}, ordinary: ordinaryTrials(), managers: managerTrials(options.ManagerRoles),
+		sources: sources, options: options, counts: map[Severity]int{}, tokens: map[scopedToken]map[string]any{},
+		policy: options.Release.Policy(slices.Concat(options.Base, files)...), before: options.Release.Policy(options.Base...),
+		table: table, own: &Policy{rules: table.checks, table: table}, based: map[string]bool{}, missed: map[string]bool{}, last: map[string]*rule{},
+		users: map[string][]*shippedRule{}, explained: map[[2]string]bool{}, dead: map[string][]deadBranch{}, extended: map[string]bool{},
+		referred: map[string]bool{}, folded: map[string]outcome{}, ordinary: ordinaryTrials(), managers: managerTrials(options.ManagerRoles),
 	}
 	l.circles = circular(l.policy)
 	for _, c := range l.policy.rules {
-		walk(c, func(c check, _ bool) {
-			if reference, ok := c.(ruleCheck); ok {
-				l.referred[reference.name] = true
-			}
-		})
+		for _, name := range references(c) {
+			l.referred[name] = true
+		}
 	}
-	l.own = &Policy{rules: l.table.checks, table: l.table}
-	l.before = l.own
-	if len(options.Base) > 0 {
-		l.before = options.Release.Policy(options.Base...)
-		for _, c := range l.before.rules {
-			walk(c, func(c check, _ bool) {
-				if reference, ok := c.(ruleCheck); ok && l.before.rules[reference.name] == nil {
-					l.missed[reference.name] = true
-				}
-			})
+	for _, c := range l.before.rules {
+		for _, name := range references(c) {
+			l.missed[name] = l.before.rules[name] == nil
 		}
 	}
 	for _, file := range options.Base {
-		for i := range file.rules {
-			l.based[file.rules[i].name] = true
+		for _, r := range file.rules {
+			l.based[r.name] = true
 		}
 	}
 	for _, file := range files {
@@ -118,79 +111,6 @@ func (l *linter) steps() []func() {
 		steps = append(steps, func() { l.lintGifts(r) })
 	}
 	return steps
-}
-
-// follow records the rules that an operation refers to.
-func (l *linter) follow(operation *shippedRule) {
-	for _, name := range reached(l.policy, operation.name) {
-		l.users[name] = append(l.users[name], operation)
-	}
-}
-
-// reached returns the rules that a rule refers to, directly or through others, with the rule "default" in place of those that do not exist.
-func reached(policy *Policy, name string) []string {
-	var names []string
-	seen := map[string]bool{}
-	var follow func(name string)
-	visit := func(name string) {
-		if !seen[name] {
-			seen[name] = true
-			names = append(names, name)
-			follow(name)
-		}
-	}
-	follow = func(name string) {
-		walk(policy.rules[name], func(c check, _ bool) {
-			if reference, ok := c.(ruleCheck); ok {
-				visit(reference.name)
-				if policy.rules[reference.name] == nil {
-					visit(defaultRule)
-				}
-			}
-		})
-	}
-	follow(name)
-	return names
-}
-
-// circular returns the rules that refer to themselves, directly or through others (Tarjan's algorithm for strongly connected components).
-func circular(policy *Policy) map[string]bool {
-	circles, index, low, waiting := map[string]bool{}, map[string]int{}, map[string]int{}, map[string]bool{}
-	var stack []string
-	var visit func(name string)
-	visit = func(name string) {
-		index[name] = len(index) + 1
-		low[name] = index[name]
-		stack, waiting[name] = append(stack, name), true
-		walk(policy.rules[name], func(c check, _ bool) {
-			reference, ok := c.(ruleCheck)
-			switch {
-			case !ok:
-			case reference.name == name:
-				circles[name] = true
-			case index[reference.name] == 0:
-				visit(reference.name)
-				low[name] = min(low[name], low[reference.name])
-			case waiting[reference.name]:
-				low[name] = min(low[name], index[reference.name])
-			}
-		})
-		if low[name] != index[name] {
-			return
-		}
-		first := slices.Index(stack, name)
-		for _, member := range stack[first:] {
-			waiting[member] = false
-			circles[member] = circles[member] || len(stack)-first > 1
-		}
-		stack = stack[:first]
-	}
-	for name := range policy.rules {
-		if index[name] == 0 {
-			visit(name)
-		}
-	}
-	return circles
 }
 
 func (l *linter) lintUnnamed() {
