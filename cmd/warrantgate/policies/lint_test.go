@@ -2,6 +2,7 @@ package policies
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -234,81 +235,43 @@ func TestLintAsSARIF(t *testing.T) {
 	if err := os.Mkdir("etc", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	inFile(t, filepath.Join("etc", "policy.yaml"), "identity:create_user: ''\n")
+	inFile(t, filepath.Join("etc", "policy.yaml"), "identity:create_user: rule:a or rule:admin_required\na: ''\n")
 	inFile(t, "broken.yaml", "a: b\n---\nc: d\n")
 	out, code, message := runCommand(t, NewLintCommand(), "keystone-policy", "-o", "sarif", "etc/policy.yaml", "broken.yaml")
 	if code != cli.ExitWrong || message != "" {
 		t.Errorf("ends with %d %q, want %d", code, message, cli.ExitWrong)
 	}
 	want := `{
-  "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-  "version": "2.1.0",
-  "runs": [
-    {
-      "tool": {
-        "driver": {
-          "name": "warrantgate",
-          "version": "dev",
-          "rules": [
-            {
-              "id": "always-allows"
-            },
-            {
-              "id": "file"
-            }
-          ]
-        }
-      },
-      "results": [
-        {
-          "ruleId": "always-allows",
-          "level": "error",
-          "message": {
-            "text": "\"\" as a rule allows everybody; write \"!\" in quotes to deny, or \"@\" in quotes to allow everybody"
-          },
-          "locations": [
-            {
-              "physicalLocation": {
-                "artifactLocation": {
-                  "uri": "etc/policy.yaml"
-                },
-                "region": {
-                  "startLine": 1
-                }
-              },
-              "logicalLocations": [
-                {
-                  "name": "identity:create_user"
-                }
-              ]
-            }
-          ]
-        },
-        {
-          "ruleId": "file",
-          "level": "error",
-          "message": {
-            "text": "--- ends a document of YAML, and only one is read; take the line out; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails"
-          },
-          "locations": [
-            {
-              "physicalLocation": {
-                "artifactLocation": {
-                  "uri": "broken.yaml"
-                },
-                "region": {
-                  "startLine": 2
-                }
-              }
-            }
-          ]
-        }
-      ]
-    }
-  ]
-}
-`
-	if diff := cmp.Diff(want, out); diff != "" {
+		"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
+		"runs": [{
+			"tool": {"driver": {"name": "warrantgate", "version": "dev", "rules": [{"id": "always-allows"}, {"id": "file"}]}},
+			"results": [{
+				"ruleId": "always-allows", "level": "error",
+				"message": {"text": "the rule allows every request; write \"@\" in quotes if that is meant"},
+				"locations": [{
+					"physicalLocation": {"artifactLocation": {"uri": "etc/policy.yaml"}, "region": {"startLine": 1}},
+					"logicalLocations": [{"name": "identity:create_user"}]
+				}]
+			}, {
+				"ruleId": "always-allows", "level": "error",
+				"message": {"text": "\"\" as a rule allows everybody; write \"!\" in quotes to deny, or \"@\" in quotes to allow everybody"},
+				"locations": [{
+					"physicalLocation": {"artifactLocation": {"uri": "etc/policy.yaml"}, "region": {"startLine": 2}},
+					"logicalLocations": [{"name": "a"}]
+				}],
+				"properties": {"operations": ["identity:create_user"]}
+			}, {
+				"ruleId": "file", "level": "error",
+				"message": {"text": "--- ends a document of YAML, and only one is read; take the line out; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails"},
+				"locations": [{"physicalLocation": {"artifactLocation": {"uri": "broken.yaml"}, "region": {"startLine": 2}}}]
+			}]
+		}]
+	}`
+	var wanted, got any
+	if err := errors.Join(json.Unmarshal([]byte(want), &wanted), json.Unmarshal([]byte(out), &got)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(wanted, got); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
 }
