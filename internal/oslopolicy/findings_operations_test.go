@@ -1,6 +1,7 @@
 package oslopolicy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,11 +19,7 @@ func TestRulesOfExtensions(t *testing.T) {
 		sendsRemote = `"http://h/" sends the token and the target to another host, whose answer cannot be evaluated; compare attributes, or have the check added to the base`
 	)
 	scim := LintOptions{KnownRules: []string{"identity:scim_*", "scim:*"}}
-	for name, tc := range map[string]struct {
-		file    string
-		options LintOptions
-		want    []string
-	}{
+	expect(t, map[string]linted{
 		"not known": {
 			file: "identity:scim_list_users: role:admin\nscim:read: role:admin",
 			want: []string{"1 error unknown-operation identity:scim_list_users: " + noSuch + list, "2 note unused-rule scim:read: " + unused},
@@ -31,7 +28,7 @@ func TestRulesOfExtensions(t *testing.T) {
 		"a name that is not one of them": {file: "identity:scim: role:admin", options: scim, want: []string{"1 error unknown-operation identity:scim: " + noSuch + list}},
 		"a misspelled operation":         {file: "identity:create_usr: role:admin", options: scim, want: []string{"1 error unknown-operation identity:create_usr: " + noSuch + `; write "identity:create_user"`}},
 		"an operation of Keystone":       {file: `identity:create_user: "@"`, options: LintOptions{KnownRules: []string{"*"}}, want: []string{"1 error broader-than-default identity:create_user: " + nobody + "identity:create_user" + far}},
-		"the default":                    {file: `default: "@"`, options: LintOptions{KnownRules: []string{"*"}}, want: found(`default: "@"`, LintOptions{})},
+		"the default":                    {file: `default: "@"`, options: LintOptions{KnownRules: []string{"*"}}, want: linted{file: `default: "@"`}.lines(t, inFull)},
 		"open":                           {file: "identity:scim_list_users: ''", options: scim, want: []string{`1 error always-allows identity:scim_list_users: "" as a rule allows everybody` + andDeny}},
 		"a rule that does not exist":     {file: "identity:scim_list_users: rule:scim:none", options: scim, want: []string{`1 error unknown-rule identity:scim_list_users: there is no rule "scim:none", which counts as false`}},
 		"an attribute":                   {file: `identity:scim_list_users: "user_id:%(scim.owner)s"`, options: scim},
@@ -46,18 +43,12 @@ func TestRulesOfExtensions(t *testing.T) {
 		"another host, in a circle":      {file: "identity:scim_list_users: rule:a\na: rule:identity:scim_list_users or http://h/", options: scim, want: []string{"1 error cycle identity:scim_list_users: " + inCircle, "2 error remote-check a: " + sendsRemote, "2 error cycle a: " + inCircle}},
 		"a pattern that cannot be read":  {file: "identity:scim_list_users: role:admin", options: LintOptions{KnownRules: []string{"identity:["}}, want: []string{"1 error unknown-operation identity:scim_list_users: " + noSuch + list}},
 		"a helper of an extension alone": {file: "identity:scim_list_users: rule:a\na: role:admin", options: scim},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, found(tc.file, tc.options)); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
-			}
-		})
-	}
+	}, inFull)
 }
 
 // TestAnExtensionMayUseTheDefault: oslo.policy takes the rule default for a rule that does not exist.
 func TestAnExtensionMayUseTheDefault(t *testing.T) {
-	findings := found("identity:scim_list_users: rule:none\ndefault: http://h/", LintOptions{KnownRules: []string{"identity:scim_*"}})
+	findings := linted{file: "identity:scim_list_users: rule:none\ndefault: http://h/", options: LintOptions{KnownRules: []string{"identity:scim_*"}}}.lines(t, inFull)
 	if !slices.ContainsFunc(findings, func(line string) bool { return strings.HasPrefix(line, "2 error remote-check default: ") }) {
 		t.Errorf("findings = %q", findings)
 	}
@@ -68,22 +59,14 @@ const inCircle = "the rule refers to itself, perhaps through others: asking it r
 // TestOperationsOfFindings: a finding about a helper names the operations that it affects.
 func TestOperationsOfFindings(t *testing.T) {
 	const file = "a: rule:none\nb: rule:a\nidentity:create_user: rule:b or rule:nothing\nidentity:get_user: rule:a\nc: role:x\n"
-	findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(file)}}, LintOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string][]string{}
-	for _, f := range findings {
-		if f.Code == CodeUnknownRule || f.Code == CodeUnusedRule {
-			got[f.Rule+" "+f.Code] = f.Operations
+	expect(t, map[string]linted{"a helper": {file: file, want: []string{
+		"a unknown-rule [identity:get_user identity:create_user]", "identity:create_user unknown-rule []", "c unused-rule []",
+	}}}, func(f Finding) string {
+		if f.Code != CodeUnknownRule && f.Code != CodeUnusedRule {
+			return ""
 		}
-	}
-	want := map[string][]string{
-		"a unknown-rule": {"identity:get_user", "identity:create_user"}, "identity:create_user unknown-rule": nil, "c unused-rule": nil,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("operations (-want +got):\n%s", diff)
-	}
+		return fmt.Sprint(f.Rule, " ", f.Code, " ", f.Operations)
+	})
 }
 
 // TestPlaces: no finding is about line 0, and a file that is not text has one finding.
@@ -99,15 +82,8 @@ func TestPlaces(t *testing.T) {
 		"a byte order mark": {"\ufeffidentity:create_user: rule:none", "policy.yaml:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(tc.data)}}, LintOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			places := map[string]bool{}
-			for _, f := range findings {
-				places[f.Place()] = true
-			}
-			if diff := cmp.Diff(map[string]bool{tc.want: true}, places); diff != "" {
+			places := linted{file: tc.data}.lines(t, Finding.Place)
+			if diff := cmp.Diff([]string{tc.want}, slices.Compact(places)); diff != "" {
 				t.Errorf("places (-want +got):\n%s", diff)
 			}
 		})

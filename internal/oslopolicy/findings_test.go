@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,25 +13,72 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// found returns the findings of a file as lines, without the notes for rules that grant less than Keystone's own rule, which
-// TestRulesThatGrantLess tests.
-func found(file string, options LintOptions) []string {
-	var lines []string
-	findings, err := LintKeystone(context.Background(), []Source{{Name: "policy.yaml", Data: []byte(file)}}, options)
-	if err != nil {
-		return []string{err.Error()}
+// linted is a policy, and the lines about its findings.
+type linted struct {
+	// file is the policy, or rule its rule for identity:create_user. base is loaded before it.
+	file, rule, base string
+	options          LintOptions
+	want             []string
+}
+
+// findings lints the policy.
+func (l linted) findings(t *testing.T) []Finding {
+	t.Helper()
+	if l.base != "" {
+		l.options.Base = readFiles(t, l.base)
 	}
-	for _, f := range findings {
-		if f.Severity == SeverityNote && f.Code == CodeNarrowerThanDefault {
-			continue
+	if l.rule != "" {
+		l.file = fmt.Sprintf("%q: %q\n", "identity:create_user", l.rule)
+	}
+	findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(l.file)}}, l.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return findings
+}
+
+// lines returns the lines about the findings. It leaves out empty ones.
+func (l linted) lines(t *testing.T, line func(Finding) string) []string {
+	t.Helper()
+	var lines []string
+	for _, f := range l.findings(t) {
+		if text := line(f); text != "" {
+			lines = append(lines, text)
 		}
-		line := fmt.Sprintf("%d %s %s %s: %s", f.Line, f.Severity, f.Code, f.Rule, f.Message)
-		if f.Suggestion != "" {
-			line += "; " + f.Suggestion
-		}
-		lines = append(lines, line)
 	}
 	return lines
+}
+
+// expect compares the lines about the findings of policies.
+func expect(t *testing.T, policies map[string]linted, line func(Finding) string) {
+	t.Helper()
+	for name, l := range policies {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(l.want, l.lines(t, line)); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// inFull is a line with the texts of a finding. It leaves out the notes for rules that grant less than Keystone's own rule, which
+// TestRulesThatGrantLess tests.
+func inFull(f Finding) string {
+	switch {
+	case f.Severity == SeverityNote && f.Code == CodeNarrowerThanDefault:
+		return ""
+	case f.Suggestion != "":
+		f.Message += "; " + f.Suggestion
+	}
+	return fmt.Sprintf("%d %s %s %s: %s", f.Line, f.Severity, f.Code, f.Rule, f.Message)
+}
+
+// severe is a line with the code of an error or a warning.
+func severe(f Finding) string {
+	if f.Severity == SeverityNote {
+		return ""
+	}
+	return fmt.Sprintf("%s %s %s", f.Severity, f.Code, f.Rule)
 }
 
 const (
@@ -51,11 +97,7 @@ const (
 )
 
 func TestLintKeystone(t *testing.T) {
-	tests := map[string]struct {
-		file    string
-		options LintOptions
-		want    []string
-	}{
+	expect(t, map[string]linted{
 		"nothing":          {file: "", want: []string{"0 warning no-rules : it has no rules, so that it overrides nothing; write the rules, or remove the override"}},
 		"nothing, in JSON": {file: "{}", want: []string{"0 warning no-rules : it has no rules, so that it overrides nothing; write the rules, or remove the override"}},
 		"a comment that is not ASCII": {
@@ -256,14 +298,7 @@ func TestLintKeystone(t *testing.T) {
 			want: []string{`1 error escalation identity:create_system_grant_for_user: a user with the role "boss" and a token for the domain can grant the roles ["helper"], which a manager must not grant; ` +
 				`allow only ["helper"], by checks such as 'helper':%(target.role.name)s`},
 		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, found(tc.file, tc.options)); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
-			}
-		})
-	}
+	}, inFull)
 }
 
 // TestFindingsOfSeveralOperations: a helper of the base has one warning, for the first of its operations that allows too much. The warning hides
@@ -275,25 +310,16 @@ func TestFindingsOfSeveralOperations(t *testing.T) {
 	}
 	said := strings.ReplaceAll(ordinary, "a project", "the domain")
 	warning := "1 warning broader-than-default mine: " + said + "identity:list_access_rules for an object in its own domain, which the base denies" + andTie
-	for name, tc := range map[string]struct {
-		base string
-		want []string
-	}{
-		"two warnings": {base: base("identity:list_access_rules", "identity:delete_user"), want: []string{warning}},
+	expect(t, map[string]linted{
+		"two warnings": {file: members, base: base("identity:list_access_rules", "identity:delete_user"), want: []string{warning}},
 		"a warning, and an error in another setting": {
-			base: base("identity:list_access_rules", "identity:check_grant"),
+			file: members, base: base("identity:list_access_rules", "identity:check_grant"),
 			want: []string{
 				"1 error broader-than-default mine: " + said + "identity:check_grant for an object whose project or domain is another one, which the base denies" + andTie,
 				warning,
 			},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, found(members, LintOptions{Base: readFiles(t, tc.base)})); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
-			}
-		})
-	}
+	}, inFull)
 }
 
 // TestGrantsOfRoles: a rule is compared with Keystone's own rule, also if the base has the mistake. The message says whether the grant depends on
@@ -305,10 +331,7 @@ func TestGrantsOfRoles(t *testing.T) {
 		only    = `; allow only ["load-balancer_member" "member"], by checks such as 'load-balancer_member':%(target.role.name)s`
 		finding = "1 error escalation identity:create_grant: a "
 	)
-	for name, tc := range map[string]struct {
-		base, file string
-		want       []string
-	}{
+	expect(t, map[string]linted{
 		"any role, as in the base": {base: every, file: every, want: []string{
 			finding + `user with the role "manager" and a token for the domain can grant the roles ["ADMIN" "admin" "manager" "reader" "service" "some-other-role"], which a manager must not grant` + only,
 		}},
@@ -320,17 +343,7 @@ func TestGrantsOfRoles(t *testing.T) {
 			finding + `token with role=manager,domain=own-domain may grant a role that a manager must not grant: ["token.methods:x"] cannot be evaluated; ` + compareInstead,
 			strings.ReplaceAll("1 "+notCompared, "create_user", "create_grant") + "token.methods:x depends on more of the token than user, scope and roles",
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var options LintOptions
-			if tc.base != "" {
-				options.Base = readFiles(t, tc.base)
-			}
-			if diff := cmp.Diff(tc.want, found(tc.file, options)); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
-			}
-		})
-	}
+	}, inFull)
 }
 
 // TestRulesThatGrantLess checks the notes for rules that deny what Keystone's own rule allows.
@@ -340,11 +353,7 @@ func TestRulesThatGrantLess(t *testing.T) {
 		trustor = "note: --as role=any,domain=own-domain --target target.trust.trustor_user_id=caller: DENY, before PASS"
 		admin   = "note: --as role=admin,domain=own-domain: DENY, before PASS"
 	)
-	for name, tc := range map[string]struct {
-		base, file  string
-		differences bool
-		want        []string
-	}{
+	expect(t, map[string]linted{
 		"no less than shipped":          {file: "identity:create_trust: role:admin or user_id:%(target.trust.trustor_user_id)s"},
 		"all users":                     {file: "identity:create_trust: role:admin", want: []string{trustor}},
 		"the administrators of domains": {file: "identity:create_user: role:admin and is_admin_project:True", want: []string{admin}},
@@ -359,81 +368,32 @@ func TestRulesThatGrantLess(t *testing.T) {
 		"less by a helper of the base": {
 			base: "admin_required: role:admin\nidentity:create_user: role:admin", file: `admin_required: "!"`, want: []string{"warning: --as role=admin,domain=own-domain: DENY, before PASS"},
 		},
-		"less and more":                             {file: "identity:create_user: role:manager", differences: true, want: []string{admin}},
+		"less and more":                             {file: "identity:create_user: role:manager", options: LintOptions{Differences: true}, want: []string{admin}},
 		"a rule that is misread":                    {file: "identity:create_user: (role:admin"},
 		"a reference to a rule that does not exist": {file: "identity:create_user: rule:admn"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			options := LintOptions{Differences: tc.differences}
-			if tc.base != "" {
-				options.Base = readFiles(t, tc.base)
-			}
-			findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(tc.file)}}, options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, f := range findings {
-				if f.Code == CodeNarrowerThanDefault {
-					got = append(got, fmt.Sprintf("%s: %s", f.Severity, f.Witness))
-				}
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
-			}
-		})
-	}
+	}, func(f Finding) string {
+		if f.Code != CodeNarrowerThanDefault {
+			return ""
+		}
+		return fmt.Sprintf("%s: %s", f.Severity, f.Witness)
+	})
 }
 
 // TestNotesNameThePolicyOfTheComparison: a rule is compared with the base, but what it grants less than Keystone's own rule is also a note if the
 // base has no such rule.
 func TestNotesNameThePolicyOfTheComparison(t *testing.T) {
 	const rule = "identity:create_user: role:manager and domain_id:%(target.user.domain_id)s"
-	for name, tc := range map[string]struct {
-		base string
-		want []string
-	}{
-		"no base": {want: []string{
+	both := LintOptions{Differences: true}
+	expect(t, map[string]linted{
+		"no base": {file: rule, options: both, want: []string{
 			"a token with role=manager,domain=own-domain passes identity:create_user, which Keystone's own rule denies",
 			"a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows",
 		}},
-		"a base without the rule": {base: "other: role:admin", want: []string{
+		"a base without the rule": {base: "other: role:admin", file: rule, options: both, want: []string{
 			"a token with role=manager,domain=own-domain passes identity:create_user, which the base denies",
 			"a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows",
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			options := LintOptions{Differences: true}
-			if tc.base != "" {
-				options.Base = readFiles(t, tc.base)
-			}
-			findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(rule)}}, options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, f := range findings {
-				got = append(got, f.Message)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestDetails(t *testing.T) {
-	witness := &Witness{As: "role=a", Before: AnswerDeny, After: AnswerPass}
-	for want, f := range map[string]Finding{
-		"a":    {Message: "a"},
-		"a; b": {Message: "a", Suggestion: "b"},
-		"a; for example --as role=a: PASS, before DENY":    {Message: "a", Witness: witness},
-		"a; b; for example --as role=a: PASS, before DENY": {Message: "a", Suggestion: "b", Witness: witness},
-	} {
-		if got := f.Details(); got != want {
-			t.Errorf("Details() = %q, want %q", got, want)
-		}
-	}
+	}, func(f Finding) string { return f.Message })
 }
 
 // TestFindingsHaveWitnesses checks that each finding about what a rule grants has a request that shows it.
@@ -454,16 +414,10 @@ func TestFindingsHaveWitnesses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(tc.file)}}, LintOptions{})
-			if err != nil {
-				t.Fatal(err)
+			findings := linted{file: tc.file}.findings(t)
+			if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Code == tc.code && f.Witness != nil && f.Witness.String() == tc.want }) {
+				t.Errorf("findings = %+v, want %s with %s", findings, tc.code, tc.want)
 			}
-			for _, f := range findings {
-				if f.Code == tc.code && f.Witness != nil && f.Witness.String() == tc.want {
-					return
-				}
-			}
-			t.Errorf("findings = %+v, want %s with %s", findings, tc.code, tc.want)
 		})
 	}
 }
@@ -488,7 +442,7 @@ func TestFindingsAreLimited(t *testing.T) {
 		"wide":     {"admin_required: \"role:admin" + wide.String() + "\"", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := len(found(tc.file, LintOptions{})); got != tc.want {
+			if got := len((linted{file: tc.file}).lines(t, inFull)); got != tc.want {
 				t.Errorf("%d findings, want %d", got, tc.want)
 			}
 		})
@@ -507,10 +461,7 @@ func TestNotesHideNoErrors(t *testing.T) {
 				fmt.Fprintf(&file, many, i)
 			}
 			file.WriteString("\"identity:create_grant\": \"\"\n")
-			findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(file.String())}}, LintOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			findings := linted{file: file.String()}.findings(t)
 			got := map[Severity]int{}
 			for _, f := range findings {
 				got[f.Severity]++
@@ -522,21 +473,6 @@ func TestNotesHideNoErrors(t *testing.T) {
 				t.Error("the error in the last rule is missing")
 			}
 		})
-	}
-}
-
-// TestCircular checks that a rule that refers to a cycle is not part of it, for any order of the rules.
-func TestCircular(t *testing.T) {
-	want := map[string]bool{"b": true, "c": true, "d": true}
-	for range 200 {
-		policy := &Policy{rules: map[string]check{
-			"a": ruleCheck{name: "b"}, "b": ruleCheck{name: "c"}, "c": ruleCheck{name: "b"}, "d": anyCheck{ruleCheck{name: "d"}, ruleCheck{name: "e"}}, "e": constant(true),
-		}}
-		got := circular(policy)
-		maps.DeleteFunc(got, func(_ string, round bool) bool { return !round })
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("circular() (-want +got):\n%s", diff)
-		}
 	}
 }
 
@@ -570,32 +506,19 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-func TestChanges(t *testing.T) {
-	for _, tc := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"abc", "", 3}, {"", "abc", 3}, {"abc", "abc", 0}, {"abc", "abd", 1}, {"abc", "bc", 1}, {"abc", "xabc", 1}, {"kitten", "sitting", 3}, {"ab", "ba", 2},
-	} {
-		if got := changes(tc.a, tc.b); got != tc.want {
-			t.Errorf("changes(%q, %q) = %d, want %d", tc.a, tc.b, got, tc.want)
-		}
-	}
-}
-
 // override is the file of 37 rules that the end-to-end suite compares with the real oslo.policy.
-func override(tb testing.TB) []byte {
-	tb.Helper()
+func override(t *testing.T) []byte {
+	t.Helper()
 	document, err := os.ReadFile(filepath.Join("..", "..", "e2e", "suites", "oslopolicy", "testdata", "domain-manager.yaml"))
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
 	return document
 }
 
 // TestOverrideHasNoFindings checks that the override has no findings but notes for rules that grant less than Keystone's own rule.
 func TestOverrideHasNoFindings(t *testing.T) {
-	if got := found(string(override(t)), LintOptions{}); len(got) > 0 {
+	if got := (linted{file: string(override(t))}).lines(t, inFull); len(got) > 0 {
 		t.Errorf("findings:\n%s", strings.Join(got, "\n"))
 	}
 }
@@ -607,31 +530,5 @@ func TestLintStopsWithItsContext(t *testing.T) {
 	findings, err := LintKeystone(ctx, []Source{{Name: "policy.yaml", Data: override(t)}}, LintOptions{})
 	if len(findings) > 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("LintKeystone() = %v, %v", findings, err)
-	}
-}
-
-func BenchmarkLint(b *testing.B) {
-	document := override(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := LintKeystone(b.Context(), []Source{{Name: "policy.yaml", Data: document}}, LintOptions{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkEnforce(b *testing.B) {
-	file, err := Read("policy.yaml", override(b))
-	if err != nil {
-		b.Fatal(err)
-	}
-	policy := NewKeystonePolicy(file)
-	credentials := Caller{User: "u", UserDomain: "d", Roles: []string{"manager"}, Domain: "d"}.Credentials()
-	target := map[string]any{"target.user.domain_id": "d", "target.project.domain_id": "d", "target.role.name": "member"}
-	b.ReportAllocs()
-	for b.Loop() {
-		if passed, err := policy.Enforce("identity:create_grant", target, credentials); !passed || err != nil {
-			b.Fatal(passed, err)
-		}
 	}
 }

@@ -2,7 +2,6 @@ package oslopolicy
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,93 +50,65 @@ func TestParseRelease(t *testing.T) {
 	}
 }
 
-// TestManagersOfReleases: a manager creates users in its domain by Keystone's own rules since 2024.2.
-func TestManagersOfReleases(t *testing.T) {
-	credentials := Caller{User: "u", UserDomain: "d", Domain: "d", Roles: []string{"manager"}}.Credentials()
+// TestRulesOfReleases: by Keystone's own rules, a manager creates users in its domain since 2024.2, and users create trusts of their own. The
+// oslo.policy of 2024.2 (4.4.0) is the first that ignores deprecated rules by default.
+func TestRulesOfReleases(t *testing.T) {
+	manager := Caller{User: "u", UserDomain: "d", Domain: "d", Roles: []string{"manager"}}.Credentials()
+	member := Caller{User: "u", UserDomain: "d", Project: "p", Roles: []string{"member"}}.Credentials()
 	for _, release := range Releases() {
-		passed, err := release.Policy().Enforce("identity:create_user", map[string]any{"target.user.domain_id": "d"}, credentials)
-		if want := release >= "2024.2"; err != nil || passed != want {
-			t.Errorf("%s: %t, %v", release, passed, err)
-		}
-	}
-}
-
-// TestTrustsOfReleases: a user creates trusts of its own by Keystone's own rules in all releases.
-func TestTrustsOfReleases(t *testing.T) {
-	credentials := Caller{User: "u", UserDomain: "d", Project: "p", Roles: []string{"member"}}.Credentials()
-	for _, release := range Releases() {
-		for trustor, want := range map[string]bool{"u": true, "other": false} {
-			passed, err := release.Policy().Enforce("identity:create_trust", map[string]any{"target.trust.trustor_user_id": trustor}, credentials)
-			if err != nil || passed != want {
-				t.Errorf("%s, trustor %s: %t, %v", release, trustor, passed, err)
+		isNew := release >= "2024.2"
+		for _, tc := range []struct {
+			operation, attribute, value string
+			credentials                 map[string]any
+			want                        bool
+		}{
+			{"identity:create_user", "target.user.domain_id", "d", manager, isNew},
+			{"identity:create_trust", "target.trust.trustor_user_id", "u", member, true},
+			{"identity:create_trust", "target.trust.trustor_user_id", "other", member, false},
+		} {
+			passed, err := release.Policy().Enforce(tc.operation, map[string]any{tc.attribute: tc.value}, tc.credentials)
+			if err != nil || passed != tc.want {
+				t.Errorf("%s, %s with %s: %t, %v", release, tc.operation, tc.value, passed, err)
 			}
 		}
-	}
-}
-
-// TestDomainsOfReleases: a reader lists the domain of its token by Keystone's own rules since 2023.1, and an override can compare it.
-func TestDomainsOfReleases(t *testing.T) {
-	for _, release := range Releases() {
-		got := strings.Join(found("identity:list_domains: role:admin or role:manager and domain_id:%(target.domain.id)s", LintOptions{Release: release}), "\n")
-		if want := release < "2023.1"; strings.Contains(got, CodeUnknownAttribute) != want {
-			t.Errorf("%s: %s", release, got)
-		}
-		got = strings.Join(found("identity:list_domains: role:admin or role:manager", LintOptions{Release: release}), "\n")
-		if strings.Contains(got, CodeBroaderThanDefault) {
-			t.Errorf("%s: %s", release, got)
-		}
-	}
-}
-
-// TestTreesOfReleases: an override can compare the domain of the project whose assignments are listed since 2024.1. It is null if the project is a
-// domain, which Keystone's own rule checks in the last release.
-func TestTreesOfReleases(t *testing.T) {
-	const tree = "identity:list_role_assignments_for_tree"
-	for _, release := range Releases() {
-		rule := tree + ": rule:admin_required or (role:reader and domain_id:%(target.domain_id)s and not None:%(target.domain_id)s)"
-		var want []string
-		if release < "2024.1" {
-			want = []string{"error unknown-attribute " + tree}
-		}
-		if diff := cmp.Diff(want, severe(t, rule, LintOptions{Release: release})); diff != "" {
-			t.Errorf("%s: findings (-want +got):\n%s", release, diff)
-		}
-	}
-	want := []string{"warning broader-than-default " + tree}
-	if diff := cmp.Diff(want, severe(t, tree+": role:reader and domain_id:%(target.domain_id)s", LintOptions{Release: "2026.2"})); diff != "" {
-		t.Errorf("findings (-want +got):\n%s", diff)
-	}
-}
-
-// TestFormerRulesOfReleases: the oslo.policy of 2024.2 (4.4.0) is the first that ignores deprecated rules by default.
-func TestFormerRulesOfReleases(t *testing.T) {
-	for _, release := range Releases() {
-		former := slices.ContainsFunc(release.table().list, func(r shippedRule) bool { return r.former != "" })
-		if want := release < "2024.2"; former != want {
+		if former := slices.ContainsFunc(release.table().list, func(r shippedRule) bool { return r.former != "" }); former == isNew {
 			t.Errorf("%s has former rules: %t", release, former)
 		}
 	}
 }
 
-func TestObsoleteOverrides(t *testing.T) {
+// TestFindingsOfReleases: an override can compare the domain of the token in the list of domains since 2023.1, and since 2024.1 the domain of the
+// project whose assignments are listed. It is null if the project is a domain, which Keystone's own rule checks in the last release. An override
+// for managers is obsolete since 2024.2.
+func TestFindingsOfReleases(t *testing.T) {
 	const (
+		domains  = "identity:list_domains: role:admin or role:manager"
+		tree     = "identity:list_role_assignments_for_tree"
 		managers = "is_domain_manager: role:manager\nidentity:create_user: rule:is_domain_manager and token.domain.id:%(target.user.domain_id)s or rule:admin_required\n"
-		others   = "identity:create_user: rule:admin_required or role:admin\n"
 		obsolete = "1 warning override-obsolete is_domain_manager: Keystone has a role for managers of a domain since 2024.2; an override for managers " +
 			"conflicts with it; remove the override, and compare the rest of it with Keystone's own rules"
 	)
-	for _, release := range Releases() {
-		var want []string
-		if release >= "2024.2" {
-			want = []string{obsolete}
-		}
-		if diff := cmp.Diff(want, found(managers, LintOptions{Release: release})); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", release, diff)
-		}
-		for _, line := range found(others, LintOptions{Release: release}) {
-			if strings.Contains(line, CodeOverrideObsolete) {
-				t.Errorf("%s: %s", release, line)
+	for _, tc := range []struct {
+		file         string
+		since, until Release
+		want         string
+	}{
+		{domains, "2024.2", "3000.1", "warning override-obsolete identity:list_domains"},
+		{domains, "", "", "error broader-than-default identity:list_domains"},
+		{domains + " and domain_id:%(target.domain.id)s", "", "2023.1", "error unknown-attribute identity:list_domains"},
+		{tree + ": rule:admin_required or (role:reader and domain_id:%(target.domain_id)s and not None:%(target.domain_id)s)", "", "2024.1", "error unknown-attribute " + tree},
+		{managers, "2024.2", "3000.1", "warning override-obsolete is_domain_manager"},
+		{"identity:create_user: rule:admin_required or role:admin\n", "", "", "warning override-obsolete identity:create_user"},
+	} {
+		for _, release := range Releases() {
+			got := linted{file: tc.file, options: LintOptions{Release: release}}.lines(t, severe)
+			if want := tc.since <= release && release < tc.until; slices.Contains(got, tc.want) != want {
+				t.Errorf("%s, %s: findings %q, want %s: %t", release, tc.file, got, tc.want, want)
 			}
 		}
 	}
+	last := LintOptions{Release: "2026.2"}
+	null := linted{file: tree + ": role:reader and domain_id:%(target.domain_id)s", options: last, want: []string{"warning broader-than-default " + tree}}
+	expect(t, map[string]linted{"null": null}, severe)
+	expect(t, map[string]linted{"managers": {file: managers, options: last, want: []string{obsolete}}}, inFull)
 }

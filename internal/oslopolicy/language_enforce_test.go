@@ -174,37 +174,6 @@ func TestEvaluationIsLimited(t *testing.T) {
 	}
 }
 
-func TestKeystonePolicy(t *testing.T) {
-	file, err := Read("policy.yaml", []byte("identity:create_user: role:nobody\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy := NewKeystonePolicy(file)
-	admin := Caller{User: "u", UserDomain: "d", Roles: []string{"admin"}, Project: "p", ProjectDomain: "d"}.Credentials()
-	system := Caller{User: "u", UserDomain: "d", Roles: []string{"reader"}, System: true}.Credentials()
-	domain := Caller{User: "u", UserDomain: "d", Roles: []string{"reader"}, Domain: "d"}.Credentials()
-	target := Flatten(map[string]any{"target": map[string]any{"domain": map[string]any{"id": "d"}}})
-	for name, tc := range map[string]struct {
-		rule        string
-		credentials map[string]any
-		want        bool
-	}{
-		"overridden":                 {"identity:create_user", admin, false},
-		"shipped":                    {"identity:delete_user", admin, true},
-		"shipped, for no user":       {"identity:delete_user", system, false},
-		"shipped for the system":     {"identity:list_users", system, true},
-		"shipped for the own domain": {"identity:get_domain", domain, true},
-		"shipped, for all users":     {"identity:get_auth_catalog", domain, true},
-		"unknown":                    {"identity:create_usr", admin, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got, err := policy.Enforce(tc.rule, target, tc.credentials); err != nil || got != tc.want {
-				t.Errorf("Enforce() = %t, %v, want %t", got, err, tc.want)
-			}
-		})
-	}
-}
-
 // TestLists tests the list form. Elements that are no checks are false and do not end the list.
 func TestLists(t *testing.T) {
 	for value, want := range map[string]string{

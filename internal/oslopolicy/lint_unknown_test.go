@@ -2,7 +2,6 @@ package oslopolicy
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,54 +12,26 @@ import (
 // have attributes that Keystone does not set.
 func TestShippedRulesAsOverride(t *testing.T) {
 	for _, release := range Releases() {
-		t.Run(string(release), func(t *testing.T) {
-			var all strings.Builder
-			for _, r := range release.table().list {
-				line := fmt.Sprintf("%q: %q\n", r.name, r.rule)
-				all.WriteString(line)
-				check := []string{line}
-				if r.former != "" {
-					check = append(check, fmt.Sprintf("%q: %q\n", r.name, "("+r.rule+") or ("+r.former+")"), fmt.Sprintf("%q: %q\n", r.name, r.former))
-				}
-				for _, line := range check {
-					expectOnlyNotes(t, line, LintOptions{Release: release})
+		var all strings.Builder
+		policies := []linted{}
+		for _, r := range release.table().list {
+			line := fmt.Sprintf("%q: %q\n", r.name, r.rule)
+			all.WriteString(line)
+			policies = append(policies, linted{file: line})
+			if r.former != "" {
+				both := fmt.Sprintf("%q: %q\n", r.name, "("+r.rule+") or ("+r.former+")")
+				policies = append(policies, linted{file: both}, linted{file: fmt.Sprintf("%q: %q\n", r.name, r.former)})
+			}
+		}
+		for _, l := range append(policies, linted{file: all.String()}, linted{file: all.String(), base: "other: role:admin"}) {
+			l.options.Release = release
+			for _, f := range l.findings(t) {
+				if f.Severity != SeverityNote && f.Code != CodeOverrideObsolete && f.Code != CodeUnknownAttribute {
+					t.Errorf("%s: %s: %s", release, severe(f), f.Details())
 				}
 			}
-			expectOnlyNotes(t, all.String(), LintOptions{Release: release})
-			expectOnlyNotes(t, all.String(), LintOptions{Release: release, Base: readFiles(t, "other: role:admin")})
-		})
-	}
-}
-
-// expectOnlyNotes lints a file.
-func expectOnlyNotes(t *testing.T, file string, options LintOptions) {
-	t.Helper()
-	findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(file)}}, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	findings = slices.DeleteFunc(findings, func(f Finding) bool {
-		return f.Severity == SeverityNote || f.Code == CodeOverrideObsolete || f.Code == CodeUnknownAttribute
-	})
-	for _, f := range findings {
-		t.Errorf("%s %s %s: %s", f.Severity, f.Code, f.Rule, f.Details())
-	}
-}
-
-// severe returns the codes of the errors and warnings of a file, with their rules.
-func severe(t *testing.T, file string, options LintOptions) []string {
-	t.Helper()
-	findings, err := LintKeystone(t.Context(), []Source{{Name: "policy.yaml", Data: []byte(file)}}, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lines []string
-	for _, f := range findings {
-		if f.Severity != SeverityNote {
-			lines = append(lines, fmt.Sprintf("%s %s %s", f.Severity, f.Code, f.Rule))
 		}
 	}
-	return lines
 }
 
 // TestRulesThatMayGrantMore: a tenant writes rules that let it do what Keystone's own rule or the base denies, by checks that the linter cannot
@@ -85,11 +56,7 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 		deep += fmt.Sprintf("r%d: role:admin or rule:r%d\n", i, i+1)
 	}
 	deep += "r150: user_id:mallory\n"
-	for name, tc := range map[string]struct {
-		// rule is the rule for identity:create_user, file a whole file.
-		rule, file, base string
-		want             []string
-	}{
+	expect(t, map[string]linted{
 		"a user by ID":                                {rule: admin + " or user_id:mallory", want: []string{broader}},
 		"a user by name":                              {rule: admin + " or token.user.name:mallory", want: []string{broader}},
 		"a user by the name of the domain":            {rule: admin + " or token.user.domain.name:evil", want: []string{broader}},
@@ -223,20 +190,7 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 			want: []string{"error not-compared identity:create_user"},
 		},
 		"behind many references": {file: deep, want: []string{"error not-compared identity:create_user"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var options LintOptions
-			if tc.base != "" {
-				options.Base = readFiles(t, tc.base)
-			}
-			if tc.file == "" {
-				tc.file = fmt.Sprintf("%q: %q\n", "identity:create_user", tc.rule)
-			}
-			if diff := cmp.Diff(tc.want, severe(t, tc.file, options)); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
-			}
-		})
-	}
+	}, severe)
 }
 
 // TestRulesThatMayGrantNoMore: checks that cannot be evaluated are no findings where they cannot grant more.
@@ -247,10 +201,7 @@ func TestRulesThatMayGrantNoMore(t *testing.T) {
 	for i := range 40 {
 		applicationCredentials += fmt.Sprintf(" or token.application_credential.name:app%d", i)
 	}
-	for name, tc := range map[string]struct {
-		file, base string
-		want       []string
-	}{
+	expect(t, map[string]linted{
 		"an administrator with a name": {file: "identity:create_user: rule:admin_required and token.user.name:root"},
 		"a user by name, as in the base": {
 			base: "identity:create_user: token.user.name:%(target.user.description)s and 'm':%(target.user.description)s",
@@ -294,17 +245,7 @@ func TestRulesThatMayGrantNoMore(t *testing.T) {
 		"another host of a rule without use":       {file: "mine: http://host/"},
 		"the same rule that is too large":          {base: "identity:create_user: " + "role:admin" + strings.Repeat(" or !", maxChecks), file: "identity:create_user: " + "role:admin" + strings.Repeat(" or !", maxChecks)},
 		"a helper that names the host of the base": {base: "a: http://host/\nidentity:create_user: rule:a", file: "identity:create_user: rule:a and role:admin"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var options LintOptions
-			if tc.base != "" {
-				options.Base = readFiles(t, tc.base)
-			}
-			if diff := cmp.Diff(tc.want, severe(t, tc.file, options)); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
-			}
-		})
-	}
+	}, severe)
 }
 
 // The linter keeps the credentials of a limited number of tokens, whatever constants the rules of a file have.
