@@ -1,8 +1,6 @@
 package oslopolicy
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -520,15 +518,5 @@ func override(t *testing.T) []byte {
 func TestOverrideHasNoFindings(t *testing.T) {
 	if got := (linted{file: string(override(t))}).lines(t, inFull); len(got) > 0 {
 		t.Errorf("findings:\n%s", strings.Join(got, "\n"))
-	}
-}
-
-// TestLintStopsWithItsContext checks that the linter stops after the end of its context.
-func TestLintStopsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	findings, err := LintKeystone(ctx, []Source{{Name: "policy.yaml", Data: override(t)}}, LintOptions{})
-	if len(findings) > 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("LintKeystone() = %v, %v", findings, err)
 	}
 }
