@@ -3,8 +3,6 @@ package policies
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 )
 
@@ -16,12 +14,7 @@ identity:delete_user: and
 `
 
 func TestCheckKeystonePolicy(t *testing.T) {
-	tests := map[string]struct {
-		args        []string
-		wantOut     string
-		wantCode    int
-		wantMessage string
-	}{
+	for name, tc := range map[string]called{
 		"its own domain": {
 			args:    []string{"--as", "role=manager,domain=acme", "--can", "identity:create_user", "--target", "target.user.domain_id=acme"},
 			wantOut: "PASS\n",
@@ -67,25 +60,10 @@ func TestCheckKeystonePolicy(t *testing.T) {
 			wantCode:    cli.ExitUnknown,
 			wantMessage: `Keystone does not fill "user.domain_id" in for identity:create_user; write "target.user.domain_id"`,
 		},
-		"an operation that does not exist": {
-			args:        []string{"--as", "role=admin", "--can", "identity:create_usr"},
-			wantCode:    cli.ExitUnknown,
-			wantMessage: `there is no operation or rule "identity:create_usr"; write "identity:create_user"`,
-		},
 		"a rule that raises an exception": {
 			args:        []string{"--as", "role=admin", "--can", "identity:delete_user"},
 			wantCode:    cli.ExitUnknown,
 			wantMessage: `identity:delete_user ends with an error and is not allowed: the rule is the lone word "and", which raises an exception`,
-		},
-		"two scopes": {
-			args:        []string{"--as", "domain=acme,project=p", "--can", "identity:create_user"},
-			wantCode:    cli.ExitUnknown,
-			wantMessage: `as: "domain=acme,project=p" names more than one of domain, project and system; a token has one scope`,
-		},
-		"no key": {
-			args:        []string{"--as", "manager", "--can", "identity:create_user"},
-			wantCode:    cli.ExitUnknown,
-			wantMessage: `as: "manager" must be key=value`,
 		},
 		"no such key": {
 			args:        []string{"--as", "group=a", "--can", "identity:create_user"},
@@ -111,71 +89,55 @@ func TestCheckKeystonePolicy(t *testing.T) {
 			wantCode:    cli.ExitUnknown,
 			wantMessage: "--as and --target belong to --can; the cases have their own",
 		},
-		"no such flag": {
-			args:        []string{"--color"},
-			wantCode:    cli.ExitUnknown,
-			wantMessage: "unknown flag: --color",
-		},
-	}
-	for name, tc := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			inFile(t, "policy.yaml", checkedPolicy)
-			out, code, message := runCommand(t, NewCheckCommand(), append([]string{"keystone-policy", "policy.yaml"}, tc.args...)...)
-			if out != tc.wantOut || code != tc.wantCode || message != tc.wantMessage {
-				t.Errorf("prints %q and ends with %d %q, want %q and %d %q", out, code, message, tc.wantOut, tc.wantCode, tc.wantMessage)
-			}
+			tc.policy = checkedPolicy
+			tc.test(t, NewCheckCommand(), "policy.yaml")
 		})
 	}
 }
 
 func TestCheckCases(t *testing.T) {
-	tests := map[string]struct {
-		policy, cases string
-		args          []string
-		wantOut       string
-		wantCode      int
-		wantMessage   string
-	}{
+	for name, tc := range map[string]called{
 		"all are as expected": {
 			policy: checkedPolicy,
-			cases: `
+			files: map[string]string{"cases.yaml": `
 cases:
 - {name: own domain, as: "role=manager,domain=acme", can: identity:create_user, target: {target: {user: {domain_id: acme}}}, expect: PASS}
 - {name: other domain, as: "role=manager,domain=acme", can: identity:create_user, target: {target.user.domain_id: other}, expect: DENY}
-`,
+`},
 			wantOut: "2 cases, 0 failed\n",
 		},
 		"all are as expected, with -v": {
 			policy: checkedPolicy,
-			cases: `
+			files: map[string]string{"cases.yaml": `
 cases:
 - {name: own domain, as: "role=manager,domain=acme", can: identity:create_user, target: {target: {user: {domain_id: acme}}}, expect: PASS}
 - {name: other domain, as: "role=manager,domain=acme", can: identity:create_user, target: {target.user.domain_id: other}, expect: DENY}
-`,
+`},
 			args:    []string{"-v"},
 			wantOut: "ok    own domain: PASS\nok    other domain: DENY\n2 cases, 0 failed\n",
 		},
 		"a denial that is not expected": {
 			policy: "identity:create_user: role:admin and user_id:x\n",
-			cases:  "cases:\n- {name: administrator, as: role=admin, can: identity:create_user, expect: PASS}\n",
+			files:  map[string]string{"cases.yaml": "cases:\n- {name: administrator, as: role=admin, can: identity:create_user, expect: PASS}\n"},
 			wantOut: "FAIL  administrator: DENY, expected PASS\n" +
 				"  user_id:x in rule \"identity:create_user\": the token has the user_id \"caller\", not \"x\"\n1 cases, 1 failed\n",
 			wantCode: cli.ExitWrong,
 		},
 		"a case without a token": {
 			policy:      checkedPolicy,
-			cases:       "cases:\n- {name: x, can: identity:create_user, expect: DENY}\n",
+			files:       map[string]string{"cases.yaml": "cases:\n- {name: x, can: identity:create_user, expect: DENY}\n"},
 			wantCode:    cli.ExitUnknown,
 			wantMessage: `cases.yaml: cases[0].as: it is missing; write user=alice for a token without a role`,
 		},
 		"some are not as expected": {
 			policy: checkedPolicy,
-			cases: `
+			files: map[string]string{"cases.yaml": `
 cases:
 - {name: own domain, as: "role=manager,domain=acme", can: identity:create_user, target: {target.user.domain_id: acme}, expect: DENY}
 - {name: broken, as: role=admin, can: identity:delete_user, expect: DENY}
-`,
+`},
 			wantOut: "FAIL  own domain: PASS, expected DENY\n" +
 				"FAIL  broken: no answer, expected DENY: identity:delete_user ends with an error and is not allowed: the rule is the lone word \"and\", which raises an exception\n" +
 				"2 cases, 2 failed\n",
@@ -183,42 +145,30 @@ cases:
 		},
 		"an unknown expectation": {
 			policy:      checkedPolicy,
-			cases:       "cases:\n- {name: x, can: identity:create_user, expect: pass}\n",
+			files:       map[string]string{"cases.yaml": "cases:\n- {name: x, can: identity:create_user, expect: pass}\n"},
 			wantCode:    cli.ExitUnknown,
 			wantMessage: `cases.yaml: cases[0].expect: "pass" must be PASS or DENY`,
 		},
 		"no cases": {
 			policy:      checkedPolicy,
-			cases:       "cases: []\n",
+			files:       map[string]string{"cases.yaml": "cases: []\n"},
 			wantCode:    cli.ExitUnknown,
 			wantMessage: "cases.yaml: it has no cases",
 		},
 		"an unknown field": {
 			policy:      checkedPolicy,
-			cases:       "case: []\n",
+			files:       map[string]string{"cases.yaml": "case: []\n"},
 			wantCode:    cli.ExitUnknown,
 			wantMessage: `cases.yaml: error unmarshaling JSON: while decoding JSON: json: unknown field "case"`,
 		},
 		"a policy that cannot be loaded": {
 			policy:      "a: 5\n",
-			cases:       "cases: []\n",
+			files:       map[string]string{"cases.yaml": "cases: []\n"},
 			wantCode:    cli.ExitUnknown,
 			wantMessage: `policy.yaml:1: "5" may be a number or a date to YAML; put it in quotes`,
 		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			inFile(t, "policy.yaml", tc.policy)
-			inFile(t, "cases.yaml", tc.cases)
-			out, code, message := runCommand(t, NewCheckCommand(), append([]string{"keystone-policy", "policy.yaml", "--cases", "cases.yaml"}, tc.args...)...)
-			if diff := cmp.Diff(tc.wantOut, out); diff != "" {
-				t.Errorf("output (-want +got):\n%s", diff)
-			}
-			if code != tc.wantCode || message != tc.wantMessage {
-				t.Errorf("ends with %d %q, want %d %q", code, message, tc.wantCode, tc.wantMessage)
-			}
-		})
+	} {
+		t.Run(name, func(t *testing.T) { tc.test(t, NewCheckCommand(), "policy.yaml", "--cases=cases.yaml") })
 	}
 	for _, missing := range [][]string{{"missing.yaml", "--cases", "x"}, {"/dev/null", "--cases", "missing.yaml"}} {
 		if _, code, _ := runCommand(t, NewCheckCommand(), append([]string{"keystone-policy"}, missing...)...); code != cli.ExitUnknown {

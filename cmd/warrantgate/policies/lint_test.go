@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,14 +42,47 @@ func inFile(t *testing.T, name, content string) {
 	}
 }
 
+// called is a call of "lint keystone-policy" or "check keystone-policy" in a directory with files, and its result.
+type called struct {
+	args []string
+	// policy is the content of policy.yaml, files that of others.
+	policy  string
+	files   map[string]string
+	stdin   string
+	columns string
+
+	wantOut     string
+	wantCode    int
+	wantMessage string
+}
+
+func (c called) test(t *testing.T, cmd *cobra.Command, args ...string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	t.Setenv("COLUMNS", c.columns)
+	inFile(t, "policy.yaml", c.policy)
+	for name, content := range c.files {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		inFile(t, name, content)
+	}
+	cmd.SetIn(strings.NewReader(c.stdin))
+	out, code, message := runCommand(t, cmd, append(append([]string{"keystone-policy"}, args...), c.args...)...)
+	if diff := cmp.Diff(c.wantOut, out); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	if code != c.wantCode || message != c.wantMessage {
+		t.Errorf("ends with %d %q, want %d %q", code, message, c.wantCode, c.wantMessage)
+	}
+}
+
 func TestLintKeystonePolicy(t *testing.T) {
-	tests := map[string]struct {
-		policy      string
-		args        []string
-		wantOut     string
-		wantCode    int
-		wantMessage string
-	}{
+	const warning = "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
+		"policy.yaml:1  warning   unknown-credential     identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n" +
+		"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
+		"policy.yaml: 1 warning, 1 note; the gate admits it with a warning (KeystonePolicyDoubtful)\n"
+	for name, tc := range map[string]called{
 		"nothing is wrong": {
 			policy:  "identity:create_user: role:admin\n",
 			wantOut: "policy.yaml: nothing found; the gate admits it\n",
@@ -61,20 +95,14 @@ func TestLintKeystonePolicy(t *testing.T) {
 			wantCode: cli.ExitWrong,
 		},
 		"a warning": {
-			policy: "identity:create_user: tenant_id:x\n",
-			wantOut: "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
-				"policy.yaml:1  warning   unknown-credential     identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n" +
-				"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
-				"policy.yaml: 1 warning, 1 note; the gate admits it with a warning (KeystonePolicyDoubtful)\n",
+			policy:   "identity:create_user: tenant_id:x\n",
+			wantOut:  warning,
 			wantCode: cli.ExitWrong,
 		},
 		"a warning, with --fail-on=error": {
-			policy: "identity:create_user: tenant_id:x\n",
-			args:   []string{"--fail-on=error"},
-			wantOut: "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
-				"policy.yaml:1  warning   unknown-credential     identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n" +
-				"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
-				"policy.yaml: 1 warning, 1 note; the gate admits it with a warning (KeystonePolicyDoubtful)\n",
+			policy:  "identity:create_user: tenant_id:x\n",
+			args:    []string{"--fail-on=error"},
+			wantOut: warning,
 		},
 		"a note": {
 			policy: "helper: role:admin\n",
@@ -134,7 +162,7 @@ func TestLintKeystonePolicy(t *testing.T) {
 				"policy.yaml: 1 warning; the gate admits it with a warning (KeystonePolicyDoubtful)\n",
 			wantCode: cli.ExitWrong,
 		},
-		"an empty override, as JSON": {
+		"nothing, as JSON": {
 			policy:  "identity:create_user: role:admin",
 			args:    []string{"-o", "json"},
 			wantOut: "{\n  \"findings\": []\n}\n",
@@ -204,19 +232,8 @@ func TestLintKeystonePolicy(t *testing.T) {
 			wantCode:    cli.ExitUnknown,
 			wantMessage: "open missing.yaml: no such file or directory",
 		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			inFile(t, "policy.yaml", tc.policy)
-			out, code, message := runCommand(t, NewLintCommand(), append([]string{"keystone-policy", "policy.yaml", "--notes", "--output=table"}, tc.args...)...)
-			if diff := cmp.Diff(tc.wantOut, out); diff != "" {
-				t.Errorf("output (-want +got):\n%s", diff)
-			}
-			if code != tc.wantCode || message != tc.wantMessage {
-				t.Errorf("ends with %d %q, want %d %q", code, message, tc.wantCode, tc.wantMessage)
-			}
-		})
+	} {
+		t.Run(name, func(t *testing.T) { tc.test(t, NewLintCommand(), "policy.yaml", "--notes", "--output=table") })
 	}
 }
 

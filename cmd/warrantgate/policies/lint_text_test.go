@@ -7,8 +7,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 )
 
@@ -71,57 +69,23 @@ policy.yaml: 2 errors, 2 warnings, 2 notes; the gate denies it (KeystonePolicyBr
 
 `
 	)
-	for name, tc := range map[string]struct {
-		columns  string
-		files    map[string]string
-		args     []string
-		want     string
-		wantCode int
-	}{
-		"80 columns":              {want: deleteUser + createUser + "\n2 notes (--notes)\n" + summary, wantCode: cli.ExitWrong},
-		"80 columns, with notes":  {args: []string{"--notes"}, want: deleteUser + createUser + notes + summary, wantCode: cli.ExitWrong},
-		"notes that count":        {args: []string{"--fail-on=note"}, want: deleteUser + createUser + notes + summary, wantCode: cli.ExitWrong},
-		"a wide terminal":         {columns: "160", args: []string{"--notes"}, want: table, wantCode: cli.ExitWrong},
-		"a table on a narrow one": {columns: "20", args: []string{"-o", "table"}, want: lines, wantCode: cli.ExitWrong},
+	for name, tc := range map[string]called{
+		"80 columns":              {policy: printedPolicy, wantOut: deleteUser + createUser + "\n2 notes (--notes)\n" + summary, wantCode: cli.ExitWrong},
+		"80 columns, with notes":  {policy: printedPolicy, args: []string{"--notes"}, wantOut: deleteUser + createUser + notes + summary, wantCode: cli.ExitWrong},
+		"notes that count":        {policy: printedPolicy, args: []string{"--fail-on=note"}, wantOut: deleteUser + createUser + notes + summary, wantCode: cli.ExitWrong},
+		"a wide terminal":         {policy: printedPolicy, columns: "160", args: []string{"--notes"}, wantOut: table, wantCode: cli.ExitWrong},
+		"a table on a narrow one": {policy: printedPolicy, columns: "20", args: []string{"-o", "table"}, wantOut: lines, wantCode: cli.ExitWrong},
 		"several files, and no note": {
-			files: map[string]string{"policy.yaml": "identity:create_user: rule:admin_required\n", "b.yaml": "identity:get_user: ''\n", "c.yaml": "# nothing\n", "d.yaml": "unused: role:admin\n"},
-			args:  []string{"b.yaml", "c.yaml", "d.yaml"},
-			want: several + "c.yaml\n  warning no-rules: it has no rules, so that it overrides nothing\n    write the rules, or remove the override\n\n1 note (--notes)\n" +
+			policy: "identity:create_user: rule:admin_required\n",
+			files:  map[string]string{"b.yaml": "identity:get_user: ''\n", "c.yaml": "# nothing\n", "d.yaml": "unused: role:admin\n"},
+			args:   []string{"b.yaml", "c.yaml", "d.yaml"},
+			wantOut: several + "c.yaml\n  warning no-rules: it has no rules, so that it overrides nothing\n    write the rules, or remove the override\n\n1 note (--notes)\n" +
 				"policy.yaml: nothing found; the gate admits it\nb.yaml: 1 error; the gate denies it (KeystonePolicyBroken)\n" +
 				"c.yaml: 1 warning; the gate admits it with a warning (KeystonePolicyDoubtful)\nd.yaml: 1 note; the gate admits it\n",
 			wantCode: cli.ExitWrong,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			t.Setenv("COLUMNS", tc.columns)
-			inFile(t, "policy.yaml", printedPolicy)
-			for file, content := range tc.files {
-				inFile(t, file, content)
-			}
-			out, code, message := runCommand(t, NewLintCommand(), append([]string{"keystone-policy", "policy.yaml"}, tc.args...)...)
-			if diff := cmp.Diff(tc.want, out); diff != "" {
-				t.Errorf("output (-want +got):\n%s", diff)
-			}
-			if code != tc.wantCode || message != "" {
-				t.Errorf("ends with %d %q, want %d", code, message, tc.wantCode)
-			}
-		})
-	}
-}
-
-// TestVerdictOnADirectory: the gate checks all keys of an object together, and fewer than the command reads.
-func TestVerdictOnADirectory(t *testing.T) {
-	t.Chdir(t.TempDir())
-	if err := os.Mkdir("policy.d", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"a", "b"} {
-		inFile(t, "policy.d/"+name, "identity:create_user: rule:admin_required\n"+strings.Repeat("#", 200<<10))
-	}
-	out, _, _ := runCommand(t, NewLintCommand(), "keystone-policy", "policy.d")
-	if want := "policy.d: 1 error; the gate denies it (KeystonePolicyTooLarge)\n"; !strings.HasSuffix(out, want) {
-		t.Errorf("it prints %q, want %q at the end", out, want)
+		t.Run(name, func(t *testing.T) { tc.test(t, NewLintCommand(), "policy.yaml") })
 	}
 }
 

@@ -25,7 +25,8 @@ type entry struct {
 	flags         uint16
 }
 
-func inArchive(t *testing.T, name string, entries ...entry) {
+// archive returns a zip archive.
+func archive(t *testing.T, entries ...entry) string {
 	t.Helper()
 	var buffer bytes.Buffer
 	w := zip.NewWriter(&buffer)
@@ -45,18 +46,7 @@ func inArchive(t *testing.T, name string, entries ...entry) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	inFile(t, name, buffer.String())
-}
-
-// archive returns a zip archive.
-func archive(t *testing.T, entries ...entry) string {
-	t.Helper()
-	inArchive(t, "made.zip", entries...)
-	content, err := os.ReadFile("made.zip")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
+	return buffer.String()
 }
 
 // gzipped returns content that is compressed.
@@ -87,7 +77,9 @@ func TestReadSources(t *testing.T) {
 	if err := os.Symlink("b.yaml", "policy.d/d.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	inArchive(t, "overrides.zip", entry{name: "dir/"}, entry{name: "dir/b.yml", content: "b"}, entry{name: "a.yaml", content: "a"}, entry{name: "README.md"})
+	inFile(t, "overrides.zip", archive(t, entry{name: "dir/"}, entry{name: "dir/b.yml", content: "b"}, entry{name: "a.yaml", content: "a"}, entry{name: "README.md"}))
+	inFile(t, "large.zip", strings.Repeat("x", maxArchiveBytes+1))
+	inFile(t, "none.ZIP", "x")
 	inFile(t, "zipped", zipped)
 	for i := range maxPolicyFiles + 1 {
 		inFile(t, filepath.Join("many", fmt.Sprint(i)), "")
@@ -107,6 +99,8 @@ func TestReadSources(t *testing.T) {
 		"policy.json":           {want: []string{"policy.json: {}"}},
 		"policy.d":              {want: []string{"policy.d/a.yaml: # a.yaml", "policy.d/b.yaml: # b.yaml", "policy.d/c.json: # c.json", "policy.d/d.yaml: # b.yaml"}},
 		"overrides.zip":         {want: []string{"overrides.zip/a.yaml: a", "overrides.zip/dir/b.yml: b"}},
+		"large.zip":             {wantErr: "large.zip has more than 4194304 bytes" + limit},
+		"none.ZIP":              {wantErr: "none.ZIP is not a readable zip archive: zip: not a valid zip file"},
 		"zipped":                {want: []string{"zipped/a.yaml: a"}},
 		"full":                  {want: []string{"full: " + large[1:]}},
 		"huge":                  {wantErr: "huge has more than 262144 bytes" + limit},
@@ -144,34 +138,22 @@ func TestReadSources(t *testing.T) {
 
 // TestStandardInput: it is read by each command, in each place of a file, and once.
 func TestStandardInput(t *testing.T) {
-	t.Chdir(t.TempDir())
-	inFile(t, "policy.yaml", "identity:create_user: rule:cloud_admin\n")
-	inFile(t, "cases.yaml", adminCase)
 	const once = "standard input can be read only once: give - once"
-	for name, tc := range map[string]struct {
-		args        []string
-		stdin       string
-		wantCode    int
-		wantMessage string
-	}{
-		"lint, the policy":            {args: []string{"lint", "-"}, stdin: "identity:create_user: rule:admin_required\n"},
-		"lint, the base":              {args: []string{"lint", "policy.yaml", "--base=-"}, stdin: livePolicy},
-		"lint, both":                  {args: []string{"lint", "-", "--base=-"}, stdin: livePolicy, wantCode: cli.ExitUnknown, wantMessage: once},
-		"lint, twice":                 {args: []string{"lint", "-", "-"}, stdin: livePolicy, wantCode: cli.ExitUnknown, wantMessage: once},
-		"check, the policy":           {args: []string{"check", "-", "--as=role=admin", "--can=identity:create_user"}},
-		"check, the cases":            {args: []string{"check", "policy.yaml", "--base=live.json", "--cases=-"}, stdin: adminCase},
-		"check, the policy and cases": {args: []string{"check", "-", "--cases=-"}, wantCode: cli.ExitUnknown, wantMessage: once},
+	for name, tc := range map[string]called{
+		"lint, the policy":            {args: []string{"-"}, stdin: "identity:create_user: rule:admin_required\n", wantOut: "stdin: nothing found; the gate admits it\n"},
+		"lint, the base":              {args: []string{"policy.yaml", "--base=-"}, stdin: livePolicy, wantOut: "1 note (--notes)\npolicy.yaml: 1 note; the gate admits it\n"},
+		"lint, both":                  {args: []string{"-", "--base=-"}, stdin: livePolicy, wantCode: cli.ExitUnknown, wantMessage: once},
+		"lint, twice":                 {args: []string{"-", "-"}, stdin: livePolicy, wantCode: cli.ExitUnknown, wantMessage: once},
+		"check, the policy":           {args: []string{"-", "--as=role=admin", "--can=identity:create_user"}, wantOut: "PASS\n"},
+		"check, the cases":            {args: []string{"policy.yaml", "--base=live.json", "--cases=-"}, stdin: adminCase, wantOut: "1 cases, 0 failed\n"},
+		"check, the policy and cases": {args: []string{"-", "--cases=-"}, wantCode: cli.ExitUnknown, wantMessage: once},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inFile(t, "live.json", livePolicy)
-			cmd := NewLintCommand()
-			if tc.args[0] == "check" {
-				cmd = NewCheckCommand()
-			}
-			cmd.SetIn(strings.NewReader(tc.stdin))
-			out, code, message := runCommand(t, cmd, append([]string{"keystone-policy"}, tc.args[1:]...)...)
-			if code != tc.wantCode || message != tc.wantMessage {
-				t.Errorf("ends with %d %q, want %d %q: %s", code, message, tc.wantCode, tc.wantMessage, out)
+			tc.policy, tc.files = "identity:create_user: rule:cloud_admin\n", map[string]string{"live.json": livePolicy}
+			if strings.HasPrefix(name, "check") {
+				tc.test(t, NewCheckCommand())
+			} else {
+				tc.test(t, NewLintCommand())
 			}
 		})
 	}
@@ -206,116 +188,45 @@ func TestMaliciousArchives(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			inArchive(t, "overrides.zip", tc.entries...)
-			inFile(t, "policy.yaml", "identity:create_user: role:admin\n")
-			for _, command := range [][]string{{"lint"}, {"check", "--as", "role=admin", "--can", "identity:create_user"}} {
-				cmd := NewLintCommand()
-				if command[0] == "check" {
-					cmd = NewCheckCommand()
-				}
-				args := append([]string{"keystone-policy", "policy.yaml", "--base", "overrides.zip"}, command[1:]...)
-				out, code, message := runCommand(t, cmd, args...)
-				if want := "--base: " + tc.want; out != "" || code != cli.ExitUnknown || message != want {
-					t.Errorf("%s prints %q and ends with %d %q, want %d %q", command[0], out, code, message, cli.ExitUnknown, want)
-				}
-			}
+			message, files := "--base: "+tc.want, map[string]string{"overrides.zip": archive(t, tc.entries...)}
+			called{files: files, wantCode: cli.ExitUnknown, wantMessage: message}.test(t, NewLintCommand(), "policy.yaml", "--base=overrides.zip")
+			called{files: files, wantCode: cli.ExitUnknown, wantMessage: message}.test(t, NewCheckCommand(), "policy.yaml", "--base=overrides.zip", "--as=role=admin", "--can=x")
 		})
 	}
-	t.Run("large", func(t *testing.T) {
-		t.Chdir(t.TempDir())
-		inFile(t, "overrides.zip", strings.Repeat("x", maxArchiveBytes+1))
-		if _, err := (&inputs{}).readSources("overrides.zip"); err == nil || err.Error() != "overrides.zip has more than 4194304 bytes: a limit of warrantgate, not of oslo.policy" {
-			t.Errorf("error = %v", err)
-		}
-	})
-	t.Run("no archive", func(t *testing.T) {
-		t.Chdir(t.TempDir())
-		inFile(t, "overrides.ZIP", "x")
-		if _, err := (&inputs{}).readSources("overrides.ZIP"); err == nil || err.Error() != "overrides.ZIP is not a readable zip archive: zip: not a valid zip file" {
-			t.Errorf("error = %v", err)
-		}
-	})
 }
 
 const livePolicy = `{"cloud_admin": "role:admin and is_admin_project:True", "identity:delete_user": "rule:cloud_admin"}`
 
 func TestLintOverABase(t *testing.T) {
 	const (
-		heading  = "PLACE          SEVERITY  CODE          RULE                  MESSAGE\n"
-		unknown  = "policy.yaml:1  error     unknown-rule  identity:create_user  there is no rule \"cloud_admin\", which counts as false\n"
-		denied   = "policy.yaml: 1 error; the gate denies it (KeystonePolicyBroken)\n"
 		override = "identity:create_user: rule:cloud_admin or rule:admin_required\n"
-		both     = "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
-			"policy.yaml:1  error     unknown-rule           identity:create_user  there is no rule \"cloud_admin\", which counts as false\n" +
-			"live.json:1    note      narrower-than-default  identity:delete_user  a token with role=admin,domain=own-domain is denied identity:delete_user, " +
-			"which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
-			"live.json: 1 note; the gate admits it\n" + denied
+		nothing  = "policy.yaml: nothing found; the gate admits it\n"
+		unknown  = "policy.yaml:1 identity:create_user\n  error unknown-rule: there is no rule \"cloud_admin\", which counts as false\n\n"
+		denied   = "policy.yaml: 1 error; the gate denies it (KeystonePolicyBroken)\n"
+		note     = "1 note (--notes)\n"
 	)
-	less := func(place, name string) string {
-		return fmt.Sprintf("%-*s  SEVERITY  CODE                   RULE                  MESSAGE\n"+
-			"%s:1  note      narrower-than-default  identity:delete_user  a token with role=admin,domain=own-domain is denied identity:delete_user, "+
-			"which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n"+
-			"%s: 1 note; the gate admits it\n", len(place)+2, "PLACE", place, name)
-	}
-	for name, tc := range map[string]struct {
-		files    map[string]string
-		args     []string
-		wantOut  string
-		wantCode int
-	}{
-		"none":                           {args: []string{"policy.yaml"}, wantOut: heading + unknown + denied, wantCode: cli.ExitWrong},
-		"a file":                         {args: []string{"policy.yaml", "--base", "live.json"}, wantOut: "policy.yaml: nothing found; the gate admits it\n"},
-		"a directory":                    {args: []string{"policy.yaml", "--base=policy.d"}, wantOut: "policy.yaml: nothing found; the gate admits it\n"},
-		"an archive":                     {args: []string{"policy.yaml", "--base=live.zip"}, wantOut: "policy.yaml: nothing found; the gate admits it\n"},
-		"several":                        {args: []string{"policy.yaml", "--base=empty.yaml", "--base=live.json"}, wantOut: "policy.yaml: nothing found; the gate admits it\n"},
-		"over another":                   {args: []string{"live.json", "policy.yaml"}, wantOut: both, wantCode: cli.ExitWrong},
-		"a directory is linted together": {args: []string{"both"}, wantOut: less("both/b.json", "both")},
-		"an archive is linted together":  {args: []string{"both.zip"}, wantOut: less("both.zip/b.yaml", "both.zip")},
+	for name, tc := range map[string]called{
+		"none":                           {args: []string{"policy.yaml"}, wantOut: unknown + denied, wantCode: cli.ExitWrong},
+		"a file":                         {args: []string{"policy.yaml", "--base", "live.json"}, wantOut: nothing},
+		"a directory":                    {args: []string{"policy.yaml", "--base=policy.d"}, wantOut: nothing},
+		"an archive":                     {args: []string{"policy.yaml", "--base=live.zip"}, wantOut: nothing},
+		"several":                        {args: []string{"policy.yaml", "--base=empty.yaml", "--base=live.json"}, wantOut: nothing},
+		"over another":                   {args: []string{"live.json", "policy.yaml"}, wantOut: unknown + note + "live.json: 1 note; the gate admits it\n" + denied, wantCode: cli.ExitWrong},
+		"a directory is linted together": {args: []string{"both"}, wantOut: note + "both: 1 note; the gate admits it\n"},
+		"an archive is linted together":  {args: []string{"both.zip"}, wantOut: note + "both.zip: 1 note; the gate admits it\n"},
+		// The gate checks all keys of an object together, and fewer than the command reads.
+		"a directory that is too large for the gate": {
+			args: []string{"large", "--base=policy.d"}, wantOut: "large: nothing found; the gate denies it (KeystonePolicyTooLarge)\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			for _, dir := range []string{"policy.d", "both"} {
-				if err := os.Mkdir(dir, 0o700); err != nil {
-					t.Fatal(err)
-				}
+			large := override + strings.Repeat("#", 200<<10)
+			tc.policy, tc.files = override, map[string]string{
+				"live.json": livePolicy, "policy.d/live.json": livePolicy, "empty.yaml": "# nothing\n", "both/a.yaml": override, "both/b.json": livePolicy,
+				"live.zip": archive(t, entry{name: "live.yaml", content: livePolicy}), "large/a.yaml": large, "large/b.yaml": strings.Repeat("#", 100<<10),
+				"both.zip": archive(t, entry{name: "a.yaml", content: override}, entry{name: "b.yaml", content: livePolicy}),
 			}
-			for file, text := range map[string]string{
-				"policy.yaml": override, "live.json": livePolicy, "policy.d/live.json": livePolicy, "empty.yaml": "# nothing\n",
-				"both/a.yaml": override, "both/b.json": livePolicy,
-			} {
-				inFile(t, file, text)
-			}
-			inArchive(t, "live.zip", entry{name: "live.yaml", content: livePolicy})
-			inArchive(t, "both.zip", entry{name: "a.yaml", content: override}, entry{name: "b.yaml", content: livePolicy})
-			out, code, message := runCommand(t, NewLintCommand(), append([]string{"keystone-policy", "--notes", "--output=table"}, tc.args...)...)
-			if diff := cmp.Diff(tc.wantOut, out); diff != "" {
-				t.Errorf("output (-want +got):\n%s", diff)
-			}
-			if code != tc.wantCode || message != "" {
-				t.Errorf("ends with %d %q, want %d", code, message, tc.wantCode)
-			}
-		})
-	}
-}
-
-func TestCheckOverABase(t *testing.T) {
-	t.Chdir(t.TempDir())
-	inFile(t, "live.json", livePolicy)
-	inFile(t, "policy.yaml", "identity:create_user: rule:cloud_admin\n")
-	for name, tc := range map[string]struct {
-		args []string
-		want string
-	}{
-		"a rule of the base is referred to":         {[]string{"--base=live.json", "--as=role=admin,project=p,admin-project=true", "--can=identity:create_user"}, "PASS\n"},
-		"a rule of the base is used":                {[]string{"--base=live.json", "--as=role=admin,domain=d", "--can=identity:delete_user"}, "DENY\n  is_admin_project:True in rule \"cloud_admin\": the token has the is_admin_project \"False\", not \"True\"\n"},
-		"Keystone's own rules apply below the base": {[]string{"--base=live.json", "--as=role=admin,domain=d", "--can=identity:update_user"}, "PASS\n"},
-		"without the base":                          {[]string{"--as=role=admin,project=p,admin-project=true", "--can=identity:create_user"}, "DENY\n  rule:cloud_admin in rule \"identity:create_user\": there is no such rule\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if out, _, message := runCommand(t, NewCheckCommand(), append([]string{"keystone-policy", "policy.yaml"}, tc.args...)...); out != tc.want || message != "" {
-				t.Errorf("prints %q, %s, want %q", out, message, tc.want)
-			}
+			tc.test(t, NewLintCommand())
 		})
 	}
 }
