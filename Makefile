@@ -68,17 +68,15 @@ build: ## Build bin/warrantgate
 	@$(HEARTBEAT) "building warrantgate, which takes 4 minutes with empty caches" env $(BUILD) -o bin/warrantgate ./cmd/warrantgate
 
 # The files that "make generate" writes, below GENERATE_TO.
-GENERATED := charts/warrantgate/files/kcp-policies.yaml charts/warrantgate/files/kubernetes-policies.yaml \
-	charts/warrantgate/templates/_generated.tpl internal/config/v1beta1/README.md
+GENERATED := charts/warrantgate/files/kcp-policies.yaml charts/warrantgate/files/kubernetes-policies.yaml internal/config/v1beta1/README.md
 GENERATE_TO ?= .
 # The chart leaves out the policies of gates that are off.
 WITH_OPENSTACK := {"apiVersion": "config.warrantgate.dev/v1beta1", "kind": "GateConfiguration", "openStack": {"authURLs": ["https://keystone.example.com/v3"]}}
 .PHONY: generate
-generate: build bin/crd-ref-docs ## Write the policies, webhooks and RBAC rules of the chart, and the reference of the configuration file
+generate: build bin/crd-ref-docs ## Write the admission policies of the chart, and the reference of the configuration file
 	@mkdir -p $(addprefix $(GENERATE_TO)/,$(dir $(GENERATED)))
 	bin/warrantgate install kcp --policies-only --dry-run > $(GENERATE_TO)/charts/warrantgate/files/kcp-policies.yaml
 	echo '$(WITH_OPENSTACK)' | bin/warrantgate install kubernetes --policies-only --dry-run --config=/dev/stdin > $(GENERATE_TO)/charts/warrantgate/files/kubernetes-policies.yaml
-	$(GO) run ./cmd/warrantgate/internal/gates/generate > $(GENERATE_TO)/charts/warrantgate/templates/_generated.tpl
 	$(REFERENCE) --output-path=$(GENERATE_TO)/internal/config/v1beta1/README.md
 
 # It compares with files in another directory, so that changes that are not committed yet pass, too.

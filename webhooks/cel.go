@@ -12,7 +12,7 @@ import (
 // the empty string if the field or one of its parents is missing, null, or of the wrong type, because an evaluation error would
 // count as a failure of the webhook (KEP-3716). The value may have any type.
 //
-// The chart has a copy, "warrantgate.celField", for paths that its values name.
+// The chart has a copy, "warrantgate.celField".
 func CELField(object string, path ...string) string {
 	var conditions []string
 	at := object
@@ -28,7 +28,7 @@ func CELField(object string, path ...string) string {
 // CELReadable returns the CEL expression that is true if the field at a path is a string, null or missing, and each of its parents is an
 // object, null or missing: if the field can be decoded.
 //
-// The chart has a copy, "warrantgate.celReadable", for paths that its values name.
+// The chart has a copy, "warrantgate.celReadable".
 func CELReadable(object string, path ...string) string {
 	at, expression := object, fmt.Sprintf("(type(%s) == map", object)
 	for i, name := range path {
