@@ -113,16 +113,13 @@ func (m *machines) newRequesters(ctx context.Context) ([]*requester, error) {
 	cloudRoots := x509.NewCertPool()
 	cloudRoots.AppendCertsFromPEM(m.cloud.CAPEM())
 	config := v1beta1.Default().CloudSigma
-	tokens, err := impersonation.New(impersonation.Options{
+	tokens := impersonation.New(impersonation.Options{
 		Flow: config.Flow, TokenPath: config.TokenPath, Audience: config.Audience,
 		ServiceProviderAPI: m.cloud.ServiceProviderTemplate(), RootCAs: cloudRoots,
 		Credentials: impersonation.Fixed(impersonation.Credentials{
 			OAuthURL: m.cloud.OAuthURL(), ClientID: m.account.ID, ClientSecret: m.account.Secret,
 		}),
 	})
-	if err != nil {
-		return nil, err
-	}
 	requesters := make([]*requester, users)
 	for i, user := range m.users {
 		token, err := tokens.Token(ctx, user.Email, region)

@@ -18,8 +18,8 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// maxRetryAfter limits the pause that a response can request.
-const maxRetryAfter = time.Hour
+// maxRetryAfter limits the pause that a response can request, so that a wrong value does not require a restart.
+const maxRetryAfter = 5 * time.Minute
 
 // Exchange is one request and its response. The exchange type of each cloud embeds it and is the http.RoundTripper of the request.
 type Exchange struct {
@@ -78,7 +78,7 @@ func (x *Exchange) Unknown(cause ownership.Cause, kind string, failure error) *o
 	var timeout net.Error
 	switch {
 	case x.Status != 0 && !x.OK():
-		u.RetryAfter = RetryAfter(x.header, time.Now(), maxRetryAfter)
+		u.RetryAfter = retryAfter(x.header)
 		u.Err = fmt.Errorf("%s request: the answer was %s", x.Operation, x.Response(kind))
 	case errors.Is(failure, context.Canceled) || errors.As(failure, &timeout) && timeout.Timeout():
 		u.Cause = ownership.CauseTimeout

@@ -25,18 +25,18 @@ func requestID(value string) string {
 	return id[:min(len(id), maxRequestIDBytes)]
 }
 
-// RetryAfter returns the value of the Retry-After header, given in seconds or as a date (RFC 9110, section 10.2.3), and at most
-// longest. It returns 0 if the header is missing or invalid, or if the date is before now.
-func RetryAfter(header http.Header, now time.Time, longest time.Duration) time.Duration {
+// retryAfter returns the value of the Retry-After header, given in seconds or as a date (RFC 9110, section 10.2.3), and at most
+// maxRetryAfter. It returns 0 if the header is missing or invalid, or if the date is in the past.
+func retryAfter(header http.Header) time.Duration {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(value, 10, 64); err == nil {
-		return time.Duration(min(float64(seconds), longest.Seconds()) * float64(time.Second))
+		return time.Duration(min(float64(seconds), maxRetryAfter.Seconds()) * float64(time.Second))
 	}
 	at, err := http.ParseTime(value)
 	if err != nil {
 		return 0
 	}
-	return min(max(at.Sub(now), 0), longest)
+	return min(max(time.Until(at), 0), maxRetryAfter)
 }
 
 // Sendable reports whether a token is valid in a header.

@@ -4,38 +4,43 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"warrantgate.dev/internal/cloudhttp"
+	"warrantgate.dev/internal/ownership"
 )
 
 func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
-	at := func(d time.Duration) string { return now.Add(d).Format(http.TimeFormat) }
 	for name, tc := range map[string]struct {
 		value string
 		want  time.Duration
 	}{
-		"seconds":               {value: "120", want: 2 * time.Minute},
-		"zero seconds":          {value: "0"},
-		"negative seconds":      {value: "-5"},
-		"a fraction":            {value: "1.5"},
-		"more than the longest": {value: "86400", want: time.Hour},
-		"the largest number":    {value: "18446744073709551615", want: time.Hour},
-		"more than 64 bits":     {value: "99999999999999999999999"},
-		"a date":                {value: at(30 * time.Second), want: 30 * time.Second},
-		"a date in the past":    {value: at(-time.Second)},
-		"a date far away":       {value: at(100 * 365 * 24 * time.Hour), want: time.Hour},
-		"the last date":         {value: "Fri, 31 Dec 9999 23:59:59 GMT", want: time.Hour},
-		"not a date":            {value: "tomorrow"},
-		"empty":                 {},
+		"seconds":                {value: "120", want: 2 * time.Minute},
+		"zero seconds":           {value: "0"},
+		"negative seconds":       {value: "-5"},
+		"a fraction":             {value: "1.5"},
+		"more than five minutes": {value: "86400", want: 5 * time.Minute},
+		"the largest number":     {value: "18446744073709551615", want: 5 * time.Minute},
+		"more than 64 bits":      {value: "99999999999999999999999"},
+		"a date":                 {value: "Sat, 01 Jan 2000 00:00:30 GMT", want: 30 * time.Second},
+		"a date in the past":     {value: "Fri, 31 Dec 1999 23:59:59 GMT"},
+		"the last date":          {value: "Fri, 31 Dec 9999 23:59:59 GMT", want: 5 * time.Minute},
+		"not a date":             {value: "tomorrow"},
+		"empty":                  {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			header := http.Header{}
-			header.Set("Retry-After", tc.value)
-			if got := cloudhttp.RetryAfter(header, now, time.Hour); got != tc.want {
-				t.Errorf("RetryAfter(%q) = %s, want %s", tc.value, got, tc.want)
-			}
+			synctest.Test(t, func(t *testing.T) { // it begins on 1 January 2000
+				x := newExchange(roundTripper(func(*http.Request) (*http.Response, error) {
+					return &http.Response{StatusCode: http.StatusTooManyRequests, Body: http.NoBody, Header: http.Header{"Retry-After": {tc.value}}}, nil
+				}))
+				if response, err := x.get(t, "https://cloud.example/"); err == nil {
+					_ = response.Body.Close()
+				}
+				if got := x.Unknown(ownership.CauseRateLimited, "", nil).RetryAfter; got != tc.want {
+					t.Errorf("Retry-After %q = %s, want %s", tc.value, got, tc.want)
+				}
+			})
 		})
 	}
 }

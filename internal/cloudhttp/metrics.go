@@ -19,7 +19,7 @@ var codes = [...]string{2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
 var (
 	requestsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_cloud_requests_total",
-		Help: "Requests to clouds by operation and by class of the status (2xx, 3xx, 4xx, 5xx), or error without a response that can be parsed.",
+		Help: "Requests to clouds and their identity providers by operation and by class of the status (2xx, 3xx, 4xx, 5xx), or error without a response that can be parsed.",
 	}, []string{"cloud", "operation", "code"})
 	requestDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "warrantgate_cloud_request_duration_seconds",

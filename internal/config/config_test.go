@@ -402,7 +402,7 @@ audit:
 				`cloudSigma.api: Invalid value: "http://{region}.cloudsigma.com/api/2.0/": ` + notATemplate,
 				`cloudSigma.legacyAPI: Invalid value: "ftp://{region}.cloudsigma.com/api/2.0/": ` + notATemplate,
 				`cloudSigma.serviceProviderAPI: Invalid value: "https://user:xxxxx@example.com/?x={region}": ` + notATemplate,
-				`cloudSigma.tokenPath: Invalid value: "token": must begin with /`,
+				`cloudSigma.tokenPath: Invalid value: "token": must be a plain path that begins with /`,
 				`cloudSigma.flow: Unsupported value: "Magic": supported values: "ServiceProvider", "TokenExchange"`,
 				`cloudSigma.concurrency: Invalid value: -1: must be at least 1`,
 			},

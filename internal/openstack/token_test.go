@@ -174,10 +174,10 @@ func TestKeystoneFails(t *testing.T) {
 				Text: "RateLimited: token request: the answer was 429 error",
 			},
 		},
-		"429 for longer than an hour": {
+		"429 for longer than 5 minutes": {
 			answer: reply(http.StatusTooManyRequests, canary, "Retry-After", "999999999999"),
 			want: failure{
-				Cause: ownership.CauseRateLimited, RequestID: "req-429", RetryAfter: time.Hour,
+				Cause: ownership.CauseRateLimited, RequestID: "req-429", RetryAfter: 5 * time.Minute,
 				Text: "RateLimited: token request: the answer was 429 unspecified",
 			},
 		},

@@ -259,7 +259,7 @@ func fly[T any](
 				err = &UnknownError{Cause: CauseCloud, Err: fmt.Errorf("panic: %v", cause)}
 			}
 		}()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(withPatience(ctx)), lookupTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
 		began := time.Now()
 		release, err := cloud.acquire(ctx, tenant)

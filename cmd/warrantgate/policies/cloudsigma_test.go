@@ -139,7 +139,7 @@ func TestCheckCloudSigma(t *testing.T) {
 		"a user that may not be impersonated": {
 			args: append(impersonating, "stranger@example.com", atDirect),
 			wantOut: "user \"stranger@example.com\", region \"next\": WRONG\n  UserNotImpersonable: the identity provider does not permit warrantgate to impersonate " +
-				"this user; allow it there, or correct the user of the cluster (token step \"exchange\": rejected, status 403, error code \"access_denied\")\n",
+				"this user; allow it there, or correct the user of the cluster (exchange request: the answer was 403 access_denied)\n",
 			wantCode: cli.ExitWrong,
 		},
 		"an API that fails": {

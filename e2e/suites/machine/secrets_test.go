@@ -46,7 +46,7 @@ var _ = Describe("secrets and tokens", func() {
 				Expect(w.recorder.Texts()).To(ContainSubstring("OwnershipUnknown"))
 				Expect(audit).To(ContainSubstring("OwnershipUnknown"))
 				metrics := w.metrics(ctx)
-				Expect(metrics).To(ContainSubstring("warrantgate_token_requests_total"))
+				Expect(metrics).To(ContainSubstring(`warrantgate_cloud_requests_total{cloud="cloudsigma",code="4xx",operation="account"}`))
 				for where, text := range map[string]string{
 					"the log": w.log(), "the metrics": metrics, "denials and warnings": w.recorder.Texts(), "the audit": audit,
 				} {

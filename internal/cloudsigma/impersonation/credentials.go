@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/url"
 	"os"
 	"strings"
@@ -49,14 +48,8 @@ func (c Credentials) String() string {
 	return fmt.Sprintf("client %q at %q", c.ClientID, c.OAuthURL)
 }
 
-// GoString implements fmt.GoStringer for %#v.
-func (c Credentials) GoString() string { return c.String() }
-
 // Format implements fmt.Formatter. For verbs such as %d, fmt would print the fields instead of calling String.
 func (c Credentials) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, c.String()) }
-
-// LogValue implements slog.LogValuer.
-func (c Credentials) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // MarshalJSON returns String as JSON.
 func (c Credentials) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
@@ -68,25 +61,10 @@ func (c Credentials) validate() error {
 	case c.ClientSecret == "":
 		return errors.New("the client secret is empty")
 	}
-	if _, err := parseURL(c.OAuthURL); err != nil {
-		return fmt.Errorf("the OAuth URL %w", err)
+	// The error does not contain the URL, which could contain a password.
+	issuer, err := url.Parse(c.OAuthURL)
+	if err != nil || issuer.Scheme != "https" || issuer.Hostname() == "" || issuer.User != nil || issuer.RawQuery != "" || issuer.Fragment != "" {
+		return errors.New("the OAuth URL has to be https://, a host and a path, without user, query and fragment")
 	}
 	return nil
-}
-
-// parseURL accepts an https URL without user, query and fragment. The error does not contain the URL, which could contain a
-// password.
-func parseURL(raw string) (*url.URL, error) {
-	parsed, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return nil, errors.New("cannot be parsed")
-	case parsed.Scheme != "https":
-		return nil, errors.New("must begin with https://")
-	case parsed.Hostname() == "":
-		return nil, errors.New("must name a host")
-	case parsed.User != nil || parsed.RawQuery != "" || parsed.ForceQuery || parsed.Fragment != "":
-		return nil, errors.New("must have neither user, query nor fragment")
-	}
-	return parsed, nil
 }

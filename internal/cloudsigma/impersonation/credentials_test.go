@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/config/v1beta1"
 )
 
@@ -21,7 +22,7 @@ func TestCredentialsAreNotShown(t *testing.T) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%T %[1]v"} {
 		fmt.Fprintf(&seen, verb+verb+verb, credentials, &credentials, []any{credentials})
 	}
-	seen.WriteString(credentials.String() + credentials.GoString())
+	seen.WriteString(credentials.String())
 	slog.New(slog.NewTextHandler(&seen, nil)).Info("x", "credentials", credentials, "pointer", &credentials)
 	slog.New(slog.NewJSONHandler(&seen, nil)).Info("x", "credentials", credentials, "nested", []any{credentials})
 	encoded, err := json.Marshal(map[string]any{"credentials": credentials, "pointer": &credentials})
@@ -93,5 +94,5 @@ func TestSecretOfAFileIsReloaded(t *testing.T) {
 	cloud.secrets = []string{"canary-3"}
 	write("canary-3\n")
 	mustToken(t, s, "carol@example.com")
-	wantCounts(t, cloud, map[step]int{stepAccount: 3, stepExchange: 3})
+	wantCounts(t, cloud, map[cloudhttp.Operation]int{stepAccount: 3, stepExchange: 3})
 }

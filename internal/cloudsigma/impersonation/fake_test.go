@@ -19,8 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
@@ -55,21 +55,21 @@ type cloud struct {
 	// delay is the duration of each response.
 	delay time.Duration
 	// answer may return another response.
-	answer func(step step, form url.Values, number int) *reply
+	answer func(step cloudhttp.Operation, form url.Values, number int) *reply
 
 	mu       sync.Mutex
-	requests map[step]int
+	requests map[cloudhttp.Operation]int
 	revoked  map[string]bool
 	seen     []string
 }
 
 func newCloud(t *testing.T) *cloud {
 	t.Helper()
-	return &cloud{t: t, secrets: []string{secret}, life: 300, requests: map[step]int{}, revoked: map[string]bool{}}
+	return &cloud{t: t, secrets: []string{secret}, life: 300, requests: map[cloudhttp.Operation]int{}, revoked: map[string]bool{}}
 }
 
 // counts returns the number of requests by step.
-func (c *cloud) counts() map[step]int {
+func (c *cloud) counts() map[cloudhttp.Operation]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.requests)
@@ -104,7 +104,7 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, out.body)
 }
 
-func (c *cloud) normal(at step, form url.Values, number int, revoked bool) *reply {
+func (c *cloud) normal(at cloudhttp.Operation, form url.Values, number int, revoked bool) *reply {
 	token := fmt.Sprintf("canary-%s-%d", at, number)
 	switch {
 	case at == "":
@@ -125,7 +125,7 @@ func (c *cloud) normal(at step, form url.Values, number int, revoked bool) *repl
 }
 
 // read returns the step and the parameters of a request.
-func (c *cloud) read(r *http.Request, body string) (step, url.Values) {
+func (c *cloud) read(r *http.Request, body string) (cloudhttp.Operation, url.Values) {
 	bearer, hasBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/service_provider/") && r.Header.Get("Content-Type") == "application/json" {
 		var wire map[string]string
@@ -136,7 +136,7 @@ func (c *cloud) read(r *http.Request, body string) (step, url.Values) {
 	}
 	form, err := url.ParseQuery(body)
 	fields := slices.Sorted(maps.Keys(form))
-	var at step
+	var at cloudhttp.Operation
 	var want []string
 	switch form.Get("grant_type") {
 	case "client_credentials":
@@ -193,11 +193,7 @@ func options(flow v1beta1.ImpersonationFlow) Options {
 // source returns a source of tokens with a cloud without a network.
 func source(t *testing.T, c http.RoundTripper, opts Options) *Source {
 	t.Helper()
-	s, err := newSource(opts, c)
-	if err != nil {
-		t.Fatalf("newSource() error = %v", err)
-	}
-	return s
+	return newSource(opts, c)
 }
 
 // settle waits until the background work of a bubble has ended.
@@ -236,7 +232,7 @@ func wantCause(t *testing.T, err error, want ownership.Cause) {
 	}
 }
 
-func wantCounts(t *testing.T, c *cloud, want map[step]int) {
+func wantCounts(t *testing.T, c *cloud, want map[cloudhttp.Operation]int) {
 	t.Helper()
 	if diff := cmp.Diff(want, c.counts()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
@@ -247,27 +243,4 @@ func wantCounts(t *testing.T, c *cloud, want map[step]int) {
 func jwt(claims string) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	return encode([]byte(`{"alg":"none"}`)) + "." + encode([]byte(claims)) + "." + encode([]byte("signature"))
-}
-
-// metric returns the value of a counter by the values of its labels.
-func metric(t *testing.T, name string) map[string]float64 {
-	t.Helper()
-	families, err := metrics.Registry.Gather()
-	if err != nil {
-		t.Fatalf("gather metrics: %v", err)
-	}
-	values := map[string]float64{}
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		for _, metric := range family.GetMetric() {
-			var labels []string
-			for _, label := range metric.GetLabel() {
-				labels = append(labels, label.GetValue())
-			}
-			values[strings.Join(labels, "/")] = metric.GetCounter().GetValue()
-		}
-	}
-	return values
 }

@@ -2,7 +2,7 @@
 //
 // There are two flows. CloudSigma's own flow has three steps: the service account's token, a UMA ticket for it, and the user token
 // of the service provider API of the region. The flow of RFC 8693 has two: the service account's token, and the token exchange. The
-// results of all steps are cached, so that most calls need no request, and a new user needs one.
+// results are cached, so that most calls need no request, and a new user needs one.
 //
 // No error, log line or metric of this package contains a token or a secret. Of responses they contain only the status and
 // registered error codes.
@@ -10,22 +10,34 @@ package impersonation
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"path"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/singleflight"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
+)
+
+const (
+	// maxTokens limits the memory of cached tokens. A token takes 1 or 2 KiB, at most 16.
+	maxTokens = 10_000
+	// workTimeout limits work that several callers share. Their own deadlines do not apply to it.
+	workTimeout = 10 * time.Second
+	// rejectionLife is how long a rejection is cached.
+	rejectionLife = 5 * time.Second
+	// refreshRetry is the time between two attempts to replace a token before it expires.
+	refreshRetry = 2 * time.Second
+	// maxUserBytes is the maximum length of an email address (RFC 5321 section 4.5.3.1).
+	maxUserBytes = 320
 )
 
 // Options configure a Source. All fields are required except RootCAs, and ServiceProviderAPI with the flow TokenExchange.
@@ -40,78 +52,48 @@ type Options struct {
 	Audience string
 	// RootCAs are the trusted CAs. Default: those of the system.
 	RootCAs *x509.CertPool
-	// Credentials returns the credentials of the service account. It is called if a token is not cached: a few times per token, but
-	// never concurrently. The result may change. The old credentials are used until the identity provider has accepted the new ones.
-	// The context ends after 10 s.
+	// Credentials returns the credentials of the service account. It is called if a user's token is not cached. The result may change. The
+	// old credentials are used until the identity provider has accepted the new ones. The context ends after 10 s.
 	Credentials func(context.Context) (Credentials, error)
 }
 
-func (o Options) validate() error {
-	var faults []error
-	switch o.Flow {
-	case v1beta1.TokenExchange:
-	case v1beta1.ServiceProvider:
-		if _, err := serviceProviderURL(o.ServiceProviderAPI, "zrh"); err != nil {
-			faults = append(faults, fmt.Errorf("the URL of the service provider API %w", err))
-		}
-	default:
-		faults = append(faults, fmt.Errorf("the flow %q is not supported: must be %q or %q", o.Flow, v1beta1.ServiceProvider, v1beta1.TokenExchange))
-	}
-	if !strings.HasPrefix(o.TokenPath, "/") || path.Clean(o.TokenPath) != o.TokenPath || strings.ContainsAny(o.TokenPath, "?#%") {
-		faults = append(faults, fmt.Errorf("the token path %q must be a plain path that begins with /", o.TokenPath))
-	}
-	if o.Audience == "" {
-		faults = append(faults, errors.New("the audience is empty"))
-	}
-	if o.Credentials == nil {
-		faults = append(faults, errors.New("the source of credentials is missing"))
-	}
-	return errors.Join(faults...)
-}
-
-// Source returns user tokens. It needs no Close: it has no goroutines except those of connections.
+// Source returns user tokens. It needs no Close: it has no goroutines except those of requests and connections.
 type Source struct {
 	options   Options
 	transport http.RoundTripper
-	guards    *guards
-	accounts  *tokenCache[Credentials] // the key contains the secret, so that a new secret needs a new token
-	tickets   *tokenCache[key]
-	users     *tokenCache[key]
+	tokens    *otter.Cache[key, issued]
+	flights   singleflight.Group
+	servers   sync.Map // of *server, by host and port
 	// proven contains the last credentials that the identity provider accepted.
-	proven  atomic.Pointer[Credentials]
-	reading singleflight.Group
+	proven atomic.Pointer[Credentials]
 }
 
-// key identifies a token: issuer, client, user and audience.
+// key identifies a token of a user in a region, or without a user, the tokens of the service account itself. It contains the secret, so that
+// a new secret needs new tokens.
 type key struct {
-	issuer, client, subject, audience, region string
+	Credentials
+
+	user, region string
+}
+
+// flight returns the key for singleflight. No two keys have the same.
+func (k key) flight() string {
+	return fmt.Sprintf("%q", []string{k.OAuthURL, k.ClientID, k.ClientSecret, k.user, k.region})
 }
 
 // New returns a source of tokens. It sends no request.
-func New(options Options) (*Source, error) {
-	return newSource(options, &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
-		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: options.RootCAs},
-		TLSHandshakeTimeout:   3 * time.Second,
-		ResponseHeaderTimeout: requestTimeout,
-		IdleConnTimeout:       90 * time.Second,
-		MaxIdleConnsPerHost:   8,
-		ForceAttemptHTTP2:     true,
-	})
+func New(options Options) *Source {
+	return newSource(options, cloudhttp.NewTransport(options.RootCAs))
 }
 
-func newSource(options Options, transport http.RoundTripper) (*Source, error) {
-	if err := options.validate(); err != nil {
-		return nil, fmt.Errorf("impersonation: %w", err)
-	}
-	s := &Source{options: options, transport: transport}
-	var faults [4]error
-	s.guards, faults[0] = newGuards()
-	s.accounts, faults[1] = newTokenCache(s.requestAccount, func() {}, stepAccount)
-	s.tickets, faults[2] = newTokenCache(s.loadTicket, func() {})
-	s.users, faults[3] = newTokenCache(s.loadUser, func() { countCache(cacheRefresh) }, stepImpersonate, stepExchange)
-	return s, errors.Join(faults[:]...)
+func newSource(options Options, transport http.RoundTripper) *Source {
+	return &Source{options: options, transport: transport, tokens: otter.Must(&otter.Options[key, issued]{
+		MaximumSize: maxTokens,
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(entry otter.Entry[key, issued]) time.Duration {
+			return max(time.Until(entry.Value.expires), 1)
+		}),
+		Clock: passiveClock{start: time.Now()},
+	})}
 }
 
 // Token returns an access token of a user for a region. The error is an *ownership.UnknownError.
@@ -119,41 +101,23 @@ func newSource(options Options, transport http.RoundTripper) (*Source, error) {
 // If the token is not cached, one request serves all callers. Each caller waits until its own context ends at most. The request
 // continues for the others, for at most 10 s.
 func (s *Source) Token(ctx context.Context, user, region string) (string, error) {
-	token, err := s.token(ctx, user, region)
-	if err != nil {
-		return "", asUnknown(err)
-	}
-	return token.value, nil
-}
-
-func (s *Source) token(ctx context.Context, user, region string) (issued, error) {
 	if err := validateUser(user, region); err != nil {
-		return issued{}, &ownership.UnknownError{Cause: ownership.CauseNotImpersonable, Err: err}
+		return "", &ownership.UnknownError{Cause: ownership.CauseNotImpersonable, Err: err}
 	}
+	k := key{user: user, region: region}
 	if proven := s.proven.Load(); proven != nil {
-		if token, found := s.users.hit(ctx, s.userKey(*proven, user, region)); found {
-			countCache(cacheHit)
-			return token, token.rejection
+		k.Credentials = *proven
+	}
+	if _, found := s.tokens.GetIfPresent(k); !found {
+		newest, err := s.credentials(ctx)
+		if err != nil {
+			return "", err
 		}
+		k.Credentials = newest
 	}
-	countCache(cacheMiss)
-	credentials, _, err := s.account(ctx)
-	if err != nil {
-		return issued{}, err
-	}
-	return s.users.get(ctx, s.userKey(credentials, user, region))
+	token, err := s.get(ctx, k, s.requestUser)
+	return token.value, err
 }
-
-// Drop removes a user token that was obtained before sentAt, because the API responded with 401 to a request of that time. The
-// service account's own tokens stay in the cache: if they are invalid, the next exchange detects it.
-func (s *Source) Drop(user, region string, sentAt time.Time) {
-	if proven := s.proven.Load(); proven != nil {
-		s.users.drop(s.userKey(*proven, user, region), sentAt)
-	}
-}
-
-// maxUserBytes is the maximum length of an email address (RFC 5321 section 4.5.3.1).
-const maxUserBytes = 320
 
 func validateUser(user, region string) error {
 	switch {
@@ -165,110 +129,100 @@ func validateUser(user, region string) error {
 	return ownership.CheckRegion(region, nil)
 }
 
-func (s *Source) userKey(credentials Credentials, user, region string) key {
-	return key{
-		issuer: credentials.OAuthURL, client: credentials.ClientID, audience: s.options.Audience, subject: user, region: region,
+// Drop removes a user token that was obtained before sentAt, because the API responded with 401 to a request of that time. The
+// service account's own tokens stay in the cache: if they are invalid, the next exchange detects it.
+func (s *Source) Drop(user, region string, sentAt time.Time) {
+	if proven := s.proven.Load(); proven != nil {
+		s.drop(key{Credentials: *proven, user: user, region: region}, sentAt)
 	}
 }
 
-// errSuperseded is the error of a refresh of a token that is no longer in use.
-var errSuperseded = &ownership.UnknownError{
-	Cause: ownership.CauseIdentityProvider, Err: errors.New("the credentials were replaced by those of another client; try again"),
+// drop removes a token that was obtained before the given time, and reports whether there was one.
+func (s *Source) drop(k key, before time.Time) (dropped bool) {
+	s.tokens.ComputeIfPresent(k, func(token issued) (issued, otter.ComputeOp) {
+		dropped = token.rejection == nil && !token.obtained.After(before)
+		if dropped {
+			return token, otter.InvalidateOp
+		}
+		return token, otter.CancelOp
+	})
+	return dropped
 }
 
-// loadUser requests a user token. If the service account's token or ticket came from the cache and may be the reason for a
-// rejection, loadUser drops it and repeats all steps once.
-func (s *Source) loadUser(ctx context.Context, k key) (issued, error) {
-	began := time.Now()
-	token, credentials, cached, err := s.request(ctx, k, began)
-	if failed, ok := errors.AsType[*requestError](err); ok && failed.stale() && cached {
-		s.accounts.drop(credentials, began)
-		s.tickets.drop(ticketKey(k), began)
-		token, _, _, err = s.request(ctx, k, began)
+// get returns a token. If it is not cached, one request serves all callers. A token that is due is replaced in the background, so that no
+// caller waits, and a failure of the identity provider matters only when the token has expired.
+func (s *Source) get(ctx context.Context, k key, request func(context.Context, key) (issued, error)) (issued, error) {
+	known, found := s.tokens.GetIfPresent(k)
+	if found && !known.due() {
+		return known.outcome()
 	}
-	return token, err
-}
-
-// request runs the steps to a user token once. It returns the credentials in use, and whether a token was obtained before began.
-func (s *Source) request(ctx context.Context, k key, began time.Time) (token issued, credentials Credentials, cached bool, err error) {
-	credentials, account, err := s.account(ctx)
-	switch {
-	case err != nil:
-		return issued{}, credentials, false, err
-	case credentials.OAuthURL != k.issuer || credentials.ClientID != k.client:
-		return issued{}, credentials, false, errSuperseded
+	renew := func(ctx context.Context) (issued, error) {
+		return cloudhttp.Together(ctx, &s.flights, k.flight(), workTimeout, func(ctx context.Context) (issued, error) {
+			if earlier, found := s.tokens.GetIfPresent(k); found && !earlier.due() {
+				return earlier, nil // an earlier request has ended in the meantime
+			}
+			token, err := request(ctx, k)
+			switch {
+			case err == nil && !(found && token.rejection != nil):
+				s.tokens.Set(k, token)
+			case found:
+				s.postpone(ctx, k)
+			}
+			return token, err
+		})
 	}
-	cached = !account.obtained.After(began)
-	if s.options.Flow == v1beta1.TokenExchange {
-		token, err = s.exchange(ctx, credentials, account, k.subject)
-		return token, credentials, cached, err
+	if found {
+		go func() { _, _ = renew(context.WithoutCancel(ctx)) }()
+		return known.outcome()
 	}
-	ticket, err := s.tickets.get(ctx, ticketKey(k))
+	token, err := renew(ctx)
 	if err != nil {
-		return issued{}, credentials, cached, err
-	}
-	token, err = s.impersonate(ctx, ticket, account, k)
-	return token, credentials, cached || !ticket.obtained.After(began), err
-}
-
-func ticketKey(k key) key { return key{issuer: k.issuer, client: k.client, audience: k.audience} }
-
-func (s *Source) loadTicket(ctx context.Context, k key) (issued, error) {
-	credentials, account, err := s.account(ctx)
-	switch {
-	case err != nil:
 		return issued{}, err
-	case credentials.OAuthURL != k.issuer || credentials.ClientID != k.client:
-		return issued{}, errSuperseded
 	}
-	return s.requestTicket(ctx, credentials.OAuthURL, account)
+	return token.outcome()
 }
 
-// account returns a token of the service account and its credentials: the newest ones, or the last accepted ones while the identity
-// provider does not accept the newest.
-func (s *Source) account(ctx context.Context) (Credentials, issued, error) {
-	older := s.proven.Load()
-	newest, err := s.readCredentials(ctx)
+// postpone delays the next attempt to replace a token. It remains valid until it expires.
+func (s *Source) postpone(ctx context.Context, k key) {
+	logf.FromContext(ctx).Info("a token cannot be replaced before it expires; trying again", "after", refreshRetry.String())
+	s.tokens.ComputeIfPresent(k, func(token issued) (issued, otter.ComputeOp) {
+		token.refresh = time.Now().Add(refreshRetry)
+		return token, otter.WriteOp
+	})
+}
+
+// credentials returns the newest credentials, or the last accepted ones while the identity provider does not accept the newest.
+func (s *Source) credentials(ctx context.Context) (Credentials, error) {
+	newest, err := cloudhttp.Together(ctx, &s.flights, "", workTimeout, s.options.Credentials)
 	if err == nil {
-		var token issued
-		if token, err = s.accounts.get(ctx, newest); err == nil {
-			s.proven.Store(&newest)
-			return newest, token, nil
-		}
-		elsewhere := older != nil && older.OAuthURL != newest.OAuthURL
-		if older != nil && *older == newest || causeOf(err) != ownership.CauseCredentials && !elsewhere {
-			return Credentials{}, issued{}, err
-		}
+		err = newest.validate()
 	}
-	if older == nil || ctx.Err() != nil {
-		return Credentials{}, issued{}, err
+	if _, ok := errors.AsType[*ownership.UnknownError](err); err != nil && !ok {
+		err = cloudhttp.Unknown(ownership.CauseCredentials, "", "the credentials cannot be used: %w", err)
 	}
-	logf.FromContext(ctx).Info("the newest credentials are not accepted; using the last accepted ones", "error", err.Error(), "older", older.String())
-	token, err := s.accounts.get(ctx, *older)
-	return *older, token, err
-}
-
-// readCredentials reads the credentials once for all concurrent callers.
-func (s *Source) readCredentials(ctx context.Context) (Credentials, error) {
-	if err := ctx.Err(); err != nil {
+	if err == nil {
+		_, err = s.get(ctx, key{Credentials: newest}, s.requestAccount)
+	}
+	if err == nil {
+		s.proven.Store(&newest)
+		return newest, nil
+	}
+	older := s.proven.Load()
+	unknown, _ := errors.AsType[*ownership.UnknownError](err)
+	rejected := unknown != nil && unknown.Cause == ownership.CauseCredentials
+	if older == nil || *older == newest || ctx.Err() != nil || !rejected && older.OAuthURL == newest.OAuthURL {
 		return Credentials{}, err
 	}
-	read := s.reading.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workTimeout)
-		defer cancel()
-		credentials, err := s.options.Credentials(ctx)
-		if err == nil {
-			err = credentials.validate()
-		}
-		return credentials, err
-	})
-	select {
-	case result := <-read:
-		if result.Err != nil {
-			return Credentials{}, &ownership.UnknownError{Cause: ownership.CauseCredentials, Err: fmt.Errorf("the credentials cannot be used: %w", result.Err)}
-		}
-		return result.Val.(Credentials), nil //nolint:errcheck // the type is that of the function above
-	case <-ctx.Done():
-		return Credentials{}, ctx.Err()
-	}
+	logf.FromContext(ctx).Info("the newest credentials are not accepted; using the last accepted ones", "error", err.Error(), "older", older.String())
+	return *older, nil
 }
+
+// passiveClock makes the cache remove expired entries during accesses, without a goroutine that needs an end. It is monotonic, so
+// that changes of the system clock do not change lifetimes.
+type passiveClock struct{ start time.Time }
+
+// NowNano implements otter.Clock.
+func (c passiveClock) NowNano() int64 { return int64(time.Since(c.start)) }
+
+// Tick implements otter.Clock. The channel never receives a value.
+func (passiveClock) Tick(time.Duration) <-chan time.Time { return nil }

@@ -341,8 +341,8 @@ func validateCloudSigma(cloud CloudSigma, at *field.Path) field.ErrorList {
 	errs = append(errs, validateTemplate(cloud.API, at.Child("api"))...)
 	errs = append(errs, validateTemplate(cloud.LegacyAPI, at.Child("legacyAPI"))...)
 	errs = append(errs, validateTemplate(cloud.ServiceProviderAPI, at.Child("serviceProviderAPI"))...)
-	if !strings.HasPrefix(cloud.TokenPath, "/") {
-		errs = append(errs, field.Invalid(at.Child("tokenPath"), cloud.TokenPath, "must begin with /"))
+	if !strings.HasPrefix(cloud.TokenPath, "/") || path.Clean(cloud.TokenPath) != cloud.TokenPath || strings.ContainsAny(cloud.TokenPath, "?#%") {
+		errs = append(errs, field.Invalid(at.Child("tokenPath"), cloud.TokenPath, "must be a plain path that begins with /"))
 	}
 	if cloud.Flow != ServiceProvider && cloud.Flow != TokenExchange {
 		errs = append(errs, field.NotSupported(at.Child("flow"), cloud.Flow, []ImpersonationFlow{ServiceProvider, TokenExchange}))

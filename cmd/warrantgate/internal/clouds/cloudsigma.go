@@ -143,14 +143,10 @@ func (f Flags) CloudSigma(config v1beta1.CloudSigma, kubernetes *rest.Config, lo
 		if err != nil {
 			return Access{}, err
 		}
-		tokens, err := impersonation.New(impersonation.Options{
+		options.Tokens = impersonation.New(impersonation.Options{
 			Flow: config.Flow, TokenPath: config.TokenPath, ServiceProviderAPI: config.ServiceProviderAPI, Audience: config.Audience,
 			RootCAs: rootCAs, Credentials: credentials,
 		})
-		if err != nil {
-			return Access{}, err
-		}
-		options.Tokens = tokens
 	}
 	if legacy {
 		if _, err := legacyCredentials(); err != nil { // the environment does not change, so it would never work

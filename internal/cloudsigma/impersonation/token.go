@@ -3,7 +3,6 @@ package impersonation
 import (
 	"encoding/json"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/oidc"
 
 	"warrantgate.dev/internal/cloudhttp"
+	"warrantgate.dev/internal/ownership"
 )
 
 const (
@@ -25,6 +25,31 @@ const (
 	refreshFrom, refreshSpread = 0.75, 0.10
 )
 
+// issued is a token, or a cached rejection.
+type issued struct {
+	value string
+	// ticket is the service account's ticket for the service provider API, if the flow needs one.
+	ticket string
+	// obtained is the time of the response, by the local clock.
+	obtained time.Time
+	// refresh is the time to request a new token. expires is the time after which the token must not be used.
+	refresh, expires time.Time
+	// rejection is the reason of a rejection. stale is true if the service account's token may be the reason.
+	rejection *ownership.UnknownError
+	stale     bool
+}
+
+// due reports whether it is time to request a new token.
+func (i issued) due() bool { return !time.Now().Before(i.refresh) }
+
+// outcome returns the token, or the rejection as an error.
+func (i issued) outcome() (issued, error) {
+	if i.rejection != nil {
+		return issued{}, i.rejection
+	}
+	return i, nil
+}
+
 // answer is a token response before validation.
 type answer struct {
 	token           string
@@ -36,7 +61,7 @@ type answer struct {
 // expectation describes a valid token. It applies to the claims of a token that is a JWT. The signature is not verified: the token
 // came from its issuer over TLS, and the API that receives the token verifies it.
 type expectation struct {
-	step     step
+	step     cloudhttp.Operation
 	began    time.Time // time of the request: the lifetime starts then, by the local clock
 	life     time.Duration
 	audience string // "" for any audience
@@ -92,24 +117,21 @@ func claimsOf(token string) claims {
 	return found
 }
 
-// accept validates a response and computes the expiry of the token. It keeps only the access token.
-func (a answer) accept(want expectation) (issued, error) {
-	fail := func(fault fault, reason string) (issued, error) {
-		return issued{}, &requestError{step: want.step, fault: fault, status: http.StatusOK, reason: reason}
+// accept validates a response and computes the expiry of the token. It keeps only the access token. It returns a rejection if the token is not
+// the requested one, and an error if the response is invalid.
+func (a answer) accept(want expectation) (issued, *ownership.UnknownError) {
+	invalid := func(reason string) *ownership.UnknownError {
+		return cloudhttp.Unknown(ownership.CauseIdentityProvider, "", "%s request: %s", want.step, reason)
 	}
 	switch {
 	case a.token == "":
-		return fail(faultBroken, "the response has no access token")
+		return issued{}, invalid("the response has no access token")
 	case !cloudhttp.Sendable(a.token):
-		return fail(faultBroken, "the access token cannot be sent in a header")
-	case a.tokenType != "" && !strings.EqualFold(a.tokenType, oidc.BearerToken):
-		return fail(faultRejected, "the token is not a bearer token")
-	case a.issuedTokenType != "" && !slices.Contains([]oidc.TokenType{oidc.AccessTokenType, oidc.JWTTokenType}, oidc.TokenType(a.issuedTokenType)):
-		return fail(faultRejected, "the token is not an access token")
+		return issued{}, invalid("the access token cannot be sent in a header")
 	}
 	found := claimsOf(a.token)
-	if reason := want.mismatch(found); reason != "" {
-		return fail(faultRejected, reason)
+	if reason := a.mismatch(want, found); reason != "" {
+		return rejected(invalid(reason), false), nil
 	}
 	life := a.life
 	if life == 0 {
@@ -121,7 +143,7 @@ func (a answer) accept(want expectation) (issued, error) {
 	life = min(life, maxLife)
 	now := time.Now()
 	if !now.Before(want.began.Add(life)) {
-		return fail(faultBroken, "the token expired before it arrived")
+		return issued{}, invalid("the token expired before it arrived")
 	}
 	return issued{
 		value: a.token, obtained: now, expires: want.began.Add(life),
@@ -129,12 +151,17 @@ func (a answer) accept(want expectation) (issued, error) {
 	}, nil
 }
 
-// mismatch returns what is wrong with the claims, or "". The text does not name another user.
-func (want expectation) mismatch(found claims) string {
-	if audiences := found.texts("aud"); want.audience != "" && len(audiences) > 0 && !slices.Contains(audiences, want.audience) {
+// mismatch returns in which way the token is not the requested one, or "". The text does not name another user.
+func (a answer) mismatch(want expectation, found claims) string {
+	audiences := found.texts("aud")
+	switch {
+	case a.tokenType != "" && !strings.EqualFold(a.tokenType, oidc.BearerToken):
+		return "the token is not a bearer token"
+	case a.issuedTokenType != "" && !slices.Contains([]oidc.TokenType{oidc.AccessTokenType, oidc.JWTTokenType}, oidc.TokenType(a.issuedTokenType)):
+		return "the token is not an access token"
+	case want.audience != "" && len(audiences) > 0 && !slices.Contains(audiences, want.audience):
 		return "the token is for another audience"
-	}
-	if want.user == "" {
+	case want.user == "":
 		return ""
 	}
 	account := claimsOf(want.account).text("sub")

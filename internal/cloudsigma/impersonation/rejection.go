@@ -1,0 +1,81 @@
+package impersonation
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"warrantgate.dev/internal/cloudhttp"
+	"warrantgate.dev/internal/ownership"
+)
+
+// errorCodes are the codes of RFC 6749 sections 5.2 and 4.1.2.1, RFC 6750, RFC 8693, RFC 8628 and UMA 2.0. No other text of a
+// response is passed on.
+var errorCodes = []string{
+	"access_denied", "insufficient_scope", "invalid_client", "invalid_grant", "invalid_request", "invalid_scope",
+	"invalid_target", "invalid_token", "need_info", "request_denied", "server_error", "slow_down",
+	"temporarily_unavailable", "unauthorized_client", "unsupported_grant_type", "unsupported_token_type",
+}
+
+// exchange is the transport of one request, and its response. The errors of the oauth2 package print the body of a response, so they get none.
+type exchange struct {
+	cloudhttp.Exchange
+	// code is the error code of the response, "" or one of errorCodes.
+	code string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (x *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, body, err := x.Send(request)
+	var rejection struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(body, &rejection) == nil && slices.Contains(errorCodes, rejection.Error) {
+		x.code = rejection.Error
+	}
+	return response, err
+}
+
+// failed returns the rejection of a request, or the error if the server did not decide it.
+func (x *exchange) failed(failure error) (issued, *ownership.UnknownError) {
+	if x.Status < http.StatusBadRequest || x.Status >= http.StatusInternalServerError {
+		return issued{}, x.Unknown(ownership.CauseIdentityProvider, x.code, failure)
+	}
+	if x.Status == http.StatusTooManyRequests {
+		return issued{}, x.Unknown(ownership.CauseRateLimited, x.code, failure)
+	}
+	return rejected(x.Unknown(x.cause(), x.code, failure), x.stale()), nil
+}
+
+// rejected returns a rejection, which is cached for a moment.
+func rejected(why *ownership.UnknownError, stale bool) issued {
+	now := time.Now()
+	until := now.Add(rejectionLife)
+	return issued{rejection: why, stale: stale, obtained: now, refresh: until, expires: until}
+}
+
+// forUser reports whether the request was for the token of a user.
+func (x *exchange) forUser() bool {
+	return x.Operation == stepImpersonate || x.Operation == stepExchange
+}
+
+func (x *exchange) cause() ownership.Cause {
+	denied := x.code == "access_denied" || x.Status == http.StatusForbidden
+	switch {
+	case x.code == "invalid_client" || x.code == "unauthorized_client" || x.Status == http.StatusUnauthorized:
+		return ownership.CauseCredentials
+	case x.forUser() && (denied || x.Status == http.StatusNotFound):
+		return ownership.CauseNotImpersonable
+	case denied: // the service account lacks a permission
+		return ownership.CauseCredentials
+	}
+	return ownership.CauseIdentityProvider
+}
+
+// stale reports whether a token in the request may have expired or been revoked. RFC 8693 section 2.2.2 defines invalid_request for
+// an invalid subject token. Other servers use the codes of RFC 6749 and RFC 6750.
+func (x *exchange) stale() bool {
+	return x.forUser() && (x.Status == http.StatusUnauthorized || x.code == "invalid_grant" || x.code == "invalid_token" ||
+		x.Operation == stepExchange && x.code == "invalid_request")
+}
