@@ -5,6 +5,7 @@ package cloudhttp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -21,7 +22,7 @@ import (
 // maxRetryAfter limits the pause that a response can request, so that a wrong value does not require a restart.
 const maxRetryAfter = 5 * time.Minute
 
-// Exchange is one request and its response. The exchange type of each cloud embeds it and is the http.RoundTripper of the request.
+// Exchange is one request and its response. It is the http.RoundTripper of this request.
 type Exchange struct {
 	// Next sends the request.
 	Next      http.RoundTripper
@@ -30,31 +31,34 @@ type Exchange struct {
 	Limit int64
 	// RequestIDHeader is the response header that contains the request ID.
 	RequestIDHeader string
+	// KindOf returns the cloud's name for the error in the body of an error response, or "". No other part of this body is passed on.
+	KindOf func(status int, body []byte) string
 
 	// Status is the status code of the response, or 0 until the whole response is read.
 	Status int
+	// Kind is the result of KindOf, if it was called.
+	Kind   string
 	header http.Header
 }
 
-// Send sends the request. It reads the whole body, so that the connection can be reused. It returns the body of an error response
-// as rejection, and an empty body in response, so that the caller extracts only what may be shown. Of a successful response, rejection
-// is nil.
-func (x *Exchange) Send(request *http.Request) (response *http.Response, rejection []byte, err error) {
-	response, err = x.Next.RoundTrip(request)
+// RoundTrip implements http.RoundTripper. It reads the whole body, so that the connection can be reused. The body of an error response is empty.
+func (x *Exchange) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := x.Next.RoundTrip(request)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, x.Limit))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	x.Status, x.header = response.StatusCode, response.Header
 	if !x.OK() {
-		body, rejection = nil, body
+		x.Kind = x.KindOf(x.Status, body)
+		body = nil
 	}
 	response.Body = io.NopCloser(bytes.NewReader(body))
-	return response, rejection, nil
+	return response, nil
 }
 
 // OK reports whether the status is 2xx.
@@ -63,23 +67,21 @@ func (x *Exchange) OK() bool { return x.Status >= 200 && x.Status <= 299 }
 // RequestID returns the ID that the cloud assigned to the request, without unprintable characters, or "" if it assigned none.
 func (x *Exchange) RequestID() string { return requestID(x.header.Get(x.RequestIDHeader)) }
 
-// Response returns a short form of the response, such as "403 permission". kind is the cloud's name for the error, or "".
-func (x *Exchange) Response(kind string) string {
-	if kind == "" {
-		kind = "unspecified"
-	}
-	return strconv.Itoa(x.Status) + " " + kind
-}
+// Response returns a short form of the response, such as "403 permission".
+func (x *Exchange) Response() string { return strconv.Itoa(x.Status) + " " + cmp.Or(x.Kind, "unspecified") }
 
-// Unknown returns the error of a request without a verdict. Its cause is CauseTimeout if the request timed out or was canceled, and
-// otherwise the given cause. kind is that of Response. failure is the error of the SDK that sent the request.
-func (x *Exchange) Unknown(cause ownership.Cause, kind string, failure error) *ownership.UnknownError {
+// Unknown returns the error of a request without a verdict. Its cause is CauseTimeout if the request timed out or was canceled, CauseRateLimited
+// if the response says so, and otherwise the given cause. failure is the error of the SDK that sent the request.
+func (x *Exchange) Unknown(cause ownership.Cause, failure error) *ownership.UnknownError {
 	u := &ownership.UnknownError{Cause: cause, RequestID: x.RequestID()}
 	var timeout net.Error
 	switch {
 	case x.Status != 0 && !x.OK():
+		if x.Status == http.StatusTooManyRequests {
+			u.Cause = ownership.CauseRateLimited
+		}
 		u.RetryAfter = retryAfter(x.header)
-		u.Err = fmt.Errorf("%s request: the answer was %s", x.Operation, x.Response(kind))
+		u.Err = fmt.Errorf("%s request: the answer was %s", x.Operation, x.Response())
 	case errors.Is(failure, context.Canceled) || errors.As(failure, &timeout) && timeout.Timeout():
 		u.Cause = ownership.CauseTimeout
 		u.Err = fmt.Errorf("%s request: no answer in time", x.Operation)

@@ -78,7 +78,7 @@ func TestResponseOverTheLimit(t *testing.T) {
 			_ = response.Body.Close()
 			t.Fatalf("status %d: no error", status)
 		}
-		u := x.Unknown(ownership.CauseCloud, "", err)
+		u := x.Unknown(ownership.CauseCloud, err)
 		if got, want := u.Error(), "CloudUnavailable: server request: the answer is larger than 100 bytes"; got != want {
 			t.Errorf("status %d: error = %q, want %q", status, got, want)
 		}
@@ -86,9 +86,9 @@ func TestResponseOverTheLimit(t *testing.T) {
 }
 
 func TestResponse(t *testing.T) {
-	x := cloudhttp.Exchange{Status: http.StatusForbidden}
-	for kind, want := range map[string]string{"permission": "403 permission", "": "403 unspecified"} {
-		if got := x.Response(kind); got != want {
+		for kind, want := range map[string]string{"permission": "403 permission", "": "403 unspecified"} {
+		x := cloudhttp.Exchange{Status: http.StatusForbidden, Kind: kind}
+		if got := x.Response(); got != want {
 			t.Errorf("Response(%q) = %q, want %q", kind, got, want)
 		}
 	}
@@ -98,20 +98,19 @@ func TestUnknown(t *testing.T) {
 	rejecting := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	for name, tc := range map[string]struct {
 		status int
-		kind   string
 		err    error
 		want   ownership.UnknownError
 		text   string
 	}{
 		"an error of the cloud": {
-			status: http.StatusTooManyRequests, kind: "overLimit", err: errors.New(canary),
+			status: http.StatusTooManyRequests, err: errors.New(canary),
 			want: ownership.UnknownError{Cause: ownership.CauseRateLimited, RequestID: "req", RetryAfter: time.Minute},
 			text: "server request: the answer was 429 overLimit",
 		},
 		"an error of the cloud, and a timeout": {
 			status: http.StatusBadGateway, err: context.Canceled,
 			want: ownership.UnknownError{Cause: ownership.CauseRateLimited, RequestID: "req", RetryAfter: time.Minute},
-			text: "server request: the answer was 502 unspecified",
+			text: "server request: the answer was 502 overLimit",
 		},
 		"a response that cannot be parsed": {
 			status: http.StatusOK, err: errors.New(canary),
@@ -144,7 +143,7 @@ func TestUnknown(t *testing.T) {
 			if response, err := x.get(t, "https://cloud.example/"); err == nil {
 				_ = response.Body.Close()
 			}
-			got := x.Unknown(ownership.CauseRateLimited, tc.kind, tc.err)
+			got := x.Unknown(ownership.CauseRateLimited, tc.err)
 			text := got.Err.Error()
 			got.Err = nil
 			if diff := cmp.Diff(tc.want, *got); diff != "" {
@@ -172,7 +171,7 @@ func TestRequestTimeout(t *testing.T) {
 		if took := time.Since(began); took != 30*time.Second {
 			t.Errorf("it took %s, want 30s", took)
 		}
-		if got := x.Unknown(ownership.CauseCloud, "", err).Cause; got != ownership.CauseTimeout {
+		if got := x.Unknown(ownership.CauseCloud, err).Cause; got != ownership.CauseTimeout {
 			t.Errorf("cause = %s, want %s", got, ownership.CauseTimeout)
 		}
 	})

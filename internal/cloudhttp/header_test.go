@@ -37,7 +37,7 @@ func TestRetryAfter(t *testing.T) {
 				if response, err := x.get(t, "https://cloud.example/"); err == nil {
 					_ = response.Body.Close()
 				}
-				if got := x.Unknown(ownership.CauseRateLimited, "", nil).RetryAfter; got != tc.want {
+				if got := x.Unknown(ownership.CauseRateLimited, nil).RetryAfter; got != tc.want {
 					t.Errorf("Retry-After %q = %s, want %s", tc.value, got, tc.want)
 				}
 			})

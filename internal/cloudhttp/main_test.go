@@ -14,21 +14,22 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // canary is a text in data that must not reach the caller.
 const canary = "canary"
 
-// exchange is the exchange of a cloud that keeps the bodies of error responses.
+// exchange is an exchange that keeps the body of an error response.
 type exchange struct {
 	cloudhttp.Exchange
 	rejection []byte
 }
 
 func newExchange(next http.RoundTripper) *exchange {
-	return &exchange{Exchange: cloudhttp.Exchange{Next: next, Operation: "server", Limit: 100, RequestIDHeader: "X-Request-Id"}}
-}
-
-// RoundTrip implements http.RoundTripper.
-func (x *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, rejection, err := x.Send(request)
-	x.rejection = rejection
-	return response, err
+	x := &exchange{}
+	x.Exchange = cloudhttp.Exchange{
+		Next: next, Operation: "server", Limit: 100, RequestIDHeader: "X-Request-Id",
+		KindOf: func(_ int, body []byte) string {
+			x.rejection = body
+			return "overLimit"
+		},
+	}
+	return x
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -137,9 +137,9 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 		})
 	// The cloud, and proxies in front of it, also use 403 for operations that are not available. Such a response does not show who owns the
 	// server.
-	case x.Status == http.StatusForbidden && x.rejection.kind == kindPermission:
+	case x.Status == http.StatusForbidden && x.Kind == kindPermission:
 		return l.denied(ctx, claim, ownership.Answer{
-			Verdict: ownership.Foreign, Response: "403 permission", RequestID: x.RequestID(), UserID: x.rejection.userID,
+			Verdict: ownership.Foreign, Response: "403 permission", RequestID: x.RequestID(), UserID: x.userID,
 		})
 	default:
 		return ownership.Answer{}, err
@@ -149,11 +149,11 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 // compareOwner compares the owner of a server that the user can see with the user. The server may belong to another user who shares it.
 func (l *lookup) compareOwner(ctx context.Context, claim ownership.Claim, id string, s server, x *exchange) (ownership.Answer, error) {
 	if got, ok := ownership.PlainUUID(s.UUID); !ok || got != id {
-		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer contains another server", opServer)
+		return ownership.Answer{}, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer contains another server", opServer)
 	}
 	owner, ok := ownership.PlainUUID(s.Owner.UUID)
 	if !ok {
-		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer names no owner", opServer)
+		return ownership.Answer{}, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer names no owner", opServer)
 	}
 	user, err := l.profile(ctx)
 	if err != nil {

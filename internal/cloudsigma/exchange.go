@@ -11,29 +11,28 @@ import (
 const requestIDHeader = "X-Request-Id"
 
 // exchange is the transport of one request, and its response. The SDK includes the whole body of an error response in its error.
-// exchange therefore parses the body here, and gives the SDK an empty one.
 type exchange struct {
 	cloudhttp.Exchange
-	rejection rejection
+	// userID is the user that the response denies access to, or "".
+	userID string
 }
 
-// RoundTrip implements http.RoundTripper.
-func (x *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, body, err := x.Send(request)
-	if body != nil {
-		x.rejection = parseRejection(body)
+func newExchange(next http.RoundTripper, r request) *exchange {
+	x := &exchange{}
+	x.Exchange = cloudhttp.Exchange{
+		Next: next, Operation: r.operation, Limit: r.limit, RequestIDHeader: requestIDHeader,
+		KindOf: func(_ int, body []byte) (kind string) {
+			kind, x.userID = parseRejection(body)
+			return kind
+		},
 	}
-	return response, err
+	return x
 }
 
 // unknown returns the error of a request without a verdict. failure is the error of the SDK.
 func (x *exchange) unknown(failure error) *ownership.UnknownError {
-	cause := ownership.CauseCloud
-	switch x.Status {
-	case http.StatusUnauthorized:
-		cause = ownership.CauseCredentials
-	case http.StatusTooManyRequests:
-		cause = ownership.CauseRateLimited
+	if x.Status == http.StatusUnauthorized {
+		return x.Unknown(ownership.CauseCredentials, failure)
 	}
-	return x.Unknown(cause, x.rejection.kind, failure)
+	return x.Unknown(ownership.CauseCloud, failure)
 }

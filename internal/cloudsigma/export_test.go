@@ -8,7 +8,4 @@ func NewWith(options Options, transport http.RoundTripper) (*Cloud, error) {
 }
 
 // ParseRejection exports parseRejection for tests.
-func ParseRejection(body []byte) (kind, userID string) {
-	r := parseRejection(body)
-	return r.kind, r.userID
-}
+var ParseRejection = parseRejection

@@ -46,7 +46,7 @@ func (c *Cloud) newLookup(account ownership.Account) (*lookup, error) {
 	case shared:
 		return c.newSharedLookup(api, account.Region)
 	case account.User == "":
-		return nil, unknown(ownership.CauseNotImpersonable, "", "the claim names no user to impersonate")
+		return nil, cloudhttp.Unknown(ownership.CauseNotImpersonable, "", "the claim names no user to impersonate")
 	}
 	return &lookup{cloud: c, api: api, user: account.User, key: profileKey{user: account.User, region: account.Region}}, nil
 }
@@ -104,9 +104,7 @@ func (l *lookup) send(ctx context.Context, r request, into any) (x *exchange, se
 		}
 		credentials = sdk.NewTokenCredentialsProvider(token)
 	}
-	x = &exchange{Exchange: cloudhttp.Exchange{
-		Next: l.cloud.transport, Operation: r.operation, Limit: r.limit, RequestIDHeader: requestIDHeader,
-	}}
+	x = newExchange(l.cloud.transport, r)
 	client := sdk.NewClient(credentials, sdk.WithHTTPClient(cloudhttp.NewClient(x)), sdk.WithUserAgent(l.cloud.userAgent))
 	// The SDK resolves the URL relative to the default URL of a region. An absolute URL remains unchanged.
 	httpRequest, err := client.NewRequest(http.MethodGet, r.url(l.api), nil)
@@ -127,8 +125,4 @@ func (l *lookup) send(ctx context.Context, r request, into any) (x *exchange, se
 // s), and an identity provider may treat them as equal. The comparison of the lengths in bytes rejects them.
 func sameEmail(a, b string) bool {
 	return len(a) == len(b) && strings.EqualFold(a, b)
-}
-
-func unknown(cause ownership.Cause, requestID, format string, args ...any) *ownership.UnknownError {
-	return &ownership.UnknownError{Cause: cause, RequestID: requestID, Err: fmt.Errorf(format, args...)}
 }

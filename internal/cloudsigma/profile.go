@@ -8,6 +8,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
+	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -47,7 +48,7 @@ func (l *lookup) profile(ctx context.Context) (profile, error) {
 	case errors.As(err, &u):
 		return profile{}, u
 	case err != nil: // ctx ended while another lookup loaded the profile
-		return profile{}, unknown(ownership.CauseTimeout, "", "%s request: no answer in time", opProfile)
+		return profile{}, cloudhttp.Unknown(ownership.CauseTimeout, "", "%s request: no answer in time", opProfile)
 	case l.user != "" && !sameEmail(p.email, l.user):
 		l.cloud.profiles.Invalidate(l.key) // the next token may belong to the claimed user
 		return profile{}, l.wrongUser(fmt.Sprintf("%.100q (%s)", p.email, p.id), p.requestID)
@@ -61,7 +62,7 @@ func (l *lookup) profile(ctx context.Context) (profile, error) {
 // names it.
 func (l *lookup) wrongUser(treatedAs, requestID string) *ownership.UnknownError {
 	const remedy = "set cloudSigma.api to the URL at which the token acts as its user"
-	err := unknown(ownership.CauseWrongUser, requestID, "the API at %s treats the token of user %q as user %s; %s", l.api, l.user, treatedAs, remedy)
+	err := cloudhttp.Unknown(ownership.CauseWrongUser, requestID, "the API at %s treats the token of user %q as user %s; %s", l.api, l.user, treatedAs, remedy)
 	err.Explanation = fmt.Sprintf("the API at %s treats the token of this user as that of another user; the operator of warrantgate has to %s", l.api, remedy)
 	return err
 }
@@ -108,7 +109,7 @@ func (l *lookup) loadProfile(ctx context.Context, _ profileKey) (profile, error)
 	}
 	id, ok := ownership.PlainUUID(answer.UUID)
 	if !ok || answer.Email == "" {
-		return profile{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer lacks the UUID or the email", opProfile)
+		return profile{}, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer lacks the UUID or the email", opProfile)
 	}
 	return profile{id: id, email: answer.Email, requestID: x.RequestID()}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	sdk "github.com/cloudsigma/cloudsigma-sdk-go/cloudsigma"
 
+	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -67,7 +68,7 @@ func (l *lookup) page(ctx context.Context, name string, offset int) (page, *exch
 	case err != nil:
 		return page{}, x, err
 	case p.Servers == nil:
-		return page{}, x, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer has no list", opList)
+		return page{}, x, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer has no list", opList)
 	}
 	return p, x, nil
 }
@@ -100,7 +101,7 @@ func (l *lookup) instances(ctx context.Context) ([]ownership.Instance, error) {
 		for _, s := range p.Servers {
 			id, ok := ownership.PlainUUID(s.UUID)
 			if !ok {
-				return nil, unknown(ownership.CauseCloud, x.RequestID(), "%s request: a server has no UUID", opList)
+				return nil, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(), "%s request: a server has no UUID", opList)
 			}
 			if instance, isOwn := s.instance(user.id); isOwn && !seen[id] {
 				own = append(own, instance)
@@ -112,7 +113,7 @@ func (l *lookup) instances(ctx context.Context) ([]ownership.Instance, error) {
 		case offset == p.Meta.TotalCount, len(p.Servers) == 0 && offset > p.Meta.TotalCount:
 			return sorted(own), nil
 		case offset > p.Meta.TotalCount, len(seen) == before, pages+1 == maxPages:
-			return nil, unknown(ownership.CauseCloud, x.RequestID(),
+			return nil, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(),
 				"%s request: the list is inconsistent: %d servers of %d after %d pages", opList, len(seen), p.Meta.TotalCount, pages+1)
 		}
 	}

@@ -23,10 +23,10 @@ func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, 
 	if err != nil {
 		return nil, &rejected{reason: IdentityMalformed, err: err}
 	}
-	x := newExchange(transport, opToken, maxAuthBytes, ownership.CauseIdentityProvider)
+	x := newExchange(transport, opToken, maxAuthBytes)
 	// No version discovery: it would be another request, and its response could contain another URL.
 	keystone := &gophercloud.ServiceClient{
-		ProviderClient: x.client(c.userAgent, ""), Endpoint: with.keystone + identityVersion + "/", Type: "identity",
+		ProviderClient: newClient(x, c.userAgent, ""), Endpoint: with.keystone + identityVersion + "/", Type: "identity",
 	}
 	began := time.Now()
 	result := tokens.Create(ctx, keystone, with.auth)
@@ -34,24 +34,24 @@ func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, 
 	err = result.ExtractInto(&body)
 	requests.Observe(opToken, x.Status, err == nil, time.Since(began))
 	if err != nil {
-		if x.rejects() {
+		if rejects(x) {
 			return nil, &rejected{
-				reason: IdentityDenied, status: x.Status, requestID: x.RequestID(), definite: x.rejection.kind == kindKeystone,
+				reason: IdentityDenied, status: x.Status, requestID: x.RequestID(), definite: x.Kind == kindKeystone,
 			}
 		}
-		return nil, x.unknown(err)
+		return nil, x.Unknown(ownership.CauseIdentityProvider, err)
 	}
 	secret, err := result.ExtractTokenID()
 	if err != nil {
-		return nil, x.unknown(err)
+		return nil, x.Unknown(ownership.CauseIdentityProvider, err)
 	}
 	return newSession(began, secret, body, x)
 }
 
 // newSession validates Keystone's response.
-func newSession(began time.Time, secret string, body tokenBody, x *exchange) (*session, error) {
+func newSession(began time.Time, secret string, body tokenBody, x *cloudhttp.Exchange) (*session, error) {
 	broken := func(what string) (*session, error) {
-		return nil, unknown(ownership.CauseIdentityProvider, x.RequestID(), "%s request: %s", opToken, what)
+		return nil, cloudhttp.Unknown(ownership.CauseIdentityProvider, x.RequestID(), "%s request: %s", opToken, what)
 	}
 	life := body.ExpiresAt.Sub(body.IssuedAt)
 	switch {
@@ -74,8 +74,8 @@ var rejectionCodes = []int{http.StatusBadRequest, http.StatusForbidden, http.Sta
 
 // rejects reports whether Keystone rejects the credentials. A proxy in front of Keystone can also return 400, 403 and 404, but without
 // Keystone's error format.
-func (x *exchange) rejects() bool {
-	return x.Status == http.StatusUnauthorized || x.rejection.kind == kindKeystone && slices.Contains(rejectionCodes, x.Status)
+func rejects(x *cloudhttp.Exchange) bool {
+	return x.Status == http.StatusUnauthorized || x.Kind == kindKeystone && slices.Contains(rejectionCodes, x.Status)
 }
 
 // rejected is the error for rejected credentials. It names no Secret, because lookups for several Secrets with the same credentials share it.

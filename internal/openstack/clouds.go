@@ -167,10 +167,10 @@ func place(err error) string {
 	if !errors.As(err, &mistyped) || mistyped.Field == "" {
 		return ""
 	}
-	return fmt.Sprintf(": %s has to be %s", mistyped.Field, kindOf(mistyped))
+	return fmt.Sprintf(": %s has to be %s", mistyped.Field, typeOf(mistyped))
 }
 
-func kindOf(err *json.UnmarshalTypeError) string {
+func typeOf(err *json.UnmarshalTypeError) string {
 	if err.Type.Kind().String() == "string" {
 		return "a text"
 	}

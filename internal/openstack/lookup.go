@@ -73,7 +73,7 @@ type request struct {
 
 // get sends a request. After 401 it repeats the request once with a new token. It has the errors of newLookup. The exchange has the details. It is
 // nil if there is no new token.
-func (l *lookup) get(ctx context.Context, r request) (*exchange, error) {
+func (l *lookup) get(ctx context.Context, r request) (*cloudhttp.Exchange, error) {
 	x, err := l.try(ctx, r)
 	if x.Status != http.StatusUnauthorized {
 		return x, err
@@ -84,28 +84,28 @@ func (l *lookup) get(ctx context.Context, r request) (*exchange, error) {
 	return l.try(ctx, r)
 }
 
-func (l *lookup) try(ctx context.Context, r request) (*exchange, error) {
-	x := newExchange(l.transport, r.operation, r.limit, ownership.CauseCloud)
+func (l *lookup) try(ctx context.Context, r request) (*cloudhttp.Exchange, error) {
+	x := newExchange(l.transport, r.operation, r.limit)
 	l.requests++
 	began := time.Now()
 	err := r.send(ctx, &gophercloud.ServiceClient{
-		ProviderClient: x.client(l.cloud.userAgent, l.session.secret), Endpoint: l.nova, Type: serviceCompute,
+		ProviderClient: newClient(x, l.cloud.userAgent, l.session.secret), Endpoint: l.nova, Type: serviceCompute,
 	})
 	requests.Observe(r.operation, x.Status, err == nil, time.Since(began))
 	switch {
 	case err == nil:
 		return x, nil
-	case x.Status == http.StatusForbidden && x.rejection.kind == kindForbidden:
+	case x.Status == http.StatusForbidden && x.Kind == kindForbidden:
 		err = l.forbidden(x)
 	default:
-		err = x.unknown(err)
+		err = x.Unknown(ownership.CauseCloud, err)
 	}
 	return x, err
 }
 
 // forbidden returns the error for credentials that may not read servers. It is no verdict: for servers of other projects, Nova returns 404.
 // Nova's policy requires a role (os_compute_api:servers:show), so the credentials have to be changed.
-func (l *lookup) forbidden(x *exchange) error {
+func (l *lookup) forbidden(x *cloudhttp.Exchange) error {
 	return unusable(l.credentials.identity, IdentityDenied, "Nova does not permit %s to read servers of project %.100q (%d%s); grant it a role that may, such as reader or member",
 		l.credentials.who(), l.project(), x.Status, inParentheses(x.RequestID()))
 }

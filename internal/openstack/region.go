@@ -8,6 +8,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
+	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -56,13 +57,13 @@ func (s *session) nova(region string, availability gophercloud.Availability) (st
 	at, known := urls[region]
 	switch {
 	case len(regions) == 0:
-		return "", unknown(ownership.CauseCloud, s.token.RequestID, "the catalog of Keystone has no %s endpoint of Nova", availability)
+		return "", cloudhttp.Unknown(ownership.CauseCloud, s.token.RequestID, "the catalog of Keystone has no %s endpoint of Nova", availability)
 	case !known:
 		return "", &ownership.RegionError{Region: region, Allowed: regions}
 	}
 	u, err := url.Parse(at)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", unknown(ownership.CauseCloud, s.token.RequestID, "the catalog of Keystone has no URL for the %s endpoint of Nova in region %q", availability, region)
+		return "", cloudhttp.Unknown(ownership.CauseCloud, s.token.RequestID, "the catalog of Keystone has no URL for the %s endpoint of Nova in region %q", availability, region)
 	}
 	return gophercloud.NormalizeURL(u.String()), nil
 }

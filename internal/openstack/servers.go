@@ -76,22 +76,22 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 	case err == nil:
 		return l.compareOwner(ctx, claim, id, s, x)
 	// A proxy in front of Nova can also return 404. This is no verdict.
-	case x != nil && x.Status == http.StatusNotFound && x.rejection.kind == kindNotFound:
-		return l.explain(ctx, claim, ownership.Answer{Verdict: ownership.Absent, Response: x.response(), RequestID: x.RequestID()}), nil
+	case x != nil && x.Status == http.StatusNotFound && x.Kind == kindNotFound:
+		return l.explain(ctx, claim, ownership.Answer{Verdict: ownership.Absent, Response: x.Response(), RequestID: x.RequestID()}), nil
 	default:
 		return ownership.Answer{}, err
 	}
 }
 
 // compareOwner returns the verdict for a server that the credentials can read. Administrators can read the servers of all projects.
-func (l *lookup) compareOwner(ctx context.Context, claim ownership.Claim, id string, s server, x *exchange) (ownership.Answer, error) {
+func (l *lookup) compareOwner(ctx context.Context, claim ownership.Claim, id string, s server, x *cloudhttp.Exchange) (ownership.Answer, error) {
 	if got, err := ownership.ParseInstanceID(s.ID); err != nil || got != id {
-		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer is about another server", opServer)
+		return ownership.Answer{}, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer is about another server", opServer)
 	}
 	answer := ownership.Answer{Verdict: ownership.Owned, UserID: l.project(), CreatorID: s.Creator, Response: "200", RequestID: x.RequestID()}
 	switch s.Project {
 	case "":
-		return ownership.Answer{}, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer names no project", opServer)
+		return ownership.Answer{}, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer names no project", opServer)
 	case l.project():
 		return answer, nil
 	}
@@ -122,11 +122,11 @@ func (p page) last() bool {
 }
 
 // page requests a page of the servers of the project: those after the marker, or those with a matching name.
-func (l *lookup) page(ctx context.Context, options servers.ListOpts) (page, *exchange, error) {
+func (l *lookup) page(ctx context.Context, options servers.ListOpts) (page, *cloudhttp.Exchange, error) {
 	options.Limit = pageSize
 	query, err := options.ToServerListQuery()
 	if err != nil {
-		return page{}, nil, unknown(ownership.CauseCloud, "", "%s request: %w", opList, err)
+		return page{}, nil, cloudhttp.Unknown(ownership.CauseCloud, "", "%s request: %w", opList, err)
 	}
 	var p page
 	x, err := l.get(ctx, request{operation: opList, limit: maxListBytes, send: func(ctx context.Context, nova *gophercloud.ServiceClient) error {
@@ -138,7 +138,7 @@ func (l *lookup) page(ctx context.Context, options servers.ListOpts) (page, *exc
 	case err != nil:
 		return page{}, x, err
 	case p.Servers == nil:
-		return page{}, x, unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer has no list", opList)
+		return page{}, x, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer has no list", opList)
 	}
 	return p, x, nil
 }
@@ -169,7 +169,7 @@ func (l *lookup) instances(ctx context.Context) ([]ownership.Instance, error) {
 		for _, s := range p.Servers {
 			marker, err = ownership.ParseInstanceID(s.ID)
 			if err != nil {
-				return nil, unknown(ownership.CauseCloud, x.RequestID(), "%s request: a server has no UUID", opList)
+				return nil, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(), "%s request: a server has no UUID", opList)
 			}
 			if instance, isOwn := s.instance(project); isOwn && !seen[marker] {
 				own = append(own, instance)
@@ -180,7 +180,7 @@ func (l *lookup) instances(ctx context.Context) ([]ownership.Instance, error) {
 		case p.last():
 			return sorted(own), nil
 		case len(seen) == before, pages == maxPages:
-			return nil, unknown(ownership.CauseCloud, x.RequestID(),
+			return nil, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(),
 				"%s request: the list does not end: %d servers after %d pages", opList, len(seen), pages)
 		}
 	}

@@ -118,13 +118,6 @@ func TestNoVerdict(t *testing.T) {
 				Text: "RateLimited: server request: the answer was 429 overLimit",
 			},
 		},
-		"413 of older versions": {
-			answer: failed(http.StatusRequestEntityTooLarge, "overLimit", "Retry-After", "3"),
-			want: failure{
-				Cause: ownership.CauseRateLimited, RequestID: "req-413", RetryAfter: 3 * time.Second,
-				Text: "RateLimited: server request: the answer was 413 overLimit",
-			},
-		},
 		"500": {
 			answer: failed(http.StatusInternalServerError, "computeFault"),
 			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-500", Text: "CloudUnavailable: server request: the answer was 500 computeFault"},

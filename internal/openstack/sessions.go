@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -144,7 +145,7 @@ func (s *sessions) wait(ctx context.Context, with *credentials, wanted func(*ses
 		got, _ := landed.Val.(*session)
 		return got, landed.Err
 	case <-ctx.Done():
-		return nil, unknown(ownership.CauseTimeout, "", "%s request: no answer in time", opToken)
+		return nil, cloudhttp.Unknown(ownership.CauseTimeout, "", "%s request: no answer in time", opToken)
 	}
 }
 
@@ -173,7 +174,7 @@ func (s *sessions) renew(ctx context.Context, with *credentials) (got *session, 
 	// singleflight would let a panic end the process.
 	defer func() {
 		if cause := recover(); cause != nil {
-			got, err = nil, unknown(ownership.CauseIdentityProvider, "", "%s request: panic: %v", opToken, cause)
+			got, err = nil, cloudhttp.Unknown(ownership.CauseIdentityProvider, "", "%s request: panic: %v", opToken, cause)
 		}
 	}()
 	began := time.Now()

@@ -18,34 +18,23 @@ var errorCodes = []string{
 	"temporarily_unavailable", "unauthorized_client", "unsupported_grant_type", "unsupported_token_type",
 }
 
-// exchange is the transport of one request, and its response. The errors of the oauth2 package print the body of a response, so they get none.
-type exchange struct {
-	cloudhttp.Exchange
-	// code is the error code of the response, "" or one of errorCodes.
-	code string
-}
-
-// RoundTrip implements http.RoundTripper.
-func (x *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, body, err := x.Send(request)
+// codeOf returns the error code in the body of an error response, "" or one of errorCodes.
+func codeOf(_ int, body []byte) string {
 	var rejection struct {
 		Error string `json:"error"`
 	}
 	if json.Unmarshal(body, &rejection) == nil && slices.Contains(errorCodes, rejection.Error) {
-		x.code = rejection.Error
+		return rejection.Error
 	}
-	return response, err
+	return ""
 }
 
 // failed returns the rejection of a request, or the error if the server did not decide it.
-func (x *exchange) failed(failure error) (issued, *ownership.UnknownError) {
-	if x.Status < http.StatusBadRequest || x.Status >= http.StatusInternalServerError {
-		return issued{}, x.Unknown(ownership.CauseIdentityProvider, x.code, failure)
+func failed(x *cloudhttp.Exchange, failure error) (issued, *ownership.UnknownError) {
+	if x.Status < http.StatusBadRequest || x.Status >= http.StatusInternalServerError || x.Status == http.StatusTooManyRequests {
+		return issued{}, x.Unknown(ownership.CauseIdentityProvider, failure)
 	}
-	if x.Status == http.StatusTooManyRequests {
-		return issued{}, x.Unknown(ownership.CauseRateLimited, x.code, failure)
-	}
-	return rejected(x.Unknown(x.cause(), x.code, failure), x.stale()), nil
+	return rejected(x.Unknown(causeOf(x), failure), stale(x)), nil
 }
 
 // rejected returns a rejection, which is cached for a moment.
@@ -56,16 +45,16 @@ func rejected(why *ownership.UnknownError, stale bool) issued {
 }
 
 // forUser reports whether the request was for the token of a user.
-func (x *exchange) forUser() bool {
+func forUser(x *cloudhttp.Exchange) bool {
 	return x.Operation == stepImpersonate || x.Operation == stepExchange
 }
 
-func (x *exchange) cause() ownership.Cause {
-	denied := x.code == "access_denied" || x.Status == http.StatusForbidden
+func causeOf(x *cloudhttp.Exchange) ownership.Cause {
+	denied := x.Kind == "access_denied" || x.Status == http.StatusForbidden
 	switch {
-	case x.code == "invalid_client" || x.code == "unauthorized_client" || x.Status == http.StatusUnauthorized:
+	case x.Kind == "invalid_client" || x.Kind == "unauthorized_client" || x.Status == http.StatusUnauthorized:
 		return ownership.CauseCredentials
-	case x.forUser() && (denied || x.Status == http.StatusNotFound):
+	case forUser(x) && (denied || x.Status == http.StatusNotFound):
 		return ownership.CauseNotImpersonable
 	case denied: // the service account lacks a permission
 		return ownership.CauseCredentials
@@ -75,7 +64,7 @@ func (x *exchange) cause() ownership.Cause {
 
 // stale reports whether a token in the request may have expired or been revoked. RFC 8693 section 2.2.2 defines invalid_request for
 // an invalid subject token. Other servers use the codes of RFC 6749 and RFC 6750.
-func (x *exchange) stale() bool {
-	return x.forUser() && (x.Status == http.StatusUnauthorized || x.code == "invalid_grant" || x.code == "invalid_token" ||
-		x.Operation == stepExchange && x.code == "invalid_request")
+func stale(x *cloudhttp.Exchange) bool {
+	return forUser(x) && (x.Status == http.StatusUnauthorized || x.Kind == "invalid_grant" || x.Kind == "invalid_token" ||
+		x.Operation == stepExchange && x.Kind == "invalid_request")
 }

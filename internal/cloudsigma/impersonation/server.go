@@ -16,7 +16,7 @@ const requestTimeout = 5 * time.Second
 
 var (
 	// retries are the tries of one request. Each delay is longer than the one in pauses after as many failures.
-	retries = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 4}
+	retries = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 3}
 	// pauses are the delays after consecutive failures of one server, until it gets the next request.
 	pauses = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 100, Cap: 5 * time.Second}
 )

@@ -148,7 +148,7 @@ func TestTokenTransport(t *testing.T) {
 					opts.RootCAs = x509.NewCertPool()
 				}
 				s := New(opts)
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
 				token, err := s.Token(ctx, alice, "zrh")
 				wantCause(t, err, tc.wantCause)

@@ -167,7 +167,7 @@ func (s *Source) send(
 		return issued{}, cloudhttp.Unknown(ownership.CauseIdentityProvider, "", "%s request: the URL has to begin with https://", want.step)
 	}
 	return s.server(target.Host).send(ctx, func(ctx context.Context) (issued, *ownership.UnknownError) {
-		x := &exchange{Exchange: cloudhttp.Exchange{Next: s.transport, Operation: want.step, Limit: maxBodyBytes}}
+		x := &cloudhttp.Exchange{Next: s.transport, Operation: want.step, Limit: maxBodyBytes, KindOf: codeOf}
 		client := cloudhttp.NewClient(x)
 		if bearer != "" {
 			client.Transport = &oauth2.Transport{Base: x, Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: bearer})}
@@ -176,7 +176,7 @@ func (s *Source) send(
 		got, err := request(ctx, client)
 		requests.Observe(want.step, x.Status, err == nil, time.Since(want.began))
 		if err != nil {
-			return x.failed(err)
+			return failed(x, err)
 		}
 		return got.accept(want)
 	})
