@@ -17,13 +17,9 @@ import (
 // maxAuthBytes is the maximum size of Keystone's response. The largest part is the catalog: about 2 KiB for each service in each region.
 const maxAuthBytes = 1 << 20
 
-// authenticate gets a token with one request. The error is an *ownership.UnknownError, or a *rejected.
+// authenticate gets a token, or a rejection, with one request. The error is an *ownership.UnknownError.
 func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, error) {
-	transport, err := c.transports.of(with.ca)
-	if err != nil {
-		return nil, &rejected{reason: IdentityMalformed, err: err}
-	}
-	x := newExchange(transport, opToken, maxAuthBytes)
+	x := newExchange(with.transport, opToken, maxAuthBytes)
 	// No version discovery: it would be another request, and its response could contain another URL.
 	keystone := &gophercloud.ServiceClient{
 		ProviderClient: newClient(x, c.userAgent, ""), Endpoint: with.keystone + identityVersion + "/", Type: "identity",
@@ -31,14 +27,12 @@ func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, 
 	began := time.Now()
 	result := tokens.Create(ctx, keystone, with.auth)
 	var body tokenBody
-	err = result.ExtractInto(&body)
+	err := result.ExtractInto(&body)
 	requests.Observe(opToken, x.Status, err == nil, time.Since(began))
-	if err != nil {
-		if rejects(x) {
-			return nil, &rejected{
-				reason: IdentityDenied, status: x.Status, requestID: x.RequestID(), definite: x.Kind == kindKeystone,
-			}
-		}
+	switch {
+	case err != nil && rejects(x):
+		return &session{rejection: fmt.Sprintf("%d%s", x.Status, inParentheses(x.RequestID())), began: began, usedUntil: time.Now().Add(rejectionTTL)}, nil
+	case err != nil:
 		return nil, x.Unknown(ownership.CauseIdentityProvider, err)
 	}
 	secret, err := result.ExtractTokenID()
@@ -68,36 +62,20 @@ func newSession(began time.Time, secret string, body tokenBody, x *cloudhttp.Exc
 	}, nil
 }
 
-// rejectionCodes are the status codes, besides 401 for wrong credentials and missing roles, with which Keystone rejects credentials: a trust that
-// lost its roles (403) or was deleted (404), and invalid requests (400).
-var rejectionCodes = []int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound}
+// rejectionCodes are the status codes with which Keystone rejects credentials: for wrong ones and for missing roles (401), for a trust that lost
+// its roles (403) or was deleted (404), and for invalid requests (400).
+var rejectionCodes = []int{http.StatusUnauthorized, http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound}
 
-// rejects reports whether Keystone rejects the credentials. A proxy in front of Keystone can also return 400, 403 and 404, but without
-// Keystone's error format.
+// rejects reports whether Keystone rejects the credentials. A proxy in front of Keystone can return the same codes, but without Keystone's error
+// format.
 func rejects(x *cloudhttp.Exchange) bool {
-	return x.Status == http.StatusUnauthorized || x.Kind == kindKeystone && slices.Contains(rejectionCodes, x.Status)
+	return x.Kind == kindKeystone && slices.Contains(rejectionCodes, x.Status)
 }
 
-// rejected is the error for rejected credentials. It names no Secret, because lookups for several Secrets with the same credentials share it.
-type rejected struct {
-	reason    string
-	status    int
-	requestID string
-	// definite is true if Keystone itself rejects them, and not a proxy in front of it.
-	definite bool
-	err      error
-}
-
-// Error implements error.
-func (r *rejected) Error() string { return r.reason }
-
-// explain returns the error for the user who wrote the credentials.
-func (r *rejected) explain(c *credentials) error {
-	if r.err != nil {
-		return unusable(c.identity, r.reason, "%v", r.err)
-	}
-	return unusable(c.identity, r.reason, "Keystone at %s rejects %s (%d%s): the credentials are wrong, expired or revoked, or have no role on %s; renew them in the Secret",
-		c.keystone, c.who(), r.status, inParentheses(r.requestID), c.wanted())
+// rejected returns the error for the user who wrote the credentials.
+func (c *credentials) rejected(response string) error {
+	return unusable(c.identity, IdentityDenied, "Keystone at %s rejects %s (%s): the credentials are wrong, expired or revoked, or have no role on %s; renew them in the Secret",
+		c.keystone, c.who(), response, c.wanted())
 }
 
 func inParentheses(requestID string) string {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -23,8 +24,9 @@ type credentials struct {
 	// keystone is the URL of Keystone in canonical form.
 	keystone string
 	auth     *gophercloud.AuthOptions
-	// ca contains the CA certificates of the Secret in PEM, nil if there are none.
-	ca []byte
+	// ca contains the CA certificates of the Secret in PEM, nil if there are none. transport trusts them.
+	ca        []byte
+	transport http.RoundTripper
 	// region is the default region, "" if the Secret has none.
 	region string
 	// availability is the interface of the endpoints.
@@ -50,7 +52,14 @@ func (c *Cloud) credentials(ctx context.Context, identity ownership.Identity) (*
 	case err != nil:
 		return nil, unread(identity, err)
 	}
-	return parseCredentials(identity, data, c.authURLs)
+	with, err := parseCredentials(identity, data, c.authURLs)
+	if err != nil {
+		return nil, err
+	}
+	if with.transport, err = c.transports.of(with.ca); err != nil {
+		return nil, unusable(identity, IdentityMalformed, "%v", err)
+	}
+	return with, nil
 }
 
 // unread returns the error for a Secret that could not be read. The cause is not the content of the Secret.

@@ -17,7 +17,6 @@ type lookup struct {
 	cloud       *Cloud
 	credentials *credentials
 	region      string
-	transport   http.RoundTripper
 
 	session *session
 	// nova is the URL of Nova's API.
@@ -35,9 +34,6 @@ func (c *Cloud) newLookup(ctx context.Context, account ownership.Account) (*look
 	l := &lookup{cloud: c, credentials: with, region: cmp.Or(account.Region, with.region)}
 	if err := l.authenticate(ctx, usable); err != nil {
 		return nil, err
-	}
-	if l.transport, err = c.transports.of(with.ca); err != nil {
-		return nil, unusable(with.identity, IdentityMalformed, "%v", err)
 	}
 	return l, nil
 }
@@ -85,7 +81,7 @@ func (l *lookup) get(ctx context.Context, r request) (*cloudhttp.Exchange, error
 }
 
 func (l *lookup) try(ctx context.Context, r request) (*cloudhttp.Exchange, error) {
-	x := newExchange(l.transport, r.operation, r.limit)
+	x := newExchange(l.credentials.transport, r.operation, r.limit)
 	l.requests++
 	began := time.Now()
 	err := r.send(ctx, &gophercloud.ServiceClient{

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -10,8 +9,8 @@ import (
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/singleflight"
 
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/cloudhttp"
+	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -38,8 +37,9 @@ const (
 
 // session is the result of an authentication: a token, or the rejection by Keystone.
 type session struct {
-	// rejection is the rejection, nil if there is a token.
-	rejection *rejected
+	// rejection is Keystone's response if it rejects the credentials, "" if there is a token. It names no Secret, because several may contain the
+	// same credentials.
+	rejection string
 	token     Token
 	// secret is the token itself.
 	secret    string
@@ -91,19 +91,16 @@ func newSessions(authenticate func(context.Context, *credentials) (*session, err
 // get returns a session with a token for which wanted returns true. The error is an *ownership.IdentityError or an *ownership.UnknownError.
 func (s *sessions) get(ctx context.Context, with *credentials, wanted func(*session) bool) (*session, error) {
 	got, err := s.outcome(ctx, with, wanted)
-	var rejection *rejected
 	switch {
-	case errors.As(err, &rejection):
-		return nil, rejection.explain(with)
 	case err != nil:
 		return nil, err
-	case got.rejection != nil:
-		return nil, got.rejection.explain(with)
+	case got.rejection != "":
+		return nil, with.rejected(got.rejection)
 	}
 	return got, nil
 }
 
-// outcome returns a session for which wanted returns true. It may be a rejection. The error is a *rejected or an *ownership.UnknownError.
+// outcome returns a session for which wanted returns true. It may be a rejection. The error is an *ownership.UnknownError.
 func (s *sessions) outcome(ctx context.Context, with *credentials, wanted func(*session) bool) (*session, error) {
 	if known := s.known(with, wanted); known != nil {
 		return known, nil
@@ -127,9 +124,7 @@ func (s *sessions) known(with *credentials, wanted func(*session) bool) *session
 // wait authenticates, or waits for an authentication with the same credentials that is in flight. The end of ctx ends only the wait of this
 // caller.
 func (s *sessions) wait(ctx context.Context, with *credentials, wanted func(*session) bool) (*session, error) {
-	flight := s.inFlight.DoChan(string(with.key[:]), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), authTimeout)
-		defer cancel()
+	return cloudhttp.Together(ctx, &s.inFlight, string(with.key[:]), authTimeout, func(ctx context.Context) (*session, error) {
 		if known := s.known(with, wanted); known != nil { // an earlier authentication has ended in the meantime
 			return known, nil
 		}
@@ -138,15 +133,12 @@ func (s *sessions) wait(ctx context.Context, with *credentials, wanted func(*ses
 			return nil, err
 		}
 		defer release()
-		return s.renew(ctx, with)
+		got, err := s.authenticate(ctx, with)
+		if err == nil { // other failures do not change the cached session
+			s.remembered.Set(with.key, got)
+		}
+		return got, err
 	})
-	select {
-	case landed := <-flight:
-		got, _ := landed.Val.(*session)
-		return got, landed.Err
-	case <-ctx.Done():
-		return nil, cloudhttp.Unknown(ownership.CauseTimeout, "", "%s request: no answer in time", opToken)
-	}
 }
 
 // acquire counts an authentication for the tenant of ctx until release is called. The error is an *ownership.UnknownError. It does not wait: a
@@ -166,29 +158,4 @@ func (s *sessions) acquire(ctx context.Context) (release func(), err error) {
 			delete(s.running, share)
 		}
 	}, nil
-}
-
-// renew authenticates. A token or Keystone's own rejection replaces the cached session. A rejection by a proxy removes it. Other failures do
-// not change it.
-func (s *sessions) renew(ctx context.Context, with *credentials) (got *session, err error) {
-	// singleflight would let a panic end the process.
-	defer func() {
-		if cause := recover(); cause != nil {
-			got, err = nil, cloudhttp.Unknown(ownership.CauseIdentityProvider, "", "%s request: panic: %v", opToken, cause)
-		}
-	}()
-	began := time.Now()
-	got, err = s.authenticate(ctx, with)
-	var rejection *rejected
-	if errors.As(err, &rejection) {
-		if !rejection.definite {
-			s.remembered.Invalidate(with.key)
-			return nil, err
-		}
-		got, err = &session{rejection: rejection, began: began, usedUntil: time.Now().Add(rejectionTTL)}, nil
-	}
-	if err == nil {
-		s.remembered.Set(with.key, got)
-	}
-	return got, err
 }
