@@ -111,6 +111,16 @@ func (c *Cloud) Stop() {
 	}
 }
 
+// API returns the URL of the API that requests about an account are sent to. It sends none. The error is an *ownership.RegionError or an
+// *ownership.UnknownError.
+func (c *Cloud) API(_ context.Context, account ownership.Account) (string, error) {
+	l, err := c.newLookup(account)
+	if err != nil {
+		return "", err
+	}
+	return l.api.String(), nil
+}
+
 // Ask implements ownership.Cloud. If the user's UUID is cached and the user owns the server, it sends one request.
 //
 // Besides an *ownership.UnknownError, Ask may return an *ownership.RegionError, and the error of ownership.ParseInstanceID for an

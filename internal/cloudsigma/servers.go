@@ -1,10 +1,8 @@
 package cloudsigma
 
 import (
-	"cmp"
 	"context"
 	"net/url"
-	"slices"
 	"strconv"
 
 	sdk "github.com/cloudsigma/cloudsigma-sdk-go/cloudsigma"
@@ -20,8 +18,6 @@ const (
 	maxPages = 100
 	// maxListBytes limits the size of a page to 80 KiB per server. A server takes a few KiB.
 	maxListBytes = 8 << 20
-	// maxCandidates limits the number of servers in a denial.
-	maxCandidates = 10
 )
 
 // server contains the required fields of a server. The SDK's type contains all fields, including console passwords.
@@ -111,7 +107,7 @@ func (l *lookup) instances(ctx context.Context) ([]ownership.Instance, error) {
 		offset += len(p.Servers)
 		switch {
 		case offset == p.Meta.TotalCount, len(p.Servers) == 0 && offset > p.Meta.TotalCount:
-			return sorted(own), nil
+			return ownership.SortInstances(own), nil
 		case offset > p.Meta.TotalCount, len(seen) == before, pages+1 == maxPages:
 			return nil, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(),
 				"%s request: the list is inconsistent: %d servers of %d after %d pages", opList, len(seen), p.Meta.TotalCount, pages+1)
@@ -138,13 +134,5 @@ func (l *lookup) candidates(ctx context.Context, claim ownership.Claim, owner st
 			found = append(found, instance)
 		}
 	}
-	found = sorted(found)
-	return found[:min(len(found), maxCandidates)]
-}
-
-func sorted(instances []ownership.Instance) []ownership.Instance {
-	slices.SortFunc(instances, func(a, b ownership.Instance) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
-	})
-	return instances
+	return ownership.Candidates(found)
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
+	"slices"
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
@@ -94,6 +96,27 @@ func CloudsIn(data map[string][]byte) map[string]string {
 		}
 	}
 	return authURLs
+}
+
+// ChangedClouds returns the names of the clouds that a write adds to the clouds.yaml of a Secret or changes. The error is an
+// *ownership.IdentityError.
+func ChangedClouds(secret string, before, after map[string][]byte) ([]string, error) {
+	if len(after[cloudsKey]) == 0 {
+		return nil, nil
+	}
+	now, problem := readClouds(after)
+	if problem != "" {
+		return nil, &ownership.IdentityError{Reason: IdentityMalformed, Message: fmt.Sprintf("Secret %q: %s", secret, problem)}
+	}
+	was, _ := readClouds(before) // an invalid file counts as empty
+	var changed []string
+	for name := range now {
+		if !reflect.DeepEqual(was[name], now[name]) {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	return changed, nil
 }
 
 // readClouds returns the clouds of a Secret by name, or the problem of its clouds.yaml.

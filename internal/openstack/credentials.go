@@ -62,6 +62,18 @@ func (c *Cloud) credentials(ctx context.Context, identity ownership.Identity) (*
 	return with, nil
 }
 
+// WithSecret returns a Cloud that uses the given data for a Secret, before it is stored. It shares tokens and connections with c.
+func (c *Cloud) WithSecret(namespace, name string, data map[string][]byte) *Cloud {
+	proposed := *c
+	proposed.secrets = func(ctx context.Context, inNamespace, named string) (map[string][]byte, error) {
+		if inNamespace == namespace && named == name {
+			return data, nil
+		}
+		return c.secrets(ctx, inNamespace, named)
+	}
+	return &proposed
+}
+
 // unread returns the error for a Secret that could not be read. The cause is not the content of the Secret.
 func unread(identity ownership.Identity, err error) error {
 	cause := ownership.CauseIdentityProvider

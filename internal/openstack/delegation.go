@@ -34,17 +34,11 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9._+@-]+$`)
 //
 // A cached token is at most 5 minutes old if it is allowed, and at most 9 seconds if it is denied.
 func (c *Cloud) Delegation(ctx context.Context, identity ownership.Identity, policy delegation.CredentialPolicy) (Token, error) {
-	young := begunSince(time.Now().Add(-rejectionTTL))
-	s, err := c.session(ctx, identity, recent)
-	if err != nil {
-		return Token{}, err
+	token, err := c.token(ctx, identity, recent)
+	if err != nil || delegable(identity, token, policy) == nil {
+		return token, err
 	}
-	denied := delegable(identity, s.token, policy)
-	if denied == nil || young(s) {
-		return s.token.clone(), denied
-	}
-	token, err := c.token(ctx, identity, young)
-	if err != nil {
+	if token, err = c.token(ctx, identity, begunSince(time.Now().Add(-rejectionTTL))); err != nil {
 		return Token{}, err
 	}
 	return token, delegable(identity, token, policy)
@@ -52,7 +46,7 @@ func (c *Cloud) Delegation(ctx context.Context, identity ownership.Identity, pol
 
 // DelegationNow is Delegation with a new authentication.
 func (c *Cloud) DelegationNow(ctx context.Context, identity ownership.Identity, policy delegation.CredentialPolicy) (Token, error) {
-	token, err := c.TokenNow(ctx, identity)
+	token, err := c.token(ctx, identity, begunSince(time.Now()))
 	if err != nil {
 		return Token{}, err
 	}

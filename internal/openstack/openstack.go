@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"warrantgate.dev/internal/ownership"
 )
@@ -80,30 +79,16 @@ func (c *Cloud) Stop() {
 	c.transports.stop()
 }
 
-// Token returns the token of the credentials. A cached token is at most 5 minutes old, a cached rejection at most 9 seconds. The error is an
-// *ownership.IdentityError if the credentials cannot be used, otherwise an *ownership.UnknownError.
-func (c *Cloud) Token(ctx context.Context, identity ownership.Identity) (Token, error) {
-	return c.token(ctx, identity, recent)
-}
-
-// TokenNow is Token with a new authentication. Its result replaces the cached one.
-func (c *Cloud) TokenNow(ctx context.Context, identity ownership.Identity) (Token, error) {
-	return c.token(ctx, identity, begunSince(time.Now()))
-}
-
+// token returns a token of the credentials for which wanted returns true. The error is an *ownership.IdentityError if the credentials cannot be
+// used, otherwise an *ownership.UnknownError.
 func (c *Cloud) token(ctx context.Context, identity ownership.Identity, wanted func(*session) bool) (Token, error) {
-	s, err := c.session(ctx, identity, wanted)
+	credentials, err := c.credentials(ctx, identity)
 	if err != nil {
 		return Token{}, err
 	}
-	return s.token.clone(), nil
-}
-
-// session reads the Secret and returns a session for which wanted returns true. It has the errors of Token.
-func (c *Cloud) session(ctx context.Context, identity ownership.Identity, wanted func(*session) bool) (*session, error) {
-	credentials, err := c.credentials(ctx, identity)
+	s, err := c.sessions.get(ctx, credentials, wanted)
 	if err != nil {
-		return nil, err
+		return Token{}, err
 	}
-	return c.sessions.get(ctx, credentials, wanted)
+	return s.token, nil
 }

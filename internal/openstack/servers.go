@@ -1,7 +1,6 @@
 package openstack
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"regexp"
@@ -23,8 +22,6 @@ const (
 	maxPages = 100
 	// maxListBytes is the maximum size of a page: 80 KiB for each server.
 	maxListBytes = 8 << 20
-	// maxCandidates is the maximum number of candidates in a denial.
-	maxCandidates = 10
 )
 
 // server contains the used fields of a server. gophercloud's own type has all fields, and decoding fails if any of them has another format.
@@ -178,7 +175,7 @@ func (l *lookup) instances(ctx context.Context) ([]ownership.Instance, error) {
 		}
 		switch {
 		case p.last():
-			return sorted(own), nil
+			return ownership.SortInstances(own), nil
 		case len(seen) == before, pages == maxPages:
 			return nil, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(),
 				"%s request: the list does not end: %d servers after %d pages", opList, len(seen), pages)
@@ -202,13 +199,5 @@ func (l *lookup) candidates(ctx context.Context, name string) []ownership.Instan
 			found = append(found, instance)
 		}
 	}
-	found = sorted(found)
-	return found[:min(len(found), maxCandidates)]
-}
-
-func sorted(instances []ownership.Instance) []ownership.Instance {
-	slices.SortFunc(instances, func(a, b ownership.Instance) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
-	})
-	return instances
+	return ownership.Candidates(found)
 }

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -103,6 +104,18 @@ const (
 type Instance struct {
 	// ID is the UUID in lower case, Name the name, and MachineUID the UID of its machine object, if known.
 	ID, Name, MachineUID string
+}
+
+// SortInstances sorts instances by name and ID, and returns them.
+func SortInstances(instances []Instance) []Instance {
+	slices.SortFunc(instances, func(a, b Instance) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return instances
+}
+
+// Candidates returns the first ten instances, for a denial.
+func Candidates(instances []Instance) []Instance {
+	sorted := SortInstances(instances)
+	return sorted[:min(len(sorted), 10)]
 }
 
 // Answer is a verdict with its details.
