@@ -187,7 +187,7 @@ fuzz: build ## Run each fuzz target for FUZZTIME, and WRITES random writes again
 	WRITES=$(WRITES) $(SERVERS) kcp $(KUBERNETES) -- $(GO) test -tags e2e -count=1 -timeout 130m ./e2e/suites/attacks -ginkgo.focus='random sequences of writes' $(E2E_ARGS)
 
 # The packages that make decisions. Each mutant costs one run of its package's tests.
-MUTATE ?= internal/identity internal/impersonation internal/controllermanager internal/ownership internal/inflight internal/oslopolicy \
+MUTATE ?= internal/identity internal/impersonation internal/controllermanager internal/ownership internal/oslopolicy \
 	webhooks webhooks/workspace webhooks/machine webhooks/cluster webhooks/controllermanager webhooks/keystone
 .PHONY: mutate
 mutate: bin/gremlins ## Change the packages MUTATE in small ways, and fail where no test notices it

@@ -49,9 +49,8 @@ type Answer struct {
 	// Lasting replaces Message in the Event. It contains no text that differs between attempts, so that Events about the same
 	// problem are aggregated, and nothing that only the requester may read. Default: Message.
 	Lasting string
-	// Status is the kind of denial: BadRequest (400) if the object cannot be decoded, AlreadyExists (409) for the creation of an object
-	// that exists, Invalid (422) for a malformed value, TooManyRequests (429) for a tenant that sends too many requests. Default: Forbidden (403) for Denied, ServiceUnavailable (503)
-	// for Undecided.
+	// Status is the kind of denial: BadRequest (400) if the object cannot be decoded, Invalid (422) for a malformed value, TooManyRequests (429)
+	// for a tenant that sends too many requests. Default: Forbidden (403) for Denied, ServiceUnavailable (503) for Undecided.
 	Status metav1.StatusReason
 	// RetryAfter is how long clients should wait before they retry, in whole seconds. Default: the client decides.
 	RetryAfter time.Duration
@@ -134,15 +133,6 @@ func (a Answer) Events(mode v1beta1.Mode) []events.Event {
 // Undecodable denies a request whose object cannot be decoded, as 400. The error is for the requester.
 func Undecodable(err error) Answer {
 	return Answer{Decision: Denied, Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: err.Error()}
-}
-
-// AlreadyExists denies the creation of an object that exists, as 409. The API server would answer the same after its webhooks, so clients
-// expect it, and there is no Event.
-func AlreadyExists() Answer {
-	return Answer{
-		Decision: Denied, Status: metav1.StatusReasonAlreadyExists, Reason: "AlreadyExists", Notices: []Notice{},
-		Message: "an object of this name already exists; change that one, or delete it first",
-	}
 }
 
 // SetAnnotation returns the patch that sets an annotation of an object with the given annotations.

@@ -188,7 +188,6 @@ func encodePatch(operations []jsonpatch.JsonPatchOperation) ([]byte, error) {
 var codes = map[metav1.StatusReason]int32{
 	metav1.StatusReasonBadRequest:         http.StatusBadRequest,
 	metav1.StatusReasonForbidden:          http.StatusForbidden,
-	metav1.StatusReasonAlreadyExists:      http.StatusConflict,
 	metav1.StatusReasonInvalid:            http.StatusUnprocessableEntity,
 	metav1.StatusReasonTooManyRequests:    http.StatusTooManyRequests,
 	metav1.StatusReasonServiceUnavailable: http.StatusServiceUnavailable,

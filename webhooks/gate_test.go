@@ -114,12 +114,6 @@ func TestAnswers(t *testing.T) {
 			wantEvents: []events.Event{event}, wantCommitted: 1,
 			wantMetric: "denied/OwnerChangeDenied",
 		},
-		"a creation of an object that exists is 409, as of the API server, without an Event": {
-			mode: v1beta1.Enforce, review: review(),
-			answer:        func() webhooks.Answer { a := webhooks.AlreadyExists(); a.Subject = subject; return a }(),
-			want:          answered(deniedWith("denied", 409, "AlreadyExists", "AlreadyExists", "an object of this name already exists; change that one, or delete it first")),
-			wantCommitted: 1, wantMetric: "denied/AlreadyExists",
-		},
 		"a tenant that sends too many requests gets Retry-After": {
 			mode: v1beta1.Enforce, review: review(),
 			answer: webhooks.Answer{

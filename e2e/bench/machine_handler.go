@@ -6,7 +6,6 @@ import (
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
@@ -64,23 +63,13 @@ func (objectsOfOne) Account(context.Context, clusterapi.Cluster) (ownership.Acco
 	return oneUser, nil
 }
 
-func (objectsOfOne) AccountNow(context.Context, clusterapi.Cluster) (ownership.Account, error) {
-	return oneUser, nil
-}
-
-func (objectsOfOne) IsCurrent(clusterapi.Cluster) bool { return true }
-
 func (objectsOfOne) Holder(
-	context.Context, string, clusterapi.Machine, []inflight.Object, func(clusterapi.Machine) bool,
+	context.Context, string, clusterapi.Machine, func(clusterapi.Machine) bool,
 ) (*clusterapi.Machine, error) {
 	return nil, nil
 }
 
 func (objectsOfOne) Owner(context.Context, clusterapi.Machine) (*clusterapi.Owner, error) {
-	return nil, nil
-}
-
-func (objectsOfOne) OwnerSeen(context.Context, clusterapi.Machine) (*clusterapi.Owner, error) {
 	return nil, nil
 }
 

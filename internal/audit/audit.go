@@ -17,7 +17,6 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/impersonation"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -26,11 +25,11 @@ type Objects interface {
 	// Machines and Clusters yield all objects in their last seen state.
 	Machines() iter.Seq[clusterapi.Machine]
 	// Machine returns one machine, and whether it exists. Naming returns those that name an instance.
-	Machine(object inflight.Object) (clusterapi.Machine, bool)
+	Machine(key clusterapi.MachineKey) (clusterapi.Machine, bool)
 	Naming(id string) []clusterapi.Machine
 	Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectReference]
-	// AccountNow returns the account of a cluster's provider. The error is a *clusterapi.AccountError if the objects specify no account.
-	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
+	// Account returns the account of a cluster's provider. The error is a *clusterapi.AccountError if the objects specify no account.
+	Account(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
 	// Named returns the user that a cluster names, and the records of who named it.
 	Named(ctx context.Context, cluster clusterapi.Cluster) (clusterapi.Named, error)
 	// OwnerSeen returns the Machine of Cluster API that owns a machine, nil if there is none. The error is a *clusterapi.AccountError if
@@ -88,7 +87,7 @@ type Result struct {
 	// Young is the number of findings that are missing because their problem has not lasted for Lasting.
 	Young int
 	// Unchecked are machines to check again: those with such a problem, and those about which the cloud did not answer.
-	Unchecked []inflight.Object
+	Unchecked []clusterapi.MachineKey
 }
 
 // Run checks all objects once. Two runs must not overlap, because each run compares with the previous one. An account that
@@ -123,7 +122,7 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 		result.Requests++
 		answer, err := a.ask(ctx, machine.claim(id))
 		if awaited(err) {
-			result.Unchecked = append(result.Unchecked, machine.Object())
+			result.Unchecked = append(result.Unchecked, machine.Key())
 		}
 		return answer, err
 	}
@@ -133,7 +132,7 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	}
 	unauthorized, err := a.authors(ctx)
 	result.Findings, failed = append(result.Findings, unauthorized...), errors.Join(failed, err)
-	var young []inflight.Object
+	var young []clusterapi.MachineKey
 	result.Findings, young = lasting(result.Findings)
 	result.Young, result.Unchecked = len(young), slices.Concat(result.Unchecked, young, unanswered(tenancies))
 	slices.SortFunc(result.Findings, byObject)
@@ -149,12 +148,12 @@ func (a *Audit) ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 }
 
 // unanswered returns the machines that name instances of accounts whose instances could not be listed because the cloud did not answer.
-func unanswered(tenancies []*tenancy) []inflight.Object {
-	var machines []inflight.Object
+func unanswered(tenancies []*tenancy) []clusterapi.MachineKey {
+	var machines []clusterapi.MachineKey
 	for _, t := range tenancies {
 		for _, machine := range t.machines {
 			if t.awaited && len(machine.IDs()) > 0 {
-				machines = append(machines, machine.Object())
+				machines = append(machines, machine.Key())
 			}
 		}
 	}
@@ -251,7 +250,7 @@ type lookup struct {
 
 func (a *Audit) newRegister() *register {
 	return &register{
-		ask: a.Objects.AccountNow, left: func(machine clusterapi.Machine) time.Duration { return a.differences.left(machine, a.Now()) },
+		ask: a.Objects.Account, left: func(machine clusterapi.Machine) time.Duration { return a.differences.left(machine, a.Now()) },
 		byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{}, unread: map[fairqueue.Tenant]error{},
 	}
 }

@@ -24,7 +24,6 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -113,8 +112,8 @@ func (o fakeObjects) Named(_ context.Context, cluster clusterapi.Cluster) (clust
 
 func (o fakeObjects) Machines() iter.Seq[clusterapi.Machine] { return slices.Values(o.machines) }
 
-func (o fakeObjects) Machine(object inflight.Object) (clusterapi.Machine, bool) {
-	i := slices.IndexFunc(o.machines, func(m clusterapi.Machine) bool { return m.Object() == object })
+func (o fakeObjects) Machine(object clusterapi.MachineKey) (clusterapi.Machine, bool) {
+	i := slices.IndexFunc(o.machines, func(m clusterapi.Machine) bool { return m.Key() == object })
 	if i < 0 {
 		return clusterapi.Machine{}, false
 	}
@@ -144,7 +143,7 @@ func (o fakeObjects) Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectRefer
 	}
 }
 
-func (o fakeObjects) AccountNow(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
+func (o fakeObjects) Account(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
 	name := within(cluster.LogicalCluster, cluster.Namespace+"/"+cluster.Name)
 	if ref := cluster.Identity; ref != (clusterapi.IdentityRef{}) {
 		name += "#" + ref.Name
@@ -492,9 +491,9 @@ type countingObjects struct {
 	reads map[string]int
 }
 
-func (o *countingObjects) AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
+func (o *countingObjects) Account(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
 	o.reads[cluster.Namespace]++
-	return o.fakeObjects.AccountNow(ctx, cluster)
+	return o.fakeObjects.Account(ctx, cluster)
 }
 
 // An instance that was created for a machine that names none is a finding if two passes in a row see it.

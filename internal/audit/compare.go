@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -59,11 +58,11 @@ type Finding struct {
 	// left is how much longer the problem has to last, because the provider may be about to correct it.
 	left time.Duration
 	// machine is the machine with the problem if Recheck finds the problem, too, and otherwise empty.
-	machine inflight.Object
+	machine clusterapi.MachineKey
 }
 
 // lasting returns the findings without those whose problem has not lasted long enough, and the machines of the latter.
-func lasting(findings []Finding) (_ []Finding, young []inflight.Object) {
+func lasting(findings []Finding) (_ []Finding, young []clusterapi.MachineKey) {
 	findings = slices.DeleteFunc(findings, func(f Finding) bool {
 		if f.left > 0 {
 			young = append(young, f.machine)
@@ -87,7 +86,7 @@ func placeOf(machine clusterapi.Machine) place {
 
 // findingOf returns a finding about a machine that Recheck finds, too.
 func findingOf(machine clusterapi.Machine, f Finding) Finding {
-	f.machine = machine.Object()
+	f.machine = machine.Key()
 	return placeOf(machine).finding(f)
 }
 

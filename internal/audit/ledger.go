@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"warrantgate.dev/internal/inflight"
+	"warrantgate.dev/internal/clusterapi"
 )
 
 // ledger contains the current findings, for the metric: those of the last run, and those about machines that were checked since. It is empty
@@ -15,7 +15,7 @@ type ledger struct {
 	findings []Finding
 	// since are the findings about the machines that were checked while a run is in progress, which may have read an older state. It is nil if
 	// there is no run.
-	since map[inflight.Object][]Finding
+	since map[clusterapi.MachineKey][]Finding
 }
 
 func (l *ledger) lead(platform string) {
@@ -36,7 +36,7 @@ func (l *ledger) resign() {
 func (l *ledger) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.since = map[inflight.Object][]Finding{}
+	l.since = map[clusterapi.MachineKey][]Finding{}
 }
 
 // end is called at the end of a run: with its findings, or false if it has none.
@@ -58,7 +58,7 @@ func (l *ledger) end(findings []Finding, complete bool) {
 
 // update replaces the findings about a machine. If complete is false, not everything could be checked, and only those with the same reasons
 // are replaced.
-func (l *ledger) update(machine inflight.Object, found []Finding, complete bool) {
+func (l *ledger) update(machine clusterapi.MachineKey, found []Finding, complete bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.platform == "" {

@@ -9,12 +9,11 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/fairqueue"
-	"warrantgate.dev/internal/inflight"
 )
 
 const (
-	// changedAfter is the time from a change to the check. Then the second write of a provider is stored, and so is a write that another replica
-	// admitted at the same time.
+	// changedAfter is the time from a change to the check. Then the second write of a provider is stored, and so is a write that was admitted at the
+	// same time.
 	changedAfter = 2 * time.Second
 	// freshFor is how old the objects may be if they are not watched, and admittedAfter the time from an admission to the check: the objects are
 	// then read 10 seconds after the admission or later, when the write is stored.
@@ -29,17 +28,17 @@ const (
 var fairly = fairqueue.Limits{Slots: 4, SlotsPerShare: 2, WaitingPerShare: 100, Waiting: 1000}
 
 // queue contains machines to check, each of them once.
-type queue = workqueue.TypedRateLimitingInterface[inflight.Object]
+type queue = workqueue.TypedRateLimitingInterface[clusterapi.MachineKey]
 
 // Changed queues a machine whose claim may have changed. It does nothing if another replica is the leader, which has the same watches.
-func (c *Controller) Changed(machine inflight.Object) { c.enqueue(machine, changedAfter) }
+func (c *Controller) Changed(machine clusterapi.MachineKey) { c.enqueue(machine, changedAfter) }
 
 // Admitted queues a machine whose claim was admitted without an answer of the cloud. On Kubernetes, the leader also gets it from a watch.
 func (c *Controller) Admitted(_ context.Context, machine clusterapi.Machine) {
-	c.enqueue(machine.Object(), admittedAfter)
+	c.enqueue(machine.Key(), admittedAfter)
 }
 
-func (c *Controller) enqueue(machine inflight.Object, after time.Duration) {
+func (c *Controller) enqueue(machine clusterapi.MachineKey, after time.Duration) {
 	if queue := c.queue.Load(); queue != nil {
 		(*queue).AddAfter(machine, after)
 	}
@@ -47,7 +46,7 @@ func (c *Controller) enqueue(machine inflight.Object, after time.Duration) {
 
 // open creates the queue, which takes machines until ctx ends.
 func (c *Controller) open(ctx context.Context) queue {
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[inflight.Object](firstRetry, lastRetry))
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[clusterapi.MachineKey](firstRetry, lastRetry))
 	c.queue.Store(&queue)
 	context.AfterFunc(ctx, func() {
 		c.queue.CompareAndSwap(&queue, nil)
@@ -82,7 +81,7 @@ func (c *Controller) work(ctx context.Context, queue queue) {
 }
 
 // recheck checks one machine, and reports the findings. The error means that it has to be checked again.
-func (c *Controller) recheck(ctx context.Context, queue queue, machine inflight.Object) error {
+func (c *Controller) recheck(ctx context.Context, queue queue, machine clusterapi.MachineKey) error {
 	if err := c.Synced(); err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func TestRecheck(t *testing.T) {
 			a := newAudit(objects, &fakeCloud{hidden: tc.hidden, askErr: tc.askErr})
 			a.Now = func() time.Time { return time.Unix(0, 0) }
 			a.Confirmed = func(ownership.Claim) bool { return tc.confirmed }
-			result, err := a.Recheck(t.Context(), tc.machines[0].Object())
+			result, err := a.Recheck(t.Context(), tc.machines[0].Key())
 			if (err != nil) != tc.wantErr {
 				t.Errorf("error %v, want one: %t", err, tc.wantErr)
 			}
@@ -204,7 +204,7 @@ func TestClaimsAreCheckedOnceTheCloudAnswers(t *testing.T) {
 		change  func(r *recheckable)
 	}{
 		"that were stored before the start": {elector: elected{}, change: func(*recheckable) {}},
-		"that a watch has seen":             {elector: elected{}, change: func(r *recheckable) { r.Changed(r.objects.machines[0].Object()) }},
+		"that a watch has seen":             {elector: elected{}, change: func(r *recheckable) { r.Changed(r.objects.machines[0].Key()) }},
 		"that this replica has admitted on kcp, without the Lease": {
 			elector: never{}, onKCP: true, in: "a", change: func(r *recheckable) { r.Admitted(t.Context(), r.objects.machines[0]) },
 		},
@@ -241,7 +241,7 @@ func TestChangesAreIgnoredWithoutTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recheckable{objects: fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther)}, accounts: map[string]any{"team/pool": tsap}}}
 		defer r.start(t.Context(), t, never{}, false)()
-		r.Changed(r.objects.machines[0].Object())
+		r.Changed(r.objects.machines[0].Key())
 		r.Admitted(t.Context(), r.objects.machines[0])
 		if got := r.after(time.Hour); len(got) > 0 || r.requests() > 0 {
 			t.Errorf("Events %q, %d requests", got, r.requests())
@@ -260,7 +260,7 @@ func TestFindingsBetweenRuns(t *testing.T) {
 		defer r.start(t.Context(), t, elected{}, false)()
 		r.after(30 * time.Minute)
 		r.objects.owners["a"] = "other"
-		r.Changed(moved.Object())
+		r.Changed(moved.Key())
 		if diff := cmp.Diff([]string{"InstanceIDInvalid moved", "OwnerClusterMismatch moved"}, r.after(10*time.Second)); diff != "" {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
@@ -282,7 +282,7 @@ func TestManyChangesOfOneTenant(t *testing.T) {
 		r.Audit.Objects = r.objects
 		for range 3 {
 			for _, m := range r.objects.machines {
-				r.Changed(m.Object())
+				r.Changed(m.Key())
 			}
 		}
 		if got := r.after(10 * time.Second); !slices.Contains(got, "InstanceNotOwned worker") || len(got) > 60 {

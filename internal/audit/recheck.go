@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -22,7 +21,7 @@ type Rechecked struct {
 
 // Recheck checks one machine. An error means that not everything could be checked, and that the machine has to be checked again; the result
 // then has the other findings. An account that cannot be used for a reason that does not end by itself is no error, because each run reports it.
-func (a *Audit) Recheck(ctx context.Context, object inflight.Object) (result Rechecked, _ error) {
+func (a *Audit) Recheck(ctx context.Context, object clusterapi.MachineKey) (result Rechecked, _ error) {
 	machine, exists := a.Objects.Machine(object)
 	if !exists || machine.InstanceID == "" && machine.ProviderID == "" {
 		return Rechecked{}, nil
@@ -71,12 +70,12 @@ func (a *Audit) Recheck(ctx context.Context, object inflight.Object) (result Rec
 
 // sharing returns the other machines that name an instance of a machine.
 func (a *Audit) sharing(machine clusterapi.Machine) []clusterapi.Machine {
-	seen := map[inflight.Object]bool{machine.Object(): true}
+	seen := map[clusterapi.MachineKey]bool{machine.Key(): true}
 	var others []clusterapi.Machine
 	for _, id := range machine.IDs() {
 		for _, other := range a.Objects.Naming(id) {
-			if !seen[other.Object()] {
-				seen[other.Object()] = true
+			if !seen[other.Key()] {
+				seen[other.Key()] = true
 				others = append(others, other)
 			}
 		}

@@ -139,25 +139,9 @@ func (k clusterKind) clusterName(object *unstructured.Unstructured) string {
 	return object.GetName()
 }
 
-// Account returns the account of the provider of a cluster. It uses the last seen state of the cluster.
-func (o *Objects) Account(ctx context.Context, cluster Cluster) (ownership.Account, error) {
-	if seen, watched := o.clusters[cluster.Provider]; watched && seen.synced() == nil && cluster.Identity == (IdentityRef{}) {
-		if objects := seen.byIndex(indexCluster, cluster.Namespace+"/"+cluster.Name); len(objects) == 1 {
-			return clusterKinds[cluster.Provider].account(&o.reader, ctx, objects[0])
-		}
-	}
-	return o.AccountNow(ctx, cluster)
-}
-
-// IsCurrent reports whether Account uses a watch of all objects that it depends on, and this watch works. The result of Account is
-// then as old as the delay of a watch, which is milliseconds.
-func (o *Objects) IsCurrent(cluster Cluster) bool {
-	seen := o.clusters[cluster.Provider]
-	return seen != nil && seen.current() && !clusterKinds[cluster.Provider].byReference
-}
-
-// AccountNow is Account with the current state in the API server.
-func (r *reader) AccountNow(ctx context.Context, cluster Cluster) (ownership.Account, error) {
+// Account returns the account of the provider of a cluster, by the current state of the objects. The error is an *AccountError if they specify
+// no account.
+func (r *reader) Account(ctx context.Context, cluster Cluster) (ownership.Account, error) {
 	if cluster.Identity != (IdentityRef{}) {
 		if err := r.guarded(cluster.Namespace); err != nil {
 			return ownership.Account{}, err

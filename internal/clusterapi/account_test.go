@@ -17,7 +17,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -216,15 +215,6 @@ func TestAccount(t *testing.T) {
 					}
 				}
 				got, err := server.objects.Account(t.Context(), metalCluster)
-				check("before it is seen", got, err)
-				defer server.start(t.Context(), t)()
-				server.machines.ClearActions()
-				got, err = server.objects.Account(t.Context(), metalCluster)
-				check("as it was seen", got, err)
-				if tc.cluster != nil && len(server.machines.Actions()) > 0 {
-					t.Errorf("requests for a cluster that was seen: %v", server.machines.Actions())
-				}
-				got, err = server.objects.AccountNow(t.Context(), metalCluster)
 				check("now", got, err)
 			})
 		})
@@ -235,9 +225,9 @@ func TestAccount(t *testing.T) {
 func TestOpenStackSharesNoAccount(t *testing.T) {
 	server := newServerWith(t, clusterapi.Options{SharedAccount: true, SharedByAll: true, DefaultRegion: "zrh"})
 	cluster := clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"}
-	got, err := server.objects.AccountNow(t.Context(), cluster)
+	got, err := server.objects.Account(t.Context(), cluster)
 	if rejected, ok := errors.AsType[*clusterapi.AccountError](err); !ok || rejected.Reason != clusterapi.ClusterMissing {
-		t.Errorf("AccountNow() = %v, %v, want %s", got, err, clusterapi.ClusterMissing)
+		t.Errorf("Account() = %v, %v, want %s", got, err, clusterapi.ClusterMissing)
 	}
 }
 
@@ -323,25 +313,6 @@ func TestAccountWithBlanksInALongText(t *testing.T) {
 	})
 }
 
-// Account uses the last seen cluster. AccountNow reads the current one.
-func TestAccountAndAccountNowAfterAChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := newServer(t, false, cluster(with("spec.userEmail", "tsap@example.com")))
-		server.machines.PrependReactor("get", "cloudsigmaclusters", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, cluster(with("spec.userEmail", "bob@example.com")), nil
-		})
-		defer server.start(t.Context(), t)()
-		seen, err := server.objects.Account(t.Context(), metalCluster)
-		if diff := cmp.Diff(account("tsap@example.com"), seen); err != nil || diff != "" {
-			t.Errorf("Account() error %v (-want +got):\n%s", err, diff)
-		}
-		now, err := server.objects.AccountNow(t.Context(), metalCluster)
-		if diff := cmp.Diff(account("bob@example.com"), now); err != nil || diff != "" {
-			t.Errorf("AccountNow() error %v (-want +got):\n%s", err, diff)
-		}
-	})
-}
-
 func TestReadUserRef(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cluster *unstructured.Unstructured
@@ -383,9 +354,9 @@ func TestUserDependents(t *testing.T) {
 			named("none"),
 		)
 		defer server.start(t.Context(), t)()
-		dependents := func(name string, also ...inflight.Object) string {
+		dependents := func(name string) string {
 			t.Helper()
-			found, err := server.objects.UserDependents(t.Context(), secret(namespace, name, ""), "next@example.com", also)
+			found, err := server.objects.UserDependents(t.Context(), secret(namespace, name, ""), "next@example.com")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -403,16 +374,6 @@ func TestUserDependents(t *testing.T) {
 		}
 		if got := dependents("nobodys"); got != "" {
 			t.Errorf("UserDependents() = %q, want none", got)
-		}
-		// A recent write may not have been seen, so its object is in also.
-		moved := named("moved", ref(map[string]any{"name": "late", "namespace": namespace}), inNamespace("team-d"))
-		if _, err := server.machines.Resource(clusterapi.CloudSigmaClusters).Namespace("team-d").Create(t.Context(), moved, createOptions); err != nil {
-			t.Fatal(err)
-		}
-		late := inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: "team-d", Name: "moved"}
-		gone := inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: "team-d", Name: "gone"}
-		if got, want := dependents("late", late, gone), "team-d/moved"; got != want {
-			t.Errorf("UserDependents() = %q, want %s", got, want)
 		}
 	})
 }
@@ -437,7 +398,7 @@ func TestClustersThatNameAnEmailBlockNoSecret(t *testing.T) {
 				}
 				server := newServer(t, false, clusters...)
 				defer server.start(t.Context(), t)()
-				if _, err := server.objects.UserDependents(t.Context(), secret(namespace, "bob", ""), "next@example.com", nil); !errors.Is(err, tc.want) {
+				if _, err := server.objects.UserDependents(t.Context(), secret(namespace, "bob", ""), "next@example.com"); !errors.Is(err, tc.want) {
 					t.Errorf("UserDependents() = %v, want %v", err, tc.want)
 				}
 			})

@@ -7,24 +7,31 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-
-	"warrantgate.dev/internal/inflight"
 )
 
-// Object identifies the machine.
-func (m Machine) Object() inflight.Object {
-	return inflight.Object{LogicalCluster: m.LogicalCluster.String(), Resource: m.Kind.Resource(), Namespace: m.Namespace, Name: m.Name}
+// MachineKey identifies a machine. It is comparable.
+type MachineKey struct {
+	// LogicalCluster is the logical cluster of kcp, "" on Kubernetes.
+	LogicalCluster  string
+	Resource        schema.GroupVersionResource
+	Namespace, Name string
+}
+
+// Key identifies the machine.
+func (m Machine) Key() MachineKey {
+	return MachineKey{LogicalCluster: m.LogicalCluster.String(), Resource: m.Kind.Resource(), Namespace: m.Namespace, Name: m.Name}
 }
 
 // Machine returns the last seen state of a machine, and whether the machine exists.
-func (o *Objects) Machine(object inflight.Object) (Machine, bool) {
+func (o *Objects) Machine(key MachineKey) (Machine, bool) {
 	for i, kind := range o.kinds {
-		if kind.Resource() != object.Resource {
+		if kind.Resource() != key.Resource {
 			continue
 		}
-		found, exists, err := o.machines[i].informer.GetStore().GetByKey(types.NamespacedName{Namespace: object.Namespace, Name: object.Name}.String())
+		found, exists, err := o.machines[i].informer.GetStore().GetByKey(types.NamespacedName{Namespace: key.Namespace, Name: key.Name}.String())
 		if err != nil || !exists {
 			return Machine{}, false
 		}
@@ -50,16 +57,16 @@ func (o *Objects) Naming(id string) []Machine {
 // OnChange makes the watches call changed for each machine whose claim may have changed, or that was deleted: because of a write of the machine
 // itself, of the Machine of Cluster API that owns it, or of its cluster. The objects that the first list contains are no changes. The
 // argument identifies a machine, and does not have its state. OnChange is called before Start.
-func (o *Objects) OnChange(changed func(inflight.Object)) error {
+func (o *Objects) OnChange(changed func(MachineKey)) error {
 	for i, kind := range o.kinds {
-		if err := o.machines[i].onChange(func(object *unstructured.Unstructured) { changed(kind.metadataOf(object).Object()) }); err != nil {
+		if err := o.machines[i].onChange(func(object *unstructured.Unstructured) { changed(kind.metadataOf(object).Key()) }); err != nil {
 			return err
 		}
 	}
 	dependent := func(on dependency) {
 		for i, kind := range o.kinds {
 			for _, object := range o.machines[i].byIndex(indexDependency, on.String()) {
-				changed(kind.metadataOf(object).Object())
+				changed(kind.metadataOf(object).Key())
 			}
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/inflight"
 )
 
 // ownerMachine is a Machine of Cluster API.
@@ -63,7 +62,7 @@ func TestOnChange(t *testing.T) {
 				server := newServer(t, false, worker(), machine(cloudSigmaMachines, "unclaimed"), owned, ownerMachine("a", "metal"), ownerMachine("b", "metal"))
 				var mu sync.Mutex
 				var got []string
-				if err := server.objects.OnChange(func(object inflight.Object) {
+				if err := server.objects.OnChange(func(object clusterapi.MachineKey) {
 					mu.Lock()
 					defer mu.Unlock()
 					if object.Resource != cloudSigmaMachines.Resource() || object.Namespace != namespace {
@@ -117,14 +116,14 @@ func TestMachineAndNaming(t *testing.T) {
 		var naming []string
 		for _, m := range server.objects.Naming(ownID) {
 			naming = append(naming, m.Kind.Kind+" "+m.Name)
-			if again, found := server.objects.Machine(m.Object()); !found || again.Object() != m.Object() || again.InstanceID != m.InstanceID {
-				t.Errorf("Machine(%v) = %v, %t", m.Object(), again, found)
+			if again, found := server.objects.Machine(m.Key()); !found || again.Key() != m.Key() || again.InstanceID != m.InstanceID {
+				t.Errorf("Machine(%v) = %v, %t", m.Key(), again, found)
 			}
 		}
 		if diff := cmp.Diff([]string{"CloudSigmaMachine a", "MetalMachine b"}, naming); diff != "" {
 			t.Errorf("Naming() (-want +got):\n%s", diff)
 		}
-		for _, object := range []inflight.Object{
+		for _, object := range []clusterapi.MachineKey{
 			{Resource: cloudSigmaMachines.Resource(), Namespace: namespace, Name: "gone"}, {Resource: cloudSigmaMachines.Resource(), Namespace: namespace, Name: "odd"},
 			{Resource: clusterapi.CloudSigmaClusters, Namespace: namespace, Name: "a"},
 		} {

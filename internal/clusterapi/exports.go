@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/ownership"
 )
@@ -264,9 +263,9 @@ func (x *exported) addMachine(in, from logicalcluster.Name, kind Kind, object *u
 func (e *Exports) Machines() iter.Seq[Machine] { return slices.Values(e.read.Load().machines) }
 
 // Machine returns a machine, and whether it exists.
-func (e *Exports) Machine(object inflight.Object) (Machine, bool) {
+func (e *Exports) Machine(key MachineKey) (Machine, bool) {
 	machines := e.read.Load().machines
-	i := slices.IndexFunc(machines, func(machine Machine) bool { return machine.Object() == object })
+	i := slices.IndexFunc(machines, func(machine Machine) bool { return machine.Key() == key })
 	if i < 0 {
 		return Machine{}, false
 	}
@@ -289,8 +288,8 @@ func (e *Exports) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
 	}
 }
 
-// AccountNow returns the account of the provider of a cluster. It sends no request.
-func (e *Exports) AccountNow(ctx context.Context, cluster Cluster) (ownership.Account, error) {
+// Account returns the account of the provider of a cluster. It sends no request.
+func (e *Exports) Account(ctx context.Context, cluster Cluster) (ownership.Account, error) {
 	kind := clusterKinds[cluster.Provider]
 	found, exists := e.read.Load().clusters[cluster]
 	settings := e.options.cloudSigma()

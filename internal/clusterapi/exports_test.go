@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/inflight"
 )
 
 // fakeKCP is a kcp of two shards with one APIExport. The lists of a shard have two pages.
@@ -105,19 +104,19 @@ func TestExports(t *testing.T) {
 		t.Fatal(err)
 	}
 	naming := exports.Naming(ownID)
-	if len(naming) != 1 || naming[0].Object().Name != "worker" || naming[0].LogicalCluster != "aaa" {
+	if len(naming) != 1 || naming[0].Key().Name != "worker" || naming[0].LogicalCluster != "aaa" {
 		t.Errorf("Naming() = %v", naming)
 	}
-	for object, want := range map[inflight.Object]bool{
-		naming[0].Object(): true, {LogicalCluster: "bbb", Resource: cloudSigmaMachines.Resource(), Namespace: namespace, Name: "second"}: false,
+	for object, want := range map[clusterapi.MachineKey]bool{
+		naming[0].Key(): true, {LogicalCluster: "bbb", Resource: cloudSigmaMachines.Resource(), Namespace: namespace, Name: "second"}: false,
 	} {
-		if machine, found := exports.Machine(object); found != want || found && machine.Object() != object {
+		if machine, found := exports.Machine(object); found != want || found && machine.Key() != object {
 			t.Errorf("Machine(%v) = %v, %t", object, machine, found)
 		}
 	}
 	machines := map[string]string{}
 	for machine := range exports.Machines() {
-		account, err := exports.AccountNow(t.Context(), machine.Cluster())
+		account, err := exports.Account(t.Context(), machine.Cluster())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,13 +151,13 @@ func TestExports(t *testing.T) {
 		t.Errorf("Named() of a cluster of no workspace = %+v, %v", named, err)
 	}
 	var rejected *clusterapi.AccountError
-	if _, err := exports.AccountNow(t.Context(), metalCluster); !errors.As(err, &rejected) || rejected.Reason != clusterapi.ClusterMissing {
-		t.Errorf("AccountNow() of a cluster of no workspace: error = %v", err)
+	if _, err := exports.Account(t.Context(), metalCluster); !errors.As(err, &rejected) || rejected.Reason != clusterapi.ClusterMissing {
+		t.Errorf("Account() of a cluster of no workspace: error = %v", err)
 	}
 	ofAnother := naming[0].Cluster()
 	ofAnother.Exporter = "another"
-	if _, err := exports.AccountNow(t.Context(), ofAnother); !errors.As(err, &rejected) || rejected.Reason != clusterapi.ClusterMissing {
-		t.Errorf("AccountNow() of a cluster of another provider than its machine: error = %v", err)
+	if _, err := exports.Account(t.Context(), ofAnother); !errors.As(err, &rejected) || rejected.Reason != clusterapi.ClusterMissing {
+		t.Errorf("Account() of a cluster of another provider than its machine: error = %v", err)
 	}
 	owned := clusterapi.Machine{LogicalCluster: "aaa", ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", OwnerReferences: []metav1.OwnerReference{machineRef("a")}}}
 	if _, err := exports.OwnerSeen(t.Context(), owned); !errors.As(err, &rejected) || rejected.Reason != clusterapi.OwnerMachineMissing {

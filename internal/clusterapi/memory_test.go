@@ -82,11 +82,11 @@ func TestAccountsOfLargeClustersAreSmall(t *testing.T) {
 		server := newServer(t, false, cluster(with("spec.userEmail", long)),
 			cluster(with("metadata.name", "by-secret"), with("spec.region", long), with("spec.userRef", map[string]any{"name": "bob"})))
 		defer server.start(t.Context(), t)()
-		account, err := server.objects.AccountNow(t.Context(), metalCluster)
+		account, err := server.objects.Account(t.Context(), metalCluster)
 		if text := fmt.Sprint(account); err != nil || len(text) > limit {
 			t.Errorf("account of %d bytes, more than %d, %v", len(text), limit, err)
 		}
-		dependents, err := server.objects.UserDependents(t.Context(), secret(namespace, "bob", ""), "next@example.com", nil)
+		dependents, err := server.objects.UserDependents(t.Context(), secret(namespace, "bob", ""), "next@example.com")
 		if text := fmt.Sprint(dependents); err != nil || len(dependents) != 1 || len(text) > limit {
 			t.Errorf("%d dependents of %d bytes, want one of less than %d, %v", len(dependents), len(text), limit, err)
 		}
@@ -97,7 +97,7 @@ func TestAccountsOfLargeClustersAreSmall(t *testing.T) {
 func TestListsAreReadInPages(t *testing.T) {
 	cluster := clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"}
 	server := newServer(t, false, openStackCluster("metal", labeled("metal"), with("spec.tags", []any{strings.Repeat("x", 1<<20)})))
-	if _, err := server.objects.AccountNow(t.Context(), cluster); err != nil {
+	if _, err := server.objects.Account(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
 	lists := 0

@@ -14,13 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/fairqueue"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -48,39 +46,6 @@ const (
 var pages = fairqueue.New(fairqueue.Limits{
 	Slots: pagesAtOnce, SlotsPerShare: pagesAtOnce - 1, WaitingPerShare: waitingPerShare, Waiting: waitingForPages,
 })
-
-// SecretSubject is the Subject of the keys of Secrets.
-const SecretSubject = "Secret"
-
-// Key is the key of writes of this cluster's identity, and of claims of its machines.
-func (c Cluster) Key() inflight.Key {
-	if c.Identity != (IdentityRef{}) {
-		return SecretKey(c.Namespace, c.Identity.Name)
-	}
-	return inflight.Key{Subject: "Cluster of " + string(c.Provider), Namespace: c.Namespace, Name: c.Name}
-}
-
-// SecretKey is the key of writes of a Secret, and of writes of objects that refer to it.
-func SecretKey(namespace, name string) inflight.Key {
-	return inflight.Key{Subject: SecretSubject, Namespace: namespace, Name: name}
-}
-
-// Version is an inflight.VersionFunc. The name may come from a request.
-func (r *reader) Version(ctx context.Context, object inflight.Object, uid types.UID) (string, error) {
-	if !IsName(object.Name) {
-		return "", nil
-	}
-	now, err := r.get(ctx, object.Resource, object.Namespace, object.Name)
-	switch {
-	case apierrors.IsNotFound(err):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("read %s %q: %w", object.Resource.Resource, object.Name, err)
-	case uid != "" && now.GetUID() != uid:
-		return "", nil
-	}
-	return now.GetResourceVersion(), nil
-}
 
 // IsName reports whether an object can have a name that is in a request. No request may be sent for another one: client-go rejects names that are
 // no segment of a path, and a long URL fails, which looks like an outage.
@@ -261,9 +226,8 @@ func send[T any](
 var ErrTooManyDependents = errors.New("more clusters of other namespaces take their user from the Secret than are checked")
 
 // UserDependents returns the CloudSigmaClusters that take their user from the Secret, with the account for this user. It lists the
-// current clusters in the namespace of the Secret. In other namespaces it uses the last seen clusters and those in also, and reads
-// the current state of each. The error may be ErrTooManyDependents.
-func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, user string, also []inflight.Object) ([]Dependent, error) {
+// current clusters in the namespace of the Secret. In other namespaces it reads the current state of the last seen clusters. The error may be ErrTooManyDependents.
+func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, user string) ([]Dependent, error) {
 	kind, watched := clusterKinds[v1beta1.ProviderCloudSigma], o.clusters[v1beta1.ProviderCloudSigma]
 	if watched == nil {
 		return nil, nil
@@ -288,22 +252,19 @@ func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, use
 	if err != nil {
 		return nil, err
 	}
+	elsewhere := 0
 	for _, cluster := range watched.byIndex(indexUserSecret, secret.Namespace+"/"+secret.Name) {
-		also = append(also, inflight.Object{Resource: kind.resource, Namespace: cluster.GetNamespace(), Name: cluster.GetName()})
-	}
-	elsewhere := map[inflight.Object]bool{}
-	for _, object := range also {
-		if object.Resource != kind.resource || object.Namespace == secret.Namespace || elsewhere[object] {
+		if cluster.GetNamespace() == secret.Namespace {
 			continue
 		}
-		if elsewhere[object] = true; len(elsewhere) > MaxDependents {
+		if elsewhere++; elsewhere > MaxDependents {
 			return nil, ErrTooManyDependents
 		}
-		now, err := o.get(ctx, kind.resource, object.Namespace, object.Name)
+		now, err := o.get(ctx, kind.resource, cluster.GetNamespace(), cluster.GetName())
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
-			return nil, fmt.Errorf("read %s %q: %w", kind.kind, object.Name, err)
+			return nil, fmt.Errorf("read %s %q: %w", kind.kind, cluster.GetName(), err)
 		default:
 			take(now)
 		}
@@ -379,6 +340,6 @@ func (o *Objects) Refers(ctx context.Context, namespace, secret, cloud string) (
 }
 
 // UserDependents returns nothing, because Secrets specify no users in kcp workspaces.
-func (*Workspace) UserDependents(context.Context, *corev1.Secret, string, []inflight.Object) ([]Dependent, error) {
+func (*Workspace) UserDependents(context.Context, *corev1.Secret, string) ([]Dependent, error) {
 	return nil, errors.New("no Secret specifies a user in a kcp workspace")
 }

@@ -15,13 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	clienttesting "k8s.io/client-go/testing"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/fairqueue"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -301,29 +299,6 @@ func TestRefers(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) {
-	server := newServer(t, false, cluster(with("metadata.resourceVersion", "7"), with("metadata.uid", "mine")))
-	for name, tc := range map[string]struct {
-		name string
-		uid  types.UID
-		want string
-	}{
-		"an object":                       {name: "metal", want: "7"},
-		"an object with this UID":         {name: "metal", uid: "mine", want: "7"},
-		"an object with another UID":      {name: "metal", uid: "other"},
-		"no object":                       {name: "missing"},
-		"no object, with a UID":           {name: "missing", uid: "mine"},
-		"no name, as before it is chosen": {},
-		"a name that no object can have":  {name: strings.Repeat("x", 254)},
-		"a name that is no path segment":  {name: "a/b"},
-	} {
-		got, err := server.objects.Version(t.Context(), inflight.Object{Resource: clusterapi.CloudSigmaClusters, Namespace: namespace, Name: tc.name}, tc.uid)
-		if err != nil || got != tc.want {
-			t.Errorf("Version() of %s = %q, %v, want %q", name, got, err, tc.want)
-		}
-	}
-}
-
 // TestClusterWithLabelAndClusterWithName checks that two candidates for a cluster object are an error, because the provider would use
 // the second one after the first is deleted.
 func TestClusterWithLabelAndClusterWithName(t *testing.T) {
@@ -331,7 +306,7 @@ func TestClusterWithLabelAndClusterWithName(t *testing.T) {
 		object("OpenStackCluster", "labeled", with("spec.identityRef", keys("a")), inCluster("prod")),
 		object("OpenStackCluster", "prod", with("spec.identityRef", keys("b"))),
 	)
-	_, err := server.objects.AccountNow(t.Context(), clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "prod"})
+	_, err := server.objects.Account(t.Context(), clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "prod"})
 	want := &clusterapi.AccountError{Reason: clusterapi.ClusterAmbiguous, Message: `OpenStackCluster "labeled" in namespace "team-a" has the label ` +
 		`cluster.x-k8s.io/cluster-name=prod, and another one has this name; delete one of them, or label the other`}
 	if diff := cmp.Diff(error(want), err); diff != "" {

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/kcp"
 )
 
@@ -27,8 +26,6 @@ import (
 const (
 	// indexInstance finds machines by the UUIDs of their instances.
 	indexInstance = "instance"
-	// indexCluster finds cluster objects by the namespace/name of their Cluster.
-	indexCluster = "cluster"
 	// indexUserSecret finds clusters by the namespace/name of the Secret with their user.
 	indexUserSecret = "userSecret"
 	// indexDependency finds machines by their cluster and their owner.
@@ -92,7 +89,7 @@ func newObjects(
 		clusters: map[v1beta1.Provider]*watched{},
 	}
 	for provider, kind := range clusterKindsOf(machineKinds(options.Kinds)) {
-		indexers := cache.Indexers{indexCluster: kind.clusterOf}
+		indexers := cache.Indexers{}
 		if provider == v1beta1.ProviderCloudSigma {
 			indexers[indexUserSecret] = userSecretOf
 		}
@@ -166,8 +163,8 @@ func (o *Objects) Synced() error {
 }
 
 // Holder returns another machine than the given one that names the instance and counts, or nil if there is none. It checks the current
-// state of the machines that were last seen with the instance, and of those in also. An error means that the holder is unknown.
-func (o *Objects) Holder(ctx context.Context, id string, other Machine, also []inflight.Object, counts func(Machine) bool) (*Machine, error) {
+// state of the machines that were last seen with the instance. An error means that the holder is unknown.
+func (o *Objects) Holder(ctx context.Context, id string, other Machine, counts func(Machine) bool) (*Machine, error) {
 	for i, kind := range o.kinds {
 		if kind.Provider != other.Kind.Provider {
 			continue
@@ -175,22 +172,13 @@ func (o *Objects) Holder(ctx context.Context, id string, other Machine, also []i
 		if err := o.machines[i].synced(); err != nil {
 			return nil, err
 		}
-		var candidates []types.NamespacedName
 		for _, object := range o.machines[i].byIndex(indexInstance, id) {
-			candidates = append(candidates, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
-		}
-		for _, object := range also {
-			if object.Resource == kind.Resource() {
-				candidates = append(candidates, types.NamespacedName{Namespace: object.Namespace, Name: object.Name})
-			}
-		}
-		for _, candidate := range candidates {
-			seen := Machine{Kind: kind, ObjectMeta: metav1.ObjectMeta{Namespace: candidate.Namespace, Name: candidate.Name}}
+			seen := kind.metadataOf(object)
 			if seen.is(other) || seen.SameServer(other) {
 				continue
 			}
 			// The last seen state may be old, and the machine may no longer name the ID.
-			holder, err := o.holds(ctx, kind, candidate, id)
+			holder, err := o.holds(ctx, kind, types.NamespacedName{Namespace: seen.Namespace, Name: seen.Name}, id)
 			if err != nil || holder != nil && counts(*holder) {
 				return holder, err
 			}

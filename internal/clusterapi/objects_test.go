@@ -23,7 +23,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/inflight"
 )
 
 // claimant returns the machine that claims an instance, for Holder.
@@ -120,7 +119,7 @@ func TestHolder(t *testing.T) {
 				}
 				defer server.start(t.Context(), t)()
 				for range 10 {
-					holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine)
+					holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), anyMachine)
 					if message := text(err); message != tc.wantErr {
 						t.Fatalf("Holder() error = %q, want %q", message, tc.wantErr)
 					}
@@ -142,7 +141,7 @@ func TestNewHolderIsFoundWithoutRequests(t *testing.T) {
 		server := newServer(t, false)
 		defer server.start(t.Context(), t)()
 		server.machines.ClearActions()
-		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); holder != nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), anyMachine); holder != nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want none", holder, err)
 		}
 		if len(server.machines.Actions()) > 0 {
@@ -153,73 +152,17 @@ func TestNewHolderIsFoundWithoutRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); holder == nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), anyMachine); holder == nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want the new one", holder, err)
 		}
 		if err := machines.Delete(t.Context(), "holder", deleteOptions); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); holder != nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), anyMachine); holder != nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want none any more", holder, err)
 		}
 	})
-}
-
-// TestHolderFromPendingWrites checks holders that are known only from pending writes.
-func TestHolderFromPendingWrites(t *testing.T) {
-	written := func(kind clusterapi.Kind, name string) inflight.Object {
-		return inflight.Object{Resource: kind.Resource(), Namespace: namespace, Name: name}
-	}
-	for name, tc := range map[string]struct {
-		also    []inflight.Object
-		getErr  error
-		want    string // "" for no holder
-		wantErr string
-	}{
-		"not in also": {},
-		"in also with other objects": {
-			also: []inflight.Object{{Resource: clusterapi.CloudSigmaClusters, Namespace: namespace, Name: "late"}, written(cloudSigmaMachines, "gone"),
-				written(cloudSigmaMachines, "free"), written(cloudSigmaMachines, "late")},
-			want: `CloudSigmaMachine "late" of namespace "team-a"`,
-		},
-		"the machine itself":   {also: []inflight.Object{written(cloudSigmaMachines, "asking")}},
-		"one of another cloud": {also: []inflight.Object{written(otherMachines, "late")}},
-		"unreadable": {
-			also: []inflight.Object{written(cloudSigmaMachines, "late")}, getErr: errors.New("etcd is away"),
-			wantErr: `read CloudSigmaMachine "late": etcd is away`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := newServer(t, false)
-				server.machines.PrependReactor("get", "cloudsigmamachines", func(action clienttesting.Action) (bool, runtime.Object, error) {
-					get, _ := action.(clienttesting.GetAction)
-					objects := map[string]*unstructured.Unstructured{
-						"late": machine(cloudSigmaMachines, "late", with("status.instanceID", ownID)), "free": machine(cloudSigmaMachines, "free"),
-						"asking": machine(cloudSigmaMachines, "asking", with("status.instanceID", ownID)),
-					}
-					switch object, found := objects[get.GetName()]; {
-					case tc.getErr != nil:
-						return true, nil, tc.getErr
-					case !found:
-						return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "cloudsigmamachines"}, get.GetName())
-					default:
-						return true, object, nil
-					}
-				})
-				defer server.start(t.Context(), t)()
-				holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), tc.also, anyMachine)
-				got := ""
-				if holder != nil {
-					got = holder.String()
-				}
-				if got != tc.want || text(err) != tc.wantErr {
-					t.Errorf("Holder() = %q, %q, want %q, %q", got, text(err), tc.want, tc.wantErr)
-				}
-			})
-		})
-	}
 }
 
 func TestMachinesAndClusters(t *testing.T) {
@@ -337,7 +280,7 @@ func TestThousandsOfMachines(t *testing.T) {
 		server := newServer(t, false, objects...)
 		defer server.start(t.Context(), t)()
 		server.machines.ClearActions()
-		holder, err := server.objects.Holder(t.Context(), "63dd227a-9502-4311-919e-000000001234", claimant(t), nil, anyMachine)
+		holder, err := server.objects.Holder(t.Context(), "63dd227a-9502-4311-919e-000000001234", claimant(t), anyMachine)
 		if err != nil || holder == nil || holder.Name != "m1234" {
 			t.Errorf("Holder() = %v, %v, want m1234", holder, err)
 		}
@@ -345,7 +288,7 @@ func TestThousandsOfMachines(t *testing.T) {
 			t.Errorf("it took %d requests, want one for the holder", requests)
 		}
 		nobody := func(clusterapi.Machine) bool { return false }
-		if holder, err := server.objects.Holder(t.Context(), "63dd227a-9502-4311-919e-000000001234", claimant(t), nil, nobody); holder != nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), "63dd227a-9502-4311-919e-000000001234", claimant(t), nobody); holder != nil || err != nil {
 			t.Errorf("Holder() = %v, %v, although that machine does not count", holder, err)
 		}
 	})

@@ -10,8 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"warrantgate.dev/internal/inflight"
 )
 
 // OwnerMachines is the resource of the Machines of Cluster API. They own the machines of providers.
@@ -76,11 +74,6 @@ func (o Owner) Mismatch(machine Machine) string {
 		"set the same label on both", o.Name, of, ClusterNameLabel, machine.ClusterName())
 }
 
-// OwnerKey is the key of writes of a Machine of Cluster API, and of claims of the machines that it owns.
-func OwnerKey(namespace, name string) inflight.Key {
-	return inflight.Key{Subject: OwnerKind, Namespace: namespace, Name: name}
-}
-
 // OwnerSeen returns the last seen owner if a watch works and the owner belongs to the cluster of the machine. Otherwise it returns
 // Owner.
 func (o *Objects) OwnerSeen(ctx context.Context, machine Machine) (*Owner, error) {
@@ -91,11 +84,6 @@ func (o *Objects) OwnerSeen(ctx context.Context, machine Machine) (*Owner, error
 		}
 	}
 	return o.Owner(ctx, machine)
-}
-
-// OwnerSeen returns Owner, because nothing is watched.
-func (w *Workspace) OwnerSeen(ctx context.Context, machine Machine) (*Owner, error) {
-	return w.Owner(ctx, machine)
 }
 
 // Owner returns the current Machine of Cluster API that owns a machine, or nil. The error is an *AccountError if the owner

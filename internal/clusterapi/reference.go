@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -40,11 +39,6 @@ func InfrastructureName(cluster *unstructured.Unstructured) (string, error) {
 		return "", accountErrorf(ClusterUnreadable, "Cluster %q: %v", cluster.GetName(), err)
 	}
 	return name, nil
-}
-
-// ObjectKey is the key of writes of a cluster object, and of writes of references to it.
-func ObjectKey(provider v1beta1.Provider, namespace, name string) inflight.Key {
-	return inflight.Key{Subject: clusterKinds[provider].kind, Namespace: namespace, Name: name}
 }
 
 // AccountBy returns the account of a cluster's provider if the Cluster refers to the named object. The error is an *AccountError if

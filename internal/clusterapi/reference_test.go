@@ -101,7 +101,7 @@ func TestAccountByReference(t *testing.T) {
 			if tc.served != nil {
 				server.served["clusters"] = tc.served
 			}
-			got, err := server.objects.AccountNow(t.Context(), metalOnOpenStack)
+			got, err := server.objects.Account(t.Context(), metalOnOpenStack)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("account (-want +got):\n%s", diff)
 			}
@@ -116,10 +116,10 @@ func TestAccountByReference(t *testing.T) {
 // CAPCS uses the name of the Cluster, and ignores the reference.
 func TestCloudSigmaIgnoresTheReference(t *testing.T) {
 	server := newServer(t, false, capiCluster("metal", "other"), cluster(with("spec.userEmail", "bob@example.com")))
-	got, err := server.objects.AccountNow(t.Context(), metalCluster)
+	got, err := server.objects.Account(t.Context(), metalCluster)
 	want := ownership.Account{Cloud: "cloudsigma", User: "bob@example.com", Region: "next"}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("AccountNow() error %v, account (-want +got):\n%s", err, diff)
+		t.Errorf("Account() error %v, account (-want +got):\n%s", err, diff)
 	}
 	for _, action := range server.machines.Actions() {
 		if action.GetResource().Resource == "clusters" {
@@ -136,7 +136,7 @@ func TestClusterReadErrorsAreNotAccountErrors(t *testing.T) {
 		server.machines.PrependReactor(verb, "clusters", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, errors.New("etcd is away")
 		})
-		_, err := server.objects.AccountNow(t.Context(), metalOnOpenStack)
+		_, err := server.objects.Account(t.Context(), metalOnOpenStack)
 		if verb == "list" {
 			_, err = server.objects.ActingBy(t.Context(), "openstack", openStackCluster("metal"))
 		}

@@ -307,11 +307,6 @@ func (k Kind) essentials(object any) (any, error) {
 
 func (k clusterKind) essentialsOf(object any) (any, error) { return keep(object, k.essentials...) }
 
-func (k clusterKind) clusterOf(object any) ([]string, error) {
-	cluster := asObject(object)
-	return []string{cluster.GetNamespace() + "/" + k.clusterName(cluster)}, nil
-}
-
 func (k Kind) instancesOf(object any) ([]string, error) {
 	machine, err := k.Read(asObject(object))
 	if err != nil {

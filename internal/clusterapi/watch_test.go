@@ -23,7 +23,6 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/config/v1beta1"
 )
 
 var (
@@ -97,14 +96,14 @@ func TestSyncedUntilAllObjectsAreSeen(t *testing.T) {
 				if message := text(server.objects.Synced()); !strings.Contains(message, unread) {
 					t.Errorf("Synced() before Start = %q, want %q in it", message, unread)
 				}
-				if _, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); text(err) != unread {
+				if _, err := server.objects.Holder(t.Context(), ownID, claimant(t), anyMachine); text(err) != unread {
 					t.Errorf("Holder() before Start, error = %q, want %q", text(err), unread)
 				}
 				defer server.start(t.Context(), t)()
 				if message := text(server.objects.Synced()); message != tc.want+tc.wantBesides {
 					t.Errorf("Synced() = %q, want %q", message, tc.want+tc.wantBesides)
 				}
-				if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); holder != nil || text(err) != tc.want {
+				if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), anyMachine); holder != nil || text(err) != tc.want {
 					t.Errorf("Holder() = %v, %q, want none and %q", holder, text(err), tc.want)
 				}
 				<-time.After(longEnough)
@@ -117,7 +116,7 @@ func TestSyncedUntilAllObjectsAreSeen(t *testing.T) {
 				if err := server.objects.Synced(); err != nil {
 					t.Errorf("Synced() once they are served = %v", err)
 				}
-				if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); holder == nil || err != nil {
+				if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), anyMachine); holder == nil || err != nil {
 					t.Errorf("Holder() once they are served = %v, %v, want one", holder, err)
 				}
 			})
@@ -132,7 +131,7 @@ func TestMissingKindDoesNotBlockOthers(t *testing.T) {
 		server.unserved(apierrors.NewNotFound(schema.GroupResource{}, ""))
 		server.served["cloudsigmamachines"] = []string{}
 		defer server.start(t.Context(), t)()
-		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); holder == nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), anyMachine); holder == nil || err != nil {
 			t.Errorf("Holder() = %v, %v, want the one of the other kind", holder, err)
 		}
 	})
@@ -254,7 +253,7 @@ func TestBrokenWatch(t *testing.T) {
 					if message := text(server.objects.Synced()); message != want {
 						t.Errorf("Synced() %s = %q, want %q", when, message, want)
 					}
-					holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), nil, anyMachine)
+					holder, err := server.objects.Holder(t.Context(), ownID, claimant(t), anyMachine)
 					if text(err) != want || (holder == nil) != (want != "") {
 						t.Errorf("Holder() %s = %v, %q, want %q", when, holder, text(err), want)
 					}
@@ -275,68 +274,6 @@ func TestBrokenWatch(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The same applies to the watch of clusters. Accounts are then read from the API server.
-func TestAccountWithBrokenWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := newServer(t, false, cluster(with("spec.userEmail", "old@example.com")))
-		var mu sync.Mutex
-		var streams []*watch.RaceFreeFakeWatcher
-		broken := false
-		server.machines.PrependWatchReactor("cloudsigmaclusters", func(clienttesting.Action) (bool, watch.Interface, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if broken {
-				return true, nil, apierrors.NewServiceUnavailable("etcd is away")
-			}
-			streams = append(streams, watch.NewRaceFreeFake())
-			return true, streams[len(streams)-1], nil
-		})
-		defer server.start(t.Context(), t)()
-		user := func() string {
-			t.Helper()
-			account, err := server.objects.Account(t.Context(), metalCluster)
-			if err != nil {
-				t.Error(err)
-			}
-			return account.User
-		}
-		_, err := server.machines.Resource(clusterapi.CloudSigmaClusters).Namespace(namespace).Update(t.Context(),
-			cluster(with("spec.userEmail", "new@example.com")), metav1.UpdateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if server.objects.IsCurrent(metalCluster) {
-			t.Error("IsCurrent() before the watch has lasted for a second")
-		}
-		<-time.After(2 * time.Second)
-		if got := user(); got != "old@example.com" || !server.objects.IsCurrent(metalCluster) {
-			t.Errorf("user = %s, IsCurrent() = %t, want the one that was seen, which is current", got, server.objects.IsCurrent(metalCluster))
-		}
-		openStackCluster := clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: namespace, Name: "metal"}
-		if server.objects.IsCurrent(openStackCluster) {
-			t.Error("IsCurrent() of a cluster whose provider uses a reference, which is not watched")
-		}
-		mu.Lock()
-		broken = true
-		mu.Unlock()
-		server.machines.PrependReactor("list", "cloudsigmaclusters", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewServiceUnavailable("etcd is away")
-		})
-		streams[0].Stop()
-		<-time.After(2 * time.Second)
-		if server.objects.IsCurrent(metalCluster) {
-			t.Error("IsCurrent() while the watch is broken")
-		}
-		<-time.After(longEnough)
-		if got := user(); got != "new@example.com" {
-			t.Errorf("user = %s, want the one that there is", got)
-		}
-		if server.objects.Synced() == nil {
-			t.Error("Synced() = nil")
-		}
-	})
 }
 
 // owning returns an owner reference to a Machine of Cluster API.

@@ -19,9 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/kcp"
-	"warrantgate.dev/internal/ownership"
 )
 
 // KindNotBound means that a workspace of kcp has the objects of a kind from elsewhere, or not at all, and not from an APIExport of the provider.
@@ -260,17 +258,9 @@ func (w *Workspace) isBoundAt(ctx context.Context, url string, resource schema.G
 	return false, nil
 }
 
-// Account returns AccountNow, because nothing is watched.
-func (w *Workspace) Account(ctx context.Context, cluster Cluster) (ownership.Account, error) {
-	return w.AccountNow(ctx, cluster)
-}
-
-// IsCurrent is false, because nothing is watched.
-func (*Workspace) IsCurrent(Cluster) bool { return false }
-
 // Holder returns another machine of the logical cluster than the given one that names the instance, or nil if there is none. It
 // lists the current machines. An error means that the holder is unknown.
-func (w *Workspace) Holder(ctx context.Context, id string, other Machine, _ []inflight.Object, counts func(Machine) bool) (*Machine, error) {
+func (w *Workspace) Holder(ctx context.Context, id string, other Machine, counts func(Machine) bool) (*Machine, error) {
 	for _, kind := range w.workspaces.options.Kinds {
 		if kind.Provider != other.Kind.Provider {
 			continue
@@ -293,6 +283,3 @@ func (w *Workspace) Holder(ctx context.Context, id string, other Machine, _ []in
 	}
 	return nil, nil
 }
-
-// Synced returns nil, because nothing is watched.
-func (*Workspace) Synced() error { return nil }

@@ -170,11 +170,11 @@ func TestWorkspace(t *testing.T) {
 	if _, err := workspace.Account(t.Context(), clusterNamed("by-secret")); !errors.As(err, &rejected) || rejected.Reason != clusterapi.UserRefUnguarded {
 		t.Errorf("Account() of a cluster whose user is in a Secret: error = %v", err)
 	}
-	if _, err := workspace.AccountNow(t.Context(), clusterNamed("missing")); !errors.As(err, &rejected) || rejected.Reason != clusterapi.ClusterMissing {
-		t.Errorf("AccountNow() of no cluster: error = %v", err)
+	if _, err := workspace.Account(t.Context(), clusterNamed("missing")); !errors.As(err, &rejected) || rejected.Reason != clusterapi.ClusterMissing {
+		t.Errorf("Account() of no cluster: error = %v", err)
 	}
 	for id, want := range map[string]string{ownID: `CloudSigmaMachine "holder" of namespace "team-b"`, otherID: ""} {
-		holder, err := workspace.Holder(t.Context(), id, claimant(t), nil, anyMachine)
+		holder, err := workspace.Holder(t.Context(), id, claimant(t), anyMachine)
 		name := ""
 		if holder != nil {
 			name = holder.String()
@@ -184,7 +184,7 @@ func TestWorkspace(t *testing.T) {
 		}
 	}
 	nobody := func(clusterapi.Machine) bool { return false }
-	if holder, err := workspace.Holder(t.Context(), ownID, claimant(t), nil, nobody); holder != nil || err != nil {
+	if holder, err := workspace.Holder(t.Context(), ownID, claimant(t), nobody); holder != nil || err != nil {
 		t.Errorf("Holder() = %v, %v, although that machine does not count", holder, err)
 	}
 	owned := clusterapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", OwnerReferences: []metav1.OwnerReference{machineRef("a")}}}
@@ -193,17 +193,14 @@ func TestWorkspace(t *testing.T) {
 			t.Errorf("Owner() = %v, %v", owner, err)
 		}
 	}
-	if err := workspace.Synced(); err != nil {
-		t.Errorf("Synced() = %v, although nothing is watched", err)
-	}
-	if _, err := workspace.UserDependents(t.Context(), secret("team-a", "bob", ""), "", nil); err == nil {
+	if _, err := workspace.UserDependents(t.Context(), secret("team-a", "bob", ""), ""); err == nil {
 		t.Error("UserDependents() has no error, although no gate checks Secrets")
 	}
 
 	kcp.mu.Lock()
 	kcp.denied = "/two"
 	kcp.mu.Unlock()
-	if _, err := kcp.in(t).Holder(t.Context(), ownID, claimant(t), nil, anyMachine); err == nil {
+	if _, err := kcp.in(t).Holder(t.Context(), ownID, claimant(t), anyMachine); err == nil {
 		t.Error("a logical cluster whose machines cannot be listed has no holder")
 	}
 }
@@ -221,8 +218,8 @@ func TestKindsOfTheTenant(t *testing.T) {
 	const text = `cloudsigmaclusters.infrastructure.cluster.x-k8s.io of this workspace do not come from an APIExport of the provider, logical cluster "m82w61j76ws21znq"; ` +
 		"remove the APIBinding or CustomResourceDefinition that they come from, and bind the provider's"
 	var rejected *clusterapi.AccountError
-	if _, err := workspace.AccountNow(t.Context(), clusterNamed("metal")); !errors.As(err, &rejected) || rejected.Reason != clusterapi.KindNotBound || rejected.Message != text {
-		t.Errorf("AccountNow() = %v, want %s", err, text)
+	if _, err := workspace.Account(t.Context(), clusterNamed("metal")); !errors.As(err, &rejected) || rejected.Reason != clusterapi.KindNotBound || rejected.Message != text {
+		t.Errorf("Account() = %v, want %s", err, text)
 	}
 	if machines, err := workspace.Holders(t.Context(), clusterNamed("metal")); err != nil || len(machines) != 0 {
 		t.Errorf("Holders() = %v, %v, want none", machines, err)
@@ -230,7 +227,7 @@ func TestKindsOfTheTenant(t *testing.T) {
 	if machines, err := workspace.Owned(t.Context(), "team-a", "a"); err != nil || len(machines) != 0 {
 		t.Errorf("Owned() = %v, %v, want none", machines, err)
 	}
-	if _, err := workspace.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); !errors.As(err, &rejected) || rejected.Reason != clusterapi.KindNotBound {
+	if _, err := workspace.Holder(t.Context(), ownID, claimant(t), anyMachine); !errors.As(err, &rejected) || rejected.Reason != clusterapi.KindNotBound {
 		t.Errorf("Holder() = %v, want an error", err)
 	}
 	if object, err := workspace.Object(t.Context(), clusterapi.CloudSigmaClusters, "team-a", "metal"); err == nil {
@@ -303,7 +300,7 @@ func TestBinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := workspace.Holder(t.Context(), ownID, claimant(t), nil, anyMachine); err == nil {
+	if _, err := workspace.Holder(t.Context(), ownID, claimant(t), anyMachine); err == nil {
 		t.Error("Holder() has no error after the kind is no longer bound")
 	}
 	if binds, err := workspace.Binds(t.Context(), cloudSigmaMachines.Resource()); err != nil || binds {

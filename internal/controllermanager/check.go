@@ -30,10 +30,10 @@ const (
 
 // Objects reads the objects that a check needs from the API server.
 type Objects interface {
-	// AccountNow returns the account of a cluster's provider, by the current state in the API server. It must not use a cache,
+	// Account returns the account of a cluster's provider, by the current state in the API server. It must not use a cache,
 	// because the result is written into an object permanently. The error is a *clusterapi.AccountError if the objects specify no
 	// account.
-	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
+	Account(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
 	// SecretKeysNow returns the keys with a value in the current Secret. found is false if the Secret does not exist.
 	SecretKeysNow(ctx context.Context, namespace, name string) (keys []string, found bool, err error)
 }
@@ -100,7 +100,7 @@ func Check(ctx context.Context, config v1beta1.ControllerManager, objects Object
 		})
 		return result, nil
 	}
-	account, err := objects.AccountNow(ctx, clusterapi.Cluster{
+	account, err := objects.Account(ctx, clusterapi.Cluster{
 		Provider: v1beta1.ProviderCloudSigma, Namespace: w.Namespace, Name: result.Cluster,
 	})
 	result.Account = account

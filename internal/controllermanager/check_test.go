@@ -28,7 +28,7 @@ type objects struct {
 	keysErr    error
 }
 
-func (o objects) AccountNow(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
+func (o objects) Account(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
 	want := clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: "ns", Name: "metal"}
 	if diff := cmp.Diff(want, cluster); diff != "" {
 		o.t.Errorf("read another cluster (-want +got):\n%s", diff)

@@ -15,7 +15,6 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/identity"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -106,7 +105,7 @@ func (g *Delegation) Review(ctx context.Context, request admission.Request) webh
 }
 
 // reviewReference checks an object that refers to credentials.
-func (g *Delegation) reviewReference(ctx context.Context, o object, request admission.Request) (answer webhooks.Answer) {
+func (g *Delegation) reviewReference(ctx context.Context, o object, request admission.Request) webhooks.Answer {
 	after, account, err := referredBy(o, request.Object.Raw)
 	var accountErr *clusterapi.AccountError
 	switch {
@@ -115,18 +114,12 @@ func (g *Delegation) reviewReference(ctx context.Context, o object, request admi
 	case err != nil:
 		return unreadable(err)
 	}
-	var keys []inflight.Key
 	same, moved := false, o.kind.provider != ""
-	if moved {
-		keys = append(keys, clusterapi.ObjectKey(o.kind.provider, o.Namespace, o.Name), clusterSaid(o, after).Key())
-	}
 	if o.exists {
 		before, was, err := referredBy(o, request.OldObject.Raw)
 		same = err == nil && was == account
 		if o.kind.provider != "" && err == nil {
-			said := clusterSaid(o, before)
-			moved = !same || said != clusterSaid(o, after)
-			keys = append(keys, said.Key())
+			moved = !same || clusterSaid(o, before) != clusterSaid(o, after)
 		}
 	}
 	if same && !moved {
@@ -136,17 +129,12 @@ func (g *Delegation) reviewReference(ctx context.Context, o object, request admi
 		return g.about(o, denied(namespaceExempt, fmt.Sprintf(
 			"the Secrets of namespace %q are not checked (cluster.exemptNamespaces), so no cluster may use them", o.Namespace)))
 	}
-	c, denial := g.holdings.begin(ctx, o, request, []inflight.Key{clusterapi.SecretKey(o.Namespace, account.Identity.Secret)}, keys)
-	if denial != nil {
-		return g.about(o, *denial)
-	}
-	defer func() { c.end(answer.Decision) }()
-	answer = allowed("IdentityUnchanged")
+	answer := allowed("IdentityUnchanged")
 	if !same {
 		answer = g.mayActWith(ctx, g.delegations, account.Identity)
 	}
 	if moved && (answer.Decision == webhooks.Allowed || answer.Decision == webhooks.Warned) {
-		if denial := g.hold(ctx, o, c, after, account); denial != nil {
+		if denial := g.hold(ctx, o, after, account); denial != nil {
 			answer = *denial
 		}
 	}
@@ -159,8 +147,8 @@ func clusterSaid(o object, content *unstructured.Unstructured) clusterapi.Cluste
 }
 
 // hold denies a change of a cluster object while machines name instances that do not belong to the account that it refers to.
-func (g *Delegation) hold(ctx context.Context, o object, c *change, after *unstructured.Unstructured, account ownership.Account) *webhooks.Answer {
-	if c.Holdings == nil {
+func (g *Delegation) hold(ctx context.Context, o object, after *unstructured.Unstructured, account ownership.Account) *webhooks.Answer {
+	if g.holdings == nil {
 		return nil
 	}
 	clusters, err := g.credentials.ActingBy(ctx, o.kind.provider, after)
@@ -171,14 +159,11 @@ func (g *Delegation) hold(ctx context.Context, o object, c *change, after *unstr
 	for _, cluster := range clusters {
 		dependents = append(dependents, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: cluster, Account: account})
 	}
-	if denial := c.extend(ctx, dependents); denial != nil {
-		return denial
-	}
-	return c.check(ctx, o, openly, nil, dependents...)
+	return g.holdings.check(ctx, o, openly, nil, dependents...)
 }
 
 // reviewSecret checks credentials that are written.
-func (g *Delegation) reviewSecret(ctx context.Context, o object, request admission.Request) (answer webhooks.Answer) {
+func (g *Delegation) reviewSecret(ctx context.Context, o object, request admission.Request) webhooks.Answer {
 	var secret, old corev1.Secret
 	if json.Unmarshal(request.Object.Raw, &secret) != nil {
 		return unreadable(undecodable(o.kind))
@@ -202,24 +187,16 @@ func (g *Delegation) reviewSecret(ctx context.Context, o object, request admissi
 	if denial := TooManyClouds(len(clouds)); denial != nil {
 		return g.about(o, *denial)
 	}
-	c, denial := g.holdings.begin(ctx, o, request, nil, []inflight.Key{clusterapi.SecretKey(o.Namespace, o.Name)})
-	if denial != nil {
-		return g.about(o, *denial)
-	}
-	defer func() { c.end(answer.Decision) }()
 	dependents, err := g.credentials.CredentialDependents(ctx, o.Namespace, o.Name, clouds)
 	if err != nil {
 		return g.about(o, undecided("ClustersUnknown", "the objects that refer to this Secret could not be read; try again", err))
 	}
-	if pending := c.extend(ctx, dependents); pending != nil {
-		return g.about(o, *pending)
-	}
-	return g.about(o, g.mayStore(ctx, o, clouds, dependents, secret.Data, c))
+	return g.about(o, g.mayStore(ctx, o, clouds, dependents, secret.Data))
 }
 
 // mayStore decides whether the changed clouds of a Secret may be stored.
 func (g *Delegation) mayStore(
-	ctx context.Context, o object, clouds []string, dependents []clusterapi.Dependent, data map[string][]byte, c *change,
+	ctx context.Context, o object, clouds []string, dependents []clusterapi.Dependent, data map[string][]byte,
 ) webhooks.Answer {
 	proposed := g.with(o.Namespace, o.Name, data)
 	answer := allowed("CredentialsUnchanged")
@@ -236,7 +213,7 @@ func (g *Delegation) mayStore(
 			return answer
 		}
 	}
-	if denial := c.check(ctx, o, openly, proposed, dependents...); denial != nil {
+	if denial := g.holdings.check(ctx, o, openly, proposed, dependents...); denial != nil {
 		return *denial
 	}
 	if len(warned) > 0 {

@@ -20,7 +20,6 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/impersonation"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
@@ -36,8 +35,7 @@ type Users interface {
 	// AccountOf returns the account that the provider acts with because of a cluster object. The error is that of User.
 	AccountOf(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) (ownership.Account, error)
 	// UserDependents returns the clusters that take their user from the Secret, with the account that they have with this user.
-	// also are objects that were written a moment ago.
-	UserDependents(ctx context.Context, secret *corev1.Secret, user string, also []inflight.Object) ([]clusterapi.Dependent, error)
+	UserDependents(ctx context.Context, secret *corev1.Secret, user string) ([]clusterapi.Dependent, error)
 	// SharedAccount is true if the provider acts with an account that clusters share (legacy credentials) because of a cluster that names no user.
 	SharedAccount() bool
 	// Object reads an object from the API server, nil if there is none or if its kind is not installed.
@@ -92,7 +90,7 @@ func (g *Impersonation) moveOf(o object, request admission.Request, changed []na
 }
 
 // Review implements webhooks.Gate.
-func (g *Impersonation) Review(ctx context.Context, request admission.Request) (answer webhooks.Answer) {
+func (g *Impersonation) Review(ctx context.Context, request admission.Request) webhooks.Answer {
 	kind, known := kindOf(kindsOf(g.config.Impersonation), request)
 	if !known {
 		return unknownKind(request)
@@ -131,14 +129,6 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 			return about(o, n.field, *denial)
 		}
 	}
-	var c *change
-	if m != nil {
-		var denial *webhooks.Answer
-		if c, denial = g.holdings.begin(ctx, o, request, m.uses(), m.changes(o)); denial != nil {
-			return about(o, m.naming.field, *denial)
-		}
-		defer func() { c.end(answer.Decision) }()
-	}
 	named := allowed("NothingNamed")
 	for _, n := range names {
 		if named = g.mayName(ctx, request.UserInfo, o, n); named.Decision != webhooks.Allowed {
@@ -146,7 +136,7 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) (
 		}
 	}
 	if m != nil {
-		if denial := g.hold(ctx, request.UserInfo, o, *m, c); denial != nil {
+		if denial := g.hold(ctx, request.UserInfo, o, *m); denial != nil {
 			return about(o, m.naming.field, *denial)
 		}
 	}
@@ -188,8 +178,7 @@ func (g *Impersonation) knows(ctx context.Context, requester authenticationv1.Us
 	return err == nil && readable
 }
 
-// mayUse denies a Secret that the requester may not use. This check comes before the request is registered as one that uses the Secret;
-// otherwise every user could delay writes of the Secret.
+// mayUse denies a Secret that the requester may not use.
 func (g *Impersonation) mayUse(ctx context.Context, requester authenticationv1.UserInfo, o object, n naming) *webhooks.Answer {
 	may, evaluationError, err := g.checker.MayUse(ctx, requester, n.ref, o.Namespace)
 	switch {

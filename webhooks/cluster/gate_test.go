@@ -27,7 +27,6 @@ import (
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/impersonation"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
@@ -122,7 +121,7 @@ func (u *fakeUsers) AccountOf(context.Context, v1beta1.Provider, *unstructured.U
 
 func (u *fakeUsers) SharedAccount() bool { return u.shared }
 
-func (u *fakeUsers) UserDependents(_ context.Context, secret *corev1.Secret, user string, _ []inflight.Object) ([]clusterapi.Dependent, error) {
+func (u *fakeUsers) UserDependents(_ context.Context, secret *corev1.Secret, user string) ([]clusterapi.Dependent, error) {
 	dependents := slices.Clone(u.dependents[secret.Namespace+"/"+secret.Name])
 	for i := range dependents {
 		dependents[i].Account.User = user

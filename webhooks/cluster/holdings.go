@@ -8,13 +8,10 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/fairqueue"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -31,8 +28,6 @@ const (
 type Machines interface {
 	// Holders returns the machines of a cluster that name instances and act as the cluster does.
 	Holders(ctx context.Context, cluster clusterapi.Cluster) ([]clusterapi.Machine, error)
-	// Version is an inflight.VersionFunc.
-	Version(ctx context.Context, object inflight.Object, uid types.UID) (string, error)
 }
 
 // Instances lists the instances of accounts.
@@ -47,84 +42,11 @@ type Instances interface {
 type Holdings struct {
 	machines  Machines
 	instances Instances
-	writes    *inflight.Registry
-	// logicalCluster is that of kcp, "" on Kubernetes.
-	logicalCluster string
 }
 
-// NewHoldings returns the check. writes are shared with the gate on machines.
-func NewHoldings(machines Machines, instances Instances, writes *inflight.Registry, logicalCluster string) *Holdings {
-	return &Holdings{machines: machines, instances: instances, writes: writes, logicalCluster: logicalCluster}
-}
-
-// change is a request that may change the account of a provider, while it is checked.
-type change struct {
-	*Holdings
-	entry *inflight.Entry // nil if the write is not registered
-}
-
-// begin registers a request until end is called, unless it is a dry run, which is never stored. It must be called before anything is read
-// that the decision depends on. The answer says that another write must be stored first, or that the object exists.
-func (h *Holdings) begin(ctx context.Context, o object, request admission.Request, uses, changes []inflight.Key) (*change, *webhooks.Answer) {
-	if h == nil || request.DryRun != nil && *request.DryRun {
-		return &change{Holdings: h}, nil
-	}
-	write := inflight.Write{Object: inflight.Object{
-		LogicalCluster: h.logicalCluster, Resource: o.kind.resource, Namespace: o.Namespace, Name: o.Name,
-	}, Uses: uses, Changes: changes}
-	if o.exists {
-		write.ResourceVersion = o.oldVersion
-	} else {
-		write.UID = o.UID
-	}
-	entry, err := h.writes.Begin(ctx, write, h.machines.Version)
-	switch {
-	case errors.Is(err, inflight.ErrExists):
-		return nil, ptr.To(webhooks.AlreadyExists())
-	case err != nil:
-		return nil, pending(err)
-	}
-	return &change{Holdings: h, entry: entry}, nil
-}
-
-// pending is the answer while another write is being stored.
-func pending(err error) *webhooks.Answer {
-	return ptr.To(undecided("ClaimPending",
-		"another write is being stored that changes the identity that a provider acts as, or the instances that its machines name; try again", err))
-}
-
-// end keeps the request registered for a short time if it is admitted, and removes it otherwise.
-func (c *change) end(decision webhooks.Decision) {
-	switch {
-	case c.entry == nil:
-	case decision == webhooks.Allowed || decision == webhooks.Warned:
-		c.entry.Admitted()
-	default:
-		c.entry.End()
-	}
-}
-
-// overlaps returns the objects that were written shortly before.
-func (c *change) overlaps() []inflight.Object {
-	if c.entry == nil {
-		return nil
-	}
-	return c.entry.Overlaps()
-}
-
-// extend registers that the request also changes the identity of these clusters.
-func (c *change) extend(ctx context.Context, dependents []clusterapi.Dependent) *webhooks.Answer {
-	if c.entry == nil || len(dependents) == 0 {
-		return nil
-	}
-	keys := make([]inflight.Key, 0, len(dependents))
-	for _, dependent := range dependents {
-		keys = append(keys, dependent.Cluster.Key())
-	}
-	if err := c.entry.Extend(ctx, keys, c.machines.Version); err != nil {
-		return pending(err)
-	}
-	return nil
+// NewHoldings returns the check.
+func NewHoldings(machines Machines, instances Instances) *Holdings {
+	return &Holdings{machines: machines, instances: instances}
 }
 
 // whom returns the name of the owner of an account for the requester, and the name for all readers of Events.
@@ -135,13 +57,13 @@ func openly(account ownership.Account) (open, public string) { return account.Ow
 
 // check compares the new accounts with the instances that machines name. lister lists the instances of an account; nil means the cloud
 // of the account.
-func (c *change) check(ctx context.Context, o object, whom whom, lister ownership.Lister, dependents ...clusterapi.Dependent) *webhooks.Answer {
-	if c.Holdings == nil {
+func (h *Holdings) check(ctx context.Context, o object, whom whom, lister ownership.Lister, dependents ...clusterapi.Dependent) *webhooks.Answer {
+	if h == nil {
 		return nil
 	}
 	own := map[ownership.Account]map[string]bool{}
 	for _, dependent := range dependents {
-		machines, err := c.machines.Holders(ctx, dependent.Cluster)
+		machines, err := h.machines.Holders(ctx, dependent.Cluster)
 		if err != nil {
 			return machinesUnknown(err)
 		}
@@ -155,7 +77,7 @@ func (c *change) check(ctx context.Context, o object, whom whom, lister ownershi
 			if len(own) == maxAccounts {
 				return ptr.To(denied("TooManyAccounts", fmt.Sprintf("machines act with more than %d accounts because of it; change fewer at a time", maxAccounts)))
 			}
-			instances, err := c.instances.InstancesBy(ctx, fairqueue.TenantOf(ctx), account, lister)
+			instances, err := h.instances.InstancesBy(ctx, fairqueue.TenantOf(ctx), account, lister)
 			if err != nil {
 				return d.notListed(err)
 			}
@@ -172,8 +94,8 @@ func (c *change) check(ctx context.Context, o object, whom whom, lister ownershi
 }
 
 // withoutAccount denies a change after which the account of a cluster is not known, while its machines name instances.
-func (c *change) withoutAccount(ctx context.Context, cluster clusterapi.Cluster, accountErr *clusterapi.AccountError) *webhooks.Answer {
-	machines, err := c.machines.Holders(ctx, cluster)
+func (h *Holdings) withoutAccount(ctx context.Context, cluster clusterapi.Cluster, accountErr *clusterapi.AccountError) *webhooks.Answer {
+	machines, err := h.machines.Holders(ctx, cluster)
 	switch {
 	case err != nil:
 		return machinesUnknown(err)

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -117,40 +116,24 @@ func clusterIn(o object, raw []byte) (*unstructured.Unstructured, error) {
 	return cluster, nil
 }
 
-// uses returns what the decision depends on: the Secret with the user of a cluster.
-func (m move) uses() []inflight.Key {
-	if ref := m.naming.ref; m.cluster != nil && ref.Email == "" && ref.SecretName != "" {
-		return []inflight.Key{clusterapi.SecretKey(ref.SecretNamespace, ref.SecretName)}
-	}
-	return nil
-}
-
-// changes returns the keys that the request changes, without those that need reading other objects.
-func (m move) changes(o object) []inflight.Key {
-	if m.cluster == nil {
-		return []inflight.Key{clusterapi.SecretKey(o.Namespace, o.Name)}
-	}
-	return []inflight.Key{m.identity(o).Key()}
-}
-
 // identity returns the cluster whose identity the request changes.
 func (m move) identity(o object) clusterapi.Cluster {
 	return clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: clusterapi.ClusterNameOf(o.kind.provider, m.cluster)}
 }
 
 // hold denies a change while machines name instances that do not belong to the new account of their provider.
-func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.UserInfo, o object, m move, c *change) *webhooks.Answer {
+func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.UserInfo, o object, m move) *webhooks.Answer {
 	if g.holdings == nil {
 		return nil
 	}
 	if m.cluster == nil {
-		return g.holdSecret(ctx, o, m, c)
+		return g.holdSecret(ctx, o, m)
 	}
 	account, err := g.users.AccountOf(ctx, o.kind.provider, m.cluster)
 	var accountErr *clusterapi.AccountError
 	switch {
 	case errors.As(err, &accountErr) && accountErr.Reason == clusterapi.RegionNotAllowed: // it was so before
-		return c.withoutAccount(ctx, m.identity(o), accountErr)
+		return g.holdings.withoutAccount(ctx, m.identity(o), accountErr)
 	case accountErr != nil: // the provider does not act
 		return nil
 	case err != nil:
@@ -165,12 +148,12 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 			return open, public
 		}
 	}
-	return c.check(ctx, o, whom, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: m.identity(o), Account: account})
+	return g.holdings.check(ctx, o, whom, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: m.identity(o), Account: account})
 }
 
 // holdSecret is hold for all clusters that take their user from the Secret of the request.
-func (g *Impersonation) holdSecret(ctx context.Context, o object, m move, c *change) *webhooks.Answer {
-	dependents, err := g.users.UserDependents(ctx, &corev1.Secret{ObjectMeta: o.ObjectMeta}, ownership.LowerEmail(m.naming.email), c.overlaps())
+func (g *Impersonation) holdSecret(ctx context.Context, o object, m move) *webhooks.Answer {
+	dependents, err := g.users.UserDependents(ctx, &corev1.Secret{ObjectMeta: o.ObjectMeta}, ownership.LowerEmail(m.naming.email))
 	switch {
 	case errors.Is(err, clusterapi.ErrTooManyDependents): // a retry would not help
 		return ptr.To(denied("TooManyClusters", fmt.Sprintf("more than %d clusters of other namespaces take their user from it, and at most %d are checked; "+
@@ -178,14 +161,11 @@ func (g *Impersonation) holdSecret(ctx context.Context, o object, m move, c *cha
 	case err != nil:
 		return ptr.To(undecided("ClustersUnknown", "the clusters that take their user from this Secret could not be read; try again", err))
 	}
-	if denial := c.extend(ctx, dependents); denial != nil {
-		return denial
-	}
 	whom := openly
 	if !m.withoutUser {
 		whom = func(account ownership.Account) (open, public string) { return account.Owner(), m.naming.bySecret() }
 	}
-	return c.check(ctx, o, whom, nil, dependents...)
+	return g.holdings.check(ctx, o, whom, nil, dependents...)
 }
 
 // bySecret refers to a user without the email.

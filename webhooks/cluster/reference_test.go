@@ -12,14 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
@@ -47,15 +45,10 @@ type fakeReferences struct {
 	accounts map[string]ownership.Account
 	acting   []clusterapi.Cluster
 	err      error
-	// then is called after an account was read.
-	then func()
 }
 
 func (r *fakeReferences) AccountBy(_ context.Context, of clusterapi.Cluster, name string) (ownership.Account, error) {
 	account, known := r.accounts[name]
-	if r.then != nil {
-		r.then()
-	}
 	if of != prodOnOpenStack {
 		return ownership.Account{}, errors.New("another cluster")
 	}
@@ -160,7 +153,7 @@ func TestAClusterKeepsTheIdentityOfItsInstances(t *testing.T) {
 			instances := &fakeInstances{own: map[string][]string{"": tc.own}}
 			references := &fakeReferences{accounts: map[string]ownership.Account{"a": onProject("keys"), "b": onProject("others")}, err: tc.err}
 			gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{}, nil, references,
-				cluster.NewHoldings(machines, instances, &inflight.Registry{}, ""))
+				cluster.NewHoldings(machines, instances))
 			r := referenceRequest(t, tc.old, tc.new)
 			r.DryRun = ptr.To(tc.dryRun)
 			got := gate.Review(t.Context(), r)
@@ -193,49 +186,6 @@ func TestUndecodableClustersAreDenied(t *testing.T) {
 	}
 }
 
-// TestAReferenceWaitsForOtherWrites has two writes at once. Each alone would be admitted.
-func TestAReferenceWaitsForOtherWrites(t *testing.T) {
-	other := func(resource, name string) inflight.Object {
-		return inflight.Object{Resource: schema.GroupVersionResource{Resource: resource}, Namespace: "team-a", Name: name}
-	}
-	for name, write := range map[string]inflight.Write{
-		"a claim of a machine":            {Object: other("openstackmachines", "m1"), Uses: []inflight.Key{prodOnOpenStack.Key()}},
-		"the object it refers to":         {Object: other("openstackclusters", "b"), Changes: []inflight.Key{clusterapi.ObjectKey("openstack", "team-a", "b")}},
-		"the Secret of that object":       {Object: other("secrets", "others"), Changes: []inflight.Key{clusterapi.SecretKey("team-a", "others")}},
-		"another object of the same name": {Object: other("openstackclusters", "prod"), Changes: []inflight.Key{prodOnOpenStack.Key()}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			registry, machines := &inflight.Registry{}, &fakeMachines{versions: map[string]string{write.Name: "5"}}
-			write.ResourceVersion = "5"
-			entry, err := registry.Begin(t.Context(), write, machines.Version)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer entry.End()
-			references := &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("others")}}
-			gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{}, nil, references, cluster.NewHoldings(machines, &fakeInstances{}, registry, ""))
-			if got := gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))); got.Decision != webhooks.Undecided || got.Reason != "ClaimPending" {
-				t.Errorf("while it is being stored: %s %s (%s)", got.Decision, got.Reason, got.Message)
-			}
-			machines.versions[write.Name] = "6"
-			if got := gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))); got.Decision != webhooks.Allowed {
-				t.Errorf("after it is stored: %s %s (%s)", got.Decision, got.Reason, got.Message)
-			}
-		})
-	}
-}
-
-// TestAReferenceToAnObjectThatChangesMeanwhile: the verdict depends only on Secrets that are registered for other writes.
-func TestAReferenceToAnObjectThatChangesMeanwhile(t *testing.T) {
-	references := &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("keys")}}
-	references.then = func() { references.accounts["b"] = onProject("others") }
-	gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{}, nil, references,
-		cluster.NewHoldings(&fakeMachines{}, &fakeInstances{}, &inflight.Registry{}, ""))
-	if got := gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))); got.Decision != webhooks.Undecided || got.Reason != "ClaimPending" {
-		t.Errorf("Review() = %s %s (%s)", got.Decision, got.Reason, got.Message)
-	}
-}
-
 // TestAnObjectIsCheckedForAllClustersThatReferToIt has an OpenStackCluster with the label of another Cluster.
 func TestAnObjectIsCheckedForAllClustersThatReferToIt(t *testing.T) {
 	full := clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "full"}
@@ -251,7 +201,7 @@ func TestAnObjectIsCheckedForAllClustersThatReferToIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/full": {holder("m1", aliceID)}}}
 			gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{token: tenant}, nil, &tc.references,
-				cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
+				cluster.NewHoldings(machines, &fakeInstances{}))
 			r := request(t, "openstackclusters", onOpenStack(keysRef(with("name", "old"))), onOpenStack(keysRef()))
 			if got := gate.Review(t.Context(), r); got.Reason != tc.wantReason {
 				t.Errorf("Review() = %s %s (%s), want %s", got.Decision, got.Reason, got.Message, tc.wantReason)
@@ -280,7 +230,7 @@ func TestCredentialsAreCheckedForInstances(t *testing.T) {
 			config.Delegation.Through = tc.through
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/full": {holder("m1", aliceID)}}}
 			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.delegationErr}, nil, &fakeReferences{acting: []clusterapi.Cluster{full}},
-				cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
+				cluster.NewHoldings(machines, &fakeInstances{}))
 			for operation, old := range map[string]object{"update": onOpenStack(keysRef(with("name", "old"))), "creation": nil} {
 				if got := gate.Review(t.Context(), request(t, tc.resource, old, onOpenStack(keysRef()))); got.Reason != tc.wantReason {
 					t.Errorf("Review() of the %s = %s %s (%s), want %s", operation, got.Decision, got.Reason, got.Message, tc.wantReason)
@@ -294,47 +244,11 @@ func TestCredentialsAreCheckedForInstances(t *testing.T) {
 func TestACreationOfAClusterIgnoresTheOldObject(t *testing.T) {
 	machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": {holder("m1", aliceID)}}}
 	gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{}, nil, &fakeReferences{accounts: map[string]ownership.Account{"b": onProject("others")}},
-		cluster.NewHoldings(machines, &fakeInstances{}, &inflight.Registry{}, ""))
+		cluster.NewHoldings(machines, &fakeInstances{}))
 	r := referenceRequest(t, to("b"), to("b"))
 	r.Operation = admissionv1.Create
 	if got := gate.Review(t.Context(), r); got.Reason != "MachinesHoldInstances" {
 		t.Errorf("Review() = %s %s (%s)", got.Decision, got.Reason, got.Message)
-	}
-}
-
-// TestOnlyAdmittedWritesBlockClaims has a claim after a write of an OpenStackCluster, which may not be stored yet.
-func TestOnlyAdmittedWritesBlockClaims(t *testing.T) {
-	for name, tc := range map[string]struct {
-		through       v1beta1.DelegationWay
-		delegationErr error
-		want          webhooks.Decision
-		wantHeld      bool
-	}{
-		"allowed":                 {want: webhooks.Allowed, wantHeld: true},
-		"admitted with a warning": {through: v1beta1.Trust, want: webhooks.Warned, wantHeld: true},
-		"denied":                  {delegationErr: &ownership.IdentityError{Reason: "RolePrivileged"}, want: webhooks.Denied},
-		"undecided":               {delegationErr: errors.New("away"), want: webhooks.Undecided},
-	} {
-		t.Run(name, func(t *testing.T) {
-			config := enforced
-			config.Delegation.Through = tc.through
-			registry, machines := &inflight.Registry{}, &fakeMachines{versions: map[string]string{"prod": "2"}}
-			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.delegationErr}, nil, &fakeReferences{},
-				cluster.NewHoldings(machines, &fakeInstances{}, registry, ""))
-			if got := gate.Review(t.Context(), request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef()))); got.Decision != tc.want {
-				t.Errorf("Review() = %s %s (%s), want %s", got.Decision, got.Reason, got.Message, tc.want)
-			}
-			entry, err := registry.Begin(t.Context(), inflight.Write{
-				Object: inflight.Object{Resource: schema.GroupVersionResource{Resource: "openstackmachines"}, Namespace: "team-a", Name: "m1"},
-				Uses:   []inflight.Key{prodOnOpenStack.Key()},
-			}, machines.Version)
-			if _, held := errors.AsType[*inflight.PendingError](err); held != tc.wantHeld {
-				t.Errorf("a claim after it: %v, want it blocked: %t", err, tc.wantHeld)
-			}
-			if entry != nil {
-				entry.End()
-			}
-		})
 	}
 }
 

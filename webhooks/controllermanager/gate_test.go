@@ -70,7 +70,7 @@ func (a *accounts) SecretKeysNow(context.Context, string, string) (keys []string
 
 var _ domain.Objects = &accounts{}
 
-func (a *accounts) AccountNow(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
+func (a *accounts) Account(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
 	a.reads++
 	if a.err != nil {
 		return ownership.Account{}, a.err

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -21,14 +20,8 @@ const (
 	causeCloudRequest = metav1.CauseType("CloudRequest")
 )
 
-// Reasons that the gate reads again.
-const (
-	// reasonPending: another write has to be stored first. The request is denied even if the configuration admits requests without a
-	// decision: this is not an outage, and the author of the other write can cause it.
-	reasonPending = "ClaimPending"
-	// reasonProviderID: the answer is about the provider ID, even if the instance ID changes as well.
-	reasonProviderID = "ProviderIDInvalid"
-)
+// reasonProviderID: the answer is about the provider ID, even if the instance ID changes as well.
+const reasonProviderID = "ProviderIDInvalid"
 
 func deniedf(reason, format string, args ...any) webhooks.Answer {
 	return webhooks.Answer{Decision: webhooks.Denied, Reason: reason, Message: fmt.Sprintf(format, args...)}
@@ -43,19 +36,6 @@ func invalidf(reason, format string, args ...any) *webhooks.Answer {
 
 func undecided(reason, message string, err error) webhooks.Answer {
 	return webhooks.Answer{Decision: webhooks.Undecided, Reason: reason, Message: message}.WithDetails("error", err.Error())
-}
-
-// pending says that a request cannot be decided while another write is being stored.
-func pending(other string, err error) webhooks.Answer {
-	return undecided(reasonPending, "another write is being stored that "+other+"; try again", err)
-}
-
-// notBegun is the answer if a write cannot be registered.
-func notBegun(other string, err error) webhooks.Answer {
-	if errors.Is(err, inflight.ErrExists) {
-		return webhooks.AlreadyExists()
-	}
-	return pending(other, err)
 }
 
 // noAccount is the answer if the account of the machine's provider is not known.

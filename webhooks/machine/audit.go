@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/kcp-dev/logicalcluster/v3"
-
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
@@ -47,9 +45,7 @@ func (g *Gate) admitFirst(ctx context.Context, c change, answer webhooks.Answer,
 		*text = tryAgain.Replace(*text) + admitted
 	}
 	if g.audit.check != nil && !dryRun {
-		machine := c.machine
-		machine.LogicalCluster = logicalcluster.Name(g.writes.logicalCluster)
-		g.audit.check(ctx, machine)
+		g.audit.check(ctx, c.machine)
 	}
 	return answer
 }

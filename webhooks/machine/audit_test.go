@@ -8,14 +8,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/kcp-dev/logicalcluster/v3"
 	admissionv1 "k8s.io/api/admission/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
@@ -32,8 +29,7 @@ func unanswering(cause ownership.Cause) func(*world) {
 
 // audited serves a gate of the world, and records the machines that it leaves to the audit.
 func (w *world) audited(unknown v1beta1.UnknownPolicy, covers func(context.Context) bool, left *[]clusterapi.Machine) func(*testing.T, admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
-	version := func(context.Context, inflight.Object, types.UID) (string, error) { return "", nil }
-	gate := w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: unknown}).Sharing(&inflight.Registry{}, version, "").
+	gate := w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: unknown}).
 		AuditedIf(covers).AuditedBy(func(_ context.Context, m clusterapi.Machine) { *left = append(*left, m) })
 	handler := webhooks.Handler(gate, v1beta1.Enforce, w)
 	return func(t *testing.T, r admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
@@ -98,10 +94,9 @@ func TestFirstClaimsWithoutAnAnswer(t *testing.T) {
 		"of a malformed ID":                {request: first(providerID("x")), want: "denied", reason: "ProviderIDInvalid"},
 		"without a cluster":                {request: update(fields(with("metadata.labels", nil)), fields(with("metadata.labels", nil), instanceID(ownID))), want: "denied", reason: "MachineWithoutCluster"},
 		"of a cluster without a user": {modify: func(w *world) {
-			w.seenErr = &clusterapi.AccountError{Reason: clusterapi.UserMissing}
-			w.nowErr = w.seenErr
+			w.accountErr = &clusterapi.AccountError{Reason: clusterapi.UserMissing}
 		}, want: "denied", reason: "UserMissing"},
-		"of a cluster that cannot be read": {modify: func(w *world) { w.seenErr = errors.New("away"); w.nowErr = w.seenErr }, want: "error", reason: "ObjectsUnknown"},
+		"of a cluster that cannot be read": {modify: func(w *world) { w.accountErr = errors.New("away") }, want: "error", reason: "ObjectsUnknown"},
 		"of another machine's ID":          {modify: held("team-b", "victim"), want: "denied", reason: "InstanceIDConflict"},
 		"of an ID that a machine of another user names": {modify: func(w *world) {
 			held("team-b", "squatter")(w)
@@ -137,23 +132,11 @@ func TestFirstClaimsWithoutAnAnswer(t *testing.T) {
 				t.Errorf("%d machines are left to the audit, want one: %t", len(left), tc.left)
 			}
 			for _, m := range left {
-				if m.Name != machineName || m.Namespace != "team-a" || m.LogicalCluster != "" {
-					t.Errorf("%v of %q is left to the audit", m, m.LogicalCluster)
+				if m.Name != machineName || m.Namespace != "team-a" {
+					t.Errorf("%v is left to the audit", m)
 				}
 			}
 		})
-	}
-}
-
-// The audit of kcp gets the logical cluster of the machine.
-func TestTheAuditGetsTheLogicalCluster(t *testing.T) {
-	w := newWorld(unanswering(ownership.CauseCloud))
-	var left []clusterapi.Machine
-	gate := w.gate(v1beta1.Machine{Unknown: v1beta1.AdmitFirstClaims}).Sharing(nil, nil, "2x9yq4a1h0lkz3wd").
-		AuditedBy(func(_ context.Context, m clusterapi.Machine) { left = append(left, m) })
-	send(t, webhooks.Handler(gate, v1beta1.Enforce, w), review(t, newMachine(), newMachine(instanceID(ownID))))
-	if len(left) != 1 || left[0].LogicalCluster != logicalcluster.Name("2x9yq4a1h0lkz3wd") || left[0].InstanceID != ownID {
-		t.Errorf("left to the audit: %v", left)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/fairqueue"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
@@ -36,23 +35,17 @@ type Owners interface {
 	First(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
 }
 
-// Objects reads other objects of the API server.
+// Objects reads the current state of other objects from the API server.
 type Objects interface {
-	// Account returns the account that the provider of a cluster acts with, from a watch; AccountNow reads it from the API server. The
-	// error is a *clusterapi.AccountError if the objects name no account.
+	// Account returns the account that the provider of a cluster acts with. The error is a *clusterapi.AccountError if the objects name no
+	// account.
 	Account(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
-	AccountNow(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
-	// IsCurrent reports whether a watch shows all objects that Account reads.
-	IsCurrent(cluster clusterapi.Cluster) bool
-	// Holder returns another machine that names the instance and counts, nil if there is none. also are objects that were written a moment ago.
-	Holder(ctx context.Context, id string, other clusterapi.Machine, also []inflight.Object, counts func(clusterapi.Machine) bool) (
-		*clusterapi.Machine, error)
-	// Owner reads the Machine of Cluster API that owns a machine from the API server, nil if none does. The error is a
-	// *clusterapi.AccountError if the owner references have to be corrected.
+	// Holder returns another machine that names the instance and counts, nil if there is none.
+	Holder(ctx context.Context, id string, other clusterapi.Machine, counts func(clusterapi.Machine) bool) (*clusterapi.Machine, error)
+	// Owner returns the Machine of Cluster API that owns a machine, nil if none does. The error is a *clusterapi.AccountError if the owner
+	// references have to be corrected.
 	Owner(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
-	// OwnerSeen is Owner from a watch, if that agrees with the machine.
-	OwnerSeen(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
-	// Owned reads the machines in a namespace that a Machine of Cluster API owns from the API server.
+	// Owned returns the machines in a namespace that a Machine of Cluster API owns.
 	Owned(ctx context.Context, namespace, owner string) ([]clusterapi.Machine, error)
 }
 
@@ -67,18 +60,13 @@ type Objects interface {
 // and otherwise calls the gate again with the newer object (Store.Update of k8s.io/apiserver calls admission within GuaranteedUpdate).
 //
 // Two objects have no such guarantee: a machine, its cluster and the Machine that owns it are written by different requests, and each
-// could be evaluated with the other object before its change. Such writes exclude each other (package inflight) while one of them is
-// evaluated and until it is stored. A claim is admitted with the objects of watches, if these are current and none of the objects was
-// written a moment ago; otherwise, and before any claim is denied, the objects are read from the API server.
-//
-// A replica does not know the writes that another replica evaluates. There, a claim can be admitted with objects of a watch that are a
-// few milliseconds old. The audit reports such a claim, and the next write that changes it is denied.
+// can be evaluated with the other object before its change. Both can be admitted. The audit checks each machine a moment after it, its owner
+// or its cluster was stored, and reports what is wrong.
 type Gate struct {
 	kinds   []clusterapi.Kind
 	objects Objects
 	owners  Owners
 	unknown v1beta1.UnknownPolicy
-	writes  writes
 	audit   audit
 }
 
@@ -113,11 +101,11 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 	if !c.claims() {
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingClaimed"}
 	}
-	return g.reviewClaim(ctx, request, c, old.ResourceVersion)
+	return g.review(ctx, c, request.DryRun != nil && *request.DryRun)
 }
 
 // review checks each instance that a change names. The first one that is not admitted has the answer.
-func (g *Gate) review(ctx context.Context, c change, entry *inflight.Entry, dryRun bool) (answer webhooks.Answer) {
+func (g *Gate) review(ctx context.Context, c change, dryRun bool) (answer webhooks.Answer) {
 	claims, denial := c.ids()
 	if denial != nil {
 		return g.conclude(c, *denial)
@@ -126,7 +114,7 @@ func (g *Gate) review(ctx context.Context, c change, entry *inflight.Entry, dryR
 		return g.conclude(c, deniedf(ownership.ReasonWithoutCluster, withoutCluster))
 	}
 	for _, one := range claims {
-		checked := g.conclude(one.change, g.check(ctx, one.change, one.id, entry, dryRun))
+		checked := g.conclude(one.change, g.check(ctx, one.change, one.id, dryRun))
 		if checked.Decision != webhooks.Allowed && checked.Decision != webhooks.Warned {
 			return checked
 		}
@@ -137,107 +125,35 @@ func (g *Gate) review(ctx context.Context, c change, entry *inflight.Entry, dryR
 	return answer
 }
 
-// check finds the first reason to deny the claim of an instance, cheapest first. entry is the registered write, nil if it is not registered.
-func (g *Gate) check(ctx context.Context, c change, id string, entry *inflight.Entry, dryRun bool) webhooks.Answer {
-	account, err := g.account(ctx, c.machine.Cluster())
+// check finds the first reason to deny the claim of an instance, cheapest first. Everything that it reads is the current state.
+func (g *Gate) check(ctx context.Context, c change, id string, dryRun bool) webhooks.Answer {
+	account, err := g.objects.Account(ctx, c.machine.Cluster())
 	if err != nil {
 		return noAccount(err)
 	}
-	if denial := g.unheld(ctx, c, id, nil, g.rivals(ctx, c, account)); denial != nil {
+	if denial := g.unheld(ctx, c, id, g.rivals(ctx, c, account)); denial != nil {
 		return *denial
 	}
-	if c.first { // its owner needs no cloud
-		if denial := confirm(ctx, c, g.ownerReader(entry)); denial != nil {
-			return *denial
-		}
+	if denial := g.sameCluster(ctx, c); denial != nil {
+		return *denial
 	}
 	answer := g.ask(ctx, c, id, account, dryRun)
-	if c.first && isAway(answer) && g.admitsFirst(ctx) {
-		if denial := g.unheld(ctx, c, id, nil, anyMachine); denial != nil {
-			return *denial
-		}
-		return g.admitFirst(ctx, c, answer, dryRun)
+	if !c.first || !isAway(answer) || !g.admitsFirst(ctx) {
+		return answer
 	}
-	accountOf, ownerOf := g.readersAfter(answer, c, entry)
-	// The verdict must not depend on a cluster that changed before or during the request to the cloud.
-	if answer.Decision != webhooks.Undecided {
-		now, err := accountOf(ctx, c.machine.Cluster())
-		if err != nil {
-			return noAccount(err)
-		}
-		if now != account {
-			account, answer = now, g.ask(ctx, c, id, now, dryRun)
-		}
-	}
-	if denial := g.denialByOthers(ctx, c, id, account, entry, ownerOf, answer.Decision); denial != nil {
+	if denial := g.unheld(ctx, c, id, anyMachine); denial != nil {
 		return *denial
 	}
-	return answer
+	return g.admitFirst(ctx, c, answer, dryRun)
 }
 
 // withoutCluster is the message about a machine without a cluster.
 const withoutCluster = "it has no label " + clusterapi.ClusterNameLabel + ", so the user that its provider acts as is unknown; set the label first"
 
-// account returns the account that the provider of a cluster acts with. A watch may be older than the objects, so an error of it does not
-// count.
-func (g *Gate) account(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
-	if account, err := g.objects.Account(ctx, cluster); err == nil {
-		return account, nil
-	}
-	return g.objects.AccountNow(ctx, cluster)
-}
-
-type (
-	accountReader func(context.Context, clusterapi.Cluster) (ownership.Account, error)
-	ownerReader   func(context.Context, clusterapi.Machine) (*clusterapi.Owner, error)
-)
-
-// readersAfter returns how to read the account and the owner again after an answer of the cloud: from watches, if these suffice for an
-// admission, and otherwise from the API server.
-func (g *Gate) readersAfter(answer webhooks.Answer, c change, entry *inflight.Entry) (accountReader, ownerReader) {
-	switch {
-	case answer.Decision != webhooks.Allowed || !isAlone(entry):
-		return g.objects.AccountNow, g.objects.Owner
-	case g.objects.IsCurrent(c.machine.Cluster()):
-		return g.objects.Account, g.objects.OwnerSeen
-	}
-	return g.objects.AccountNow, g.objects.OwnerSeen
-}
-
-// ownerReader returns how to read the owner of a first claim before the request to the cloud.
-func (g *Gate) ownerReader(entry *inflight.Entry) ownerReader {
-	if isAlone(entry) {
-		return g.objects.OwnerSeen
-	}
-	return g.objects.Owner
-}
-
-// isAlone reports whether a write is registered, and none of the objects that it depends on was written a moment ago.
-func isAlone(entry *inflight.Entry) bool { return entry != nil && len(entry.Overlaps()) == 0 }
-
-// denialByOthers returns the denial of a claim because of another machine or of the owner, nil if there is none. decision is that for the
-// answer of the cloud: after a denial nothing else is read.
-func (g *Gate) denialByOthers(
-	ctx context.Context, c change, id string, account ownership.Account, entry *inflight.Entry, ownerOf ownerReader, decision webhooks.Decision,
-) *webhooks.Answer {
-	if decision == webhooks.Undecided && !c.first { // a denial because of the owner needs no answer of the cloud
-		if denial := confirm(ctx, c, ownerOf); denial != nil && denial.Decision == webhooks.Denied {
-			return denial
-		}
-	}
-	if decision != webhooks.Allowed {
-		return nil
-	}
-	if denial := g.alone(ctx, c, id, entry, g.rivals(ctx, c, account)); denial != nil {
-		return denial
-	}
-	return confirm(ctx, c, ownerOf)
-}
-
-// confirm compares the cluster labels of the machine and of the Machine that owns it, because the provider uses the label of the owner.
+// sameCluster compares the cluster labels of the machine and of the Machine that owns it, because the provider uses the label of the owner.
 // It returns nil if they are equal. Without an owner the provider does not act yet, and the owner reference is evaluated once it is set.
-func confirm(ctx context.Context, c change, ownerOf ownerReader) *webhooks.Answer {
-	owner, err := ownerOf(ctx, c.machine)
+func (g *Gate) sameCluster(ctx context.Context, c change) *webhooks.Answer {
+	owner, err := g.objects.Owner(ctx, c.machine)
 	switch {
 	case err != nil:
 		return ptr.To(noOwner(err))
@@ -301,11 +217,8 @@ func read(kind clusterapi.Kind, request admission.Request) (machine, old cluster
 		return machine, old, nil
 	}
 	if old, err = kind.Decode(request.OldObject.Raw); err != nil {
-		// A stored object that cannot be decoded must not block its correction, so it is evaluated as if it had named no instance. Its
-		// version counts: other writes wait until the object has another one. The API server stores no object without metadata.
-		metadata, _ := clusterapi.DecodeMetadata(request.OldObject.Raw)
-		old = clusterapi.Machine{Kind: kind, ObjectMeta: metav1.ObjectMeta{ResourceVersion: metadata.ResourceVersion}}
-		return machine, old, nil //nolint:nilerr // see above
+		// A stored object that cannot be decoded must not block its correction, so it is evaluated as if it had named no instance.
+		return machine, clusterapi.Machine{Kind: kind}, nil //nolint:nilerr // see above
 	}
 	return machine, old, nil
 }
@@ -338,7 +251,7 @@ func isAway(answer webhooks.Answer) bool {
 }
 
 // isOutage reports whether an undecided answer is because of the cloud or its identity provider. The author of a request could cause all
-// other reasons: other writes, a full queue, and objects that cannot be read in time because they are many or large.
+// other reasons: a full queue, and objects that cannot be read in time because they are many or large.
 func isOutage(answer webhooks.Answer) bool {
 	busy := func(cause metav1.StatusCause) bool { return cause.Type == metav1.CauseType(ownership.CauseBusy) }
 	return answer.Reason == ownership.ReasonUnknown && !slices.ContainsFunc(answer.Causes, busy)

@@ -83,13 +83,9 @@ type situation struct {
 	onlyUpdate   bool
 	world        []func(*world)
 	want         outcome
-	// wantID is the instance of the request to the cloud, "" for none. wantAgain is the other account of a second request, wantAlso its
-	// other instance.
-	wantID    string
-	wantAgain ownership.Account
-	wantAlso  string
-	// byOwner is true if the owner is the reason of the denial: then there is no request about a first claim.
-	byOwner bool
+	// wantID is the instance of the request to the cloud, "" for none. wantAlso that of a second request.
+	wantID   string
+	wantAlso string
 }
 
 var (
@@ -219,33 +215,14 @@ func situations() map[string]situation {
 				`it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown; set the label first`),
 		},
 		"a cluster that names no user": {
-			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.seenErr, w.nowErr = noUser, noUser }),
+			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.accountErr = noUser }),
 			want: deniedBy(instance, ownID, "UserMissing", `the user that its provider acts as is unknown: CloudSigmaCluster "metal": it names no user`),
 		},
-		"a cluster that has named a user since the last watch event": {
-			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.seenErr = noUser }), want: owned, wantID: ownID,
-		},
 		"a cluster that cannot be read": {
-			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.seenErr, w.nowErr = errors.New("etcd is away"), errors.New("etcd is away") }),
+			changed: fields(instanceID(ownID)), world: worldOf(func(w *world) { w.accountErr = errors.New("etcd is away") }),
 			want: outcome{
 				decision: webhooks.Undecided, reason: "ObjectsUnknown", field: instance,
 				message: of(instance, ownID) + "the cluster of the machine cannot be read now; try again",
-			},
-		},
-		"a cluster that cannot be read to confirm a denial": {
-			changed: fields(instanceID(foreignID)), world: worldOf(func(w *world) { w.nowErr = errors.New("etcd is away") }), wantID: foreignID,
-			want: outcome{
-				decision: webhooks.Undecided, reason: "ObjectsUnknown", field: instance,
-				message: of(instance, foreignID) + "the cluster of the machine cannot be read now; try again",
-			},
-		},
-		"a cluster of another user since the last watch event, who does not own the instance either": {
-			changed: fields(instanceID(absentID)), world: worldOf(func(w *world) { w.now = bob }), wantID: absentID, wantAgain: bob,
-			want: outcome{
-				reason: "InstanceNotFound", field: instance,
-				message: of(instance, absentID) + `there is no such instance in region "next" of user "bob@example.com", which cluster "metal" acts as; ` +
-					`the cloud answered 404 not found; ` + advice,
-				event: of(instance, absentID) + `there is no such instance in region "next" of user "bob@example.com", which cluster "metal" acts as; ` + advice,
 			},
 		},
 		// Another machine names it.
@@ -391,7 +368,7 @@ func (s situation) isFirst(created bool) bool {
 
 // claimsOf are the claims in requests to the cloud. They have no UID if the machine is created, because each attempt has another one.
 func claimsOf(s situation, created bool) []ownership.Claim {
-	if s.wantID == "" || s.byOwner && s.isFirst(created) {
+	if s.wantID == "" {
 		return nil
 	}
 	claim := ownership.Claim{Account: account, ID: s.wantID, Name: machineName, MachineUID: "6a1b"}
@@ -399,10 +376,6 @@ func claimsOf(s situation, created bool) []ownership.Claim {
 		claim.MachineUID = ""
 	}
 	claims := []ownership.Claim{claim}
-	if s.wantAgain != (ownership.Account{}) {
-		claim.Account = s.wantAgain
-		claims = append(claims, claim)
-	}
 	if s.wantAlso != "" {
 		claim.ID = s.wantAlso
 		claims = append(claims, claim)
@@ -550,8 +523,7 @@ func TestADryRunHasNoSideEffects(t *testing.T) {
 // onOpenStack is a world in which clusters have their own credentials.
 func onOpenStack(modify func(*world)) func(*world) {
 	return func(w *world) {
-		w.seen = ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-a", Secret: "keys", Entry: "tenant"}}
-		w.now = w.seen
+		w.account = ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-a", Secret: "keys", Entry: "tenant"}}
 		modify(w)
 	}
 }

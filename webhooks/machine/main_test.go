@@ -24,7 +24,6 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/fairqueue"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
@@ -156,23 +155,17 @@ func send(t *testing.T, handler http.Handler, r admissionv1.AdmissionReview) *ad
 
 // world has the objects and the cloud of a gate, and records its requests.
 type world struct {
-	seen, now       ownership.Account
-	seenErr, nowErr error
-	// current is true if the watches show all objects.
-	current   bool
-	holder    *clusterapi.Machine
-	holderErr error
+	account    ownership.Account
+	accountErr error
+	holder     *clusterapi.Machine
+	holderErr  error
 	// holderAccount returns the account of the cluster of holder, if it is not that of the other machines.
 	holderAccount func() (ownership.Account, error)
-	// late are holders that no watch shows yet, by name.
-	late map[string]*clusterapi.Machine
 	// owners are the labels of the Machines of Cluster API, by name. ownerErr is the error for all of them.
 	owners   map[string]string
 	ownerErr error
-	// seenOwners are the labels that a watch shows.
-	seenOwners map[string]string
-	owned      []clusterapi.Machine
-	ownedErr   error
+	owned    []clusterapi.Machine
+	ownedErr error
 	// answers are those of the cloud, by instance. err is the answer for other instances.
 	answers map[string]ownership.Answer
 	err     error
@@ -187,7 +180,7 @@ type world struct {
 
 // newWorld is a world without problems, changed by modify.
 func newWorld(modify ...func(*world)) *world {
-	w := &world{seen: account, now: account, owners: map[string]string{"hl9tl": "metal", "other": "other"}, answers: map[string]ownership.Answer{
+	w := &world{account: account, owners: map[string]string{"hl9tl": "metal", "other": "other"}, answers: map[string]ownership.Answer{
 		ownID: {Verdict: ownership.Owned, UserID: userID, Response: "200", RequestID: "r-own"},
 		foreignID: {
 			Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "r-foreign",
@@ -212,26 +205,13 @@ func (w *world) Account(_ context.Context, cluster clusterapi.Cluster) (ownershi
 	if w.holder != nil && cluster == w.holder.Cluster() && w.holderAccount != nil {
 		return w.holderAccount()
 	}
-	return w.seen, w.seenErr
-}
-
-func (w *world) AccountNow(_ context.Context, cluster clusterapi.Cluster) (ownership.Account, error) {
-	w.count()
-	if w.holder != nil && cluster == w.holder.Cluster() && w.holderAccount != nil {
-		return w.holderAccount()
-	}
-	return w.now, w.nowErr
+	return w.account, w.accountErr
 }
 
 func (w *world) Holder(
-	_ context.Context, _ string, _ clusterapi.Machine, also []inflight.Object, counts func(clusterapi.Machine) bool,
+	_ context.Context, _ string, _ clusterapi.Machine, counts func(clusterapi.Machine) bool,
 ) (*clusterapi.Machine, error) {
 	w.count()
-	for _, object := range also {
-		if holder := w.late[object.Name]; holder != nil && counts(*holder) {
-			return holder, nil
-		}
-	}
 	if w.holder != nil && !counts(*w.holder) {
 		return nil, w.holderErr
 	}
@@ -248,17 +228,6 @@ func (w *world) Owner(_ context.Context, m clusterapi.Machine) (*clusterapi.Owne
 	name := names[len(names)-1]
 	return &clusterapi.Owner{Name: name, ClusterName: w.owners[name]}, nil
 }
-
-// OwnerSeen knows only the first of the owner references.
-func (w *world) OwnerSeen(ctx context.Context, m clusterapi.Machine) (*clusterapi.Owner, error) {
-	if names := m.Owners(); len(names) > 0 && w.seenOwners[names[0]] == m.ClusterName() {
-		w.count()
-		return &clusterapi.Owner{Name: names[0], ClusterName: m.ClusterName()}, nil
-	}
-	return w.Owner(ctx, m)
-}
-
-func (w *world) IsCurrent(clusterapi.Cluster) bool { return w.current }
 
 func (w *world) Owned(_ context.Context, namespace, owner string) ([]clusterapi.Machine, error) {
 	w.count()

@@ -71,7 +71,7 @@ func moves() map[string]situation {
 			old: fields(own), changed: fields(own, inOther), onlyUpdate: true, want: owned, wantID: ownID, world: worldOf(ownerIn("other")),
 		},
 		"the label of another cluster, whose user does not own it": {
-			old: fields(foreign), changed: fields(foreign, inOther), onlyUpdate: true, wantID: foreignID,
+			old: fields(foreign), changed: fields(foreign, inOther), onlyUpdate: true, wantID: foreignID, world: worldOf(ownerIn("other")),
 			want: func() outcome {
 				o := moved(clusterLabel, toOther, foreignID, "InstanceNotOwned", foreignToOther+`; the cloud answered 403 permission, request id r-foreign`+noOther(clusterLabel))
 				o.event = strings.Replace(o.message, "; the cloud answered 403 permission, request id r-foreign", "", 1)
@@ -121,24 +121,24 @@ func moves() map[string]situation {
 		},
 		// The label of the owner, which the provider uses.
 		"of another cluster than its owner": {
-			byOwner: true, changed: fields(own), wantID: ownID, world: worldOf(ownerIn("other")),
+			changed: fields(own), world: worldOf(ownerIn("other")),
 			want: deniedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `belongs to cluster "other"`)),
 		},
 		"of another cluster than its owner, while the cloud does not respond": {
-			byOwner: true, changed: fields(own), wantID: ownID, world: worldOf(ownerIn("other"), func(w *world) { w.answers, w.err = nil, errors.New("boom") }),
+			changed: fields(own), world: worldOf(ownerIn("other"), func(w *world) { w.answers, w.err = nil, errors.New("boom") }),
 			want: deniedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `belongs to cluster "other"`)),
 		},
 		"of an owner without cluster": {
-			byOwner: true, changed: fields(own), wantID: ownID, world: worldOf(ownerIn("")),
+			changed: fields(own), world: worldOf(ownerIn("")),
 			want: deniedBy("status.instanceID", ownID, "OwnerClusterMismatch", mismatch("hl9tl", `belongs to no cluster`)),
 		},
 		"of an owner that does not exist": {
-			byOwner: true, old: fields(ownedBy("gone")), changed: fields(own, ownedBy("gone")), onlyUpdate: true, wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = missing }),
+			old: fields(ownedBy("gone")), changed: fields(own, ownedBy("gone")), onlyUpdate: true, world: worldOf(func(w *world) { w.ownerErr = missing }),
 			want: deniedBy("status.instanceID", ownID, "OwnerMachineMissing",
 				`the cluster that its provider acts for is unknown: its owner references name Machine "gone", which does not exist`),
 		},
 		"of an owner that cannot be read": {
-			byOwner: true, changed: fields(own), wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = errors.New("etcd is away") }),
+			changed: fields(own), world: worldOf(func(w *world) { w.ownerErr = errors.New("etcd is away") }),
 			want: outcome{
 				decision: webhooks.Undecided, reason: "ObjectsUnknown", field: "status.instanceID",
 				message: of("status.instanceID", ownID) + "the Machine that owns the machine cannot be read now; try again",
@@ -149,15 +149,15 @@ func moves() map[string]situation {
 			old: fields(own, with(references, []any{})), changed: fields(own), onlyUpdate: true, want: owned, wantID: ownID,
 		},
 		"adopted by a Machine of another cluster": {
-			old: fields(own, with(references, nil)), changed: fields(own, ownedBy("other")), onlyUpdate: true, wantID: ownID,
+			old: fields(own, with(references, nil)), changed: fields(own, ownedBy("other")), onlyUpdate: true,
 			want: moved(references, "change of "+references, ownID, "OwnerClusterMismatch", mismatch("other", `belongs to cluster "other"`)),
 		},
 		"moved from a Machine to one of another cluster": {
-			old: fields(own), changed: fields(own, ownedBy("other")), onlyUpdate: true, wantID: ownID,
+			old: fields(own), changed: fields(own, ownedBy("other")), onlyUpdate: true,
 			want: moved(references, "change of "+references, ownID, "OwnerClusterMismatch", mismatch("other", `belongs to cluster "other"`)),
 		},
 		"a second Machine in front": {
-			old: fields(own), changed: fields(own, ownedBy("other", "hl9tl")), onlyUpdate: true, wantID: ownID, world: worldOf(func(w *world) { w.ownerErr = two }),
+			old: fields(own), changed: fields(own, ownedBy("other", "hl9tl")), onlyUpdate: true, world: worldOf(func(w *world) { w.ownerErr = two }),
 			want: moved(references, "change of "+references, ownID, "OwnerMachineAmbiguous",
 				`the cluster that its provider acts for is unknown: its owner references name 2 Machines`),
 		},

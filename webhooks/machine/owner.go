@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/message"
 	"warrantgate.dev/webhooks"
 )
@@ -29,7 +28,7 @@ func isOwner(request admission.Request) bool {
 //
 // Cluster API sets the label from spec.clusterName, which is immutable. This does not protect the label: the webhook of Cluster API may
 // be missing. A Machine that is created is not checked: see ownerHook.
-func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) (answer webhooks.Answer) {
+func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) webhooks.Answer {
 	unchanged := webhooks.Answer{Decision: webhooks.Allowed, Reason: "NothingClaimed"}
 	if request.Operation != admissionv1.Update {
 		return unchanged
@@ -38,27 +37,13 @@ func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) (answ
 	if err != nil {
 		return webhooks.Undecodable(fmt.Errorf("decode the Machine: %w", err))
 	}
-	var was, replaced string
-	if old, err := clusterapi.DecodeMetadata(request.OldObject.Raw); err == nil { // otherwise as if it had no label
-		was, replaced = old.Labels[clusterapi.ClusterNameLabel], old.ResourceVersion
-	}
+	old, _ := clusterapi.DecodeMetadata(request.OldObject.Raw) // one that cannot be decoded counts as one without a label
 	cluster := machine.Labels[clusterapi.ClusterNameLabel]
-	if cluster == was {
+	if cluster == old.Labels[clusterapi.ClusterNameLabel] {
 		return unchanged
 	}
 	// The object may omit the namespace and name of the request.
 	machine.Namespace, machine.Name = cmp.Or(machine.Namespace, request.Namespace), cmp.Or(machine.Name, request.Name)
-	write := inflight.Write{
-		Object: inflight.Object{
-			Resource: clusterapi.OwnerMachines.WithVersion(request.Resource.Version), Namespace: machine.Namespace, Name: machine.Name,
-		},
-		ResourceVersion: replaced, Changes: []inflight.Key{clusterapi.OwnerKey(machine.Namespace, machine.Name)},
-	}
-	_, end, err := g.writes.begin(ctx, request, write)
-	if err != nil {
-		return g.concludeOwner(request, machine, notBegun("names an instance for a machine that it owns, or changes this label", err))
-	}
-	defer func() { end(answer.Decision) }()
 	return g.concludeOwner(request, machine, g.checkOwner(ctx, machine, cluster))
 }
 

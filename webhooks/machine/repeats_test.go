@@ -216,9 +216,9 @@ func TestTextsDiscloseNoOtherTenants(t *testing.T) {
 		},
 		"an error of another kind":      func(w *world) { w.answers, w.err = nil, cause },
 		"objects that cannot be read":   func(w *world) { w.holderErr = cause },
-		"a cluster that cannot be read": func(w *world) { w.seenErr, w.nowErr = cause, cause },
+		"a cluster that cannot be read": func(w *world) { w.accountErr = cause },
 		"a cluster that cannot be found": func(w *world) {
-			w.seenErr, w.nowErr = cause, &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: "there is none"}
+			w.accountErr = &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: "there is none"}
 		},
 		"an instance of another user": func(w *world) {
 			w.answers[ownID] = ownership.Answer{Verdict: ownership.Foreign, Response: "403 permission", UserID: userID}
@@ -264,8 +264,7 @@ func TestTheNumberOfSeriesDoesNotGrowWithMachines(t *testing.T) {
 	w := newWorld()
 	handler := w.handlerOf(t, foreignCloud(), enforce, w)
 	evaluate := func(i int) {
-		w.seen.User, w.seen.Region = fmt.Sprint("series-user-", i), fmt.Sprint("series-region-", i)
-		w.now = w.seen
+		w.account.User, w.account.Region = fmt.Sprint("series-user-", i), fmt.Sprint("series-region-", i)
 		id := fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i)
 		send(t, handler, review(t, newMachine(instanceID(ownID)), newMachine(instanceID(id), with("metadata.name", fmt.Sprint("series-name-", i)),
 			with("metadata.namespace", fmt.Sprint("series-namespace-", i))), numbered(i)))

@@ -45,8 +45,7 @@ func TestAMessageDoesNotNameTheUserInASecretOfAnotherNamespace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(append(tc.modify, func(w *world) {
-				w.now.UserSecret = types.NamespacedName{Namespace: "team-b", Name: "their-user"}
-				w.seen = w.now
+				w.account.UserSecret = types.NamespacedName{Namespace: "team-b", Name: "their-user"}
 			})...)
 			gate := w.gate(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: tc.policy})
 			response := send(t, webhooks.Handler(gate, v1beta1.Enforce, w), review(t, newMachine(), newMachine(instanceID(tc.id)), ofStatus))

@@ -195,7 +195,7 @@ func (e explainer) account(ctx context.Context, report *explanation, one *audit.
 		}
 		return
 	}
-	if one.Account, one.Unknown = e.objects.AccountNow(ctx, one.Machine.Cluster()); one.Unknown != nil {
+	if one.Account, one.Unknown = e.objects.Account(ctx, one.Machine.Cluster()); one.Unknown != nil {
 		if _, invalid := errors.AsType[*clusterapi.AccountError](one.Unknown); !invalid {
 			report.undetermined("the account that the provider of the machine uses could not be read", one.Unknown)
 		}

@@ -7,7 +7,6 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/fairqueue"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -19,7 +18,7 @@ type reviewed struct {
 
 // Holder implements machine.Objects.
 func (r reviewed) Holder(
-	_ context.Context, id string, of clusterapi.Machine, _ []inflight.Object, counts func(clusterapi.Machine) bool,
+	_ context.Context, id string, of clusterapi.Machine, counts func(clusterapi.Machine) bool,
 ) (*clusterapi.Machine, error) {
 	for i := range r.others {
 		if other := &r.others[i]; slices.Contains(other.IDs(), id) && !other.SameServer(of) && counts(*other) {

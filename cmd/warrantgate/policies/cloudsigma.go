@@ -173,7 +173,7 @@ func (o *checkCloudSigmaOptions) accountOf(
 	if err != nil {
 		return ownership.Account{}, err
 	}
-	return objects.AccountNow(ctx, clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: namespace, Name: name})
+	return objects.Account(ctx, clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: namespace, Name: name})
 }
 
 // judge sets the result and what follows from it. The error is that of the request.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/kcp-dev/logicalcluster/v3"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -26,11 +25,11 @@ import (
 )
 
 // newHoldings returns the check of changes of clusters against the instances of their machines, or nil if machines are not gated.
-func newHoldings(o clouds.Owners, config v1beta1.GateConfiguration, machines cluster.Machines, in logicalcluster.Name) *cluster.Holdings {
+func newHoldings(o clouds.Owners, config v1beta1.GateConfiguration, machines cluster.Machines) *cluster.Holdings {
 	if o.Gate == nil || config.Machine.Mode == v1beta1.Off {
 		return nil
 	}
-	return cluster.NewHoldings(machines, o.Gate, o.Writes, in.String())
+	return cluster.NewHoldings(machines, o.Gate)
 }
 
 // kubernetesGates are the gates on the objects of Cluster API, and their dependencies. The zero value has no gates.
@@ -65,7 +64,7 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 	if err != nil {
 		return kubernetesGates{}, err
 	}
-	holdings := newHoldings(owners, config, g.objects, "")
+	holdings := newHoldings(owners, config, g.objects)
 	g.handle(cluster.Path, cluster.NewImpersonation(config.Cluster, config.CloudSigma.Regions, checker, g.objects, holdings), config.Cluster.Impersonation.Mode)
 	g.handle(cluster.RecordPath, cluster.NewRecord(config.Cluster), config.Cluster.Impersonation.Mode)
 	if err := g.addKeystonePolicy(kubernetes, config.KeystonePolicy); err != nil {
@@ -87,7 +86,7 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 	gated := config.Machine
 	gated.Unknown = gated.UnknownPolicy(config.Audit.Mode != v1beta1.Off)
 	machines := machine.New(gated, clouds.Kinds(config), g.objects, owners.Gate)
-	g.handle(machine.Path, machines.Sharing(owners.Writes, g.objects.Version, ""), config.Machine.Mode)
+	g.handle(machine.Path, machines, config.Machine.Mode)
 	err = g.addAudit(kubernetes, config, owners, leaseNamespace)
 	return g, err
 }

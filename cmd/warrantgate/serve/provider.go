@@ -80,8 +80,12 @@ func machineGate(
 		if err != nil {
 			return nil, err
 		}
-		gate := machine.New(gated, clouds.Kinds(config), objects, owners.Gate).Sharing(owners.Writes, objects.Version, name.String()).
-			AuditedIf(func(ctx context.Context) bool { return audited.has(ctx, provider) }).AuditedBy(audited.auditor.Admitted)
+		gate := machine.New(gated, clouds.Kinds(config), objects, owners.Gate).
+			AuditedIf(func(ctx context.Context) bool { return audited.has(ctx, provider) }).
+			AuditedBy(func(ctx context.Context, m clusterapi.Machine) {
+				m.LogicalCluster = name
+				audited.auditor.Admitted(ctx, m)
+			})
 		return webhooks.Bound(gate, objects, provider), nil
 	})
 }
@@ -142,7 +146,7 @@ func impersonationGate(
 		if err != nil {
 			return nil, err
 		}
-		gate := cluster.NewImpersonation(config.Cluster, config.CloudSigma.Regions, checker, objects, newHoldings(owners, config, objects, name))
+		gate := cluster.NewImpersonation(config.Cluster, config.CloudSigma.Regions, checker, objects, newHoldings(owners, config, objects))
 		return webhooks.Bound(gate, objects, provider), nil
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/ownership"
 )
@@ -59,7 +58,7 @@ func TestTheProviderOfAPath(t *testing.T) {
 	}))
 	t.Cleanup(kcp.Close)
 	server := paths{registered: map[string]http.Handler{}}
-	if err := registerProviderGates(server, &rest.Config{Host: kcp.URL + "/clusters/root"}, config, clouds.Owners{Gate: gate, Writes: &inflight.Registry{}}, events.NewRecorder(nil), nil); err != nil {
+	if err := registerProviderGates(server, &rest.Config{Host: kcp.URL + "/clusters/root"}, config, clouds.Owners{Gate: gate}, events.NewRecorder(nil), nil); err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()

@@ -80,7 +80,7 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 		machine := a.machine(ctx, "worker", a.own, ownedBy("owner"))
 		Expect(a.attacker.client.Delete(ctx, owner)).To(Succeed())
 		again := a.owner(ctx, "owner", "second") // this must never wait for warrantgate, and the audit reports it
-		a.expectDenied(writeInstanceID(ctx, a.attacker.client, machine, a.others), "InstanceNotOwned", a.first.Email)
+		a.expectDenied(writeInstanceID(ctx, a.attacker.client, machine, a.others), "OwnerClusterMismatch", `Machine "owner"`)
 		a.expectDenied(writeInstanceID(ctx, a.attacker.client, machine, a.w.server(a.first, "other").UUID), "OwnerClusterMismatch", `Machine "owner"`)
 		Expect(mergePatch.metadata(ctx, a.attacker.client, again, inCluster("first"))).To(Succeed())
 	}, SpecTimeout(startTimeout))

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
@@ -152,6 +154,27 @@ func (w *kubeWorld) editor(ctx context.Context, namespace string) tenant {
 	}
 	Eventually(func() error { return who.client.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace)) }).Should(Succeed())
 	return who
+}
+
+// auditEvents returns the reasons of the audit's Events on a machine.
+func (w *kubeWorld) auditEvents(ctx context.Context, namespace, machine string) []string {
+	events := &corev1.EventList{}
+	if err := w.admin.List(ctx, events, client.InNamespace(namespace)); err != nil {
+		return nil // the caller asks again
+	}
+	var reasons []string
+	for i := range events.Items {
+		if event := &events.Items[i]; event.InvolvedObject.Name == machine && strings.HasPrefix(event.Message, "Audit: ") {
+			reasons = append(reasons, event.Reason)
+		}
+	}
+	return reasons
+}
+
+// expectReported expects an Event of the audit on a machine within the time of guarantee 3.
+func (w *kubeWorld) expectReported(ctx context.Context, namespace, machine, reason string) {
+	GinkgoHelper()
+	Eventually(w.auditEvents).WithContext(ctx).WithArguments(namespace, machine).WithTimeout(10*time.Second).Should(ContainElement(reason), machine)
 }
 
 // permit allows a user to impersonate users, by their email addresses, and waits until the API server observes it.

@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,6 +91,7 @@ func (w *kubeWorld) modelWorld(ctx context.Context, name string) *model.World {
 			{Namespace: second, Admin: w.admin, Users: []string{email("bert")}},
 		},
 		AddServers: func(sequence string) ([]model.Server, func()) { return addServers(w.cloud, users, sequence) },
+		Reported:   w.reportedSoon,
 	}
 	for i := range world.Places {
 		for _, user := range world.Places[i].Users {
@@ -116,6 +118,14 @@ func (w *kubeWorld) modelWorld(ctx context.Context, name string) *model.World {
 		})
 	}
 	return world
+}
+
+// reportedSoon reports whether the audit reports a machine, also if warrantgate is being restarted.
+func (w *kubeWorld) reportedSoon(ctx context.Context, namespace, machine string) bool {
+	const soon = 30 * time.Second
+	return wait.PollUntilContextTimeout(ctx, time.Second, soon, true, func(ctx context.Context) (bool, error) {
+		return len(w.auditEvents(ctx, namespace, machine)) > 0, nil
+	}) == nil
 }
 
 // controller is the service account of a provider's controller, which may write machines in all namespaces.

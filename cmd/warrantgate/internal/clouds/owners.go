@@ -17,7 +17,6 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/impersonation"
-	"warrantgate.dev/internal/inflight"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
@@ -31,13 +30,11 @@ type Owners struct {
 	clouds    map[string]ownership.Cloud
 	// Gate is nil if there is no access to any cloud.
 	Gate *ownership.Gate
-	// Writes are the admitted writes that may not be stored yet.
-	Writes *inflight.Registry
 }
 
 // NewOwners returns the Owners for the access that the flags give. It reads Secrets through kubernetes, which may be nil.
 func NewOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags Flags, log logr.Logger) (Owners, error) {
-	o := Owners{clouds: map[string]ownership.Cloud{}, Writes: &inflight.Registry{}}
+	o := Owners{clouds: map[string]ownership.Cloud{}}
 	var err error
 	if o.Access, err = flags.CloudSigma(config.CloudSigma, kubernetes, log); err != nil {
 		return o, err

@@ -4,6 +4,7 @@
 //   - No machine holds an instance whose owner is not the user that its provider acts as, unless it did so before the write, or its owner Machine was
 //     created with another label than its own.
 //   - No two machines hold one instance, unless they did so before the write. On kcp those of one workspace count.
+//   - On Kubernetes, what two writes at once make wrong in these two ways is an Event soon.
 //   - No tenant has named a user that it may not impersonate.
 //   - Who is recorded as the author of a user may impersonate that user.
 //   - No denial names the property of another tenant.

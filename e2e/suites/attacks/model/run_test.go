@@ -36,7 +36,7 @@ func TestRunFindsBrokenPromisesWithoutWarrantgate(t *testing.T) {
 				mapper.Add(kind, meta.RESTScopeNamespace)
 			}
 			c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithRESTMapper(mapper).Build()
-			result, err := Run(t.Context(), Options{Writes: 3000, OneAtATime: true}, &World{
+			result, err := Run(t.Context(), Options{Writes: 3000}, &World{
 				Places:  []Place{{Namespace: "first", Admin: c, Users: []string{anna, bert}}},
 				Actors:  []*Actor{{Name: "tenant", Client: c, Kinds: tc.kinds, May: tc.may}},
 				Regions: []string{"next"}, UserRefs: true, Objects: tc.objects, Authors: tc.authors,
