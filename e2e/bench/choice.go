@@ -22,7 +22,6 @@ func measurements() []measurement {
 		{"rewrite", logged(measureHandler)},
 		{"gate", logged(measureMachineHandler)},
 		{"policy", measurePolicy},
-		{"roles", anywhere(measureRoleChecks)},
 		{"start", anywhere(measureStart)},
 		{"serve", logged(measureServe)},
 		{"writes", anywhere(measureWrites)},

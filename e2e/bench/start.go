@@ -11,7 +11,7 @@ import (
 
 const (
 	startBound  = 2
-	binaryBound = 60
+	binaryBound = 45
 
 	// starts is the number of starts of serve. The slowest counts.
 	starts = 5
