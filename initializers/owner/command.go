@@ -19,21 +19,18 @@ import (
 const (
 	// workers is how many logical clusters are handled at the same time.
 	workers = 16
-	// repairTimeout limits how long the command repair waits for one workspace until system:apibindings is retriggered, and readyTimeout until
-	// the workspace is Ready.
-	repairTimeout, readyTimeout = 45 * time.Second, time.Minute
-	// workerTimeout limits how long a worker of the command waits for a repaired workspace to become Ready before it repairs the next one.
+	// repairTimeout limits how long the command repair waits for one workspace until system:apibindings is retriggered.
+	repairTimeout = 45 * time.Second
+	// readyTimeout limits how long a worker of the command then waits for the workspace to become Ready before it repairs the next one.
 	// Without this wait, kcp would initialize more workspaces at the same time than it has processors for, and each would take longer.
-	workerTimeout = 5 * time.Second
+	readyTimeout = 10 * time.Second
 	// maxRequests limits the requests for the causes of one workspace, so that no tenant occupies the workers. It is sufficient for about a
 	// hundred default API bindings.
 	maxRequests = 300
-	// awaitedAtOnce is how many repaired workspaces the command waits for at the same time.
-	awaitedAtOnce = 64
 )
 
-// readyPoll is how often the command reads a repaired LogicalCluster: first after 250 milliseconds, later every four seconds.
-var readyPoll = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 1.15, Jitter: 0.1, Steps: 20}
+// readyPoll is how often the command reads a repaired LogicalCluster: first after 250 milliseconds, later every two seconds.
+var readyPoll = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 1.15, Jitter: 0.1, Steps: 15}
 
 // Repair is what the controller and the command repair have in common.
 type Repair struct {
@@ -78,9 +75,8 @@ func (r *Repair) Run(ctx context.Context, each func(Repaired)) error {
 		}
 		r.Under, r.underCluster = ws.Path, ws.Cluster
 	}
-	var group, awaited errgroup.Group
+	var group errgroup.Group
 	group.SetLimit(workers)
-	awaited.SetLimit(awaitedAtOnce)
 	var errs []error
 	for _, requests := range []iter.Seq2[request, error]{r.Shards.stuck(ctx, time.Now().Add(-r.After)), r.Shards.suspicious(ctx)} {
 		for req, err := range requests {
@@ -99,13 +95,13 @@ func (r *Repair) Run(ctx context.Context, each func(Repaired)) error {
 				}
 				if (result.Outcome == Corrected || result.Outcome == Retriggered) && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing &&
 					!r.Steps.DryRun {
-					r.holdWorker(ctx, &awaited, result.Cluster)
+					r.awaitReady(ctx, result.Cluster)
 				}
 				return nil
 			})
 		}
 	}
-	_, _ = group.Wait(), awaited.Wait() // their errors have been reported
+	_ = group.Wait() // the errors have been reported
 	return errors.Join(errs...)
 }
 
@@ -165,24 +161,11 @@ func (r *Repair) retry(ctx context.Context, result Result) (Result, error) {
 	return r.Steps.retry(ctx, result)
 }
 
-// holdWorker returns when a repaired workspace is Ready, or after workerTimeout. Then awaited still waits for it.
-func (r *Repair) holdWorker(ctx context.Context, awaited *errgroup.Group, cluster logicalcluster.Name) {
-	held, release := context.WithTimeout(ctx, workerTimeout)
-	awaited.Go(func() error {
-		defer release()
-		if err := r.awaitReady(ctx, cluster); err != nil && ctx.Err() == nil {
-			logf.FromContext(ctx).Info("a repaired workspace is not Ready yet", "cluster", cluster.String(), "error", err.Error())
-		}
-		return nil
-	})
-	<-held.Done()
-}
-
-// awaitReady waits until a repaired workspace is Ready, or waits for initializers of others.
-func (r *Repair) awaitReady(ctx context.Context, cluster logicalcluster.Name) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+// awaitReady waits until a repaired workspace is Ready, or waits for initializers of others, but not longer than readyTimeout.
+func (r *Repair) awaitReady(ctx context.Context, cluster logicalcluster.Name) {
+	awaiting, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	return readyPoll.DelayFunc().Until(ctx, false, false, func(ctx context.Context) (bool, error) {
+	err := readyPoll.DelayFunc().Until(awaiting, false, false, func(ctx context.Context) (bool, error) {
 		st := &state{result: Result{Cluster: cluster}}
 		if _, err := r.Steps.read(ctx, st); err != nil || st.result.Outcome == Gone {
 			return true, err
@@ -192,4 +175,7 @@ func (r *Repair) awaitReady(ctx context.Context, cluster logicalcluster.Name) er
 		}
 		return st.result.lc.waitsForOthers(), nil
 	})
+	if err != nil && ctx.Err() == nil {
+		logf.FromContext(ctx).Info("a repaired workspace is not Ready yet", "cluster", cluster.String(), "error", err.Error())
+	}
 }

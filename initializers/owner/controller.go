@@ -2,7 +2,6 @@ package owner
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -66,10 +65,7 @@ func (c *Controller) lead(ctx context.Context) {
 }
 
 func (c *Controller) runRepair(ctx context.Context) {
-	initializing := initializingWorkspaces(c.repair.Shards, c.repair.After, func(ctx context.Context, err error) {
-		resyncsFailed.Inc()
-		logf.FromContext(ctx).Error(err, "not all workspaces could be checked; trying again")
-	})
+	initializing := initializingWorkspaces(c.repair.Shards, c.repair.After)
 	var gauge wait.Group
 	gauge.StartWithContext(ctx, func(ctx context.Context) {
 		defer stuck.Set(0) // only the replica that holds the Lease reports a number
@@ -77,36 +73,27 @@ func (c *Controller) runRepair(ctx context.Context) {
 	})
 	run(ctx, "owner-repair", controller.TypedOptions[request]{
 		Reconciler: &repairReconciler{
-			steps: c.repair.Steps, pending: initializing.has, untilStuck: initializing.untilDue, reporter: c.reporter, backoff: newBackoff(), continued: newContinued(),
-			limiter: newCheckLimiter(c.repair.Limiter),
+			steps: c.repair.Steps, pending: initializing.has, untilStuck: initializing.untilDue, reporter: c.reporter,
+			limiter: c.repair.Limiter, backoff: newBackoff(), repeats: newRepeats(c.repair.Limiter.Limit()), continued: newContinued(),
 		},
 		RateLimiter: newBackoff(),
-	}, initializing, &readySource{repair: c.repair})
+	}, initializing, readyWorkspaces(c.repair))
 	gauge.Wait()
 }
 
 func (c *Controller) runInitializer(ctx context.Context) {
-	waiting := waitingLogicalClusters(c.repair.Shards, func(ctx context.Context, err error) {
-		logf.FromContext(ctx).V(1).Info("not all logical clusters that wait for the initializer could be seen", "error", err.Error())
-	})
 	run(ctx, "owner-initializer", controller.TypedOptions[request]{
 		Reconciler: &initializerReconciler{
-			steps: c.repair.Steps, pending: waiting.has, reporter: c.reporter, continued: newContinued(), slowed: newBackoff(),
+			steps: c.repair.Steps, reporter: c.reporter, continued: newContinued(), slowed: newBackoff(),
 			client: func(req request) (client.Client, error) {
 				return c.repair.Shards.clientAt(req.Shard, req.Cluster.Path())
 			},
 		},
-	}, waiting)
+	}, waitingLogicalClusters(c.repair.Shards))
 }
 
-// waitingSource is a source whose goroutines can be waited for.
-type waitingSource interface {
-	source.TypedSource[request]
-	Wait()
-}
-
-// run runs a controller until ctx ends, and waits for its sources.
-func run(ctx context.Context, name string, options controller.TypedOptions[request], sources ...waitingSource) {
+// run runs a controller until ctx ends.
+func run(ctx context.Context, name string, options controller.TypedOptions[request], sources ...source.TypedSource[request]) {
 	log := logf.FromContext(ctx)
 	options.MaxConcurrentReconciles = workers
 	options.ReconciliationTimeout = reconcileTimeout
@@ -130,37 +117,24 @@ func run(ctx context.Context, name string, options controller.TypedOptions[reque
 	if err != nil {
 		log.Error(err, "run the controller", "controller", name)
 	}
-	for _, source := range sources {
-		source.Wait()
-	}
 }
 
-// readySource is a source of requests for Ready workspaces whose owner's name another service account can get. It lists them at intervals,
-// because holding all Ready Workspaces in memory would cost more.
-type readySource struct {
-	repair  *Repair
-	running sync.WaitGroup
-}
-
-// Start lists until ctx ends. It does not block.
-func (s *readySource) Start(ctx context.Context, queue queue) error {
-	s.running.Go(func() {
-		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			for req, err := range s.repair.Shards.suspicious(ctx) {
+// readyWorkspaces returns a source of requests for Ready workspaces whose owner's name another service account can get. It lists them at
+// intervals, because holding all Ready Workspaces in memory would cost more.
+func readyWorkspaces(repair *Repair) source.TypedFunc[request] {
+	return func(ctx context.Context, queue queue) error {
+		go wait.UntilWithContext(ctx, func(ctx context.Context) {
+			for req, err := range repair.Shards.suspicious(ctx) {
 				switch {
 				case ctx.Err() != nil:
 					return
 				case err != nil:
-					resyncsFailed.Inc()
-					logf.FromContext(ctx).Error(err, "not all Ready workspaces could be checked; trying again", "after", readyInterval)
-				case s.repair.Limiter.Wait(ctx) == nil:
+					logf.FromContext(ctx).Error(err, "not all Ready workspaces could be listed; trying again", "after", readyInterval)
+				case repair.Limiter.Wait(ctx) == nil:
 					queue.Add(req.afterwards())
 				}
 			}
 		}, readyInterval)
-	})
-	return nil
+		return nil
+	}
 }
-
-// Wait returns when ctx of Start has ended and nothing is listed any more.
-func (s *readySource) Wait() { s.running.Wait() }

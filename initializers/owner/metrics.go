@@ -19,12 +19,8 @@ var (
 		Name: "warrantgate_stuck_workspaces",
 		Help: "Workspaces that have been Initializing for longer than repair.after, as seen by the replica that holds the Lease.",
 	})
-	resyncsFailed = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "warrantgate_repair_resyncs_failed_total",
-		Help: "Resyncs of the repair in which not all workspaces could be checked.",
-	})
 )
 
 func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is registered in
-	metrics.Registry.MustRegister(repairs, initialized, stuck, resyncsFailed)
+	metrics.Registry.MustRegister(repairs, initialized, stuck)
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/tenancy/initialization"
+	"golang.org/x/time/rate"
 	"gomodules.xyz/jsonpatch/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,6 +32,12 @@ const (
 	fastRuns, slowRun = 60, 30 * time.Second
 	// causeBackoff limits that time if a cause was found: kcp does not try again by itself once the cause is removed.
 	causeBackoff = time.Minute
+	// backoffJitter is the part by which the time until a repeated check varies, so that many are not checked at once.
+	backoffJitter = 0.2
+	// giveWayDelay is how long a Workspace of a logical cluster that uses its share of the workers waits.
+	giveWayDelay = 500 * time.Millisecond
+	// repeatedPriority is the priority of repeated checks, so that they give way to first ones.
+	repeatedPriority = -1
 )
 
 // errOwner is why a workspace of the type warranted must not become Ready.
@@ -44,15 +51,14 @@ type repairReconciler struct {
 	pending func(request) bool
 	// untilStuck is the time until that Workspace counts as stuck. Before, nothing is repaired.
 	untilStuck func(request) time.Duration
-	// limiter limits how many Workspaces are checked per second. backoff is when one that is still stuck is checked again.
-	limiter *checkLimiter
-	workers workerShares
+	workers    workerShares
+	// limiter limits how many Workspaces are checked per second. Those that are listed Ready have waited for it. backoff and repeats are when one that is still stuck is checked again.
+	limiter *rate.Limiter
 	backoff workqueue.TypedRateLimiter[request]
+	repeats *repeats
 	// continued delays the runs of steps that are not finished.
 	continued workqueue.TypedRateLimiter[request]
 	reporter  reporter
-	// admitted are the requests that the limiter has let through and whose steps are not finished.
-	admitted sync.Map
 	// missing are the requests for which a cause other than the owner was found.
 	missing sync.Map
 }
@@ -60,7 +66,6 @@ type repairReconciler struct {
 // Reconcile runs the steps, and checks again later whether the workspace is still stuck.
 func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
 	if !req.Ready && !r.pending(req) {
-		r.admitted.Delete(req)
 		r.missing.Delete(req)
 		r.backoff.Forget(req)
 		r.continued.Forget(req)
@@ -69,13 +74,13 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 	if req.Cluster == "" {
 		return reconcile.Result{}, nil // once it has one, there is another request
 	}
-	if delay := r.admit(req); delay > 0 {
-		return reconcile.Result{RequeueAfter: delay, Priority: ptr.To(0)}, nil
-	}
 	if !r.workers.take(req.Parent) {
-		return reconcile.Result{RequeueAfter: wait.Jitter(againDelay, backoffJitter), Priority: ptr.To(0)}, nil
+		return giveWay(), nil
 	}
 	defer r.workers.free(req.Parent)
+	if begins := r.continued.NumRequeues(req) == 0; begins && !req.Ready && r.limiter.Wait(ctx) != nil {
+		return giveWay(), nil
+	}
 	if !req.Ready {
 		if early := r.untilStuck(req); early > 0 {
 			return r.checkEarly(ctx, req, early)
@@ -89,7 +94,6 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 	if err == nil && result.RequeueAfter > 0 {
 		return continueAfter(max(result.RequeueAfter, r.continued.When(req))), nil
 	}
-	r.admitted.Delete(req)
 	r.continued.Forget(req)
 	switch {
 	case err != nil || req.Ready:
@@ -104,42 +108,15 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 	return r.checkAgain(req), nil
 }
 
-// admit returns how long to wait before a Workspace may be checked. One that was checked before gives way to others, unless it has become
-// stuck since.
-func (r *repairReconciler) admit(req request) time.Duration {
-	if _, admitted := r.admitted.Load(req); admitted {
-		return 0
-	}
-	if req.Ready {
-		delay := r.limiter.afterwards(req.Parent)
-		if delay == 0 {
-			r.admitted.Store(req, nil)
-		}
-		return delay
-	}
-	stuck := r.untilStuck(req) <= 0
-	if before, checked := r.limiter.checked.Get(req); checked && before == stuck {
-		if delay := r.limiter.again(req.Parent); delay > 0 {
-			return delay
-		}
-		r.admitted.Store(req, nil)
-		return 0
-	}
-	r.limiter.checked.Add(req, stuck)
-	r.admitted.Store(req, nil)
-	return r.limiter.first()
-}
-
 // checkEarly reports what keeps a Workspace from becoming Ready that does not count as stuck yet. The owner is not changed: the steps only
 // read. Of a foreign owner it reports the permissions that the owner lacks once it is rewritten.
 func (r *repairReconciler) checkEarly(ctx context.Context, req request, untilStuck time.Duration) (reconcile.Result, error) {
-	defer r.admitted.Delete(req)
 	result, err := r.steps.run(ctx, req.Cluster, true)
 	next := untilStuck
 	switch {
 	case err != nil || !result.mayLack():
 	case result.Outcome == Fine && result.lc.mayYetBind(): // one read is enough to see it
-		next = min(next, max(firstCheck, r.limiter.share(req.Parent)))
+		next = min(next, max(firstCheck, r.repeats.after(req.Parent)))
 	default:
 		result, err = r.findCauses(ctx, req, result)
 	}
@@ -155,7 +132,7 @@ func (r *repairReconciler) checkEarly(ctx context.Context, req request, untilStu
 	if _, missing := r.missing.Load(req); missing {
 		next = min(next, r.checkAgain(req).RequeueAfter)
 	}
-	return reconcile.Result{RequeueAfter: next, Priority: ptr.To(0)}, nil
+	return reconcile.Result{RequeueAfter: next, Priority: ptr.To(repeatedPriority)}, nil
 }
 
 // findCauses reports causes other than the owner that keep a Workspace from becoming Ready. If there is none, it retriggers
@@ -191,9 +168,14 @@ func (r *repairReconciler) checkAgain(req request) reconcile.Result {
 	}
 	delay = wait.Jitter(delay, backoffJitter)
 	if r.backoff.NumRequeues(req) > 1 { // what was just repaired is about to become Ready
-		delay = max(delay, r.limiter.share(req.Parent))
+		delay = max(delay, r.repeats.after(req.Parent))
 	}
-	return reconcile.Result{RequeueAfter: delay, Priority: ptr.To(0)}
+	return reconcile.Result{RequeueAfter: delay, Priority: ptr.To(repeatedPriority)}
+}
+
+// giveWay requeues a request that gets no worker now. It keeps its priority.
+func giveWay() reconcile.Result {
+	return reconcile.Result{RequeueAfter: wait.Jitter(giveWayDelay, backoffJitter)}
 }
 
 // continueAfter requeues a request whose steps are not finished. It is handled before requests that were not started: with many foreign
@@ -219,8 +201,6 @@ func newBackoff() workqueue.TypedRateLimiter[request] {
 // initializerReconciler corrects the owner of LogicalClusters that wait for the initializer, and then removes the initializer.
 type initializerReconciler struct {
 	steps *Steps
-	// pending reports whether the LogicalCluster of a request still waits.
-	pending func(request) bool
 	// client returns a client for the logical cluster of a request, through the virtual workspace of the initializer.
 	client func(request) (client.Client, error)
 	// continued delays the runs of steps that are not finished.
@@ -233,11 +213,6 @@ type initializerReconciler struct {
 
 // Reconcile runs the steps, and then removes the initializer.
 func (r *initializerReconciler) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
-	if !r.pending(req) {
-		r.continued.Forget(req)
-		r.slowed.Forget(req)
-		return reconcile.Result{}, nil
-	}
 	result, err := r.initialize(ctx, req)
 	if errors.Is(err, context.DeadlineExceeded) {
 		logf.FromContext(ctx).Info("a write of a LogicalCluster was delayed, as by a webhook in its workspace", "error", err.Error())
@@ -252,15 +227,17 @@ func (r *initializerReconciler) initialize(ctx context.Context, req request) (re
 		return reconcile.Result{}, err
 	}
 	var lc corev1alpha1.LogicalCluster
-	if err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &lc); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	if err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &lc); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, err
 	}
 	if lc.DeletionTimestamp != nil || !initialization.InitializerPresent(initializer, lc.Status.Initializers) {
+		r.continued.Forget(req)
+		r.slowed.Forget(req)
 		return reconcile.Result{}, nil
 	}
 	result, err := r.steps.Run(ctx, req.Cluster)
 	if result.Outcome == Gone {
-		return reconcile.Result{RequeueAfter: longestSync}, nil // as long as it is in the virtual workspace
+		return reconcile.Result{RequeueAfter: syncInterval}, nil // as long as it is in the virtual workspace
 	}
 	if err == nil && !r.steps.DryRun && (result.Outcome == NotCorrectable || result.Outcome == Differs) {
 		err = fmt.Errorf("%w: %s", errOwner, result.Report.Message)
@@ -280,6 +257,7 @@ func (r *initializerReconciler) initialize(ctx context.Context, req request) (re
 		return reconcile.Result{}, fmt.Errorf("remove the initializer of %s: %w", result.Path, err)
 	}
 	r.continued.Forget(req)
+	r.slowed.Forget(req)
 	return reconcile.Result{}, nil
 }
 

@@ -219,7 +219,7 @@ func TestRepairReconcile(t *testing.T) {
 				steps:      &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun},
 				pending:    func(request) bool { return !tc.notPending },
 				untilStuck: func(request) time.Duration { return tc.untilStuck },
-				limiter:    newCheckLimiter(rate.NewLimiter(rate.Inf, 1)), backoff: newBackoff(), continued: newContinued(),
+				limiter:    unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
 				reporter: reporter{recorder: &got, checker: preflight.Checker{Client: clients}},
 			}
 			result, err := r.Reconcile(t.Context(), tc.request)
@@ -244,6 +244,9 @@ func TestRepairReconcile(t *testing.T) {
 	}
 }
 
+// unlimited does not limit the checks.
+var unlimited = rate.NewLimiter(rate.Inf, 1)
+
 // isStuck is true of every Workspace.
 func isStuck(request) time.Duration { return 0 }
 
@@ -253,7 +256,7 @@ func TestBackoffIsShortWhileACauseIsKnown(t *testing.T) {
 	clients := fakeKCP(t, lacking, nil)
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
-		untilStuck: isStuck, limiter: newCheckLimiter(rate.NewLimiter(rate.Inf, 1)), backoff: newBackoff(), continued: newContinued(),
+		untilStuck: isStuck, limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}, checker: preflight.Checker{Client: clients}},
 	}
 	check := func() time.Duration {
@@ -281,22 +284,26 @@ func TestBackoffIsShortWhileACauseIsKnown(t *testing.T) {
 // The limiter delays the first read of a workspace only: its repair is finished without a delay.
 func TestRepairIsLimited(t *testing.T) {
 	clients := fakeKCP(t, cluster{owner: foreignOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings}, nil)
-	limiter := rate.NewLimiter(rate.Every(time.Hour), 1)
-	limiter.Allow()
+	limiter := func() *rate.Limiter { return rate.NewLimiter(rate.Every(time.Hour), 1) }
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
-		untilStuck: isStuck, limiter: newCheckLimiter(limiter), backoff: newBackoff(), continued: newContinued(),
+		untilStuck: isStuck, limiter: limiter(), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}},
 	}
-	for _, want := range []struct {
-		requeue requeue
-		owner   string
-	}{{later, bareName}, {poll, globalName}, {poll, globalName}} {
-		result, err := r.Reconcile(t.Context(), theRequest)
-		if got := requeueOf(result); err != nil || got != want.requeue || stateOf(t, clients).Owner != want.owner {
-			t.Errorf("Reconcile() = %+v, %v and the owner %s, want %+v", result, err, stateOf(t, clients).Owner, want)
+	r.limiter.Allow()
+	ctx, cancel := context.WithTimeout(t.Context(), reconcileTimeout)
+	defer cancel()
+	reconcile := func(want string) {
+		t.Helper()
+		result, err := r.Reconcile(ctx, theRequest)
+		if got := stateOf(t, clients).Owner; err != nil || requeueOf(result) != poll || got != want {
+			t.Errorf("Reconcile() = %+v, %v and the owner %s, want %s", result, err, got, want)
 		}
 	}
+	reconcile(bareName)
+	r.limiter = limiter()
+	reconcile(globalName)
+	reconcile(globalName)
 }
 
 // A user who may write a LogicalCluster can make each write of the repair conflict with a write of the user.
@@ -306,17 +313,23 @@ func TestRepairOfAContestedWorkspaceDoesNotDelayOthers(t *testing.T) {
 	clients := fakeKCP(t, cluster{
 		owner: foreignOwner, phase: initializing, initializers: []corev1alpha1.LogicalClusterInitializer{initializer, "system:apibindings"},
 	}, conflict)
+	gone := fakeKCP(t, cluster{gone: true}, nil)
 	steps := &Steps{LogicalClusters: clients, Workspaces: clients}
 	pending := true
 	for name, r := range map[string]reconcile.TypedReconciler[request]{
 		"repair": &repairReconciler{
 			steps: steps, pending: func(request) bool { return pending },
-			untilStuck: isStuck, limiter: newCheckLimiter(rate.NewLimiter(rate.Inf, 1)),
+			untilStuck: isStuck, limiter: unlimited, repeats: newRepeats(rate.Inf),
 			backoff: newBackoff(), continued: newContinued(), reporter: reporter{recorder: &recorded{}},
 		},
 		"initializer": &initializerReconciler{
-			steps: steps, pending: func(request) bool { return pending },
-			client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
+			steps: steps,
+			client: func(req request) (client.Client, error) {
+				if !pending {
+					return gone(req.Cluster.Path())
+				}
+				return clients(req.Cluster.Path())
+			},
 			continued: newContinued(), slowed: newBackoff(), reporter: reporter{recorder: &recorded{}},
 		},
 	} {
@@ -349,7 +362,7 @@ func TestBackoffGrowsWhileAWorkspaceIsStuck(t *testing.T) {
 	pending := true
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return pending },
-		untilStuck: isStuck, limiter: newCheckLimiter(rate.NewLimiter(rate.Inf, 1)), backoff: newBackoff(), continued: newContinued(),
+		untilStuck: isStuck, limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}},
 	}
 	within := func(want time.Duration) {
@@ -381,7 +394,6 @@ func TestInitializerReconcile(t *testing.T) {
 	blocked := " " + theHome + "/child The workspace stays in Initializing"
 	for name, tc := range map[string]struct {
 		cluster          cluster
-		notPending       bool
 		ofAnother        bool
 		dryRun           bool
 		fail             func(string, client.Object) error
@@ -443,16 +455,12 @@ func TestInitializerReconcile(t *testing.T) {
 		"an initializer that was removed is not waited for": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: removed}, want: done, wantInitializers: removed,
 		},
-		"a logical cluster that is no longer in the virtual workspace is not read": {
-			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, notPending: true, want: done, wantInitializers: ours,
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clients := fakeKCP(t, tc.cluster, tc.fail)
 			var got recorded
 			r := &initializerReconciler{
 				steps:     &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun},
-				pending:   func(request) bool { return !tc.notPending },
 				client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
 				continued: newContinued(), slowed: newBackoff(), reporter: reporter{recorder: &got, isOf: func(_ context.Context, cluster logicalcluster.Name, of *corev1alpha1.LogicalClusterOwner) (bool, error) {
 					return !tc.ofAnother && cluster == theCluster && of.Cluster == theHome, nil
@@ -487,7 +495,7 @@ func TestInitializerChecksAgainWhatIsGone(t *testing.T) {
 	}, nil)
 	clients := fakeKCP(t, cluster{gone: true}, nil)
 	r := &initializerReconciler{
-		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
+		steps:  &Steps{LogicalClusters: clients, Workspaces: clients},
 		client: func(req request) (client.Client, error) { return inVirtualWorkspace(req.Cluster.Path()) },
 		slowed: newBackoff(),
 	}
@@ -532,7 +540,7 @@ func TestRemoveInitializerFails(t *testing.T) {
 		owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: []corev1alpha1.LogicalClusterInitializer{initializer},
 	}, failOn[*corev1alpha1.LogicalCluster]("patch status", invalid))
 	r := &initializerReconciler{
-		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
+		steps:     &Steps{LogicalClusters: clients, Workspaces: clients},
 		client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
 		continued: newContinued(), slowed: newBackoff(), reporter: reporter{recorder: &recorded{}},
 	}
@@ -553,7 +561,7 @@ func TestSlowWritesDoNotOccupyTheInitializer(t *testing.T) {
 	}
 	clients := fakeKCP(t, waiting, failOn[*corev1alpha1.LogicalCluster]("patch status", context.DeadlineExceeded))
 	r := &initializerReconciler{
-		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
+		steps:     &Steps{LogicalClusters: clients, Workspaces: clients},
 		client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
 		continued: newContinued(), slowed: newBackoff(), reporter: reporter{recorder: &recorded{}},
 	}

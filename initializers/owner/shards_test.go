@@ -165,7 +165,7 @@ func TestInformersListInSmallPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := initializingWorkspaces(shards, time.Minute, nil)
+	source := initializingWorkspaces(shards, time.Minute)
 	list, err := source.listTrimmed(t.Context(), c, &client.ListOptions{
 		Raw: &metav1.ListOptions{ResourceVersion: "0", Limit: 500}, LabelSelector: source.selector,
 	})

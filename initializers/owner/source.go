@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	kcpcache "github.com/kcp-dev/apimachinery/v2/pkg/cache"
@@ -30,8 +29,8 @@ import (
 )
 
 const (
-	// longestSync limits the time between two reads of the URLs of the shards.
-	longestSync = 5 * time.Second
+	// syncInterval is the time between two reads of the URLs of the shards.
+	syncInterval = 5 * time.Second
 	// firstCheck is the age at which a workspace that is still Initializing is first checked. A healthy one is Ready by then.
 	firstCheck = 10 * time.Second
 )
@@ -87,11 +86,7 @@ type shardSource struct {
 	finish bool
 	// explain names the permission that a request to a shard needs.
 	explain func(url string, err error) error
-	// interval is how often the shards are read. failed is called when they cannot be, or one does not answer.
-	interval time.Duration
-	failed   func(context.Context, error)
 
-	running   sync.WaitGroup
 	mu        sync.RWMutex
 	informers map[string]*shardInformer // by URL
 }
@@ -100,16 +95,14 @@ type shardSource struct {
 type shardInformer struct {
 	cache.SharedIndexInformer
 	stop context.CancelFunc
-	// failure is why the last request failed. It points to nil if it did not.
-	failure atomic.Pointer[error]
 }
 
 // initializingWorkspaces watches the Workspaces that are Initializing. Each is due once it counts as stuck. It is checked once before, to
 // report what is missing.
-func initializingWorkspaces(shards *Shards, after time.Duration, failed func(context.Context, error)) *shardSource {
+func initializingWorkspaces(shards *Shards, after time.Duration) *shardSource {
 	return &shardSource{
 		informers: map[string]*shardInformer{},
-		shards:    shards, urls: shards.workspaceURLs, failed: failed, interval: min(max(after/4, time.Second), longestSync),
+		shards:    shards, urls: shards.workspaceURLs,
 		finish: true, // kcp may make a workspace Ready between two steps
 		object: &tenancyv1alpha1.Workspace{}, list: &tenancyv1alpha1.WorkspaceList{},
 		selector: inPhase(corev1alpha1.LogicalClusterPhaseInitializing),
@@ -131,10 +124,10 @@ func initializingWorkspaces(shards *Shards, after time.Duration, failed func(con
 }
 
 // waitingLogicalClusters watches the LogicalClusters that wait for the initializer.
-func waitingLogicalClusters(shards *Shards, failed func(context.Context, error)) *shardSource {
+func waitingLogicalClusters(shards *Shards) *shardSource {
 	return &shardSource{
 		informers: map[string]*shardInformer{},
-		shards:    shards, urls: shards.initializerURLs, failed: failed, interval: longestSync,
+		shards:    shards, urls: shards.initializerURLs,
 		object: &corev1alpha1.LogicalCluster{}, list: &corev1alpha1.LogicalClusterList{},
 		selector: labels.Everything(),
 		trim: func(object client.Object) client.Object {
@@ -177,20 +170,15 @@ func trimMeta(object client.Object) metav1.ObjectMeta {
 
 // Start watches until ctx ends. It does not block.
 func (s *shardSource) Start(ctx context.Context, queue queue) error {
-	s.running.Go(func() {
-		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			if err := s.sync(ctx, queue); err != nil && ctx.Err() == nil {
-				s.failed(ctx, err)
-			}
-		}, s.interval)
-	})
+	go wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := s.sync(ctx, queue); err != nil && ctx.Err() == nil {
+			logf.FromContext(ctx).Info("the shards could not be listed; trying again", "error", err.Error())
+		}
+	}, syncInterval)
 	return nil
 }
 
-// Wait returns when ctx of Start has ended and nothing is watched any more.
-func (s *shardSource) Wait() { s.running.Wait() }
-
-// sync begins to watch new shards and stops watching those that are gone. Its error includes those of the shards that do not answer.
+// sync begins to watch new shards and stops watching those that are gone.
 func (s *shardSource) sync(ctx context.Context, queue queue) error {
 	urls, err := s.urls(ctx)
 	if err != nil {
@@ -204,21 +192,17 @@ func (s *shardSource) sync(ctx context.Context, queue queue) error {
 			delete(s.informers, url)
 		}
 	}
-	var errs []error
-	for _, url := range sets.List(urls) {
-		informer, known := s.informers[url]
-		if !known {
-			if informer, err = s.newInformer(ctx, url, queue); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			s.informers[url] = informer
+	for url := range urls {
+		if _, known := s.informers[url]; known {
+			continue
 		}
-		if failure := informer.failure.Load(); failure != nil && *failure != nil {
-			errs = append(errs, *failure)
+		informer, err := s.newInformer(ctx, url, queue)
+		if err != nil {
+			return err
 		}
+		s.informers[url] = informer
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func (s *shardSource) newInformer(ctx context.Context, url string, queue queue) (*shardInformer, error) {
@@ -227,11 +211,10 @@ func (s *shardSource) newInformer(ctx context.Context, url string, queue queue) 
 		return nil, err
 	}
 	informer := &shardInformer{}
-	note := func(err error) error {
-		if err != nil {
-			err = s.explain(url, err)
+	logged := func(err error) error {
+		if err != nil && ctx.Err() == nil {
+			logf.FromContext(ctx).Info("a shard cannot be watched; trying again with exponential backoff", "error", s.explain(url, err).Error())
 		}
-		informer.failure.Store(&err)
 		return err
 	}
 	selected := func(options metav1.ListOptions) *client.ListOptions {
@@ -241,12 +224,12 @@ func (s *shardSource) newInformer(ctx context.Context, url string, queue queue) 
 	informer.SharedIndexInformer = kcpinformers.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := s.listTrimmed(ctx, c, selected(options))
-			return list, note(err)
+			return list, logged(err)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			list, _ := s.list.DeepCopyObject().(client.ObjectList)
 			events, err := c.Watch(ctx, list, selected(options))
-			return events, note(err)
+			return events, logged(err)
 		},
 	}, s.object, 0, cache.Indexers{})
 	err = errors.Join(
@@ -256,9 +239,7 @@ func (s *shardSource) newInformer(ctx context.Context, url string, queue queue) 
 			}
 			return nil, fmt.Errorf("unexpected %T in a watch", object)
 		}),
-		informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
-			logf.FromContext(ctx).V(1).Info("watch", "shard", url, "error", err.Error())
-		}))
+		informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})) // its requests have logged it
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +247,7 @@ func (s *shardSource) newInformer(ctx context.Context, url string, queue queue) 
 		return nil, err
 	}
 	ctx, informer.stop = context.WithCancel(ctx)
-	s.running.Go(func() { informer.RunWithContext(ctx) })
+	go informer.RunWithContext(ctx)
 	return informer, nil
 }
 
