@@ -113,6 +113,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 		return warrantJSON(identity.Warrant{User: "bob", Groups: []string{"team-b"}, Extra: map[string][]string{identity.WarrantKey: {inner}}})
 	}
 	credential := identity.Drop{Kind: identity.DroppedExtra, Reason: identity.PerRequest, Name: "authentication.kubernetes.io/credential-id"}
+	plain := identity.Report{Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential}}
 
 	for name, tc := range map[string]struct {
 		owner    identity.Owner
@@ -123,11 +124,9 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 		wantReport identity.Report
 	}{
 		"a service account becomes its global name, backed by itself at home": {
-			owner: serviceAccount(),
-			want:  rewrittenServiceAccount(),
-			wantReport: identity.Report{
-				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
-			},
+			owner:      serviceAccount(),
+			want:       rewrittenServiceAccount(),
+			wantReport: plain,
 		},
 		"required groups become a warrant in the new cluster only": {
 			owner:    serviceAccount(),
@@ -150,12 +149,10 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 			},
 		},
 		"where only administrators may enter, nothing is given": {
-			owner:    serviceAccount(),
-			required: "system:masters;system:kcp:initializer:root:org",
-			want:     rewrittenServiceAccount(),
-			wantReport: identity.Report{
-				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
-			},
+			owner:      serviceAccount(),
+			required:   "system:masters;system:kcp:initializer:root:org",
+			want:       rewrittenServiceAccount(),
+			wantReport: plain,
 		},
 		"a required clause with system:authenticated": {
 			owner:    serviceAccount(),
@@ -185,12 +182,10 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 			},
 		},
 		"required groups that all users have need no warrant": {
-			owner:    serviceAccount(),
-			required: "team-a;system:authenticated",
-			want:     rewrittenServiceAccount(),
-			wantReport: identity.Report{
-				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
-			},
+			owner:      serviceAccount(),
+			required:   "team-a;system:authenticated",
+			want:       rewrittenServiceAccount(),
+			wantReport: plain,
 		},
 		"the warrant that an APIExport added to one request is dropped": {
 			owner: serviceAccount(withExtra(identity.WarrantKey, addedByAPIExport)),
@@ -274,9 +269,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 				Extra: map[string][]string{identity.WarrantKey: {strings.Replace(selfWarrant,
 					`,"authentication.kcp.io/scopes":["cluster:`+home+`"]`, "", 1)}},
 			},
-			wantReport: identity.Report{
-				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
-			},
+			wantReport: plain,
 		},
 		"a service account keeps its own scopes": {
 			owner: serviceAccount(withExtra(identity.ScopesKey, "cluster:other,cluster:"+home)),
@@ -285,9 +278,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 				Extra: map[string][]string{identity.WarrantKey: {strings.Replace(selfWarrant,
 					`["cluster:`+home+`"]`, `["cluster:other,cluster:`+home+`"]`, 1)}},
 			},
-			wantReport: identity.Report{
-				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
-			},
+			wantReport: plain,
 		},
 		"a service account that was impersonated at home, with several scopes that all include it": {
 			owner: serviceAccount(withExtra(identity.ScopesKey, "cluster:"+home, "cluster:other,cluster:"+home)),
@@ -296,9 +287,7 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 				Extra: map[string][]string{identity.WarrantKey: {strings.Replace(selfWarrant,
 					`["cluster:`+home+`"]`, `["cluster:`+home+`","cluster:other,cluster:`+home+`"]`, 1)}},
 			},
-			wantReport: identity.Report{
-				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot", Dropped: []identity.Drop{credential},
-			},
+			wantReport: plain,
 		},
 		"warrants that are nested too deep are dropped": {
 			owner:  serviceAccount(withExtra(identity.WarrantKey, deep)),
