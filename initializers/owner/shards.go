@@ -12,9 +12,13 @@ import (
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/identity"
@@ -117,21 +121,43 @@ func (s *Shards) listShard(
 	if err != nil {
 		return nil, err
 	}
-	page := client.ListOptions{Limit: pageSize, LabelSelector: inPhase(phase)}
-	for {
-		list, err := listPage(ctx, c, &page)
-		if err != nil {
-			return found, explainList(url, err)
+	_, err = listTrimmed(ctx, c, &tenancyv1alpha1.WorkspaceList{}, inPhase(phase), func(object client.Object) client.Object {
+		if ws, ok := object.(*tenancyv1alpha1.Workspace); ok && clusterOf(ws) != "" && ws.DeletionTimestamp == nil && wanted(ws) {
+			found = append(found, requestForWorkspace("", ws))
 		}
-		for i := range list.Items {
-			if ws := &list.Items[i]; clusterOf(ws) != "" && ws.DeletionTimestamp == nil && wanted(ws) {
-				found = append(found, requestForWorkspace("", ws))
-			}
-		}
-		if page.Continue = list.Continue; page.Continue == "" {
-			return found, nil
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, explainList(url, err)
 	}
+	return found, nil
+}
+
+// listTrimmed returns the objects of a list's kind that selector selects, trimmed, and without those of which trim returns nil. It reads them in
+// small pages, because a tenant can make each of them larger than a MiB.
+func listTrimmed(
+	ctx context.Context, c client.Client, list client.ObjectList, selector labels.Selector, trim func(client.Object) client.Object,
+) (runtime.Object, error) {
+	pages := pager.ListPager{PageSize: pageSize, PageFn: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+		defer cancel()
+		page, _ := list.DeepCopyObject().(client.ObjectList)
+		if err := c.List(ctx, page, &client.ListOptions{LabelSelector: selector, Limit: options.Limit, Continue: options.Continue}); err != nil {
+			return nil, err
+		}
+		var trimmed []runtime.Object
+		err := meta.EachListItem(page, func(item runtime.Object) error {
+			if object, ok := item.(client.Object); ok {
+				if kept := trim(object); kept != nil {
+					trimmed = append(trimmed, kept)
+				}
+			}
+			return nil
+		})
+		return page, errors.Join(err, meta.SetList(page, trimmed))
+	}}
+	found, _, err := pages.List(ctx, metav1.ListOptions{})
+	return found, err
 }
 
 // stuck yields requests for the Workspaces that are Initializing and were created before a time.
@@ -203,14 +229,6 @@ func (s *Shards) named(
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func listPage(ctx context.Context, c client.Client, page *client.ListOptions) (tenancyv1alpha1.WorkspaceList, error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
-	var list tenancyv1alpha1.WorkspaceList
-	err := c.List(ctx, &list, page)
-	return list, err
 }
 
 // clientAt returns a client for a logical cluster, or all of a shard, through the virtual workspace at url.

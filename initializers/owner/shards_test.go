@@ -16,10 +16,11 @@ import (
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/kcp"
 )
@@ -166,9 +167,7 @@ func TestInformersListInSmallPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := initializingWorkspaces(shards, time.Minute)
-	list, err := source.listTrimmed(t.Context(), c, &client.ListOptions{
-		Raw: &metav1.ListOptions{ResourceVersion: "0", Limit: 500}, LabelSelector: source.selector,
-	})
+	list, err := listTrimmed(t.Context(), c, source.list, source.selector, source.trim)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,11 +175,11 @@ func TestInformersListInSmallPages(t *testing.T) {
 	if diff := cmp.Diff([]string{selector, "continue=more&" + selector}, queries()); diff != "" {
 		t.Errorf("queries (-want +got):\n%s", diff)
 	}
-	trimmed := tenancyv1alpha1.Workspace{
+	trimmed := &tenancyv1alpha1.Workspace{
 		ObjectMeta: metav1.ObjectMeta{Name: "child", Annotations: map[string]string{"kcp.io/cluster": ""}}, Spec: tenancyv1alpha1.WorkspaceSpec{Cluster: theCluster},
 	}
-	want := &tenancyv1alpha1.WorkspaceList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []tenancyv1alpha1.Workspace{trimmed, trimmed}}
-	if diff := cmp.Diff(want, list, cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
+	want := &metainternalversion.List{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []runtime.Object{trimmed, trimmed}}
+	if diff := cmp.Diff(runtime.Object(want), list, cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
 }

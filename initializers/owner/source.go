@@ -12,7 +12,6 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -217,18 +216,16 @@ func (s *shardSource) newInformer(ctx context.Context, url string, queue queue) 
 		}
 		return err
 	}
-	selected := func(options metav1.ListOptions) *client.ListOptions {
-		return &client.ListOptions{Raw: &options, LabelSelector: s.selector}
-	}
 	// kcp's informer has keys with the logical cluster. Two logical clusters may have Workspaces of the same name.
 	informer.SharedIndexInformer = kcpinformers.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list, err := s.listTrimmed(ctx, c, selected(options))
+		// An informer would read all at once: it accepts the state of the API server's cache, which has no pages.
+		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			list, err := listTrimmed(ctx, c, s.list, s.selector, s.trim)
 			return list, logged(err)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			list, _ := s.list.DeepCopyObject().(client.ObjectList)
-			events, err := c.Watch(ctx, list, selected(options))
+			events, err := c.Watch(ctx, list, &client.ListOptions{Raw: &options, LabelSelector: s.selector})
 			return events, logged(err)
 		},
 	}, s.object, 0, cache.Indexers{})
@@ -249,33 +246,6 @@ func (s *shardSource) newInformer(ctx context.Context, url string, queue queue) 
 	ctx, informer.stop = context.WithCancel(ctx)
 	go informer.RunWithContext(ctx)
 	return informer, nil
-}
-
-// listTrimmed returns the selected objects, trimmed. It reads them in small pages, because a tenant can make each of them larger than a MiB. An
-// informer would read all at once: it accepts the state of the API server's cache, which has no pages.
-func (s *shardSource) listTrimmed(ctx context.Context, c client.Client, options *client.ListOptions) (client.ObjectList, error) {
-	options.Raw.ResourceVersion, options.Raw.ResourceVersionMatch = "", ""
-	options.Limit = pageSize
-	var trimmed []runtime.Object
-	for {
-		list, _ := s.list.DeepCopyObject().(client.ObjectList)
-		if err := c.List(ctx, list, options); err != nil {
-			return list, err
-		}
-		if err := meta.EachListItem(list, func(item runtime.Object) error {
-			object, ok := item.(client.Object)
-			if !ok {
-				return fmt.Errorf("unexpected %T in a list", item)
-			}
-			trimmed = append(trimmed, s.trim(object))
-			return nil
-		}); err != nil {
-			return list, err
-		}
-		if options.Continue = list.GetContinue(); options.Continue == "" {
-			return list, meta.SetList(list, trimmed)
-		}
-	}
 }
 
 // handler adds requests to a queue. Later changes of an object do not matter, as each step reads what it needs.
