@@ -55,6 +55,10 @@ func TestRepairOne(t *testing.T) {
 			cluster: claiming(stuckCluster, "root:others:child"), under: "root:others", want: Foreign, wantReason: "ServiceAccountRewritten",
 			wantAfter: after{Owner: bareName, BindingsLabel: true},
 		},
+		"is in a part of the tree whose name only begins alike": {
+			cluster: stuckCluster, under: "root:org", want: Foreign, wantReason: "ServiceAccountRewritten",
+			wantAfter: after{Owner: bareName, BindingsLabel: true},
+		},
 		"is in another part of the tree": {
 			cluster: stuckCluster, under: "root:others", want: Foreign, wantReason: "ServiceAccountRewritten",
 			wantAfter: after{Owner: bareName, BindingsLabel: true},
@@ -73,8 +77,8 @@ func TestRepairOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			clients := adopting(t, tc.cluster)
-			repair := &Repair{Steps: &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun}, Under: tc.under}
-			got, err := repair.repairOne(t.Context(), theCluster)
+			repair := &Repair{Steps: &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun}}
+			got, err := repair.repairOne(t.Context(), theCluster, subtree{path: tc.under})
 			if err != nil || got.Outcome != tc.want || string(got.Report.Reason) != tc.wantReason {
 				t.Errorf("repairOne() = %+v, %v, want %s because of %s", got, err, tc.want, tc.wantReason)
 			}
@@ -126,7 +130,7 @@ func TestDryRunReportsWhatARunDoes(t *testing.T) {
 				clients := fakeKCP(t, tc.cluster, tc.fail)
 				before := stateOf(t, clients)
 				repair := &Repair{Steps: &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: dryRun}}
-				got, err := repair.repairOne(t.Context(), theCluster)
+				got, err := repair.repairOne(t.Context(), theCluster, subtree{})
 				if got.Outcome != want || (err != nil) != tc.wantErr {
 					t.Errorf("dry run %t: repairOne() = %s, %v, want %s", dryRun, got.Outcome, err, want)
 				}
@@ -144,7 +148,7 @@ func TestRepairOneEndsWithItsContext(t *testing.T) {
 	}, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	got, err := (&Repair{Steps: &Steps{LogicalClusters: clients, Workspaces: clients}}).repairOne(ctx, theCluster)
+	got, err := (&Repair{Steps: &Steps{LogicalClusters: clients, Workspaces: clients}}).repairOne(ctx, theCluster, subtree{})
 	if got.Outcome != Failed || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("repairOne() = %+v, %v, want it to fail", got, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -16,9 +17,15 @@ import (
 
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/leader"
+	"warrantgate.dev/internal/preflight"
 )
 
 const (
+	// workers is how many logical clusters are handled at the same time.
+	workers = 16
+	// maxRequests limits the requests for the causes of one workspace, so that no tenant occupies the workers. It is sufficient for about a
+	// hundred default API bindings.
+	maxRequests = 300
 	// reconcileTimeout limits one reconcile, so that logical clusters on a shard that does not answer leave workers for the others.
 	reconcileTimeout = 45 * time.Second
 	// gaugeInterval is how often the stuck-workspaces gauge is updated.
@@ -26,6 +33,26 @@ const (
 	// readyInterval is the time between two resyncs of Workspaces that are Ready. Their owner does not change any more.
 	readyInterval = time.Hour
 )
+
+// Repair is what the controller and the command repair have in common.
+type Repair struct {
+	// Shards lists the Workspaces. Steps corrects the owner of their logical clusters.
+	Shards *Shards
+	Steps  *Steps
+	// After is how long a workspace may be Initializing before it counts as stuck.
+	After time.Duration
+	// Limiter limits how many workspaces are checked per second.
+	Limiter *rate.Limiter
+}
+
+// checker finds other causes why a workspace is not Ready.
+func (r *Repair) checker() preflight.Checker {
+	checker := preflight.Checker{Client: r.Steps.Workspaces, MaxRequests: maxRequests, HideUnusableTypes: true}
+	if r.Shards != nil {
+		checker.Types = r.Shards.workspaceTypes
+	}
+	return checker
+}
 
 // Controller runs the repair and the initializer in the replica that holds the Lease.
 type Controller struct {

@@ -11,6 +11,8 @@
 // Each step reads what it needs and returns at once; waiting is a requeue. The progress is recorded in an annotation of the LogicalCluster,
 // so another replica continues after a crash.
 //
-// The files depend on each other in one direction: controller.go (wiring) → reconciler.go, source.go, report.go, command.go → steps.go →
+// The command repair runs the steps once on all workspaces that are stuck.
+//
+// The files depend on each other in one direction: command.go → controller.go (wiring) → reconciler.go, source.go, report.go → steps.go →
 // logicalcluster.go.
 package owner

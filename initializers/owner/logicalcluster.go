@@ -3,7 +3,6 @@ package owner
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -167,9 +166,4 @@ func (lc *logicalCluster) update(ctx context.Context, c client.Client, dryRun bo
 		return identity.DescribeChange(was, is), nil
 	}
 	return "", nil
-}
-
-// within reports whether a workspace's path is subtree or below it.
-func within(path, subtree string) bool {
-	return subtree == "" || path == subtree || strings.HasPrefix(path, subtree+":")
 }

@@ -178,20 +178,3 @@ func TestRewrittenAt(t *testing.T) {
 		})
 	}
 }
-
-func TestWithin(t *testing.T) {
-	for _, tc := range []struct {
-		path, subtree string
-		want          bool
-	}{
-		{"root:orgs:a", "", true},
-		{"root:orgs:a", "root:orgs", true},
-		{"root:orgs", "root:orgs", true},
-		{"root:orgs2:a", "root:orgs", false},
-		{"root", "root:orgs", false},
-	} {
-		if got := within(tc.path, tc.subtree); got != tc.want {
-			t.Errorf("within(%q, %q) = %t, want %t", tc.path, tc.subtree, got, tc.want)
-		}
-	}
-}

@@ -88,7 +88,7 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 	}
 	var mu sync.Mutex
 	repaired, failed := 0, 0
-	err = repair.Run(ctx, func(r owner.Repaired) {
+	err = repair.Run(ctx, o.under, func(r owner.Repaired) {
 		mu.Lock()
 		defer mu.Unlock()
 		if r.Err != nil || r.Result.Outcome == owner.NotCorrectable {
@@ -127,7 +127,7 @@ func (o repairOptions) repair() (*owner.Repair, error) {
 	if err != nil {
 		return nil, err
 	}
-	repair.After, repair.Under, repair.Steps.DryRun = o.after, o.under, o.dryRun
+	repair.After, repair.Steps.DryRun = o.after, o.dryRun
 	repair.Limiter = cli.Limiter(o.rate)
 	return repair, nil
 }
