@@ -34,6 +34,8 @@ type logicalCluster struct {
 	object *unstructured.Unstructured
 	typed  corev1alpha1.LogicalCluster
 	name   logicalcluster.Name
+	// client is for the logical cluster.
+	client client.Client
 }
 
 func newLogicalCluster(name logicalcluster.Name, object *unstructured.Unstructured) (*logicalCluster, error) {
@@ -144,7 +146,7 @@ func (lc *logicalCluster) retrigger() {
 
 // update writes the LogicalCluster, or only tries to on a dry run. If the stored owner differs from the written one, it returns a message about
 // that, because webhooks inside the workspace may change the update.
-func (lc *logicalCluster) update(ctx context.Context, c client.Client, dryRun bool) (changed string, err error) {
+func (lc *logicalCluster) update(ctx context.Context, dryRun bool) (changed string, err error) {
 	written, err := newLogicalCluster(lc.name, lc.object.DeepCopy())
 	if err != nil {
 		return "", err
@@ -155,7 +157,7 @@ func (lc *logicalCluster) update(ctx context.Context, c client.Client, dryRun bo
 	if dryRun {
 		options = append(options, client.DryRunAll)
 	}
-	if err := c.Update(ctx, lc.object, options...); err != nil {
+	if err := lc.client.Update(ctx, lc.object, options...); err != nil {
 		return "", err
 	}
 	stored, err := newLogicalCluster(lc.name, lc.object)

@@ -601,7 +601,8 @@ func TestWritesAreLimited(t *testing.T) {
 			return nil
 		},
 	})
-	if _, err := at.result.lc.update(t.Context(), c, false); err != nil {
+	at.result.lc.client = c
+	if _, err := at.result.lc.update(t.Context(), false); err != nil {
 		t.Error(err)
 	}
 	if err := removeInitializer(t.Context(), c, &corev1alpha1.LogicalCluster{

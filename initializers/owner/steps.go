@@ -119,7 +119,6 @@ type state struct {
 	result Result
 	// parent is the logical cluster that contains the Workspace, empty if it was not read.
 	parent logicalcluster.Name
-	client client.Client
 	dryRun bool
 }
 
@@ -131,14 +130,18 @@ func (s *Steps) Run(ctx context.Context, cluster logicalcluster.Name) (Result, e
 }
 
 func (s *Steps) run(ctx context.Context, cluster logicalcluster.Name, dryRun bool) (Result, error) {
-	st := &state{dryRun: dryRun, result: Result{Cluster: cluster, Path: cluster.String()}}
-	for _, step := range []step{
-		{"read the LogicalCluster of", s.read},
-		{"compare the owner of", s.compareOwner},
-		{"change the owner of", s.rewriteOwner},
-		{"wait for kcp to adopt the owner of", s.awaitAdoption},
-		{"retrigger the initialization of", s.retrigger},
-	} {
+	return (&state{dryRun: dryRun, result: Result{Cluster: cluster, Path: cluster.String()}}).run(ctx,
+		step{"read the LogicalCluster of", s.read},
+		step{"compare the owner of", s.compareOwner},
+		step{"change the owner of", s.rewriteOwner},
+		step{"wait for kcp to adopt the owner of", s.awaitAdoption},
+		step{"retrigger the initialization of", s.retrigger},
+	)
+}
+
+// run runs steps until one of them has to wait, or decides on the outcome.
+func (st *state) run(ctx context.Context, steps ...step) (Result, error) {
+	for _, step := range steps {
 		wait, err := step.run(ctx, st)
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err): // kcp updates LogicalClusters, too; the next run reads it again
@@ -148,7 +151,7 @@ func (s *Steps) run(ctx context.Context, cluster logicalcluster.Name, dryRun boo
 			return st.result, explain(step.name, st.result.Path, err)
 		}
 		if wait > 0 {
-			st.result.RequeueAfter = wait
+			st.result.Outcome, st.result.RequeueAfter = "", wait
 			return st.result, nil
 		}
 		if st.result.Outcome != "" {
@@ -160,12 +163,13 @@ func (s *Steps) run(ctx context.Context, cluster logicalcluster.Name, dryRun boo
 
 func (s *Steps) read(ctx context.Context, st *state) (wait time.Duration, err error) {
 	cluster := st.result.Cluster
-	if st.client, err = s.LogicalClusters(cluster.Path()); err != nil {
+	c, err := s.LogicalClusters(cluster.Path())
+	if err != nil {
 		return 0, err
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(logicalClusterGVK)
-	if err := st.client.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, object); apierrors.IsNotFound(err) {
+	if err := c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, object); apierrors.IsNotFound(err) {
 		st.result.Outcome = Gone
 		return 0, nil
 	} else if err != nil {
@@ -175,6 +179,7 @@ func (s *Steps) read(ctx context.Context, st *state) (wait time.Duration, err er
 	if err != nil {
 		return 0, err
 	}
+	lc.client = c
 	st.result.lc, st.result.Path, st.result.Phase = lc, lc.path(), lc.typed.Status.Phase
 	return 0, nil
 }
@@ -289,7 +294,7 @@ func (s *Steps) writeOwner(ctx context.Context, st *state, owner identity.Owner)
 	if err := lc.setOwner(owner, time.Now()); err != nil {
 		return err
 	}
-	changed, err := lc.update(ctx, st.client, st.dryRun)
+	changed, err := lc.update(ctx, st.dryRun)
 	if err == nil && changed != "" {
 		st.result.differs(changed)
 	}
@@ -302,20 +307,9 @@ func (s *Steps) tryOut(ctx context.Context, result Result) (Result, error) {
 	if result.owner == nil { // a run continues an earlier one
 		return result, nil
 	}
-	st := &state{result: result, dryRun: true}
-	var err error
-	if st.client, err = s.LogicalClusters(result.Cluster.Path()); err == nil {
-		err = s.writeOwner(ctx, st, *result.owner)
-	}
-	switch {
-	case apierrors.IsConflict(err):
-		st.result.Outcome, st.result.RequeueAfter = "", conflictDelay
-		return st.result, nil
-	case err != nil:
-		st.result.Outcome = Failed
-		return st.result, explain("change the owner of", result.Path, err)
-	}
-	return st.result, nil
+	return (&state{dryRun: true, result: result}).run(ctx, step{"change the owner of", func(ctx context.Context, st *state) (time.Duration, error) {
+		return 0, s.writeOwner(ctx, st, *result.owner)
+	}})
 }
 
 // awaitAdoption waits until workspace-admin names the owner. If kcp acted as the owner before, its request would be denied, and kcp would
@@ -359,7 +353,7 @@ func (s *Steps) admins(ctx context.Context, cluster logicalcluster.Name) (sets.S
 
 func (s *Steps) retrigger(ctx context.Context, st *state) (time.Duration, error) {
 	st.result.lc.retrigger()
-	changed, err := st.result.lc.update(ctx, st.client, st.dryRun)
+	changed, err := st.result.lc.update(ctx, st.dryRun)
 	if err != nil {
 		return 0, err
 	}
@@ -373,24 +367,11 @@ func (s *Steps) retrigger(ctx context.Context, st *state) (time.Duration, error)
 // retry retriggers system:apibindings in a logical cluster whose owner is correct. From v0.31 on kcp does not try again by itself when a
 // missing permission is granted.
 func (s *Steps) retry(ctx context.Context, result Result) (Result, error) {
-	c, err := s.LogicalClusters(result.Cluster.Path())
-	var changed string
-	if err == nil {
-		result.lc.retrigger()
-		changed, err = result.lc.update(ctx, c, s.DryRun)
-	}
-	switch {
-	case apierrors.IsConflict(err):
-		result.Outcome, result.RequeueAfter = "", conflictDelay
-	case err != nil:
-		result.Outcome = Failed
-		return result, explain("retrigger the initialization of", result.Path, err)
-	case changed != "":
-		result.differs(changed)
-	default:
+	result, err := (&state{dryRun: s.DryRun, result: result}).run(ctx, step{"retrigger the initialization of", s.retrigger})
+	if result.Outcome == Corrected {
 		result.Outcome = Retriggered
 	}
-	return result, nil
+	return result, err
 }
 
 // notifyWorkspace annotates a Workspace that is still Initializing although its logical cluster is Ready. kcp before v0.32 compares
