@@ -84,7 +84,7 @@ func (c fakeCredentials) Refers(_ context.Context, namespace, secret, cloud stri
 // tenant is the token of an application credential of the tenant.
 var tenant = openstack.Token{
 	UserID: "u1", ProjectID: "p1", Roles: []string{"load-balancer_member", "member"}, RequestID: "req-1",
-	ApplicationCredential: &openstack.ApplicationCredential{ID: "a1", Name: "pool", Restricted: true},
+	ApplicationCredential: &openstack.ApplicationCredential{Name: "pool", Restricted: true},
 }
 
 var tenantKeys = ownership.Identity{Namespace: "team-a", Secret: "keys", Entry: "tenant"}
@@ -283,7 +283,7 @@ func TestAnUnrestrictedApplicationCredentialHasAWarning(t *testing.T) {
 	)
 	unrestricted := tenant
 	unrestricted.UserName, unrestricted.ProjectName = "alice", "web"
-	unrestricted.ApplicationCredential = &openstack.ApplicationCredential{ID: "a1", Name: "pool"}
+	unrestricted.ApplicationCredential = &openstack.ApplicationCredential{Name: "pool"}
 	for name, tc := range map[string]struct {
 		through    v1beta1.DelegationWay
 		reason     string
