@@ -33,8 +33,6 @@ type Hook struct {
 	Conditions []admissionregistrationv1.MatchCondition
 	// Selector selects objects by their labels. Default: all.
 	Selector *metav1.LabelSelector
-	// Reinvocation is whether a mutating webhook is called again after others changed the object. Default: Never.
-	Reinvocation admissionregistrationv1.ReinvocationPolicyType
 }
 
 // FailurePolicy returns the failure policy of a gate in a mode. In mode Warn an outage must not deny requests either, so that a
@@ -150,7 +148,7 @@ func (s Server) mutating(hook Hook) admissionregistrationv1.MutatingWebhook {
 		FailurePolicy:           s.failurePolicy(hook),
 		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNoneOnDryRun),
 		TimeoutSeconds:          ptr.To(cmp.Or(hook.TimeoutSeconds, timeoutSeconds)),
-		ReinvocationPolicy:      ptr.To(cmp.Or(hook.Reinvocation, admissionregistrationv1.NeverReinvocationPolicy)),
+		ReinvocationPolicy:      ptr.To(admissionregistrationv1.NeverReinvocationPolicy),
 		AdmissionReviewVersions: []string{"v1"},
 	}
 }

@@ -125,8 +125,6 @@ func (m *machines) populate(ctx context.Context, each int) error {
 		cluster.SetGroupVersionKind(infrastructure.WithKind("CloudSigmaCluster"))
 		cluster.SetNamespace(namespaceOf(i))
 		cluster.SetName(pool)
-		// The audit checks the author of each user.
-		cluster.SetAnnotations(map[string]string{clusterapi.RecordAnnotation: `{"username":"admin","groups":["system:masters"]}`})
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaceOf(i)}}
 		for _, object := range []client.Object{namespace, cluster, ownerOf(i)} {
 			if err := m.api.Client().Create(ctx, object); err != nil {

@@ -215,8 +215,7 @@ func audit(ctx context.Context, d *demo) error {
 	m := &d.machines
 	left := m.cloud.AddServer(m.incident.Region, m.incident.User, "metal-worker-pool-1-hl9tl-x7k2p",
 		cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, "0f4e4f5c-54a1-4b57-8c2d-3f2c1c0b7a11"))
-	d.say("A machine was deleted by hand, but not its server %s. And the cluster is older than warrantgate, so it is not recorded who named its user. "+
-		"The audit reports both:", left.UUID)
+	d.say("A machine was deleted by hand, but not its server %s. The audit reports it:", left.UUID)
 	kubeconfig, err := m.api.KubeconfigFile("admin", m.api.Config())
 	if err != nil {
 		return err

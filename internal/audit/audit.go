@@ -16,7 +16,6 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/fairqueue"
-	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -30,8 +29,6 @@ type Objects interface {
 	Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectReference]
 	// Account returns the account of a cluster's provider. The error is a *clusterapi.AccountError if the objects specify no account.
 	Account(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)
-	// Named returns the user that a cluster names, and the records of who named it.
-	Named(ctx context.Context, cluster clusterapi.Cluster) (clusterapi.Named, error)
 	// OwnerSeen returns the Machine of Cluster API that owns a machine, nil if there is none. The error is a *clusterapi.AccountError if
 	// the owner references have to be corrected.
 	OwnerSeen(ctx context.Context, machine clusterapi.Machine) (*clusterapi.Owner, error)
@@ -52,9 +49,6 @@ type Audit struct {
 	// Delegation checks with one new request whether a cluster may use credentials. The error is an *ownership.IdentityError if it may not.
 	// Delegation is nil if credentials are not checked.
 	Delegation func(ctx context.Context, identity ownership.Identity) error
-	// Checker returns the check of permissions to impersonate, in the logical cluster of a provider, "" on Kubernetes. It is nil if these
-	// permissions are not checked.
-	Checker func(provider logicalcluster.Name) (*impersonation.Checker, error)
 	// Now is the clock.
 	Now func() time.Time
 	// notNamed are the instances that the previous run saw and that their machines did not name.
@@ -130,8 +124,6 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	for t, found := range instances {
 		result.Findings = append(result.Findings, compare(*t, found, all, ask, again)...)
 	}
-	unauthorized, err := a.authors(ctx)
-	result.Findings, failed = append(result.Findings, unauthorized...), errors.Join(failed, err)
 	var young []clusterapi.MachineKey
 	result.Findings, young = lasting(result.Findings)
 	result.Young, result.Unchecked = len(young), slices.Concat(result.Unchecked, young, unanswered(tenancies))

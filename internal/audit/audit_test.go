@@ -102,12 +102,6 @@ type fakeObjects struct {
 	owners   map[string]any
 	// byReference are clusters that are found by a reference, and that Clusters does not yield.
 	byReference map[string]bool
-	// named are the users that clusters name, with the records.
-	named map[string]clusterapi.Named
-}
-
-func (o fakeObjects) Named(_ context.Context, cluster clusterapi.Cluster) (clusterapi.Named, error) {
-	return o.named[within(cluster.LogicalCluster, cluster.Namespace+"/"+cluster.Name)], nil
 }
 
 func (o fakeObjects) Machines() iter.Seq[clusterapi.Machine] { return slices.Values(o.machines) }

@@ -29,10 +29,6 @@ const (
 	ReasonOrphaned = "InstanceOrphaned"
 	// ReasonNotNamed: an instance was created for a machine that named no instance in two runs.
 	ReasonNotNamed = "InstanceNotNamed"
-	// ReasonAuthorNotAllowed: who named the user of a cluster may not impersonate that user.
-	ReasonAuthorNotAllowed = "AuthorNotAllowed"
-	// ReasonAuthorUnknown: it is not recorded who named the user of a cluster.
-	ReasonAuthorUnknown = "AuthorUnknown"
 )
 
 // notKnown returns the message for objects that do not specify an account.

@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/ownership"
 )
@@ -66,16 +65,11 @@ type Exports struct {
 // exported is what Refresh read.
 type exported struct {
 	machines []Machine
-	clusters map[Cluster]exportedCluster
+	// clusters are the cluster objects, with the fields in use.
+	clusters map[Cluster]*unstructured.Unstructured
 	// owners are the workspaces whose Machines of Cluster API were read, by their logical cluster and the provider of the machines.
 	owners map[[2]logicalcluster.Name]*ownersOf
 	mu     sync.Mutex // for owners
-}
-
-// exportedCluster is a cluster object with the fields in use, and its RecordAnnotation.
-type exportedCluster struct {
-	object *unstructured.Unstructured
-	record string
 }
 
 // NewExports returns the objects of APIExports of the kcp of config.
@@ -94,7 +88,7 @@ func NewExports(config *rest.Config, exports []Export, options Options) (*Export
 func (e *Exports) Refresh(ctx context.Context) error {
 	e.refreshing.Lock()
 	defer e.refreshing.Unlock()
-	read := &exported{clusters: map[Cluster]exportedCluster{}, owners: map[[2]logicalcluster.Name]*ownersOf{}}
+	read := &exported{clusters: map[Cluster]*unstructured.Unstructured{}, owners: map[[2]logicalcluster.Name]*ownersOf{}}
 	for _, export := range e.exports {
 		if err := e.readExport(ctx, export, read); err != nil {
 			return fmt.Errorf("%s: %w", export, err)
@@ -242,7 +236,7 @@ func (x *exported) addCluster(cluster Cluster, kind clusterKind, object *unstruc
 		return err
 	}
 	cluster.Namespace, cluster.Name = object.GetNamespace(), kind.clusterName(object)
-	x.clusters[cluster] = exportedCluster{object: asObject(kept), record: strings.Clone(recordOf(object))}
+	x.clusters[cluster] = asObject(kept)
 	return nil
 }
 
@@ -280,8 +274,8 @@ func (e *Exports) Naming(id string) []Machine {
 // Clusters yields all clusters, with references to their objects.
 func (e *Exports) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
 	return func(yield func(Cluster, corev1.ObjectReference) bool) {
-		for cluster, found := range e.read.Load().clusters {
-			if !yield(cluster, reference(found.object)) {
+		for cluster, object := range e.read.Load().clusters {
+			if !yield(cluster, reference(object)) {
 				return
 			}
 		}
@@ -291,26 +285,13 @@ func (e *Exports) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
 // Account returns the account of the provider of a cluster. It sends no request.
 func (e *Exports) Account(ctx context.Context, cluster Cluster) (ownership.Account, error) {
 	kind := clusterKinds[cluster.Provider]
-	found, exists := e.read.Load().clusters[cluster]
+	object, exists := e.read.Load().clusters[cluster]
 	settings := e.options.cloudSigma()
 	if !exists {
 		return settings.withoutObject(cluster.Provider,
 			accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace))
 	}
-	return kind.account(&reader{cloudSigma: settings}, ctx, found.object)
-}
-
-// Named returns the user that a cluster named when it was read. It sends no request.
-func (e *Exports) Named(_ context.Context, cluster Cluster) (Named, error) {
-	found, exists := e.read.Load().clusters[cluster]
-	if !exists || cluster.Provider != v1beta1.ProviderCloudSigma {
-		return Named{}, nil
-	}
-	ref, err := ReadUserRef(found.object)
-	if err != nil {
-		return Named{}, nil //nolint:nilerr // it names no user
-	}
-	return Named{User: ref.Email, Record: found.record, Provider: cluster.Exporter}, nil
+	return kind.account(&reader{cloudSigma: settings}, ctx, object)
 }
 
 // ownersOf reads the Machines of Cluster API of one workspace.

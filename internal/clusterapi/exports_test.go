@@ -39,7 +39,7 @@ type fakeKCP struct {
 const (
 	infrastructureList = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"%sList","metadata":{"continue":%q},"items":[%s]}`
 	exportedObject     = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":%[1]q,"metadata":{"namespace":"team-a","name":%[2]q,"uid":%[3]q,` +
-		`"annotations":{"kcp.io/cluster":%[4]q,"warrantgate.dev/user-named-by":"by-%[4]s"},"labels":{"cluster.x-k8s.io/cluster-name":"metal"}},%[5]s}`
+		`"annotations":{"kcp.io/cluster":%[4]q},"labels":{"cluster.x-k8s.io/cluster-name":"metal"}},%[5]s}`
 )
 
 func (k *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -139,16 +139,6 @@ func TestExports(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, clusters); diff != "" {
 		t.Errorf("clusters (-want +got):\n%s", diff)
-	}
-	for cluster := range want {
-		named, err := exports.Named(t.Context(), cluster)
-		wantNamed := clusterapi.Named{User: cluster.LogicalCluster.String() + "@example.com", Record: "by-" + cluster.LogicalCluster.String(), Provider: "2x9yq4a1h0lkz3wd"}
-		if diff := cmp.Diff(wantNamed, named); diff != "" || err != nil {
-			t.Errorf("Named() (-want +got):\n%s, error = %v", diff, err)
-		}
-	}
-	if named, err := exports.Named(t.Context(), metalCluster); named.User != "" || err != nil {
-		t.Errorf("Named() of a cluster of no workspace = %+v, %v", named, err)
 	}
 	var rejected *clusterapi.AccountError
 	if _, err := exports.Account(t.Context(), metalCluster); !errors.As(err, &rejected) || rejected.Reason != clusterapi.ClusterMissing {

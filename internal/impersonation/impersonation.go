@@ -149,40 +149,28 @@ func (c *Checker) knownAs(requester authenticationv1.UserInfo) (authenticationv1
 // OrHaveItGranted is the advice in a denial. The commands or the description of the permission follow it.
 const OrHaveItGranted = "; name a user that you may impersonate, or have it granted: "
 
-// grantAgain is the advice in a finding of the audit.
-const grantAgain = "; grant it again: "
-
 // Message is the text of a denial: that the requester may not impersonate the user, and how to permit it. It contains commands if
 // the text then fits into room bytes.
-func (v Verdict) Message(room int) string { return v.withCommands(OrHaveItGranted, room) }
-
-// MessageAbout is Message without commands. who describes the user that the message is about.
-func (v Verdict) MessageAbout(who string) string { return v.inWords(who, OrHaveItGranted) }
-
-// Lost is Message for administrators, about a permission that the requester had.
-func (v Verdict) Lost(room int) string { return v.withCommands(grantAgain, room) }
-
-// LostAbout is MessageAbout for administrators, about a permission that the requester had.
-func (v Verdict) LostAbout(who string) string { return v.inWords(who, grantAgain) }
-
-func (v Verdict) withCommands(advice string, room int) string {
-	text := v.text(fmt.Sprintf("%q", message.Value(v.email)), where(v.provider)) + advice
+func (v Verdict) Message(room int) string {
+	who := fmt.Sprintf("%q", message.Value(v.email))
+	text := v.text(who, where(v.provider))
 	if commands := v.grant(); commands != "" && len(text)+len(commands) <= room {
 		return text + commands
 	}
-	return v.inWords(fmt.Sprintf("%q", message.Value(v.email)), advice)
+	return v.MessageAbout(who)
 }
 
-func (v Verdict) inWords(who, advice string) string {
+// MessageAbout is Message without commands. who describes the user that the message is about.
+func (v Verdict) MessageAbout(who string) string {
 	place := where(v.provider)
 	if v.known.Username != v.requester.Username && v.known.Username != user.Anonymous {
 		place += fmt.Sprintf(", where it is user %q", message.Value(v.known.Username))
 	}
-	return v.text(who, place) + advice + v.grantInWords()
+	return v.text(who, place) + v.grantInWords()
 }
 
 func (v Verdict) text(who, place string) string {
-	return fmt.Sprintf("user %q may not impersonate %s%s", message.Value(v.requester.Username), who, place)
+	return fmt.Sprintf("user %q may not impersonate %s%s%s", message.Value(v.requester.Username), who, place, OrHaveItGranted)
 }
 
 // where names the workspace of the check if it is not the requester's own.

@@ -9,9 +9,11 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -93,7 +95,8 @@ func (g *Impersonation) moveOf(o object, request admission.Request, changed []na
 func (g *Impersonation) Review(ctx context.Context, request admission.Request) webhooks.Answer {
 	kind, known := kindOf(kindsOf(g.config.Impersonation), request)
 	if !known {
-		return unknownKind(request)
+		return webhooks.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: fmt.Sprintf(
+			"%s of group %q is not a kind of objects that name users", request.Resource.Resource, request.Resource.Group)}
 	}
 	o, err := readObject(kind, request)
 	if err != nil {
@@ -102,21 +105,11 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) w
 	if kind.resource == secrets && g.config.Exempts(o.Namespace) { // no cluster can refer to it
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: namespaceExempt}
 	}
-	changed, err := kind.names(o, request)
+	names, err := kind.names(o, request)
 	if err != nil {
 		return unreadable(err)
 	}
-	names := changed
-	if g.config.Impersonation.Mode == v1beta1.Enforce { // in mode Warn nobody updates the record
-		var forged *webhooks.Answer
-		if names, forged, err = withRecord(changed, o, request); forged != nil {
-			return about(o, recordField, *forged)
-		}
-		if err != nil {
-			return unreadable(err)
-		}
-	}
-	m, invalid := g.moveOf(o, request, changed)
+	m, invalid := g.moveOf(o, request, names)
 	if invalid != nil {
 		return *invalid
 	}

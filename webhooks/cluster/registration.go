@@ -35,46 +35,7 @@ func hooksOf(config v1beta1.Cluster, kinds []kind) []webhooks.Hook {
 	}
 	hooks := make([]webhooks.Hook, 0, len(kinds))
 	for _, kind := range kinds {
-		hook := kind.hook("cluster", Path, mode, "names-another-user", config.ExemptNamespaces)
-		if kind.recorded() {
-			hook.Conditions[0].Expression += " || " + webhooks.CELSet("metadata", "annotations", clusterapi.RecordAnnotation)
-		}
-		hooks = append(hooks, hook)
-	}
-	return hooks
-}
-
-// RecordHooks returns the mutating webhooks of the gate Record. There are none in the modes Off and Warn, which change no objects. An outage
-// denies no request here: the gate Impersonation denies a wrong record, and the audit reports a missing one. So a policy on the user still
-// explains its denial, and replicas of a version without this gate deny nothing.
-func RecordHooks(config v1beta1.Cluster) []webhooks.Hook {
-	return recordHooksOf(config, kindsOf(config.Impersonation))
-}
-
-// ProviderRecordHooks is RecordHooks for the kinds of a provider's APIExport on kcp.
-func ProviderRecordHooks(config v1beta1.Cluster) []webhooks.Hook {
-	return recordHooksOf(config, exportable(kindsOf(config.Impersonation)))
-}
-
-func recordHooksOf(config v1beta1.Cluster, kinds []kind) []webhooks.Hook {
-	mode := config.Impersonation.Mode
-	if mode != v1beta1.Enforce {
-		return nil
-	}
-	var hooks []webhooks.Hook
-	for _, kind := range recordedKinds(kinds) {
-		switch kind.resource {
-		case clusterapi.CloudSigmaClusters:
-			kind.condition = celUser // not the region
-		case secrets:
-			kind.condition = func() string { return webhooks.CELSet("data", userEmailKey) }
-		}
-		hook := kind.hook("record", RecordPath, mode, "names-another-user", config.ExemptNamespaces)
-		hook.Conditions[0].Expression += " || " + webhooks.CELChanged("metadata", "annotations", clusterapi.RecordAnnotation)
-		hook.FailurePolicy = admissionregistrationv1.Ignore
-		// A later webhook may name a user.
-		hook.Reinvocation = admissionregistrationv1.IfNeededReinvocationPolicy
-		hooks = append(hooks, hook)
+		hooks = append(hooks, kind.hook("cluster", Path, mode, "names-another-user", config.ExemptNamespaces))
 	}
 	return hooks
 }
@@ -139,12 +100,10 @@ func (k kind) written() []string {
 
 // celCluster is true if the user, the Secret that names it, or the region changes, and also where one is removed: a cluster without
 // a user can act as the shared account (legacy credentials).
-func celCluster() string { return celUser() + " || " + webhooks.CELChanged("spec", "region") }
-
-// celUser is true if the user or the Secret that names it changes.
-func celUser() string {
+func celCluster() string {
 	return strings.Join([]string{
 		webhooks.CELChanged("spec", "userEmail"), webhooks.CELChanged("spec", "userRef", "name"), webhooks.CELChanged("spec", "userRef", "namespace"),
+		webhooks.CELChanged("spec", "region"),
 	}, " || ")
 }
 

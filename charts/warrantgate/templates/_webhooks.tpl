@@ -122,30 +122,6 @@ admissionReviewVersions: [v1]
 {{/* The mutating webhooks. */}}
 {{- define "warrantgate.mutatingWebhooks" -}}
 {{- include "warrantgate.controllerManagerWebhooks" (dict "root" $ "gate" "identity") }}
-{{- if eq (include "warrantgate.mode" (dict "part" (dig "cluster" "impersonation" dict .Values.config))) "Enforce" }}
-{{- $webhook := include "warrantgate.webhook" (dict "root" $ "path" "/cluster/record" "failurePolicy" "Ignore" "reinvocationPolicy" "IfNeeded") }}
-- name: cloudsigmaclusters.record.warrantgate.dev
-  matchConditions:
-  - name: names-another-user
-    expression: >-
-      {{ include "warrantgate.celChanged" (list "spec" "userEmail") }} ||
-      {{ include "warrantgate.celChanged" (list "spec" "userRef" "name") }} ||
-      {{ include "warrantgate.celChanged" (list "spec" "userRef" "namespace") }} ||
-      {{ include "warrantgate.celChanged" (list "metadata" "annotations" "warrantgate.dev/user-named-by") }}
-  rules:
-  - {apiGroups: [infrastructure.cluster.x-k8s.io], apiVersions: [v1beta1], operations: [CREATE, UPDATE], resources: [cloudsigmaclusters], scope: "*"}
-  {{- $webhook | nindent 2 }}
-- name: secrets.record.warrantgate.dev
-  matchConditions:
-  - name: names-another-user
-    expression: >-
-      {{ include "warrantgate.celSet" (list "data" "userEmail") }} ||
-      {{ include "warrantgate.celChanged" (list "metadata" "annotations" "warrantgate.dev/user-named-by") }}
-  {{- include "warrantgate.exemptCondition" $ | nindent 2 }}
-  rules:
-  - {apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [secrets], scope: "*"}
-  {{- $webhook | nindent 2 }}
-{{- end }}
 {{- end -}}
 
 {{/* The validating webhooks. */}}
@@ -199,8 +175,7 @@ admissionReviewVersions: [v1]
       {{ include "warrantgate.celChanged" (list "spec" "userEmail") }} ||
       {{ include "warrantgate.celChanged" (list "spec" "userRef" "name") }} ||
       {{ include "warrantgate.celChanged" (list "spec" "userRef" "namespace") }} ||
-      {{ include "warrantgate.celChanged" (list "spec" "region") }} ||
-      {{ include "warrantgate.celSet" (list "metadata" "annotations" "warrantgate.dev/user-named-by") }}
+      {{ include "warrantgate.celChanged" (list "spec" "region") }}
   rules:
   - {apiGroups: [infrastructure.cluster.x-k8s.io], apiVersions: [v1beta1], operations: [CREATE, UPDATE], resources: [cloudsigmaclusters], scope: "*"}
   {{- $webhook | nindent 2 }}
@@ -219,8 +194,7 @@ admissionReviewVersions: [v1]
   matchConditions:
   - name: names-another-user
     expression: >-
-      {{ include "warrantgate.celChanged" (list "data" "userEmail") }} ||
-      {{ include "warrantgate.celSet" (list "metadata" "annotations" "warrantgate.dev/user-named-by") }}
+      {{ include "warrantgate.celChanged" (list "data" "userEmail") }}
   {{- include "warrantgate.exemptCondition" $ | nindent 2 }}
   rules:
   - {apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [secrets], scope: "*"}

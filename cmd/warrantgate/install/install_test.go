@@ -868,11 +868,11 @@ func TestFailurePolicyAppliesToWebhooksOnly(t *testing.T) {
 			"Validating":       {"owner-notice.warrantgate.dev Ignore", "owner-integrity.warrantgate.dev Ignore"},
 			"admission policy": {"warrantgate-owner-integrity Fail"},
 		},
-		"kubernetes": {"Mutating": {"cloudsigmaclusters.record.warrantgate.dev Ignore", "secrets.record.warrantgate.dev Ignore"}, "Validating": {
+		"kubernetes": {"Validating": {
 			"cloudsigmamachines.machine.warrantgate.dev Ignore", "first.cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore", "secrets.cluster.warrantgate.dev Ignore",
 		}, "admission policy": {"cloudsigmaclusters.cluster.warrantgate.dev Fail", "cloudsigmaclusters.region.warrantgate.dev Fail", "cloudsigmamachines.machine.warrantgate.dev Fail"}},
-		"provider": {"Mutating": {"cloudsigmaclusters.record.warrantgate.dev Ignore"}, "Validating": {
+		"provider": {"Validating": {
 			"cloudsigmamachines.machine.warrantgate.dev Ignore", "first.cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore",
 		}},
@@ -956,8 +956,6 @@ func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 		"# in the workspace of the APIExport ClusterRole warrantgate-exports",
 		"capcs", "capcs",
 		"# in the workspace of the APIExport ClusterRoleBinding warrantgate-exports",
-		"# in the workspace of the APIExport MutatingWebhookConfiguration warrantgate",
-		"https://warrantgate.example.com:9443/kcp/1dz6n4ubraua7pul/cluster/record",
 		"# in the workspace of the APIExport ValidatingWebhookConfiguration warrantgate",
 		"https://warrantgate.example.com:9443/kcp/1dz6n4ubraua7pul/machine/ownership",
 		"https://warrantgate.example.com:9443/kcp/1dz6n4ubraua7pul/cluster/impersonation",

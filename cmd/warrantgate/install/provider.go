@@ -11,6 +11,8 @@ import (
 	"github.com/kcp-dev/sdk/apis/core"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/spf13/cobra"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -204,9 +206,11 @@ func leadsTo(ctx context.Context, config *rest.Config, path string, cluster logi
 	return err == nil && c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &found) == nil && logicalcluster.From(&found) == cluster
 }
 
-// registrable returns all objects that any configuration may register in the workspace.
+// registrable returns all objects that any configuration may register in the workspace, or that an earlier version registered there.
 func (providerTarget) registrable() []client.Object {
-	return slices.Concat(clusterapi.ProviderRoles(""), clusterapi.ExportRoles(nil, ""), gates.ProviderRegistration(webhooks.Server{}, v1beta1.Default(), "", false))
+	earlier := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhooks.ConfigurationName}}
+	earlier.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
+	return slices.Concat([]client.Object{earlier}, clusterapi.ProviderRoles(""), clusterapi.ExportRoles(nil, ""), gates.ProviderRegistration(webhooks.Server{}, v1beta1.Default(), "", false))
 }
 
 // shardRegistrable returns all objects that may be registered in system:admin of a shard.

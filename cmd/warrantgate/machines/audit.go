@@ -135,7 +135,7 @@ func (o auditOptions) prepare(ctx context.Context, notes io.Writer) (func(contex
 	}); err != nil {
 		return nil, fmt.Errorf("read machines and clusters: %w", errors.Join(objects.Synced(), err))
 	}
-	return again(clouds.NewAudit(objects, owners, config, clouds.KubernetesChecker(kubernetes)), notes), nil
+	return again(clouds.NewAudit(objects, owners, config), notes), nil
 }
 
 // again runs the audit a second time, after audit.Lasting, if the first one saw problems that a provider may be about to correct.

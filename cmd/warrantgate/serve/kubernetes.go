@@ -16,6 +16,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
@@ -60,13 +61,13 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 		}
 		g.runnables = append(g.runnables, g.objects)
 	}
-	checker, err := clouds.KubernetesChecker(kubernetes)("")
+	reviewer, err := impersonation.NewReviewer(kubernetes)
 	if err != nil {
 		return kubernetesGates{}, err
 	}
+	checker := impersonation.NewChecker(reviewer)
 	holdings := newHoldings(owners, config, g.objects)
 	g.handle(cluster.Path, cluster.NewImpersonation(config.Cluster, config.CloudSigma.Regions, checker, g.objects, holdings), config.Cluster.Impersonation.Mode)
-	g.handle(cluster.RecordPath, cluster.NewRecord(config.Cluster), config.Cluster.Impersonation.Mode)
 	if err := g.addKeystonePolicy(kubernetes, config.KeystonePolicy); err != nil {
 		return kubernetesGates{}, err
 	}
@@ -117,7 +118,7 @@ func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1beta1.GateC
 		return err
 	}
 	audited := &audit.Controller{
-		Audit: clouds.NewAudit(g.objects, owners, config, clouds.KubernetesChecker(kubernetes)), Recorder: g.recorder, Election: election,
+		Audit: clouds.NewAudit(g.objects, owners, config), Recorder: g.recorder, Election: election,
 		Synced: g.objects.Synced, Interval: config.Audit.Interval.Duration,
 	}
 	g.runnables = append(g.runnables, audited)

@@ -32,11 +32,9 @@ import (
 var pathsEverServed = []string{
 	"/cluster/delegation",
 	"/cluster/impersonation",
-	"/cluster/record",
 	"/controllermanager/identity",
 	"/controllermanager/integrity",
 	"/kcp/{provider}/cluster/impersonation",
-	"/kcp/{provider}/cluster/record",
 	"/kcp/{provider}/machine/ownership",
 	"/keystone/policy",
 	"/machine/ownership",

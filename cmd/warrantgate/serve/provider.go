@@ -22,6 +22,7 @@ import (
 	"warrantgate.dev/internal/audit"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/webhooks"
@@ -50,11 +51,6 @@ func registerProviderGates(
 		},
 		cluster.Path: func(provider logicalcluster.Name) http.Handler {
 			return webhooks.Handler(impersonationGate(reached, workspaces, config, owners, provider), config.Cluster.Impersonation.Mode, recorder)
-		},
-		cluster.RecordPath: func(logicalcluster.Name) http.Handler {
-			record := cluster.NewRecord(config.Cluster)
-			perCluster := webhooks.PerCluster(record.Name(), func(logicalcluster.Name) (webhooks.Gate, error) { return record, nil })
-			return webhooks.Handler(perCluster, config.Cluster.Impersonation.Mode, recorder)
 		},
 	} {
 		server.Register(gates.ProviderPath("{"+gates.ProviderWildcard+"}", path), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -142,10 +138,15 @@ func impersonationGate(
 		if err != nil {
 			return nil, err
 		}
-		checker, err := clouds.ProviderChecker(reached)(provider)
+		within, err := kcp.ConfigForName(reached, provider)
 		if err != nil {
 			return nil, err
 		}
+		reviewer, err := impersonation.NewReviewer(within)
+		if err != nil {
+			return nil, err
+		}
+		checker := impersonation.NewProviderChecker(reviewer, provider)
 		gate := cluster.NewImpersonation(config.Cluster, config.CloudSigma.Regions, checker, objects, newHoldings(owners, config, objects))
 		return webhooks.Bound(gate, objects, provider), nil
 	})
@@ -180,7 +181,7 @@ func newProviderAudit(
 	if err != nil {
 		return nil, fmt.Errorf("audit of providers on kcp: %w", err)
 	}
-	audited := clouds.NewAudit(objects, owners, config, clouds.ProviderChecker(reached))
+	audited := clouds.NewAudit(objects, owners, config)
 	audited.Refresh = objects.Refresh
 	return &audit.Controller{
 		Audit: audited, Recorder: recorder, Election: election, OnKCP: true,

@@ -85,7 +85,7 @@ func (w *kubeWorld) modelWorld(ctx context.Context, name string) *model.World {
 	}
 	first, second := w.namespace(ctx), w.namespace(ctx)
 	world := &model.World{
-		Regions: []string{region, "zrh"}, MachineVersion: "v1alpha4", UserRefs: true, Authors: map[string][]string{},
+		Regions: []string{region, "zrh"}, MachineVersion: "v1alpha4", UserRefs: true,
 		Places: []model.Place{
 			{Namespace: first, Admin: w.admin, Users: []string{email("anna"), email("arno")}},
 			{Namespace: second, Admin: w.admin, Users: []string{email("bert")}},
@@ -105,7 +105,6 @@ func (w *kubeWorld) modelWorld(ctx context.Context, name string) *model.World {
 		for _, may := range editors {
 			editor := w.editor(ctx, world.Places[place].Namespace)
 			w.permit(ctx, editor.name, may...)
-			world.Authors[editor.name] = may
 			world.Actors = append(world.Actors, &model.Actor{
 				Name: editor.name, Client: directClient(editor.config), Place: place, Kinds: tenantKinds, May: may,
 			})
@@ -185,12 +184,11 @@ func (w *kcpWorld) modelWorld(ctx context.Context) *model.World {
 	GinkgoHelper()
 	owners := []owner{w.owner(ctx, "anna"), w.owner(ctx, "bert")}
 	users := map[string]cloudsigmatest.User{}
-	world := &model.World{Regions: []string{region, "zrh"}, MachineVersion: "v1alpha4", Events: true, Authors: map[string][]string{}}
+	world := &model.World{Regions: []string{region, "zrh"}, MachineVersion: "v1alpha4", Events: true}
 	for _, who := range owners {
 		email := who.name + "@example.com"
 		users[email] = w.user(email)
 		w.permit(ctx, who.name, email)
-		world.Authors[who.name] = []string{email}
 		world.Places = append(world.Places, model.Place{
 			Namespace: who.namespace, Cluster: who.cluster, Admin: directClient(who.admin), Users: []string{email}, UserIDs: []string{users[email].UUID},
 		})

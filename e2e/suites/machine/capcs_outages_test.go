@@ -222,7 +222,7 @@ func (w *world) stopGate(ctx context.Context) (back func()) {
 		if stopped {
 			stopped = false
 			Expect(w.gate.Start(ctx)).To(Succeed())
-			w.awaitGate(ctx, true)
+			w.awaitGate(ctx)
 		}
 	}
 	DeferCleanup(start) // for the next spec, if this one fails

@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/env/kcptest"
@@ -125,72 +124,6 @@ var _ = Describe("the audit of a provider", func() {
 		}).Should(BeZero())
 	}, SpecTimeout(specTimeout))
 })
-
-// recordKey is the annotation with the requester who named a user.
-const recordKey = "warrantgate.dev/user-named-by"
-
-// Only the provider's RBAC says who may name a user, and only until it is changed.
-var _ = Describe("the audit of who named a cluster's user", func() {
-	It("checks the permission in the provider's workspace", func(ctx SpecContext) {
-		tenant := customer("author@example.com")
-		config := consumer(ctx, tenant.Email)
-		username := fmt.Sprintf("author-%d", consumers)
-		owner := kcp.User(fmt.Sprintf("root:consumer-%d", consumers), username)
-		Expect(kcptest.Grant(ctx, config, kcptest.User(username), kcptest.AccessRule(), everything)).To(Succeed())
-		bot, err := kcptest.ServiceAccount(ctx, config, "default", "bot")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(kcptest.Grant(ctx, config, kcptest.ServiceAccountSubject("default", "bot"), kcptest.AccessRule(), everything)).To(Succeed())
-		botUser := "system:kcp:serviceaccount:" + clusterOf(ctx, config) + ":default:bot"
-		grantInProvider(ctx, kcptest.User(username), tenant.Email)
-		grantInProvider(ctx, kcptest.User(botUser), tenant.Email)
-		Eventually(func() error { return creates(ctx, owner, "by-owner", tenant.Email) }).Should(Succeed())
-		Eventually(func() error { return creates(ctx, bot, "by-bot", tenant.Email) }).Should(Succeed())
-		reported := func() ([]string, error) { return audited(ctx, config) }
-
-		auditor := startAuditor(ctx)
-		runs := func() (float64, error) { return auditor.Metric(ctx, "warrantgate_audit_runs_total", nil) }
-		Eventually(runs).Should(BeNumerically(">=", 2))
-		Expect(reported()).To(BeEmpty())
-
-		revokeInProvider(ctx, username)
-		revokeInProvider(ctx, botUser)
-		provided := clusterOf(ctx, provider)
-		Eventually(reported).Should(ConsistOf(
-			HavePrefix(fmt.Sprintf("AuthorNotAllowed CloudSigmaCluster/by-owner: who named its user has no permission for it now: user %q may not impersonate %q "+
-				"in logical cluster %q, the provider's workspace; ", username, tenant.Email, provided)),
-			HavePrefix(fmt.Sprintf("AuthorNotAllowed CloudSigmaCluster/by-bot: who named its user has no permission for it now: user %q may not impersonate %q "+
-				"in logical cluster %q, the provider's workspace; ", "system:serviceaccount:default:bot", tenant.Email, provided))))
-
-		By("permissions in the consumer's own workspace do not count")
-		may := kcptest.Rule("", []string{"users"}, []string{"impersonate"})
-		Expect(kcptest.Grant(ctx, config, kcptest.User(username), may)).To(Succeed())
-		before, err := runs()
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(runs).Should(BeNumerically(">=", before+2))
-		findings := func() (float64, error) {
-			return auditor.Metric(ctx, "warrantgate_audit_findings", map[string]string{"platform": "kcp", "reason": "AuthorNotAllowed"})
-		}
-		Expect(findings()).To(BeEquivalentTo(2))
-
-		grantInProvider(ctx, kcptest.User(username), tenant.Email)
-		grantInProvider(ctx, kcptest.User(botUser), tenant.Email)
-		Eventually(findings).Should(BeZero())
-	}, SpecTimeout(specTimeout))
-})
-
-// revokeInProvider removes all permissions of a user in the provider's workspace.
-func revokeInProvider(ctx context.Context, username string) {
-	GinkgoHelper()
-	c, err := kcptest.NewClient(provider)
-	Expect(err).NotTo(HaveOccurred())
-	var bindings rbacv1.ClusterRoleBindingList
-	Expect(c.List(ctx, &bindings)).To(Succeed())
-	for i := range bindings.Items {
-		if slices.Contains(bindings.Items[i].Subjects, kcptest.User(username)) {
-			Expect(c.Delete(ctx, &bindings.Items[i])).To(Succeed())
-		}
-	}
-}
 
 // startAuditor starts another serve, which audits every second, and installs its permissions.
 func startAuditor(ctx context.Context) *kcptest.Warrantgate {

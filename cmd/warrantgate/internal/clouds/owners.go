@@ -16,8 +16,6 @@ import (
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/impersonation"
-	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
 )
@@ -114,11 +112,8 @@ func ProviderIDs(provider v1beta1.Provider) ownership.IDFormat {
 	return cloudsigma.ProviderIDs
 }
 
-// NewAudit returns the audit, for owners with a gate. It sends at most as many requests per second to each cloud as the configuration says. It checks permissions to
-// impersonate with checker, unless the gate does not record who needs them.
-func NewAudit(
-	objects audit.Objects, owners Owners, config v1beta1.GateConfiguration, checker func(provider logicalcluster.Name) (*impersonation.Checker, error),
-) *audit.Audit {
+// NewAudit returns the audit, for owners with a gate. It sends at most as many requests per second to each cloud as the configuration says.
+func NewAudit(objects audit.Objects, owners Owners, config v1beta1.GateConfiguration) *audit.Audit {
 	limiters := map[string]*rate.Limiter{}
 	for name := range owners.clouds {
 		limiters[name] = cli.Limiter(config.Audit.RequestsPerSecond)
@@ -130,28 +125,5 @@ func NewAudit(
 			return err
 		}
 	}
-	if config.Cluster.Impersonation.Mode == v1beta1.Enforce {
-		a.Checker = checker
-	}
 	return a
-}
-
-// KubernetesChecker returns the check of permissions in an API server of Kubernetes.
-func KubernetesChecker(kubernetes *rest.Config) func(logicalcluster.Name) (*impersonation.Checker, error) {
-	return func(logicalcluster.Name) (*impersonation.Checker, error) {
-		reviewer, err := impersonation.NewReviewer(kubernetes)
-		return impersonation.NewChecker(reviewer), err
-	}
-}
-
-// ProviderChecker returns the check of permissions in the workspace of a provider on the kcp of a client configuration.
-func ProviderChecker(reached *rest.Config) func(provider logicalcluster.Name) (*impersonation.Checker, error) {
-	return func(provider logicalcluster.Name) (*impersonation.Checker, error) {
-		within, err := kcp.ConfigForName(reached, provider)
-		if err != nil {
-			return nil, err
-		}
-		reviewer, err := impersonation.NewReviewer(within)
-		return impersonation.NewProviderChecker(reviewer, provider), err
-	}
 }

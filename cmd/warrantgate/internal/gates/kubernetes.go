@@ -20,7 +20,6 @@ const AuditLease = "warrantgate-audit"
 // evaluates itself.
 func KubernetesRegistration(server webhooks.Server, config v1beta1.GateConfiguration) []client.Object {
 	mutating, validating := controllermanager.Hooks(config.ControllerManager)
-	mutating = append(mutating, cluster.RecordHooks(config.Cluster)...)
 	validating = append(validating, machine.Hooks(config.Machine.Mode, config.Machine.UnknownPolicy(config.Audit.Mode != v1beta1.Off), config.MachineKinds())...)
 	validating = append(validating, cluster.Hooks(config.Cluster)...)
 	if config.OpenStack.Enabled() {

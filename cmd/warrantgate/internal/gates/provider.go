@@ -43,7 +43,7 @@ func ProviderRegistration(server webhooks.Server, config v1beta1.GateConfigurati
 		return hooks
 	}
 	validating := machine.Hooks(config.Machine.Mode, config.Machine.UnknownPolicy(audited), config.MachineKinds())
-	return server.Registration(within(cluster.ProviderRecordHooks(config.Cluster)), within(append(validating, cluster.ProviderHooks(config.Cluster)...)))
+	return server.Registration(nil, within(append(validating, cluster.ProviderHooks(config.Cluster)...)))
 }
 
 // IsGated reports whether a validating webhook of a registration is for a resource.

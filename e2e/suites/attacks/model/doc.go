@@ -6,7 +6,6 @@
 //   - No two machines hold one instance, unless they did so before the write. On kcp those of one workspace count.
 //   - On Kubernetes, what two writes at once make wrong in these two ways is an Event soon.
 //   - No tenant has named a user that it may not impersonate.
-//   - Who is recorded as the author of a user may impersonate that user.
 //   - No denial names the property of another tenant.
 //
 // The model contains the objects, the users and the servers of the cloud, and how a provider finds the user of a machine. It does

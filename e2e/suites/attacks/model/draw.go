@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -275,17 +273,7 @@ func (s *sequence) drawEmail(t dice, actor *Actor) any {
 // withBlanks is an address as the provider must not get it, which no actor may name.
 func withBlanks(email string) string { return " " + email + "\n" }
 
-// recordAnnotation is the annotation with the author of a user.
-const recordAnnotation = "warrantgate.dev/user-named-by"
-
 func (s *sequence) drawAnnotation(t dice) field {
-	if t.IntN(3) == 2 {
-		values := []any{"me", nil, "", `{"username":"root","groups":["system:masters"]}`}
-		for _, username := range slices.Sorted(maps.Keys(s.world.Authors)) {
-			values = append(values, fmt.Sprintf(`{"username":%q,"groups":["system:authenticated"]}`, username))
-		}
-		return field{[]string{"metadata", "annotations", recordAnnotation}, pick(t, values...)}
-	}
 	values := []any{"true", nil, "*", "../services/x", "root"}
 	for _, place := range s.world.Places {
 		if place.Cluster != "" {

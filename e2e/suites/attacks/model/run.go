@@ -3,7 +3,6 @@ package model
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -87,9 +86,6 @@ type World struct {
 	AddServers func(sequence string) ([]Server, func())
 	// Objects is the maximum number of objects of each kind in a place. Default: 2.
 	Objects int
-	// Authors are the users that each requester may name, by the user name of the requester. If it is nil, records of who named a user are not
-	// verified.
-	Authors map[string][]string
 	// Events is true if the Events of each place are verified after each sequence.
 	Events bool
 	// Reported reports whether the audit reports a machine soon. It is nil if the audit does not watch the objects. There are then no concurrent
@@ -294,7 +290,6 @@ const (
 	promiseOwned       = "no machine holds an instance whose owner is not the user that its provider acts as"
 	promiseAlone       = "no two machines hold one instance"
 	promisePermitted   = "no tenant has named a user that it may not impersonate"
-	promiseRecorded    = "who is recorded as the author of a user may impersonate that user"
 	promiseDiscreet    = "no denial names the property of another tenant"
 	promiseUndisturbed = "every Event is in the place of its object"
 	// works is not a promise to tenants. Without it, the others prove nothing.
@@ -383,7 +378,6 @@ func (s *sequence) verify(t *rapid.T, before *objects, writes []write, errs []er
 			s.fail(t, promiseAlone, "%s", shared)
 		}
 	}
-	s.verifyRecords(t)
 	was := before.named()
 	for k, users := range s.objects.named() {
 		for i, user := range users {
@@ -401,27 +395,6 @@ func (s *sequence) verify(t *rapid.T, before *objects, writes []write, errs []er
 // instance before the watch of a replica shows the first of them.
 func (s *sequence) reported(k key) bool {
 	return s.world.Reported != nil && k.kind == Machine.Kind && s.world.Reported(s.ctx, s.world.Places[k.place].Namespace, k.name)
-}
-
-// verifyRecords verifies that each recorded author may impersonate the user that the object itself names.
-func (s *sequence) verifyRecords(t *rapid.T) {
-	if s.world.Authors == nil {
-		return
-	}
-	for k, object := range s.objects.held {
-		user := canonical(text(object, "spec", "userEmail"))
-		if k.kind == Secret.Kind {
-			user = secretUser(object)
-		}
-		record := object.GetAnnotations()[recordAnnotation]
-		if user == "" || record == "" || k.kind != Secret.Kind && k.kind != Cluster.Kind {
-			continue
-		}
-		var author struct{ Username string }
-		if json.Unmarshal([]byte(record), &author) != nil || !slices.Contains(s.world.Authors[author.Username], user) {
-			s.fail(t, promiseRecorded, "%s %s of place %d names %s, and records %s", k.kind, k.name, k.place, user, record)
-		}
-	}
 }
 
 // permitted verifies that the author of an admitted write may impersonate a user.

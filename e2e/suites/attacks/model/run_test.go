@@ -20,14 +20,12 @@ func TestRunFindsBrokenPromisesWithoutWarrantgate(t *testing.T) {
 		// objects is that of World: with one machine, no two machines hold one instance.
 		objects int
 		may     []string
-		authors map[string][]string
 		want    string
 	}{
 		{name: "a machine with a foreign server", kinds: []schema.GroupVersionKind{Machine, Machine, Cluster, OwnerMachine}, may: anybody, objects: 1, want: promiseOwned},
 		{name: "two machines with one server", kinds: []schema.GroupVersionKind{Machine}, want: promiseAlone},
 		{name: "a cluster with a foreign user", kinds: []schema.GroupVersionKind{Cluster}, may: []string{anna}, want: promisePermitted},
 		{name: "a Secret with a foreign user", kinds: []schema.GroupVersionKind{Secret}, may: []string{anna}, want: promisePermitted},
-		{name: "a record of another author", kinds: []schema.GroupVersionKind{Cluster}, may: anybody, authors: map[string][]string{"tenant": anybody}, want: promiseRecorded},
 		{name: "an annotation with a foreign user", kinds: []schema.GroupVersionKind{KdcCluster}, may: []string{anna}, want: promisePermitted},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -39,7 +37,7 @@ func TestRunFindsBrokenPromisesWithoutWarrantgate(t *testing.T) {
 			result, err := Run(t.Context(), Options{Writes: 3000}, &World{
 				Places:  []Place{{Namespace: "first", Admin: c, Users: []string{anna, bert}}},
 				Actors:  []*Actor{{Name: "tenant", Client: c, Kinds: tc.kinds, May: tc.may}},
-				Regions: []string{"next"}, UserRefs: true, Objects: tc.objects, Authors: tc.authors,
+				Regions: []string{"next"}, UserRefs: true, Objects: tc.objects,
 				AddServers: func(string) ([]Server, func()) {
 					return []Server{
 						{UUID: annasServer, Owner: anna, Region: "next", Label: "annas"},
