@@ -88,7 +88,7 @@ func Check(ctx context.Context, config v1beta1.ControllerManager, objects Object
 	}
 	result.Manager = manager
 	pod := Pod{PodSpec: w.Pod, Manager: manager, Secret: config.SecretName, AllowCSIToken: config.AllowCSIToken}
-	result.Problems = pod.Confined(config.Commands)
+	result.Problems = pod.Confined(config.Commands, config.Flags)
 	if result.Nobody = result.Cluster == "" && len(result.Problems) == 0 && pod.isNobody(); result.Nobody {
 		return result, nil
 	}

@@ -9,11 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Reasons of problems with other containers, and with the program of the controller manager.
+// Reasons of problems with other containers.
 const (
 	reasonSecretElsewhere = "SecretInAnotherContainer"
 	reasonSharedProcesses = "ProcessesShared"
-	reasonCommand         = "CommandReplaced"
 )
 
 // other is another container than the controller manager.
@@ -124,27 +123,4 @@ func (p Pod) handlers() []handler {
 	}
 	slices.SortFunc(handlers, func(a, b handler) int { return strings.Compare(a.String(), b.String()) })
 	return handlers
-}
-
-// programs finds commands that run another program than the entrypoint of the image: the container's command and its exec handlers.
-// Allowed commands may be run. The messages do not contain the command, because it can contain a secret.
-func (p Pod) programs(allowed []string) []Problem {
-	var problems []Problem
-	if command := p.manager().Command; len(command) > 0 && !slices.Contains(allowed, command[0]) {
-		problems = append(problems, Problem{
-			Reason: reasonCommand, Field: p.managerField().Child("command").String(), Message: "it has a command in place of the image's entrypoint, " +
-				"which could act as any user with the credentials; remove it and put the flags into args, or add the first word of the command " +
-				"to controllerManager.commands of warrantgate's configuration",
-		})
-	}
-	for _, h := range p.handlers() {
-		if len(h.command) == 0 || !slices.Contains(allowed, h.command[0]) {
-			problems = append(problems, Problem{
-				Reason: reasonCommand, Field: h.String(), Message: fmt.Sprintf("%s runs another command with the credentials, which could act as any user; "+
-					"use httpGet, grpc or tcpSocket for a probe, and remove the command of a lifecycle event, or add its first word to "+
-					"controllerManager.commands of warrantgate's configuration", h),
-			})
-		}
-	}
-	return problems
 }

@@ -1,12 +1,11 @@
 // Package controllermanager decides whether the pods of a cloud controller manager act as the user of its cluster only.
 //
-// It reads a pod as the kubelet and the controller manager do: flags take precedence over the environment, env takes precedence
-// over envFrom, and $(NAME) in a value or an argument is replaced. It denies values that it cannot evaluate. It does not check the
-// image, and files in a container.
+// The identity is in the environment of the controller manager's container. It reads that as the kubelet does: env takes precedence over envFrom, and
+// $(NAME) in a value is replaced. It denies values that it cannot evaluate, and all flags and commands that are not known. It does not check the image,
+// and files in a container.
 package controllermanager
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,21 +51,16 @@ type Fix struct {
 	Replaces bool
 }
 
-// Confined finds problems that do not depend on the user: other credentials, other containers with the credentials, another program, and
-// a token that leaves the management cluster.
-func (p Pod) Confined(commands []string) []Problem {
+// Confined finds problems that do not depend on the user: other credentials, other containers with the credentials, another program, flags that
+// are not allowed, and a token that leaves the management cluster. commands and flags are allowed besides.
+func (p Pod) Confined(commands, flags []string) []Problem {
 	var problems []Problem
 	if found := p.globalCredentials(); found != nil {
 		problems = append(problems, *found)
 	}
 	problems = append(problems, p.otherContainers()...)
-	problems = append(problems, p.programs(commands)...)
+	problems = append(problems, p.programs(commands, flags)...)
 	return append(problems, p.csiToken()...)
-}
-
-// ActsAs finds variables and arguments that contradict the identity.
-func (p Pod) ActsAs(identity Identity) []Problem {
-	return slices.Concat(p.environment(identity), p.arguments(identity), p.handlerArguments(identity))
 }
 
 // Joined returns the messages of problems as one text.

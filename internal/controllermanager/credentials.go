@@ -91,12 +91,12 @@ func secretsOf(volume corev1.Volume) []string {
 	return names
 }
 
-// isNobody reports whether nothing of the pods could give the controller manager an identity: no variable, no volume, and no flag for one.
+// isNobody reports whether nothing of the pods could give the controller manager an identity: no variable and no volume. Flags are checked apart.
 // The provider's own manifest is like that.
 func (p Pod) isNobody() bool {
 	given := len(p.Volumes) > 0 || len(p.manager().Env) > 0 || len(p.manager().EnvFrom) > 0
 	for _, c := range p.others() {
 		given = given || len(c.env) > 0 || len(c.envFrom) > 0
 	}
-	return !given && len(p.arguments(Identity{})) == 0
+	return !given
 }

@@ -73,8 +73,8 @@ func wanted(secret string, identity Identity) []variable {
 // (https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables).
 func literal(value string) string { return strings.ReplaceAll(value, "$", "$$") }
 
-// environment finds problems in the environment of the controller manager.
-func (p Pod) environment(identity Identity) []Problem {
+// ActsAs finds variables that contradict the identity.
+func (p Pod) ActsAs(identity Identity) []Problem {
 	container, at := p.manager(), p.managerField().Child("env")
 	off := []corev1.EnvVar{{Name: cloudsigma.EnvLegacyEnabled, Value: "false"}, {Name: cloudsigma.EnvUsername}, {Name: cloudsigma.EnvPassword}}
 	if !p.AllowCSIToken {

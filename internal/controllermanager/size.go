@@ -9,14 +9,9 @@ import (
 // reasonTooLarge: the pod template has too many parts to be checked.
 const reasonTooLarge = "PodTemplateTooLarge"
 
-// Limits of a pod template. An API server passes templates of up to 3 MiB to a mutating webhook, and the time and memory for a check are shared
-// by all tenants.
-const (
-	// maxParts is the maximum number of containers, variables, words of commands and arguments, volumes and mounts.
-	maxParts = 1000
-	// maxExpanded is the maximum size of the arguments with the values of their variables. Linux starts no program with longer arguments.
-	maxExpanded = 6 << 20
-)
+// maxParts is the maximum number of containers, variables, words of commands and arguments, volumes and mounts of a pod template. An API server
+// passes templates of up to 3 MiB to a mutating webhook, and the time and memory for a check are shared by all tenants.
+const maxParts = 1000
 
 // tooLarge returns a problem if a pod template has more than maxParts parts.
 func tooLarge(spec corev1.PodSpec) *Problem {

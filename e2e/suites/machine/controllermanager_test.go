@@ -376,7 +376,7 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			}}})), SpecTimeout(timeout)),
 
 		Entry("if it writes a token of the user into the tenant cluster", wrong{func(_ story, d *appsv1.Deployment) {
-			d.Spec.Template.Spec.Containers[0].Args = []string{"--enable-csi-token=false", "-enable-csi-token"}
+			d.Spec.Template.Spec.Containers[0].Args = []string{"--leader-elect", "-enable-csi-token"}
 		}, "CSITokenEnabled", "spec.template.spec.containers[0].args[1]", "the flag --enable-csi-token is set; it " + writesToken + ": remove the flag"},
 			SpecTimeout(timeout)),
 		Entry("if it writes a token of the user into the tenant cluster, by a command", wrong{func(_ story, d *appsv1.Deployment) {

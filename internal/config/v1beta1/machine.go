@@ -146,6 +146,9 @@ type ControllerManager struct {
 	// Commands are programs that may replace the entrypoint of the image: the first element of command. Default: /ccm, the command in
 	// the provider's own manifest.
 	Commands []string `json:"commands,omitzero"`
+	// Flags are flags that a controller manager may have besides those of each Kubernetes cloud controller manager, without dashes. Their
+	// values are not checked, so list none that selects a user, a region or credentials.
+	Flags []string `json:"flags,omitzero"`
 	// AllowCSIToken allows the flag --enable-csi-token, with which the controller manager writes a token of the cluster's user into a
 	// Secret of the tenant cluster. Default: false.
 	AllowCSIToken bool `json:"allowCSIToken,omitzero"`

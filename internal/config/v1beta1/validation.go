@@ -195,6 +195,11 @@ func validateControllerManager(manager ControllerManager, at *field.Path) field.
 			errs = append(errs, field.Invalid(at.Child("commands").Index(i), command, "must be a program, without variables"))
 		}
 	}
+	for i, flag := range manager.Flags {
+		if flag == "" || strings.HasPrefix(flag, "-") || strings.ContainsAny(flag, "=$") {
+			errs = append(errs, field.Invalid(at.Child("flags").Index(i), flag, "must be the name of a flag, without dashes and value"))
+		}
+	}
 	errs = append(errs, metav1validation.ValidateLabelName(manager.ClusterNameLabel, at.Child("clusterNameLabel"))...)
 	for _, problem := range validation.IsDNS1123Subdomain(manager.SecretName) {
 		errs = append(errs, field.Invalid(at.Child("secretName"), manager.SecretName, problem))
