@@ -71,26 +71,6 @@ var _ webhooks.Gate = &Impersonation{}
 // Name implements webhooks.Gate.
 func (*Impersonation) Name() string { return "cluster-impersonation" }
 
-// moveOf returns how a request changes the account that the provider acts with, nil if it does not, or a denial.
-func (g *Impersonation) moveOf(o object, request admission.Request, changed []naming) (*move, *webhooks.Answer) {
-	m, err := moveOf(o, request, changed)
-	switch {
-	case err != nil:
-		return nil, ptr.To(unreadable(err))
-	case m == nil:
-		return nil, nil
-	}
-	if m.region != "" {
-		if err := ownership.CheckRegion(m.region, g.regions); err != nil {
-			return nil, ptr.To(about(o, regionField, denied(ownership.RegionNotAllowed, err.Error())))
-		}
-	}
-	if m.withoutUser && !g.users.SharedAccount() { // the provider does not act after it
-		return nil, nil
-	}
-	return m, nil
-}
-
 // Review implements webhooks.Gate.
 func (g *Impersonation) Review(ctx context.Context, request admission.Request) webhooks.Answer {
 	kind, known := kindOf(kindsOf(g.config.Impersonation), request)
@@ -105,35 +85,39 @@ func (g *Impersonation) Review(ctx context.Context, request admission.Request) w
 	if kind.resource == secrets && g.config.Exempts(o.Namespace) { // no cluster can refer to it
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: namespaceExempt}
 	}
-	names, err := kind.names(o, request)
+	c, err := changeOf(o, request)
 	if err != nil {
 		return unreadable(err)
 	}
-	m, invalid := g.moveOf(o, request, names)
-	if invalid != nil {
-		return *invalid
+	if c.region != "" {
+		if err := ownership.CheckRegion(c.region, g.regions); err != nil {
+			return about(o, regionField, denied(ownership.RegionNotAllowed, err.Error()))
+		}
 	}
-	used := names
-	if m != nil && len(names) == 0 {
-		used = []naming{m.naming}
+	if len(c.after.names) == 0 && !g.users.SharedAccount() { // the provider does not act after it
+		c.moves = false
+	}
+	used := c.names
+	if c.moves && len(used) == 0 {
+		used = []naming{c.by}
 	}
 	for _, n := range used {
 		if denial := g.mayUse(ctx, request.UserInfo, o, n); denial != nil {
 			return about(o, n.field, *denial)
 		}
 	}
-	named := allowed("NothingNamed")
-	for _, n := range names {
-		if named = g.mayName(ctx, request.UserInfo, o, n); named.Decision != webhooks.Allowed {
-			return about(o, n.field, named)
+	answer := allowed("NothingNamed")
+	for _, n := range c.names {
+		if answer = g.mayName(ctx, request.UserInfo, o, n); answer.Decision != webhooks.Allowed {
+			return about(o, n.field, answer)
 		}
 	}
-	if m != nil {
-		if denial := g.hold(ctx, request.UserInfo, o, *m); denial != nil {
-			return about(o, m.naming.field, *denial)
+	if c.moves {
+		if denial := g.hold(ctx, request.UserInfo, o, c); denial != nil {
+			return about(o, c.by.field, *denial)
 		}
 	}
-	return g.compareOwner(ctx, o, names, named)
+	return g.compareOwner(ctx, o, c.names, answer)
 }
 
 // mayName decides whether the requester, who passed mayUse, may name this user. It shows the content of a Secret only to requesters

@@ -3,9 +3,7 @@ package cluster
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -58,9 +56,9 @@ type kind struct {
 	configured bool
 	// provider is the provider of a kind of clusters, "" for other kinds.
 	provider v1beta1.Provider
-	// names returns the users that a request sets, none if it leaves them unchanged or clears them. The error is for the requester; it is
-	// a *clusterapi.AccountError if it is about a field.
-	names func(o object, request admission.Request) ([]naming, error)
+	// read returns what an object says about users, with an error as much of it as can be read. The error is for the requester; it is a
+	// *clusterapi.AccountError if it is about a field.
+	read func(o object, raw []byte) (said, error)
 }
 
 // kindsOf returns the kinds of objects that name users: the built-in and the configured ones.
@@ -68,15 +66,15 @@ func kindsOf(config v1beta1.ClusterImpersonation) []kind {
 	kinds := []kind{
 		{
 			resource: clusterapi.CloudSigmaClusters, name: "CloudSigmaCluster", provider: v1beta1.ProviderCloudSigma,
-			condition: celCluster, names: namedByCluster,
+			condition: celCluster, read: readCluster,
 		},
-		{resource: kdcClusters, name: "KdcCluster", condition: celOwner, names: namedByOwner},
-		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELChanged("data", userEmailKey) }, names: namedBySecret},
+		{resource: kdcClusters, name: "KdcCluster", condition: celOwner, read: readAnnotations(ownerAnnotations)},
+		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELChanged("data", userEmailKey) }, read: readSecret},
 	}
 	for _, k := range config.Kinds {
 		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
 		kinds = append(kinds, kind{
-			resource: resource, name: k.Kind, configured: true, condition: func() string { return celNaming(k) }, names: namedBy(k),
+			resource: resource, name: k.Kind, configured: true, condition: func() string { return celNaming(k) }, read: readConfigured(k),
 		})
 	}
 	return kinds
@@ -169,9 +167,9 @@ func (o object) subject(field string) webhooks.Subject {
 	}, o.exists)
 }
 
-// naming is one field by which a request names another user.
+// naming is one field that names a user.
 type naming struct {
-	// field is the path of the field that was set or changed.
+	// field is the path of the field.
 	field string
 	// email is the value of the field, "" if a Secret names the user.
 	email string
@@ -179,143 +177,110 @@ type naming struct {
 	ref clusterapi.UserRef
 }
 
-// namedByCluster compares the user that results: an email takes precedence over a Secret, so the Secret counts when the email is
-// removed.
-func namedByCluster(o object, request admission.Request) ([]naming, error) {
-	after, err := userRef(o, request.Object.Raw)
-	if err != nil {
-		return nil, err
+// names reports whether both name the same user.
+func (n naming) names(user naming) bool {
+	if n.email != "" || user.email != "" {
+		return sameEmail(n.email, user.email)
 	}
-	before, err := userRef(o, request.OldObject.Raw)
-	if err != nil || !o.exists {
-		before = clusterapi.UserRef{} // a malformed object counts as one that named no user
-	}
-	switch {
-	case after.Email == "" && after.SecretName == "", canonical(after) == canonical(before):
-		return nil, nil
-	case after.Email != "":
-		return []naming{{field: userEmailField, email: after.Email}}, nil
-	}
-	return []naming{{field: userRefField, ref: after}}, nil
+	return n.ref == user.ref
 }
 
-func userRef(o object, raw []byte) (clusterapi.UserRef, error) {
+func sameEmail(a, b string) bool { return ownership.LowerEmail(a) == ownership.LowerEmail(b) }
+
+// bySecret refers to a user without the email.
+func (n naming) bySecret() string {
+	return fmt.Sprintf("the user that Secret %q of namespace %q names", message.Value(n.ref.SecretName), message.Value(n.ref.SecretNamespace))
+}
+
+// said is what an object says about users.
+type said struct {
+	// names are the fields that name a user.
+	names []naming
+	// cluster is the object if it is a CloudSigmaCluster, and region its region.
+	cluster *unstructured.Unstructured
+	region  string
+}
+
+// readCluster reads the user that results: an email takes precedence over a Secret, so the Secret counts when the email is removed.
+func readCluster(o object, raw []byte) (said, error) {
 	cluster := &unstructured.Unstructured{}
-	if json.Unmarshal(raw, &cluster.Object) != nil {
-		return clusterapi.UserRef{}, undecodable(o.kind)
+	if err := decodeInto(cluster, o.kind, raw); err != nil {
+		return said{}, err
 	}
 	cluster.SetNamespace(o.Namespace)
-	return clusterapi.ReadUserRef(cluster)
-}
-
-// canonical returns a reference that is equal for equal users.
-func canonical(ref clusterapi.UserRef) clusterapi.UserRef {
-	if ref.Email != "" {
-		return clusterapi.UserRef{Email: ownership.LowerEmail(ref.Email)}
+	cluster.SetName(o.Name)
+	ref, err := clusterapi.ReadUserRef(cluster)
+	if err != nil {
+		return said{}, err
 	}
-	return ref
-}
-
-// namedByOwner also returns the user of the older annotation of a KdcCluster if it counts because the request removes the newer one.
-func namedByOwner(o object, request admission.Request) ([]naming, error) {
-	names, err := namedByAnnotations(ownerAnnotations)(o, request)
-	at, email := annotatedOwner(o.Annotations)
-	_, before := annotatedOwner(oldAnnotations(o, request))
-	if another(email, before) && !slices.ContainsFunc(names, func(n naming) bool { return n.field == at }) {
-		names = append(names, naming{field: at, email: email})
+	s := said{cluster: cluster}
+	switch {
+	case ref.Email != "":
+		s.names = []naming{{field: userEmailField, email: ref.Email}}
+	case ref.SecretName != "":
+		s.names = []naming{{field: userRefField, ref: ref}}
 	}
-	return names, err
-}
-
-// oldAnnotations returns the annotations before the request. An object that cannot be decoded counts as one that named no user.
-func oldAnnotations(o object, request admission.Request) map[string]string {
-	old, err := metadataIn(request.OldObject.Raw)
-	if err != nil || !o.exists {
-		return nil
+	if s.region, _, err = unstructured.NestedString(cluster.Object, "spec", "region"); err != nil {
+		return s, notString(o, regionField)
 	}
-	return old.Annotations
+	return s, nil
 }
 
-func namedByAnnotations(keys []string) func(o object, request admission.Request) ([]naming, error) {
-	return func(o object, request admission.Request) ([]naming, error) {
-		old := oldAnnotations(o, request)
-		var names []naming
+func readSecret(o object, raw []byte) (said, error) {
+	var secret corev1.Secret
+	if json.Unmarshal(raw, &secret) != nil {
+		return said{}, undecodable(o.kind)
+	}
+	email := string(secret.Data[userEmailKey])
+	if email == "" {
+		return said{}, nil
+	}
+	ref := clusterapi.UserRef{SecretNamespace: o.Namespace, SecretName: o.Name}
+	return said{names: []naming{{field: "data." + userEmailKey, email: email, ref: ref}}}, nil
+}
+
+func readAnnotations(keys []string) func(o object, raw []byte) (said, error) {
+	return func(o object, raw []byte) (said, error) {
+		meta, err := metadataIn(raw)
+		if err != nil {
+			return said{}, undecodable(o.kind)
+		}
+		var s said
 		for _, key := range keys {
-			if email := o.Annotations[key]; another(email, old[key]) {
-				names = append(names, naming{field: field.NewPath("metadata", "annotations").Key(key).String(), email: email})
+			if email := meta.Annotations[key]; email != "" {
+				s.names = append(s.names, naming{field: field.NewPath("metadata", "annotations").Key(key).String(), email: email})
 			}
 		}
-		return names, nil
+		return s, nil
 	}
 }
 
-// namedBy reads the users in a configured kind.
-func namedBy(k v1beta1.UserKind) func(o object, request admission.Request) ([]naming, error) {
-	byAnnotations := namedByAnnotations(k.Annotations)
+// readConfigured reads the users in a configured kind.
+func readConfigured(k v1beta1.UserKind) func(o object, raw []byte) (said, error) {
+	byAnnotations := readAnnotations(k.Annotations)
 	if k.EmailPath == "" {
 		return byAnnotations
 	}
-	byField := namedAt(k.EmailPath, strings.Split(k.EmailPath, "."))
-	return func(o object, request admission.Request) ([]naming, error) {
-		names, err := byField(o, request)
+	return func(o object, raw []byte) (said, error) {
+		s, err := byAnnotations(o, raw)
 		if err != nil {
-			return nil, err
+			return s, err
 		}
-		annotated, err := byAnnotations(o, request)
-		return append(names, annotated...), err
-	}
-}
-
-// another reports whether an email names a user that differs from the one before.
-func another(email, before string) bool {
-	return email != "" && canonical(clusterapi.UserRef{Email: email}) != canonical(clusterapi.UserRef{Email: before})
-}
-
-// namedAt reads the email at a path of fields.
-func namedAt(at string, path []string) func(o object, request admission.Request) ([]naming, error) {
-	emailIn := func(raw []byte) (string, error) {
 		var content map[string]any
 		if json.Unmarshal(raw, &content) != nil {
-			return "", errors.New("it cannot be decoded")
+			return s, undecodable(o.kind)
 		}
-		email, _, err := unstructured.NestedString(content, path...)
-		return email, err
-	}
-	return func(o object, request admission.Request) ([]naming, error) {
-		email, err := emailIn(request.Object.Raw)
+		email, _, err := unstructured.NestedString(content, strings.Split(k.EmailPath, ".")...)
 		if err != nil {
-			return nil, &clusterapi.AccountError{Reason: clusterapi.ClusterUnreadable, Message: fmt.Sprintf("%s %q: %s is not a string", o.kind.name, message.Value(o.Name), at)}
+			return s, notString(o, k.EmailPath)
 		}
-		before, err := emailIn(request.OldObject.Raw)
-		if err != nil || !o.exists {
-			before = "" // as if it had named no user
+		if email != "" {
+			s.names = append([]naming{{field: k.EmailPath, email: email}}, s.names...)
 		}
-		if !another(email, before) {
-			return nil, nil
-		}
-		return []naming{{field: at, email: email}}, nil
+		return s, nil
 	}
 }
 
-func namedBySecret(o object, request admission.Request) ([]naming, error) {
-	named, before, err := secretNaming(o, request)
-	if err != nil || !another(named.email, before) {
-		return nil, err
-	}
-	return []naming{named}, nil
-}
-
-// secretNaming returns the user in a Secret after a request, and the email before it. Both may be "".
-func secretNaming(o object, request admission.Request) (named naming, before string, err error) {
-	var secret, old corev1.Secret
-	if json.Unmarshal(request.Object.Raw, &secret) != nil {
-		return naming{}, "", undecodable(o.kind)
-	}
-	if o.exists && json.Unmarshal(request.OldObject.Raw, &old) != nil {
-		old = corev1.Secret{} // as if it had named no user
-	}
-	return naming{
-		field: "data." + userEmailKey, email: string(secret.Data[userEmailKey]),
-		ref: clusterapi.UserRef{SecretNamespace: o.Namespace, SecretName: o.Name},
-	}, string(old.Data[userEmailKey]), nil
+func notString(o object, at string) error {
+	return &clusterapi.AccountError{Reason: clusterapi.ClusterUnreadable, Message: fmt.Sprintf("%s %q: %s is not a string", o.kind.name, message.Value(o.Name), at)}
 }

@@ -41,7 +41,7 @@ func (g *Impersonation) compareOwner(ctx context.Context, o object, names []nami
 	case err != nil:
 		return about(o, at, webhooks.Answer{Decision: webhooks.Warned, Reason: reasonOwnerNotCompared, Message: "warrantgate cannot read " + kind +
 			" of the same name, so the users were not compared; the cause is in its log"}.WithDetails("error", err.Error()))
-	case other == "" || !another(email, other):
+	case other == "" || sameEmail(email, other):
 		return admitted
 	}
 	return about(o, at, webhooks.Answer{Decision: webhooks.Warned, Reason: reasonOwnerDiffers, Message: fmt.Sprintf(

@@ -74,7 +74,7 @@ func (k kind) regionPolicy(regions []string) []client.Object {
 	}})
 }
 
-// celEmail returns the CEL expression for spec.userEmail as namedByCluster reads it, "" if there is none. A value of another type counts
+// celEmail returns the CEL expression for spec.userEmail as readCluster reads it, "" if there is none. A value of another type counts
 // as none here; the gate denies it.
 func celEmail(object string) string { return celText(object, "spec", userEmailKey) }
 
@@ -83,7 +83,7 @@ func celText(object string, path ...string) string {
 	return fmt.Sprintf("[%s].map(value, type(value) == string ? string(value) : '')[0]", webhooks.CELField(object, path...))
 }
 
-// celNamesByEmail is true if spec.userEmail names another user than before. namedByCluster does the same before it reads the Secret.
+// celNamesByEmail is true if spec.userEmail names another user than before. readCluster and named do the same before they read the Secret.
 func celNamesByEmail() string {
 	return fmt.Sprintf("%[1]s != '' && %[1]s.lowerAscii() != %[2]s.lowerAscii()", celEmail("object"), celEmail("oldObject"))
 }

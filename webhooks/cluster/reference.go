@@ -10,7 +10,6 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
 
@@ -44,39 +43,26 @@ func (g *Delegation) reviewCluster(ctx context.Context, request admission.Reques
 	if !clusterapi.IsName(name) { // no provider acts, because there is no such object
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "ReferenceAllowed"}
 	}
-	r := reference{Delegation: g, cluster: clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: o.Namespace, Name: o.Name}, name: name}
-	if denial := r.hold(ctx, o); denial != nil {
+	denial := g.holdReference(ctx, o, clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: o.Namespace, Name: o.Name}, name)
+	if denial != nil {
 		return g.about(o, *denial)
 	}
 	return webhooks.Answer{Decision: webhooks.Allowed, Reason: "ReferenceAllowed"}
 }
 
-// reference is the new infrastructureRef of a Cluster.
-type reference struct {
-	*Delegation
-	cluster clusterapi.Cluster
-	// name is that of the OpenStackCluster.
-	name string
-}
-
-// account returns the account that the provider acts with after the reference is stored.
-func (r reference) account(ctx context.Context) (ownership.Account, error) {
-	return r.credentials.AccountBy(ctx, r.cluster, r.name)
-}
-
-// hold denies the reference while machines of the Cluster name instances that do not belong to the account.
-func (r reference) hold(ctx context.Context, o object) *webhooks.Answer {
-	account, noAccount := r.account(ctx)
+// holdReference denies a reference to the named OpenStackCluster while machines of the Cluster name instances that do not belong to its account.
+func (g *Delegation) holdReference(ctx context.Context, o object, cluster clusterapi.Cluster, name string) *webhooks.Answer {
+	account, err := g.credentials.AccountBy(ctx, cluster, name)
 	var accountErr *clusterapi.AccountError
 	switch {
-	case noAccount == nil:
-		return r.holdings.check(ctx, o, openly, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: r.cluster, Account: account})
-	case !errors.As(noAccount, &accountErr):
-		return ptr.To(undecided("ObjectsUnknown", "the OpenStackCluster that it refers to cannot be read now; try again", noAccount))
+	case err == nil:
+		return g.holdings.check(ctx, o, openly, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: cluster, Account: account})
+	case !errors.As(err, &accountErr):
+		return ptr.To(undecided("ObjectsUnknown", "the OpenStackCluster that it refers to cannot be read now; try again", err))
 	case accountErr.Reason == clusterapi.ClusterMissing: // no provider acts before the object is created, and that write is checked
 		return nil
 	}
-	return r.holdings.withoutAccount(ctx, r.cluster, accountErr)
+	return g.holdings.withoutAccount(ctx, cluster, accountErr)
 }
 
 // infrastructureIn returns the name of the object that a Cluster refers to.
