@@ -5,6 +5,7 @@
 package canary
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -21,8 +22,9 @@ import (
 
 // Canary is an object that a gate has to deny or rewrite.
 type Canary struct {
-	// Webhook is the name of the webhook that has to deny or rewrite the object.
-	Webhook string
+	// Webhook is the name of the webhook that has to deny or rewrite the object. Policy is the name of the admission policy that has to deny it
+	// instead.
+	Webhook, Policy string
 	// Reason is the reason of the denial in the gate's answer. OrReason is another one that the credentials of serve can lead to, "" for none.
 	Reason, OrReason string
 	// Warns is true if the gate is in mode Warn. It then admits the object with a warning, and the warning is the proof.
@@ -91,16 +93,23 @@ func (s *Sender) Send(ctx context.Context, canary Canary) Result {
 	object := canary.Object.DeepCopyObject().(client.Object) //nolint:errcheck,forcetypeassert // a copy has the same type
 	err := s.client.Create(ctx, object, client.DryRunAll)
 	_, kept := object.GetAnnotations()[kcp.CanaryAnnotation]
+	unchanged := canary.Rewrites && (err == nil && kept || deniedBy(integrityPolicy, err)) // that policy protects the annotation
 	switch {
 	case canary.Rewrites && err == nil && !kept:
 		return Result{Verdict: Proven, Message: "warrantgate rewrote the object"}
-	case canary.Rewrites && (err == nil || strings.Contains(err.Error(), (Canary{Webhook: IntegrityWebhook}).named("denied the request"))):
+	case unchanged && canary.Warns:
+		return canary.passed(s.warnings.texts)
+	case unchanged:
 		return missing(fmt.Sprintf("webhook %q did not rewrite the object", canary.Webhook),
 			"whether the webhook configuration is installed: kubectl get mutatingwebhookconfigurations warrantgate --output=yaml",
 			"its failurePolicy: with Ignore the API server admits all requests if it cannot reach warrantgate, and logs the failure",
 			"the mode of the gate in the configuration of serve, and whether serve has the version of this command")
+	case err == nil && canary.Policy != "":
+		return canary.passedPolicy(s.warnings.texts)
 	case err == nil:
 		return canary.passed(s.warnings.texts)
+	case canary.Policy != "" && deniedBy(canary.Policy, err):
+		return Result{Verdict: Proven, Message: fmt.Sprintf("the admission policy denied the object: %v", err)}
 	case meta.IsNoMatchError(err):
 		return unknown(fmt.Sprintf("the API server has no such kind: %v", err), "the custom resource definitions of the provider")
 	case strings.Contains(err.Error(), canary.named("denied the request")):
@@ -124,6 +133,9 @@ func (s *Sender) Send(ctx context.Context, canary Canary) Result {
 	}
 	return unknown(fmt.Sprintf("the request failed before warrantgate decided: %v", err), "the cause in this message")
 }
+
+// Name is the name of the webhook or policy that has to act.
+func (c Canary) Name() string { return cmp.Or(c.Webhook, c.Policy) }
 
 func (c Canary) named(what string) string {
 	return fmt.Sprintf("admission webhook %q %s", c.Webhook, what)
@@ -159,6 +171,19 @@ func (c Canary) passed(texts []string) Result {
 		"its failurePolicy: with Ignore, as in mode Warn, the API server admits all requests if it cannot reach warrantgate, and logs the failure",
 		"whether its namespaceSelector, objectSelector and matchConditions select this object",
 		"the mode of the gate in the configuration of serve")
+}
+
+// passedPolicy interprets an object that the API server admitted although a policy has to deny it, or to warn.
+func (c Canary) passedPolicy(texts []string) Result {
+	warned := slices.IndexFunc(texts, func(text string) bool { return strings.Contains(text, quotedPolicy(c.Policy)) })
+	switch {
+	case warned >= 0 && c.Warns:
+		return Result{Verdict: Proven, Message: "the object was admitted with the warning of the admission policy, because the gate is in mode Warn: " + texts[warned]}
+	case warned >= 0:
+		return missing("the object was admitted with the warning of the admission policy: "+texts[warned], "whether install had the configuration of this command")
+	}
+	return missing(fmt.Sprintf("the object was admitted, and admission policy %q neither denied it nor warned", c.Policy),
+		"whether the policy and its binding are installed: kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings "+c.Policy)
 }
 
 func unknown(message string, advice ...string) Result {

@@ -188,9 +188,9 @@ func TestSendToAGateThatRewrites(t *testing.T) {
 	}{
 		"rewritten": {server: apiServer{}, wantVerdict: canary.Proven, wantMessage: "warrantgate rewrote the object"},
 		"admitted":  {server: apiServer{admitted: sent}, wantVerdict: canary.Missing, wantMessage: notRewritten},
-		"denied by the gate that protects the annotation": {
+		"denied by the policy that protects the annotation": {
 			server: apiServer{status: failure(http.StatusForbidden, metav1.StatusReasonForbidden,
-				`admission webhook "owner-integrity.warrantgate.dev" denied the request: it is guarded`)},
+				"ValidatingAdmissionPolicy 'warrantgate-owner-integrity' with binding 'warrantgate-owner-integrity' denied request: it is guarded")},
 			wantVerdict: canary.Missing, wantMessage: notRewritten,
 		},
 		"not reached": {

@@ -2,7 +2,6 @@ package canary
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
@@ -15,24 +14,26 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-// Names of the webhooks that a canary is for: IntegrityWebhook denies a Workspace with the canary annotation, and rewriteWebhook removes the
-// annotation if its value is kcp.WebhookCanary.
+// integrityPolicy is the name of the policy that denies a Workspace with the canary annotation, and rewriteWebhook that of the webhook that
+// removes the annotation if its value is kcp.WebhookCanary.
 const (
-	IntegrityWebhook = "owner-integrity.warrantgate.dev"
-	rewriteWebhook   = "owner-rewrite.warrantgate.dev"
+	integrityPolicy = "warrantgate-owner-integrity"
+	rewriteWebhook  = "owner-rewrite.warrantgate.dev"
 )
 
-// ForKCP returns a Workspace with an annotation that only warrantgate may write, if the owner integrity gate is enabled, and one that the
-// webhook rewrites, if the gate that rewrites owners is in mode Enforce. In mode Warn it changes nothing.
-func ForKCP(config v1beta1.Workspace) []Canary {
+// ForKCP returns a Workspace with an annotation that only warrantgate may write, for the policy that protects owners, and one that the webhook
+// rewrites, unless kcp has no webhooks. Gates in the mode Off are left out.
+func ForKCP(config v1beta1.Workspace, policiesOnly bool) []Canary {
 	var canaries []Canary
 	if mode := config.OwnerIntegrity.Mode; mode != v1beta1.Off {
 		canaries = append(canaries, Canary{
-			Webhook: IntegrityWebhook, Reason: events.OwnerChangeDenied, Warns: mode == v1beta1.Warn, Object: Workspace("true"),
+			Policy: integrityPolicy, Reason: events.OwnerChangeDenied, Warns: mode == v1beta1.Warn, Object: workspace("integrity"),
 		})
 	}
-	if config.OwnerRewrite.Mode == v1beta1.Enforce {
-		canaries = append(canaries, Canary{Webhook: rewriteWebhook, Rewrites: true, Object: Workspace(kcp.WebhookCanary)})
+	if mode := config.OwnerRewrite.Mode; mode != v1beta1.Off && !policiesOnly {
+		canaries = append(canaries, Canary{
+			Webhook: rewriteWebhook, Rewrites: true, Reason: "Canary", Warns: mode == v1beta1.Warn, Object: workspace(kcp.WebhookCanary),
+		})
 	}
 	return canaries
 }
@@ -53,19 +54,19 @@ const (
 // PolicyEffect checks with a dry run whether kcp evaluates the policy that rewrites owners. c may be a client for any workspace in
 // which its user may create Workspaces. An error contains the reason for EffectUnknown.
 func PolicyEffect(ctx context.Context, c client.Client) (Effect, error) {
-	canary := Workspace(kcp.PolicyCanary)
+	canary := workspace(kcp.PolicyCanary)
 	err := c.Create(ctx, canary, client.DryRunAll)
 	switch _, kept := canary.GetAnnotations()[kcp.CanaryAnnotation]; {
 	case err == nil && !kept:
 		return Acting, nil
-	case err == nil, strings.Contains(err.Error(), fmt.Sprintf("webhook %q", IntegrityWebhook)): // kcp calls the webhook after the policy
+	case err == nil, deniedBy(integrityPolicy, err): // kcp evaluates it later
 		return NotActing, nil
 	}
 	return EffectUnknown, err
 }
 
-// Workspace returns a canary Workspace, for dry runs only. It is unstructured, so that the response replaces all of its fields.
-func Workspace(value string) *unstructured.Unstructured {
+// workspace returns a canary Workspace, for dry runs only. It is unstructured, so that the response replaces all of its fields.
+func workspace(value string) *unstructured.Unstructured {
 	canary := &unstructured.Unstructured{Object: map[string]any{
 		// Every user may use this type.
 		"spec": map[string]any{"type": map[string]any{"path": kcp.Root.String(), "name": "universal"}},
@@ -76,25 +77,18 @@ func Workspace(value string) *unstructured.Unstructured {
 	return canary
 }
 
-// PolicyDenies checks with a dry run whether the owner integrity policy of that name denies a request. An error means that the
-// result is unknown.
-func PolicyDenies(ctx context.Context, c client.Client, policy string) (bool, error) {
-	canary := Workspace("true")
-	canary.SetAnnotations(map[string]string{kcp.IntegrityCanaryAnnotation: namePrefix})
-	err := c.Create(ctx, canary, client.DryRunAll)
-	switch {
-	case err == nil, strings.Contains(fmt.Sprint(err), fmt.Sprintf("webhook %q", IntegrityWebhook)): // kcp calls the webhook after the policy
-		return false, nil
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+policy+"'"):
-		return true, nil
-	}
-	return false, err
+// deniedBy reports whether an admission policy denied a request.
+func deniedBy(policy string, err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), quotedPolicy(policy))
 }
+
+// quotedPolicy is how API servers name a policy in denials and warnings.
+func quotedPolicy(policy string) string { return "ValidatingAdmissionPolicy '" + policy + "'" }
 
 // PolicyRestores checks with a dry run whether the policy for restored Workspaces removes what a backup contains. Where it does not, the
 // request is denied as a forgery, or kcp answers with what it contains. An error means that the result is unknown.
 func PolicyRestores(ctx context.Context, c client.Client) (bool, error) {
-	canary := Workspace("true")
+	canary := workspace("restore")
 	canary.SetAnnotations(map[string]string{kcp.CreatedByAnnotation: namePrefix})
 	err := c.Create(ctx, canary, client.DryRunAll)
 	switch {

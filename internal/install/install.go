@@ -102,16 +102,20 @@ func sameContent(before, after *unstructured.Unstructured) bool {
 
 // Replace applies objects, and then removes those of all that are not in objects, from an earlier configuration.
 func Replace(ctx context.Context, c client.Client, objects, all []client.Object) ([]Result, error) {
-	return ReplaceAfter(ctx, c, objects, all, func([]client.Object) error { return nil })
-}
-
-// ReplaceAfter is Replace with a check between the two steps: it calls ready with the objects to remove. If ready returns an error,
-// ReplaceAfter removes nothing.
-func ReplaceAfter(ctx context.Context, c client.Client, objects, all []client.Object, ready func(unwanted []client.Object) error) ([]Result, error) {
 	results, err := Apply(ctx, c, objects)
 	if err != nil {
 		return results, err
 	}
+	unwanted, err := Unwanted(ctx, c, objects, all)
+	if err != nil {
+		return results, err
+	}
+	removed, err := Remove(ctx, c, unwanted)
+	return append(results, removed...), err
+}
+
+// Unwanted returns those of all objects that exist and are not in objects.
+func Unwanted(ctx context.Context, c client.Client, objects, all []client.Object) ([]client.Object, error) {
 	var unwanted []client.Object
 	for _, candidate := range all {
 		if slices.ContainsFunc(objects, func(wanted client.Object) bool { return describe(wanted) == describe(candidate) }) {
@@ -119,22 +123,17 @@ func ReplaceAfter(ctx context.Context, c client.Client, objects, all []client.Ob
 		}
 		desired, err := Prepare(candidate)
 		if err != nil {
-			return results, err
+			return nil, err
 		}
 		existing, err := get(ctx, c, desired)
 		if err != nil {
-			return results, err
+			return nil, err
 		}
 		if existing != nil {
 			unwanted = append(unwanted, candidate)
 		}
 	}
-	if err := ready(unwanted); err != nil {
-		return results, err
-	}
-	removed, err := Remove(ctx, c, unwanted)
-	removed = slices.DeleteFunc(removed, func(r Result) bool { return r.Outcome == Absent }) // the desired state
-	return append(results, removed...), err
+	return unwanted, nil
 }
 
 // Remove deletes the objects in reverse order, so that a reference is deleted before its target. Missing objects are not an error.
@@ -163,20 +162,6 @@ func Remove(ctx context.Context, c client.Client, objects []client.Object) ([]Re
 		results = append(results, Result{desired.GetKind(), desired.GetName(), outcome})
 	}
 	return results, nil
-}
-
-// Present reports whether all objects exist. It is false if the API server does not serve a kind.
-func Present(ctx context.Context, c client.Client, objects []client.Object) (bool, error) {
-	for _, object := range objects {
-		desired, err := Prepare(object)
-		if err != nil {
-			return false, err
-		}
-		if existing, err := get(ctx, c, desired); err != nil || existing == nil {
-			return false, err
-		}
-	}
-	return true, nil
 }
 
 // get returns the object in the API server, or nil if it does not exist.

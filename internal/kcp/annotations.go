@@ -32,12 +32,9 @@ const (
 	// RepairedAtAnnotation is set on a Workspace that kcp has yet to find Ready. It is outside of warrantgate.dev, because only kcp
 	// may write those annotations.
 	RepairedAtAnnotation = "repaired.warrantgate.dev/at"
-	// CanaryAnnotation is never stored. Only the webhook denies a Workspace with it, so a denial proves that kcp calls the webhook.
-	// If the value is PolicyCanary or WebhookCanary, the policy or the webhook that rewrites owners removes the annotation before kcp calls that
-	// webhook.
+	// CanaryAnnotation is never stored. The policy that protects recorded owners denies a Workspace with it. If the value is PolicyCanary or
+	// WebhookCanary, the policy or the webhook that rewrites owners removes the annotation before.
 	CanaryAnnotation = "warrantgate.dev/canary"
-	// IntegrityCanaryAnnotation is never stored. The policy that protects recorded owners denies it, and no other policy knows it.
-	IntegrityCanaryAnnotation = "warrantgate.dev/integrity-canary"
 )
 
 // Values of annotations.

@@ -63,8 +63,6 @@ var (
 	celBefore = "(oldObject == null ? {} : oldObject.metadata.?annotations.orValue({}))"
 	celAfter  = "(object == null ? {} : object.metadata.?annotations.orValue({}))"
 
-	// celChanged is the list of guarded annotations and fields that a request changes or leaves out.
-	celChanged = changedKeys(celBefore, celAfter) + " + " + claimedKeys(celAfter, celClaimed)
 	// celSet is the list of guarded annotations and fields that a request changes.
 	celSet = comparedKeys(celBefore, celAfter, setKeys(celBefore, celAfter)) + " + " + claimedKeys(celAfter, celClaimed)
 )

@@ -1,6 +1,8 @@
 package workspace_test
 
 import (
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -23,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
@@ -104,7 +107,7 @@ func withSpec(workspace *unstructured.Unstructured, pairs ...string) *unstructur
 
 // TestMatchConditionsSelectRequests evaluates the match conditions and the admission policy with the API server's own code.
 func TestMatchConditionsSelectRequests(t *testing.T) {
-	const rewrite, notice, denial, integrity, policy = "owner-rewrite", "owner-notice", "denial-notice", "owner-integrity", "policy"
+	const rewrite, notice, denial, policy = "owner-rewrite", "owner-notice", "denial-notice", "policy"
 	warrant := func(w identity.Warrant) string {
 		return identity.Owner{Username: "alice", Extra: map[string][]string{identity.WarrantKey: {w.String()}}}.String()
 	}
@@ -134,7 +137,7 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 			new: annotations(ownerKey, rawAdmin, clusterKey, newCluster), stale: true,
 		},
 		"a user changes the owner with an old resource version": {
-			by: alice, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), stale: true, want: []string{integrity, policy},
+			by: alice, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), stale: true, want: []string{policy},
 		},
 		"a scoped user's workspace is placed": {
 			by: apiServer, old: annotations(ownerKey, rawScoped),
@@ -229,59 +232,59 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		},
 		// Forgeries.
 		"a user changes the owner": {
-			by: alice, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
+			by: alice, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, policy},
 		},
 		"a user removes the owner": {
-			by: alice, old: annotations(ownerKey, rawUser), new: annotations(), want: []string{denial, integrity, policy},
+			by: alice, old: annotations(ownerKey, rawUser), new: annotations(), want: []string{denial, policy},
 		},
 		"a user removes all annotations": {
-			by: alice, old: annotations(ownerKey, rawUser), new: nil, want: []string{denial, integrity, policy},
+			by: alice, old: annotations(ownerKey, rawUser), new: nil, want: []string{denial, policy},
 		},
 		"a user without groups changes the owner": {
-			by: noGroups, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
+			by: noGroups, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, policy},
 		},
 		"a kcp administrator changes the owner": {
 			by:  &user.DefaultInfo{Name: "kcp-admin", Groups: []string{"system:kcp:admin"}},
-			old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
+			old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, policy},
 		},
 		"the system changes the owner": {by: apiServer, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin)},
 		"a user sets an annotation of warrantgate on create": {
-			by: alice, create: true, new: annotations(ownerKey, rawUser, createdBy, "bob"), want: []string{integrity, policy},
+			by: alice, create: true, new: annotations(ownerKey, rawUser, createdBy, "bob"), want: []string{policy},
 		},
 		"a user sets an annotation of warrantgate": {
-			by: alice, old: annotations(), new: annotations("warrantgate.dev/anything", ""), want: []string{denial, integrity, policy},
+			by: alice, old: annotations(), new: annotations("warrantgate.dev/anything", ""), want: []string{denial, policy},
 		},
 		"a user removes an annotation of warrantgate": {
-			by: alice, old: annotations(createdBy, "alice"), new: annotations(), want: []string{denial, integrity, policy},
+			by: alice, old: annotations(createdBy, "alice"), new: annotations(), want: []string{denial, policy},
 		},
 		"a user sends the canary": {
-			by: alice, create: true, new: annotations(ownerKey, rawUser, kcp.CanaryAnnotation, "true"), want: []string{integrity},
+			by: alice, create: true, new: annotations(ownerKey, rawUser, kcp.CanaryAnnotation, "true"), want: []string{policy},
 		},
 		"a user sends the canary of the webhook that rewrites": {
-			by: alice, create: true, dryRun: true, new: annotations(ownerKey, rawUser, kcp.CanaryAnnotation, kcp.WebhookCanary), want: []string{rewrite, integrity},
+			by: alice, create: true, dryRun: true, new: annotations(ownerKey, rawUser, kcp.CanaryAnnotation, kcp.WebhookCanary), want: []string{rewrite, policy},
 		},
 		"a user sends it, and not as a dry run": {
-			by: alice, create: true, new: annotations(ownerKey, rawUser, kcp.CanaryAnnotation, kcp.WebhookCanary), want: []string{integrity},
+			by: alice, create: true, new: annotations(ownerKey, rawUser, kcp.CanaryAnnotation, kcp.WebhookCanary), want: []string{policy},
 		},
 		"a user sends it as an update": {
-			by: alice, dryRun: true, old: annotations(), new: annotations(kcp.CanaryAnnotation, kcp.WebhookCanary), want: []string{denial, integrity},
+			by: alice, dryRun: true, old: annotations(), new: annotations(kcp.CanaryAnnotation, kcp.WebhookCanary), want: []string{denial, policy},
 		},
 		"the system creates a service account's workspace with a cluster": {
 			by: apiServer, create: true, new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster),
 		},
 		"a user sends the canary with a change of a guarded annotation": {
-			by: alice, old: annotations(), new: annotations(createdBy, "bob", kcp.CanaryAnnotation, "true"), want: []string{denial, integrity, policy},
+			by: alice, old: annotations(), new: annotations(createdBy, "bob", kcp.CanaryAnnotation, "true"), want: []string{denial, policy},
 		},
 		"a user sets the cluster of the scheduler on create": {
-			by: alice, create: true, new: annotations(ownerKey, rawUser, clusterKey, "victim"), want: []string{integrity, policy},
+			by: alice, create: true, new: annotations(ownerKey, rawUser, clusterKey, "victim"), want: []string{policy},
 		},
 		"a user changes the cluster of the scheduler": {
 			by: alice, old: annotations(ownerKey, rawUser, clusterKey, newCluster),
-			new: annotations(ownerKey, rawUser, clusterKey, "victim"), want: []string{denial, integrity, policy},
+			new: annotations(ownerKey, rawUser, clusterKey, "victim"), want: []string{denial, policy},
 		},
 		"a user changes the logical cluster that holds the workspace": {
 			by: alice, old: annotations(ownerKey, rawUser),
-			new: annotations("kcp.io/cluster", "victim", ownerKey, rawUser), want: []string{denial, integrity, policy},
+			new: annotations("kcp.io/cluster", "victim", ownerKey, rawUser), want: []string{denial, policy},
 		},
 		"a user leaves out the logical cluster that holds the workspace": {
 			by: alice, old: annotations(ownerKey, rawUser), new: map[string]any{ownerKey: rawUser},
@@ -290,49 +293,49 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 			by: alice, create: true, new: annotations("kcp.io/cluster", "victim", ownerKey, rawUser),
 		},
 		"a user removes the required groups": {
-			by: alice, old: annotations(groupsKey, "team-a"), new: annotations(), want: []string{denial, integrity, policy},
+			by: alice, old: annotations(groupsKey, "team-a"), new: annotations(), want: []string{denial, policy},
 		},
 		// kcp treats a user who claims to be system:masters like the system.
 		"an initializer that claims to be the system changes the owner": {
-			by: claimed, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
+			by: claimed, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, policy},
 		},
 		"a terminator that claims to be the system removes the owner": {
 			by:  &user.DefaultInfo{Name: "system:apiserver", Groups: []string{"system:masters", "system:authenticated", "system:kcp:terminator:x:y"}},
-			old: annotations(ownerKey, rawUser), new: annotations(), want: []string{denial, integrity, policy},
+			old: annotations(ownerKey, rawUser), new: annotations(), want: []string{denial, policy},
 		},
 		"an initializer that claims to be the system places a workspace": {
-			by: claimed, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawUser, clusterKey, "victim"), want: []string{denial, integrity, policy},
+			by: claimed, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawUser, clusterKey, "victim"), want: []string{denial, policy},
 		},
 		"a shard administrator creates a workspace with an owner and required groups": {
 			by: apiServer, create: true, new: annotations(ownerKey, rawAdmin, groupsKey, ""), spec: []string{"cluster", "victim", "URL", "https://h"},
 		},
 		"an initializer that claims to be the system creates a workspace with an owner": {
-			by: claimed, create: true, new: annotations(ownerKey, rawAdmin), want: []string{integrity, policy},
+			by: claimed, create: true, new: annotations(ownerKey, rawAdmin), want: []string{policy},
 		},
 		"an initializer that claims to be the system creates a workspace with required groups, which may be empty": {
-			by: claimed, create: true, new: annotations(groupsKey, ""), want: []string{integrity, policy},
+			by: claimed, create: true, new: annotations(groupsKey, ""), want: []string{policy},
 		},
 		"an initializer that claims to be the system creates a workspace of another's logical cluster": {
-			by: claimed, create: true, new: annotations(), spec: []string{"cluster", "victim"}, want: []string{integrity, policy},
+			by: claimed, create: true, new: annotations(), spec: []string{"cluster", "victim"}, want: []string{policy},
 		},
 		"an initializer that claims to be the system creates a workspace with a URL": {
-			by: claimed, create: true, new: nil, spec: []string{"URL", "https://h"}, want: []string{integrity, policy},
+			by: claimed, create: true, new: nil, spec: []string{"URL", "https://h"}, want: []string{policy},
 		},
 		"an initializer that claims to be the system creates a workspace with nothing of it": {
 			by: claimed, create: true, new: annotations("example.com/x", "1"), spec: []string{"cluster", "", "other", "x"},
 		},
 		"an initializer that claims to be the system sets the logical cluster of a workspace": {
-			by: claimed, old: annotations(), new: annotations(), spec: []string{"cluster", "victim"}, want: []string{denial, integrity, policy},
+			by: claimed, old: annotations(), new: annotations(), spec: []string{"cluster", "victim"}, want: []string{denial, policy},
 		},
 		"system:masters in the virtual workspace of an APIExport creates a workspace with an owner": {
-			by: inExport, create: true, new: annotations(ownerKey, rawAdmin), want: []string{integrity, policy},
+			by: inExport, create: true, new: annotations(ownerKey, rawAdmin), want: []string{policy},
 		},
 		"system:masters in the virtual workspace of an APIExport changes the owner": {
-			by: inExport, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
+			by: inExport, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), want: []string{denial, policy},
 		},
 		"an initializer that claims to be the system with tens of thousands of groups": {
 			by:  &user.DefaultInfo{Name: "a", Groups: append(slices.Repeat([]string{"group"}, 50_000), claimed.Groups...)},
-			old: annotations(), new: annotations(), spec: []string{"URL", "https://h"}, want: []string{denial, integrity, policy},
+			old: annotations(), new: annotations(), spec: []string{"URL", "https://h"}, want: []string{denial, policy},
 		},
 		"the system with tens of thousands of groups": {
 			by:  &user.DefaultInfo{Name: "a", Groups: append(slices.Repeat([]string{"group"}, 50_000), "system:masters")},
@@ -345,16 +348,16 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		// An API server would compare many annotations for half a minute.
 		"a user changes one of as many annotations as are compared": {by: alice, old: many(256), new: many(256, "0", "other")},
 		"a user changes the owner beside as many annotations as are compared": {
-			by: alice, old: many(256), new: many(256, ownerKey, rawUser), want: []string{denial, integrity, policy},
+			by: alice, old: many(256), new: many(256, ownerKey, rawUser), want: []string{denial, policy},
 		},
-		"a user adds one to as many annotations as are compared": {by: alice, old: many(256), new: many(257), want: []string{denial, integrity, policy}},
-		"a user removes one of more":                             {by: alice, old: many(257), new: many(256), want: []string{denial, integrity, policy}},
-		"a user changes one of tens of thousands":                {by: alice, old: many(50_000), new: many(50_000, "0", "other"), want: []string{denial, integrity, policy}},
-		"a user creates a workspace with tens of thousands":      {by: alice, create: true, new: many(50_000), want: []string{integrity, policy}},
+		"a user adds one to as many annotations as are compared": {by: alice, old: many(256), new: many(257), want: []string{denial, policy}},
+		"a user removes one of more":                             {by: alice, old: many(257), new: many(256), want: []string{denial, policy}},
+		"a user changes one of tens of thousands":                {by: alice, old: many(50_000), new: many(50_000, "0", "other"), want: []string{denial, policy}},
+		"a user creates a workspace with tens of thousands":      {by: alice, create: true, new: many(50_000), want: []string{policy}},
 		"a user changes none of tens of thousands":               {by: alice, old: many(50_000), new: many(50_000)},
 		"a user with tens of thousands of groups changes the owner": {
 			by: &user.DefaultInfo{Name: "alice", Groups: slices.Repeat([]string{"group"}, 50_000)}, old: annotations(ownerKey, rawUser),
-			new: annotations(ownerKey, rawAdmin), want: []string{denial, integrity, policy},
+			new: annotations(ownerKey, rawAdmin), want: []string{denial, policy},
 		},
 		"a workspace with tens of thousands is placed": {by: apiServer, old: many(50_000, ownerKey, rawUser), new: many(50_000, ownerKey, rawUser, clusterKey, newCluster)},
 	} {
@@ -379,29 +382,60 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 	}
 }
 
-// TestPolicyAndGateHaveTheSameMessage compares the message of the admission policy with that of the webhook.
-func TestPolicyAndGateHaveTheSameMessage(t *testing.T) {
+// TestMessageOfThePolicy: a denial says who changed what, why that is denied, and what to do.
+func TestMessageOfThePolicy(t *testing.T) {
+	const (
+		guarded = ": kcp acts in the workspace as the identity that is recorded there, so only the system may change it; leave it as it is%s; " +
+			"to give others access, bind them to a role inside the workspace"
+		claims = ": only the system may set it, and the author of a WorkspaceType or an APIExport can claim to be the system in a virtual workspace " +
+			"of kcp; leave it out, and send the request as yourself"
+		tooMany = ": it cannot be checked whether the recorded identity stays the same; use at most 256 annotations"
+		inRoot  = ` of workspace "child" in logical cluster "parent"`
+	)
+	orLeaveOut := fmt.Sprintf(guarded, ", or out of the request")
 	for name, change := range map[string]struct {
 		old, new *unstructured.Unstructured
 		by       user.Info // default: alice
+		want     string
 	}{
-		"an update": {old: object(annotations(ownerKey, rawUser)), new: object(annotations(ownerKey, rawAdmin))},
+		"an update": {
+			old: object(annotations(ownerKey, rawUser)), new: object(annotations(ownerKey, rawAdmin)),
+			want: `user "alice" tried to change ` + ownerKey + inRoot + orLeaveOut,
+		},
 		"an update that changes the logical cluster that holds the object": {
-			old: object(annotations(ownerKey, rawUser)), new: object(annotations("kcp.io/cluster", "victim", ownerKey, rawUser))},
-		"an update that also leaves out the logical cluster that holds the object": {old: object(annotations(ownerKey, rawUser)), new: object(nil)},
-		"a create":                           {new: object(annotations(createdBy, "bob"))},
-		"a create without a logical cluster": {new: object(map[string]any{createdBy: "bob"})},
-		"a create with generateName":         {new: generated(annotations(createdBy, "bob"), "")},
-		"a create with a generated name":     {new: generated(annotations(createdBy, "bob"), "child-x2x4z")},
-		"an update of many annotations":      {old: object(many(257)), new: object(many(256))},
-		"a create with many annotations":     {new: object(many(257))},
-		"a create by an initializer that claims to be the system": {
-			new: withSpec(object(annotations(ownerKey, rawAdmin, groupsKey, "", createdBy, "bob")), "cluster", "victim", "URL", "https://h"), by: claimed,
+			old: object(annotations(ownerKey, rawUser)), new: object(annotations("kcp.io/cluster", "victim", ownerKey, rawUser)),
+			want: `user "alice" tried to change kcp.io/cluster` + inRoot + orLeaveOut,
+		},
+		"an update that leaves out the owner, and the logical cluster that holds the object": {
+			old: object(annotations(ownerKey, rawUser)), new: object(nil),
+			want: `user "alice" tried to change ` + ownerKey + inRoot + fmt.Sprintf(guarded, ""),
+		},
+		"a create": {new: object(annotations(createdBy, "bob")), want: `user "alice" tried to change ` + createdBy + inRoot + orLeaveOut},
+		"a create without a logical cluster": {
+			new: object(map[string]any{createdBy: "bob"}), want: `user "alice" tried to change ` + createdBy + ` of workspace "child"` + orLeaveOut,
+		},
+		"a create with generateName": {
+			new:  generated(annotations(createdBy, "bob"), ""),
+			want: `user "alice" tried to change ` + createdBy + ` of workspace "child-" in logical cluster "parent"` + orLeaveOut,
+		},
+		"a create with a generated name": {
+			new:  generated(annotations(createdBy, "bob"), "child-x2x4z"),
+			want: `user "alice" tried to change ` + createdBy + ` of workspace "child-x2x4z" in logical cluster "parent"` + orLeaveOut,
+		},
+		"an update of many annotations": {
+			old: object(many(257)), new: object(many(256)), want: `user "alice" tried to change one of more than 256 annotations` + inRoot + tooMany,
+		},
+		"a create with many annotations": {
+			new: object(many(257)), want: `user "alice" tried to change one of more than 256 annotations` + inRoot + tooMany,
 		},
 		"an update by an initializer that claims to be the system": {
 			old: object(annotations(ownerKey, rawUser)), new: withSpec(object(annotations(ownerKey, rawAdmin)), "URL", "https://h"), by: claimed,
+			want: `user "system:apiserver" tried to change ` + ownerKey + ", spec.URL" + inRoot + claims,
 		},
-		"a create with many annotations by an initializer that claims to be the system": {new: object(many(257, ownerKey, rawAdmin)), by: claimed},
+		"a create by an initializer that claims to be the system": {
+			new: withSpec(object(annotations(ownerKey, rawAdmin, groupsKey, "")), "cluster", "victim", "URL", "https://h"), by: claimed,
+			want: `user "system:apiserver" tried to change ` + ownerKey + ", " + groupsKey + ", spec.cluster, spec.URL" + inRoot + claims,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			by := change.by
@@ -416,9 +450,8 @@ func TestPolicyAndGateHaveTheSameMessage(t *testing.T) {
 			if len(decisions) != 1 {
 				t.Fatalf("%d decisions, want 1", len(decisions))
 			}
-			answer := newIntegrity().Review(t.Context(), request(t, change.old, change.new, by))
-			if diff := cmp.Diff(answer.Message, decisions[0].Message); diff != "" {
-				t.Errorf("message (-gate +policy):\n%s", diff)
+			if diff := cmp.Diff(change.want, decisions[0].Message); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
 			}
 			if decisions[0].Reason != "Forbidden" {
 				t.Errorf("reason %q, want Forbidden", decisions[0].Reason)
@@ -427,19 +460,19 @@ func TestPolicyAndGateHaveTheSameMessage(t *testing.T) {
 	}
 }
 
-// TestPolicyAgreesWithGate: for random requesters and changes, the admission policy decides as the webhook, with the same message, and the
-// webhook is called for all that it denies and for nothing else.
-func TestPolicyAgreesWithGate(t *testing.T) {
+// TestPolicyAgreesWithNotice: for random requesters and changes, DenialNotice is called for the updates that the admission policy denies and for
+// nothing else, and names the same annotations and fields.
+func TestPolicyAgreesWithNotice(t *testing.T) {
 	count := 10_000
 	if testing.Short() {
 		count = 1_000
 	}
 	policy := newIntegrityPolicy(t)
-	_, configuration := webhookConfigurations(t)
+	mutating, _ := webhookConfigurations(t)
 	var hook webhook.WebhookAccessor
-	for i := range configuration.Webhooks {
-		if configuration.Webhooks[i].Name == "owner-integrity.warrantgate.dev" {
-			hook = webhook.NewValidatingWebhookAccessor("", configuration.Name, &configuration.Webhooks[i])
+	for i := range mutating.Webhooks {
+		if mutating.Webhooks[i].Name == "denial-notice.warrantgate.dev" {
+			hook = webhook.NewMutatingWebhookAccessor("", mutating.Name, &mutating.Webhooks[i])
 		}
 	}
 	compiler := celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
@@ -449,7 +482,7 @@ func TestPolicyAgreesWithGate(t *testing.T) {
 	}
 	draw := func() *unstructured.Unstructured {
 		made := map[string]any{"kcp.io/cluster": "parent"}
-		for _, key := range some(ownerKey, clusterKey, groupsKey, createdBy, "warrantgate.dev/x", "example.com/x", "kcp.io/cluster") {
+		for _, key := range some(ownerKey, clusterKey, groupsKey, createdBy, "kcp.io/cluster", "example.com/x") {
 			made[key] = pick(r, "", "a", "a", "b")
 		}
 		var spec []string
@@ -458,51 +491,51 @@ func TestPolicyAgreesWithGate(t *testing.T) {
 		}
 		return withSpec(object(made), spec...)
 	}
-	decided := map[string]int{}
+	decided := map[bool]int{}
 	for range count {
 		by := &user.DefaultInfo{Name: "a", Groups: some("system:masters", "system:masters", "system:kcp:initializer:x:y", "system:kcp:terminator:x:y",
 			"system:kcp:admin", "system:kcp:initializer", "a:system:kcp:initializer:x:y", "system:kcp:initializer:", "system:authenticated")}
 		if r.IntN(4) == 0 {
 			by.Extra = map[string][]string{pick(r, identity.WarrantKey, "example.com/x"): {"{}"}}
 		}
-		after, operation := draw(), admission.Create
-		var before *unstructured.Unstructured
-		var old runtime.Object
-		if r.IntN(2) == 0 {
-			before, operation = draw(), admission.Update
-			old = before
-			if r.IntN(2) == 0 {
-				after = before.DeepCopy()
+		before, after := draw(), draw()
+		for key, value := range before.GetAnnotations() { // what is left out is put back before the policy is evaluated
+			if _, has := after.GetAnnotations()[key]; !has {
+				after.SetAnnotations(mergeOf(after.GetAnnotations(), key, value))
 			}
 		}
-		attributes := versioned(after, old, operation, by)
-		want := newIntegrity().Review(t.Context(), request(t, before, after, by))
-		message := ""
-		for _, decision := range policy.Validate(t.Context(), attributes.GetResource(), attributes, nil, nil, celconfig.RuntimeCELCostBudget, nil).Decisions {
-			if decision.Action == validating.ActionDeny {
-				message = decision.Message
-			}
-		}
+		attributes := versioned(after, before, admission.Update, by)
+		notice := newDenialNotice(v1beta1.Enforce).Review(t.Context(), request(t, before, after, by))
+		message := denial(t, policy, attributes)
 		called := hook.GetCompiledMatcher(compiler).Match(t.Context(), attributes, nil, nil)
-		denied := want.Decision == webhooks.Denied
-		if called.Error != nil || called.Matches != denied || denied != (message != "") || sortedKeys(message) != sortedKeys(want.Message) && denied {
-			t.Fatalf("groups %q, from %v to %v: the webhook says %s %q and is called %t (%v), the policy says %q",
-				by.Groups, old, after.Object, want.Reason, want.Message, called.Matches, called.Error, message)
+		denied := message != ""
+		if called.Error != nil || called.Matches != denied || denied != (notice.Reason == events.OwnerChangeDenied) ||
+			denied && changedIn(message, " of workspace ") != changedIn(notice.Message, ": ") {
+			t.Fatalf("groups %q, from %v to %v: the notice says %s %q and is called %t (%v), the policy says %q",
+				by.Groups, before, after.Object, notice.Reason, notice.Message, called.Matches, called.Error, message)
 		}
-		decided[want.Reason]++
+		decided[denied]++
 	}
-	for _, reason := range []string{"OwnerChangeDenied", "System", "Unchanged"} {
-		if decided[reason] < count/20 {
-			t.Errorf("%d requests are %s: the generator has to be corrected", decided[reason], reason)
-		}
+	if min(decided[true], decided[false]) < count/20 {
+		t.Errorf("denied and admitted: %v: the generator has to be corrected", decided)
 	}
 }
 
-// sortedKeys returns a denial with the names of the changed annotations and fields in order.
-func sortedKeys(message string) string {
-	start, rest, _ := strings.Cut(message, "tried to change ")
-	keys, end, _ := strings.Cut(rest, " of workspace ")
-	return start + strings.Join(slices.Sorted(slices.Values(strings.Split(keys, ", "))), ", ") + end
+// mergeOf returns annotations with one more.
+func mergeOf(annotations map[string]string, key, value string) map[string]string {
+	merged := maps.Clone(annotations)
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	merged[key] = value
+	return merged
+}
+
+// changedIn returns the names of the changed annotations and fields in a message, in order. They end before a text.
+func changedIn(message, before string) string {
+	_, rest, _ := strings.Cut(message, "tried to change ")
+	keys, _, _ := strings.Cut(rest, before)
+	return strings.Join(slices.Sorted(slices.Values(strings.Split(keys, ", "))), ", ")
 }
 
 // generated is a Workspace that is created with generateName. Its name is empty until the API server has generated it.
@@ -563,6 +596,17 @@ func calledBy(t *testing.T, attributes *admission.VersionedAttributes) []string 
 }
 
 // policyDecisions evaluates the admission policy as the API server does.
+// denial returns the message with which a policy denies a request, "" if it does not.
+func denial(t *testing.T, policy validating.Validator, attributes *admission.VersionedAttributes) (message string) {
+	t.Helper()
+	for _, decision := range policy.Validate(t.Context(), attributes.GetResource(), attributes, nil, nil, celconfig.RuntimeCELCostBudget, nil).Decisions {
+		if decision.Action == validating.ActionDeny {
+			message = decision.Message
+		}
+	}
+	return message
+}
+
 func policyDecisions(t *testing.T, attributes *admission.VersionedAttributes) []validating.PolicyDecision {
 	t.Helper()
 	return newIntegrityPolicy(t).Validate(t.Context(), attributes.GetResource(), attributes, nil, nil, celconfig.RuntimeCELCostBudget, nil).Decisions

@@ -15,12 +15,13 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// DenialNotice is the mutating gate that reports updates that OwnerIntegrity denies, and what restorePolicy removes from Workspaces that are
-// created. Policies decide about both before any validating webhook is called, but after the mutating ones: without this gate, only the
-// requester sees it.
+// DenialNotice is the mutating gate that reports updates that the policy of owner integrity denies, and what restorePolicy removes from
+// Workspaces that are created. Policies decide about both before any validating webhook is called, but after the mutating ones: without this
+// gate, only the requester sees it.
 //
 // It denies nothing, and fails open. It puts back annotations that an update leaves out, as restorePolicy does. Where that is registered, it
-// is not called for those. It is registered only where OwnerIntegrity enforces, and for creations only together with restorePolicy.
+// is not called for those. It is registered for creations only together with restorePolicy. In mode Warn it is
+// called for changes only, which the policy then admits with a warning.
 type DenialNotice struct{}
 
 // NewDenialNotice returns the gate.
@@ -51,35 +52,36 @@ func (*DenialNotice) Review(_ context.Context, request admission.Request) webhoo
 		all, leftOut = putBack(workspace.old.Annotations, sent)
 	}
 	workspace.object.Annotations = all
-	denial := denyChanges(request, workspace)
+	changed := workspace.changes(request)
 	answer := webhooks.Answer{
-		Decision: webhooks.Allowed, Reason: denial.Reason, Message: denial.Message, Details: denial.Details,
-		NoticesUnchanged: []webhooks.Notice{}, // the mode Warn denies nothing
+		Decision: webhooks.Allowed, Reason: reasonUnchanged, Details: func() []any { return []any{"cluster", workspace.cluster, "changed", changed} },
 	}
 	for _, key := range leftOut {
 		answer.Patches = append(answer.Patches, webhooks.SetAnnotation(sent, key, all[key]))
 		sent = all // exists from the first patch on
 	}
-	if denial.Reason != events.OwnerChangeDenied {
+	if !isDenied(request, changed) {
 		return answer
 	}
 	// The object of the request is not validated yet, so the Event is about the stored one.
 	workspace.object.Name, workspace.object.UID, workspace.object.ResourceVersion = workspace.old.Name, workspace.old.UID, workspace.old.ResourceVersion
-	answer.Subject = workspace.subject()
-	user, changed := request.UserInfo.Username, workspace.changes(request)
-	why, _ := whyDenied(request, changed, all)
-	answer.Notices = []webhooks.Notice{{
-		Type: corev1.EventTypeWarning, Reason: events.OwnerChangeDenied, By: user,
-		Message: fmt.Sprintf("User %q tried to change %s: %s. Nothing was changed", message.Clip(user, maxUserBytes),
-			strings.Join(knownKeys(changed), ", "), why),
-	}}
+	user := request.UserInfo.Username
+	answer.Reason, answer.Subject = events.OwnerChangeDenied, workspace.subject()
+	answer.Message = fmt.Sprintf("user %q tried to change %s: %s", message.Clip(user, maxUserBytes), strings.Join(knownKeys(changed), ", "), whyDenied(request, changed))
+	notice := func(result string) []webhooks.Notice {
+		return []webhooks.Notice{{
+			Type: corev1.EventTypeWarning, Reason: events.OwnerChangeDenied, By: user, Message: sentence(answer.Message) + ". " + result,
+		}}
+	}
+	answer.Notices = notice("Nothing was changed")
+	answer.NoticesUnchanged = notice("It was changed, because the gate only warns")
 	return answer
 }
 
 // noticeRemoved reports, with a warning and an Event on the LogicalCluster, what restorePolicy removes from a Workspace that is created. It
-// reports nothing about a creation that OwnerIntegrity denies.
+// reports nothing about a creation that the policy of owner integrity denies.
 func noticeRemoved(request admission.Request, workspace reviewed) webhooks.Answer {
-	answer := webhooks.Answer{Decision: webhooks.Allowed, Reason: reasonUnchanged, Subject: workspace.subject(), NoticesUnchanged: []webhooks.Notice{}}
+	answer := webhooks.Answer{Decision: webhooks.Allowed, Reason: reasonUnchanged, Subject: workspace.subject()}
 	removed, remaining := removedFrom(request.Object, workspace.object.Annotations)
 	if len(removed) == 0 || !keepsRecorded(request.UserInfo) || len(guardedChanges(request.Operation, nil, remaining)) > 0 {
 		return answer

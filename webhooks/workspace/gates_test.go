@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	kubeadmission "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -101,10 +102,6 @@ func newNotice() webhookstest.Gate {
 
 func newDenialNotice(mode v1beta1.Mode) webhookstest.Gate {
 	return webhookstest.Gate{Gate: workspace.NewDenialNotice(), Mode: mode}
-}
-
-func newIntegrity() webhookstest.Gate {
-	return webhookstest.Gate{Gate: workspace.NewOwnerIntegrity(), Mode: v1beta1.Enforce}
 }
 
 // eventText is the text of an Event.
@@ -303,8 +300,8 @@ func TestRewriteIsAdmittedByTheOtherGates(t *testing.T) {
 	rewrite := newRewrite(v1beta1.Enforce)
 	after := apply(t, placed, rewrite.Review(t.Context(), request(t, before, placed, apiServer)))
 
-	if answer := newIntegrity().Review(t.Context(), request(t, before, after, apiServer)); answer.Decision != webhooks.Allowed {
-		t.Errorf("owner integrity denies it: %s", answer.Message)
+	if message := denial(t, newIntegrityPolicy(t), versioned(after, before, kubeadmission.Update, apiServer)); message != "" {
+		t.Errorf("owner integrity denies it: %s", message)
 	}
 	for _, event := range newNotice().Review(t.Context(), request(t, before, after, apiServer)).Events {
 		if event.Type != corev1.EventTypeNormal { // a rewrite may have a Normal Event
@@ -484,102 +481,13 @@ func counters(t *testing.T) map[string]float64 {
 	return values
 }
 
-func TestOwnerIntegrity(t *testing.T) {
-	const denial = `user "alice" tried to change %s of workspace "child" in logical cluster "parent": kcp acts in the workspace as the ` +
-		`identity that is recorded there, so only the system may change it; leave it as it is%s; to give others access, bind them to a role inside the workspace`
-	workspaceObject := corev1.ObjectReference{APIVersion: "tenancy.kcp.io/v1alpha1", Kind: "Workspace", Name: "child", UID: "0eb3", ResourceVersion: "2"}
-
-	for name, tc := range map[string]struct {
-		by          user.Info
-		old, new    *unstructured.Unstructured
-		wantReason  string
-		wantChanged string // the annotations in the denial; empty if the request is admitted
-		wantLeftOut bool   // the request leaves all of them out
-		wantObject  corev1.ObjectReference
-	}{
-		"a user changes the owner": {
-			by: alice, old: object(annotations(ownerKey, rawUser)), new: object(annotations(ownerKey, rawAdmin)),
-			wantReason: "OwnerChangeDenied", wantChanged: ownerKey, wantObject: workspaceObject,
-		},
-		"a user removes the owner and an annotation of warrantgate": {
-			by: alice, old: object(annotations(ownerKey, rawUser, createdBy, "x")), new: object(annotations()),
-			wantReason: "OwnerChangeDenied", wantChanged: ownerKey + ", " + createdBy, wantLeftOut: true, wantObject: workspaceObject,
-		},
-		"a user also removes the logical cluster of the object": {
-			by: alice, old: object(annotations(ownerKey, rawUser)), new: object(nil),
-			wantReason: "OwnerChangeDenied", wantChanged: ownerKey, wantLeftOut: true, wantObject: workspaceObject,
-		},
-		"a user sets another logical cluster, in which no Event must be written": {
-			by: alice, old: object(annotations(ownerKey, rawUser)), new: object(annotations("kcp.io/cluster", "victim", ownerKey, rawUser)),
-			wantReason: "OwnerChangeDenied", wantChanged: "kcp.io/cluster", wantObject: workspaceObject,
-		},
-		"a user sets an annotation of warrantgate on create, when there is no object yet for an Event": {
-			by: alice, new: object(annotations(createdBy, "bob")),
-			wantReason: "OwnerChangeDenied", wantChanged: createdBy,
-			wantObject: corev1.ObjectReference{APIVersion: "core.kcp.io/v1alpha1", Kind: "LogicalCluster", Name: "cluster"},
-		},
-		"a user changes one of as many annotations as are compared": {
-			by: alice, old: object(many(256)), new: object(many(256, "0", "other")), wantReason: "Unchanged",
-		},
-		"a user changes none of many annotations": {by: alice, old: object(many(257)), new: object(many(257)), wantReason: "Unchanged"},
-		"kcp changes one of many annotations":     {by: apiServer, old: object(many(257)), new: object(many(256)), wantReason: "System"},
-		"kcp records the owner on create": {
-			by: alice, new: object(annotations(ownerKey, rawUser, groupsKey, "team-a")), wantReason: "Unchanged",
-		},
-		"a user changes another field": {
-			by: alice, old: object(annotations(ownerKey, rawUser)), new: object(annotations(ownerKey, rawUser, "a", "b")), wantReason: "Unchanged",
-		},
-		"kcp shortens the owner": {
-			by: apiServer, old: object(annotations(ownerKey, rawUser)), new: object(annotations(ownerKey, `{"username":"alice"}`)), wantReason: "System",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			answer := newIntegrity().Review(t.Context(), request(t, tc.old, tc.new, tc.by))
-			if answer.Reason != tc.wantReason {
-				t.Errorf("reason %s, want %s", answer.Reason, tc.wantReason)
-			}
-			if tc.wantChanged == "" {
-				if answer.Decision != webhooks.Allowed || len(answer.Events) > 0 {
-					t.Errorf("answer %+v, want allowed without Events", answer)
-				}
-				return
-			}
-			orLeaveOut := ", or out of the request"
-			if tc.wantLeftOut {
-				orLeaveOut = ""
-			}
-			message := fmt.Sprintf(denial, tc.wantChanged, orLeaveOut)
-			if answer.Decision != webhooks.Denied || answer.Message != message {
-				t.Errorf("answer %s %q\nwant denied %q", answer.Decision, answer.Message, message)
-			}
-			want := []events.Event{{
-				Cluster: "parent", Object: tc.wantObject, Type: corev1.EventTypeWarning, Reason: "OwnerChangeDenied",
-				Message: "U" + message[1:],
-			}}
-			if diff := cmp.Diff(want, answer.Events); diff != "" {
-				t.Errorf("Events (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// TestClaimedSystem: kcp treats all of system:masters as the system, also one that the author of a WorkspaceType claims to be.
-func TestClaimedSystem(t *testing.T) {
+// TestNoticeAboutClaimedSystem: kcp treats all of system:masters as the system, also one that the author of a WorkspaceType claims to be.
+func TestNoticeAboutClaimedSystem(t *testing.T) {
 	const why = ": only the system may set it, and the author of a WorkspaceType or an APIExport can claim to be the system in a virtual workspace of kcp"
-	created := withSpec(object(annotations(ownerKey, rawAdmin, groupsKey, "")), "cluster", "victim", "URL", "https://h")
-	answer := newIntegrity().Review(t.Context(), request(t, nil, created, claimed))
-	want := `user "system:apiserver" tried to change experimental.tenancy.kcp.io/owner, authorization.kcp.io/required-groups, spec.cluster, spec.URL of workspace "child" ` +
-		`in logical cluster "parent"` + why + "; leave it out, and send the request as yourself"
-	if answer.Decision != webhooks.Denied || answer.Message != want {
-		t.Errorf("answer %s %q\nwant denied %q", answer.Decision, answer.Message, want)
-	}
-	if answer := newIntegrity().Review(t.Context(), request(t, nil, created, apiServer)); answer.Decision != webhooks.Allowed {
-		t.Errorf("answer to the system %+v, want allowed", answer)
-	}
 	changed := withSpec(object(annotations(ownerKey, rawUser)), "URL", "https://h")
 	notice := newDenialNotice(v1beta1.Enforce).Review(t.Context(), request(t, object(annotations(ownerKey, rawUser)), changed, claimed))
-	wantNotice := []eventText{{corev1.EventTypeWarning, "OwnerChangeDenied", `User "system:apiserver" tried to change spec.URL` + why + ". Nothing was changed"}}
-	if diff := cmp.Diff(wantNotice, texts(notice.Events)); diff != "" {
+	want := []eventText{{corev1.EventTypeWarning, "OwnerChangeDenied", `User "system:apiserver" tried to change spec.URL` + why + ". Nothing was changed"}}
+	if diff := cmp.Diff(want, texts(notice.Events)); diff != "" {
 		t.Errorf("Events (-want +got):\n%s", diff)
 	}
 }
@@ -624,8 +532,9 @@ func TestDenialNotice(t *testing.T) {
 			want: event("alice", `User "alice" tried to change one of more than 256 annotations: it cannot be checked whether the recorded identity stays the same. `+
 				"Nothing was changed"),
 		},
-		"not in the mode Warn, which admits it": {
+		"as admitted in the mode Warn": {
 			by: alice, old: object(annotations(ownerKey, rawUser)), new: forgery, mode: v1beta1.Warn,
+			want: event("alice", strings.Replace(`User "alice" tried to change `+ownerKey+`: `+why, "Nothing was changed", "It was changed, because the gate only warns", 1)),
 		},
 		"of a change only, and not of what is left out and put back": {
 			by: alice, old: object(annotations(ownerKey, rawUser, createdBy, "alice", groupsKey, "team-a")),
@@ -677,9 +586,8 @@ func TestDenialNotice(t *testing.T) {
 
 func TestUndecodableObjectsAreDenied(t *testing.T) {
 	for name, gate := range map[string]webhookstest.Gate{
-		"owner-rewrite":   newRewrite(v1beta1.Enforce),
-		"owner-notice":    newNotice(),
-		"owner-integrity": newIntegrity(),
+		"owner-rewrite": newRewrite(v1beta1.Enforce),
+		"owner-notice":  newNotice(),
 	} {
 		for what, raw := range map[string]string{"annotations that are numbers": `{"metadata":{"annotations":{"a":1}}}`, "nothing": ""} {
 			t.Run(name+" with "+what, func(t *testing.T) {
@@ -706,7 +614,7 @@ func FuzzReview(f *testing.F) {
 		f.Add(seed, seed)
 	}
 	gates := []webhookstest.Gate{
-		{Gate: workspace.NewOwnerRewrite(identity.Policy{Users: []string{"*"}})}, newNotice(), newIntegrity(), newDenialNotice(v1beta1.Enforce),
+		{Gate: workspace.NewOwnerRewrite(identity.Policy{Users: []string{"*"}})}, newNotice(), newDenialNotice(v1beta1.Enforce),
 	}
 	f.Fuzz(func(t *testing.T, old, object []byte) {
 		for _, gate := range gates {

@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,28 +8,12 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
-	"warrantgate.dev/webhooks"
 )
-
-// OwnerIntegrity is the validating gate that protects the recorded owner and the annotations that it is derived from. kcp checks the
-// owner only when a Workspace is created; a PATCH before the scheduler's update would let kcp act as any user.
-//
-// A ValidatingAdmissionPolicy with the same rule is installed as well and is evaluated first, so that the rule applies while no
-// warrantgate runs. This gate is the second line of defense. It fails closed, and is called only for requests that change a guarded
-// annotation.
-type OwnerIntegrity struct{}
-
-// NewOwnerIntegrity returns the gate.
-func NewOwnerIntegrity() *OwnerIntegrity { return &OwnerIntegrity{} }
-
-var _ webhooks.Gate = &OwnerIntegrity{}
 
 // guardedOnUpdate are kcp's annotations that only the system may change: the owner, and the annotations that a rewrite depends on. The
 // new owner is scoped to the logical cluster, and is a member of the required groups there.
@@ -49,7 +32,7 @@ var (
 // reasonUnchanged is the reason of requests that change no guarded annotation.
 const reasonUnchanged = "Unchanged"
 
-// Texts of a denial. The admission policy has the same.
+// Texts of a denial.
 const (
 	whyGuarded  = "kcp acts in the workspace as the identity that is recorded there, so only the system may change it"
 	whatToDo    = "leave it as it is"
@@ -70,52 +53,20 @@ var (
 	whatTooMany = fmt.Sprintf("use at most %d annotations", maxAnnotations)
 )
 
-// Name implements webhooks.Gate.
-func (*OwnerIntegrity) Name() string { return "owner-integrity" }
-
-// Review implements webhooks.Gate.
-func (*OwnerIntegrity) Review(_ context.Context, request admission.Request) webhooks.Answer {
-	workspace, err := decode(request)
-	if err != nil {
-		return webhooks.Undecodable(err)
-	}
-	return denyChanges(request, workspace)
+// isDenied reports whether the policy denies changes of guarded annotations or fields: those by anybody but the system.
+func isDenied(request admission.Request, changed []string) bool {
+	return len(changed) > 0 && !identity.IsSystem(request.UserInfo.Groups, request.UserInfo.Extra[identity.WarrantKey])
 }
 
-// denyChanges denies changes of guarded annotations by anybody but the system.
-func denyChanges(request admission.Request, workspace reviewed) webhooks.Answer {
-	changed := workspace.changes(request)
-	details := func() []any { return []any{"cluster", workspace.cluster, "changed", changed} }
-	switch {
-	case len(changed) == 0:
-		return webhooks.Answer{Decision: webhooks.Allowed, Reason: reasonUnchanged, Details: details}
-	case identity.IsSystem(request.UserInfo.Groups, request.UserInfo.Extra[identity.WarrantKey]):
-		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "System", Details: details}
-	}
-	where := ""
-	if !workspace.cluster.Empty() {
-		where = fmt.Sprintf(" in logical cluster %q", workspace.cluster)
-	}
-	why, what := whyDenied(request, changed, workspace.object.Annotations)
-	message := fmt.Sprintf("user %q tried to change %s of workspace %q%s: %s; %s",
-		request.UserInfo.Username, strings.Join(changed, ", "), workspace.name(), where, why, what)
-	return webhooks.Answer{
-		Decision: webhooks.Denied, Reason: events.OwnerChangeDenied, Subject: workspace.subject(), Message: message, Details: details,
-		Notices: []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: events.OwnerChangeDenied, Message: sentence(message)}},
-	}
-}
-
-// whyDenied returns the reason for the denial of changes, and what to do. after are the annotations then.
-func whyDenied(request admission.Request, changed []string, after map[string]string) (why, what string) {
+// whyDenied returns the reason for the denial of changes.
+func whyDenied(request admission.Request, changed []string) string {
 	switch {
 	case slices.Contains(changed, tooMany):
-		return whyTooMany, whatTooMany
+		return whyTooMany
 	case claimsSystem(request):
-		return whyClaimed, whatClaimed
-	case slices.ContainsFunc(changed, func(key string) bool { _, has := after[key]; return has }):
-		return whyGuarded, whatToDo + orLeaveOut + orAccess
+		return whyClaimed
 	}
-	return whyGuarded, whatToDo + orAccess
+	return whyGuarded
 }
 
 // claimsSystem reports whether a request comes from system:masters that anybody can claim to be. kcp treats it like the system.

@@ -262,7 +262,9 @@ func celRewritten() (owner, createdBy string) {
 	return fmt.Sprintf("variables.impersonated ? %s : %s", expression(impersonated.String()), expression(rewritten.String())), expression(report.CreatedBy)
 }
 
-// integrityPolicies returns the gate OwnerIntegrity as a policy that the API server evaluates itself (KEP-3488), and its binding.
+// integrityPolicies returns the gate of owner integrity, a policy that the API server evaluates itself (KEP-3488), and its binding. It protects
+// the recorded owner and the annotations that it is derived from. kcp checks the owner only when a Workspace is created; a PATCH before the
+// scheduler's update would let kcp act as any user. It fails closed. DenialNotice reports what it denies.
 func integrityPolicies(config v1beta1.Workspace) []client.Object {
 	mode := config.OwnerIntegrity.Mode
 	if mode == v1beta1.Off {
@@ -287,9 +289,7 @@ func integrityPolicy(mode v1beta1.Mode) client.Object {
 				{Name: "before", Expression: celBefore},
 				{Name: "after", Expression: celAfter},
 				{Name: "claimed", Expression: celClaimed},
-				// The canary is for the webhook. If the policy denied it, the webhook would not be tested.
-				{Name: "changed", Expression: fmt.Sprintf("%s.filter(key, key != '%s') + %s", changedKeys("variables.before", "variables.after"), kcp.CanaryAnnotation,
-					claimedKeys("variables.after", "variables.claimed"))},
+				{Name: "changed", Expression: changedKeys("variables.before", "variables.after") + " + " + claimedKeys("variables.after", "variables.claimed")},
 				// On update, the stored object has the logical cluster.
 				{Name: "cluster", Expression: fmt.Sprintf("(request.operation == 'CREATE' ? variables.after : variables.before)[?'%s'].orValue('')", logicalcluster.AnnotationKey)},
 				// On create, kcp sets the logical cluster for webhooks, but not for policies.

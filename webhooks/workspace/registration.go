@@ -15,17 +15,16 @@ import (
 
 // Paths of the gates.
 const (
-	OwnerRewritePath   = "/workspace/owner-rewrite"
-	OwnerIntegrityPath = "/workspace/owner-integrity"
-	OwnerNoticePath    = "/workspace/owner-notice"
-	DenialNoticePath   = "/workspace/denial-notice"
+	OwnerRewritePath = "/workspace/owner-rewrite"
+	OwnerNoticePath  = "/workspace/owner-notice"
+	DenialNoticePath = "/workspace/denial-notice"
 )
 
 // IntegrityPolicyName is the name of the ValidatingAdmissionPolicy that protects recorded owners, and of its binding.
 const IntegrityPolicyName = "warrantgate-owner-integrity"
 
 // Registration returns the objects that kcp needs in the workspace root: both webhook configurations, and the admission policy that
-// protects recorded owners while no warrantgate runs. Gates in the mode Off are left out.
+// protects recorded owners. Gates in the mode Off are left out.
 func Registration(server webhooks.Server, config v1beta1.Workspace) []client.Object {
 	return registration(server, config, false)
 }
@@ -48,10 +47,7 @@ func registration(server webhooks.Server, config v1beta1.Workspace, byPolicy boo
 		validating = append(validating, ownerNoticeHook())
 	}
 	if mode := config.OwnerIntegrity.Mode; mode != v1beta1.Off {
-		if mode == v1beta1.Enforce {
-			mutating = append(mutating, denialNoticeHook(byPolicy))
-		}
-		validating = append(validating, ownerIntegrityHook(mode))
+		mutating = append(mutating, denialNoticeHook(mode, byPolicy))
 		policies = integrityPolicies(config)
 	}
 	// The policy comes first, because DenialNotice reports what it denies.
@@ -111,22 +107,15 @@ func ownerNoticeHook() webhooks.Hook {
 	}
 }
 
-func ownerIntegrityHook(mode v1beta1.Mode) webhooks.Hook {
-	return webhooks.Hook{
-		Name: "owner-integrity.warrantgate.dev", Path: OwnerIntegrityPath, FailurePolicy: webhooks.FailurePolicy(mode),
-		Rules: workspaceRules(admissionregistrationv1.Create, admissionregistrationv1.Update),
-		Conditions: []admissionregistrationv1.MatchCondition{
-			{Name: "not-by-the-system", Expression: celNotSystem},
-			{Name: "changes-a-guarded-annotation", Expression: "size(" + celChanged + ") > 0"},
-		},
-	}
-}
-
-func denialNoticeHook(byPolicy bool) webhooks.Hook {
-	operations, changes := []admissionregistrationv1.OperationType{admissionregistrationv1.Update}, "size("+celSet+") > 0 || "+celPutBack
-	if byPolicy {
+func denialNoticeHook(mode v1beta1.Mode, byPolicy bool) webhooks.Hook {
+	operations, changes := []admissionregistrationv1.OperationType{admissionregistrationv1.Update}, "size("+celSet+") > 0"
+	switch {
+	case mode == v1beta1.Warn: // nothing is put back or removed
+	case byPolicy:
 		operations = append(operations, admissionregistrationv1.Create)
-		changes = fmt.Sprintf("(request.operation == 'CREATE' ? %s : size(%s) > 0)", celRemovable, celSet)
+		changes = fmt.Sprintf("(request.operation == 'CREATE' ? %s : %s)", celRemovable, changes)
+	default:
+		changes += " || " + celPutBack
 	}
 	return webhooks.Hook{
 		Name: "denial-notice.warrantgate.dev", Path: DenialNoticePath, FailurePolicy: admissionregistrationv1.Ignore,

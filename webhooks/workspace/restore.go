@@ -37,7 +37,7 @@ var placement = []string{"cluster", "URL"}
 
 // restorePolicy returns the policy that keeps what kcp and warrantgate have recorded out of the requests of users, and its binding. When a
 // Workspace is created, it removes notRestored and placement. When one is updated, it puts back annotations that the request leaves
-// out, of keptOnUpdate and warrantgate.dev. Changes are left to OwnerIntegrity, and so are requests with more than maxAnnotations.
+// out, of keptOnUpdate and warrantgate.dev. Changes are left to the policy of owner integrity, and so are requests with more than maxAnnotations.
 //
 // kcp records the owner before it evaluates policies, and records it once more after a policy has changed the object. Both times it
 // overwrites what the request contains.

@@ -1,5 +1,5 @@
-// Package workspace holds the gates on kcp Workspaces: OwnerRewrite rewrites owners that kcp cannot act as, OwnerIntegrity protects the
-// recorded owner, and OwnerNotice reports owners that an operator should check.
+// Package workspace holds the gates on kcp Workspaces. Two admission policies and OwnerRewrite, for what these leave, rewrite owners that kcp
+// cannot act as. Another policy protects the recorded owner. OwnerNotice and DenialNotice report what policies have done.
 //
 // Package identity decides. This package decodes requests and returns answers.
 package workspace

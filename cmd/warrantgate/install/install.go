@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -18,7 +18,6 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/cmd/warrantgate/internal/gates"
 	"warrantgate.dev/initializers/owner"
-	"warrantgate.dev/internal/canary"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
@@ -64,8 +63,7 @@ to read what explains a stuck workspace (LogicalCluster, workspace-admin, Worksp
 annotate repaired Workspaces, and no other. Without it the gates work, but Events and the repair are off.
 
 On kcp v0.32 and later an admission policy rewrites the owners of plain service accounts, even while no serve is running,
-and another one lets Workspaces be restored from a backup. install does not use them if kcp does not evaluate them. See --rewrite,
-and "warrantgate check admission kcp".
+and another one lets Workspaces be restored from a backup. install waits until kcp evaluates them. See --rewrite.
 
 With repair.mode: Off, install removes the WorkspaceType "warranted", but changes nothing while workspaces wait for its
 initializer: without serve they would stay in Initializing. The error lists them. --ignore-waiting installs nevertheless.
@@ -87,7 +85,7 @@ serve does not answer, new workspaces whose owners only the webhook can rewrite 
 	cmd.Flags().BoolVar(&o.policiesOnly, policiesOnly, false,
 		"write only the admission policies, which kcp v0.32 and later evaluate with no warrantgate running; needs no --url")
 	cmd.Flags().StringVar(&o.rewrite, "rewrite", rewriteAuto, "what rewrites the owners of plain service accounts: Policy, an admission policy that kcp v0.32 "+
-		"and later evaluate by themselves; Webhook; or Auto, the policy if kcp evaluates it, else the webhook. Other owners, and those that the "+
+		"and later evaluate by themselves; Webhook; or Auto, the policy if kcp has such policies, else the webhook. Other owners, and those that the "+
 		"policy has not rewritten, go to the webhook in any case")
 	cmd.Flags().DurationVar(&o.wait, "wait", 30*time.Second, "how long to wait until kcp evaluates the policies, and serve answers what kcp calls it for; kcp takes about "+
 		"five seconds")
@@ -107,8 +105,8 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := o.validateRewrite(); err != nil {
-		return err
+	if !slices.Contains([]string{rewriteByPolicy, rewriteByWebhook, rewriteAuto}, o.rewrite) {
+		return fmt.Errorf("--rewrite: %q is none of Policy, Webhook and Auto", o.rewrite)
 	}
 	roles := events.KCPRoles(o.user)
 	switch {
@@ -124,7 +122,7 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 			return err
 		}
 	}
-	byPolicy, err := o.withPolicy(config.Workspace, notes)
+	byPolicy, err := o.usesPolicy(config.Workspace, notes)
 	if err != nil {
 		return err
 	}
@@ -132,15 +130,7 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if o.dryRun {
 		return printYAML(out, part{"in workspace root", registration}, part{"in logical cluster system:admin of each shard", roles})
 	}
-	written := false
-	if byPolicy {
-		// kcp calls webhooks before it evaluates policies. Until kcp is seen to evaluate the policy, the webhook handles all owners.
-		all := o.registration(server, config, false)
-		if registration, written, err = o.registerPolicy(ctx, out, notes, config.Workspace, all, registration); err != nil {
-			return err
-		}
-	}
-	if err := o.registerInRoot(ctx, out, registration, written); err != nil {
+	if err := o.registerInRoot(ctx, out, registration, byPolicy); err != nil {
 		return err
 	}
 	if err := o.warnOfOldKCP(notes); err != nil {
@@ -199,15 +189,6 @@ func (o installOptions) runPolicies(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c, err := o.canaryClient()
-	if err != nil {
-		return err
-	}
-	if rewrite := workspace.RewritePolicy(config.Workspace); len(rewrite) > 0 {
-		if _, err := o.awaitForgotten(ctx, c, rewrite); err != nil {
-			return err
-		}
-	}
 	err = report(out, "root", func() ([]install.Result, error) { return install.Apply(ctx, root, policies) })
 	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("%w: kcp has these policies from v0.32 on; register the webhooks instead, with --url", err)
@@ -215,15 +196,12 @@ func (o installOptions) runPolicies(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if len(workspace.RewritePolicy(config.Workspace)) > 0 {
-		if err := o.checkPolicyAlone(ctx, out); err != nil {
+	if len(workspace.RewritePolicy(config.Workspace)) > 0 { // there is no webhook to do its work
+		if err := o.awaitPolicy(ctx, out); err != nil {
 			return err
 		}
 	}
-	if config.Workspace.OwnerIntegrity.Mode == v1beta1.Enforce {
-		return o.awaitDenial(ctx)
-	}
-	return nil
+	return o.checkGates(ctx, config.Workspace)
 }
 
 // warnOfOldKCP prints a warning for operators of a kcp before v0.32. The install does not fail if the version is unknown.
@@ -242,44 +220,47 @@ func (o installOptions) warnOfOldKCP(notes io.Writer) error {
 	return err
 }
 
-// registerInRoot writes the objects to root. At the second call it reports only the objects that it changes.
-func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, registration []client.Object, again bool) error {
+// registerInRoot writes the objects to root, and removes those of an earlier configuration. One of the policy and the webhook always rewrites
+// the owners of plain service accounts: kcp calls webhooks before it evaluates policies, so the webhook leaves owners to the policy only once
+// kcp evaluates it, and handles all owners for a while before the policy is removed.
+func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, registration []client.Object, byPolicy bool) error {
 	root, err := o.rootClient()
 	if err != nil {
 		return err
 	}
-	return report(out, "root", func() ([]install.Result, error) {
-		results, err := install.ReplaceAfter(ctx, root, registration, o.registrable(), func(gone []client.Object) error {
-			if !slices.ContainsFunc(gone, isRewritePolicy) {
-				return nil
-			}
-			// One of the policy and the webhook is always in place, in every logical cluster.
-			if deniesWithoutServe(registration) {
-				if err := o.awaitWebhook(ctx); err != nil {
-					return err
-				}
-			}
-			return o.settle(ctx)
-		})
-		return slices.DeleteFunc(results, func(result install.Result) bool { return again && result.Outcome == install.Unchanged }), err
-	})
-}
-
-func isRewritePolicy(object client.Object) bool {
-	return object.GetName() == workspace.RewritePolicyName
-}
-
-// deniesWithoutServe reports whether the webhook that denies canaries has failurePolicy Fail, so that canaries are also denied while no serve
-// answers.
-func deniesWithoutServe(registration []client.Object) bool {
+	var policies, others []client.Object
 	for _, object := range registration {
-		if configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
-			return slices.ContainsFunc(configuration.Webhooks, func(hook admissionregistrationv1.ValidatingWebhook) bool {
-				return hook.Name == canary.IntegrityWebhook && *hook.FailurePolicy == admissionregistrationv1.Fail
-			})
+		if isPolicy(object) {
+			policies = append(policies, object)
+		} else {
+			others = append(others, object)
 		}
 	}
-	return false
+	if err := report(out, "root", func() ([]install.Result, error) { return install.Apply(ctx, root, policies) }); err != nil {
+		return err
+	}
+	if byPolicy {
+		if err := o.awaitPolicy(ctx, out); err != nil {
+			return err
+		}
+	}
+	if err := report(out, "root", func() ([]install.Result, error) { return install.Apply(ctx, root, others) }); err != nil {
+		return err
+	}
+	unwanted, err := install.Unwanted(ctx, root, registration, o.registrable())
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(unwanted, func(object client.Object) bool { return object.GetName() == workspace.RewritePolicyName }) {
+		if err := o.settle(ctx); err != nil {
+			return err
+		}
+	}
+	return report(out, "root", func() ([]install.Result, error) { return install.Remove(ctx, root, unwanted) })
+}
+
+func isPolicy(object client.Object) bool {
+	return strings.Contains(object.GetObjectKind().GroupVersionKind().Kind, "AdmissionPolicy")
 }
 
 // report prints the objects that were changed, also if an error stopped the command half-way.

@@ -51,8 +51,6 @@ type fakeKCP struct {
 	groups, impersonated []string
 	// dryRuns is the number of dry runs.
 	dryRuns int
-	// remembered is the number of dry runs in which it still evaluates a deleted policy.
-	remembered int
 	// waiting are the LogicalClusters that wait for the initializer, by URL path. A virtual workspace that is not in it denies access.
 	waiting map[string]corev1alpha1.LogicalClusterList
 	// changed is when an object was last created or changed.
@@ -162,11 +160,6 @@ func (f *fakeKCP) review(w http.ResponseWriter, r *http.Request) {
 	annotations := canary.GetAnnotations()
 	f.dryRuns++
 	f.impersonated = r.Header.Values("Impersonate-Group")
-	if f.held[rewritePolicy] == nil && f.remembered > 0 {
-		f.remembered--
-		delete(annotations, kcp.CanaryAnnotation)
-		canary.SetAnnotations(annotations)
-	}
 	if f.dryRuns > 1 && !f.disabled && f.held[rewritePolicy] != nil && annotations[kcp.CanaryAnnotation] == kcp.PolicyCanary {
 		delete(annotations, kcp.CanaryAnnotation)
 		canary.SetAnnotations(annotations)
@@ -175,25 +168,15 @@ func (f *fakeKCP) review(w http.ResponseWriter, r *http.Request) {
 		delete(annotations, kcp.CanaryAnnotation)
 		canary.SetAnnotations(annotations)
 	}
-	if f.dryRuns > 1 && f.held[policy] != nil && annotations[kcp.IntegrityCanaryAnnotation] != "" {
-		status := clitest.Forbidden("ValidatingAdmissionPolicy 'warrantgate-owner-integrity' with binding 'warrantgate-owner-integrity' denied request: it is guarded")
-		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-		f.answer(w, http.StatusForbidden, status)
-		return
-	}
-	if f.unserved && f.held[validating] != nil && annotations[kcp.CanaryAnnotation] != "" {
-		hook := "owner-integrity.warrantgate.dev"
-		if annotations[kcp.CanaryAnnotation] == kcp.WebhookCanary {
-			hook = "owner-rewrite.warrantgate.dev"
-		}
+	if f.unserved && f.held[mutating] != nil && annotations[kcp.CanaryAnnotation] == kcp.WebhookCanary {
 		f.answer(w, http.StatusInternalServerError, metav1.Status{
 			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
-			Message: fmt.Sprintf("failed calling webhook %q: failed to call webhook: the server could not find the requested resource", hook),
+			Message: `failed calling webhook "owner-rewrite.warrantgate.dev": failed to call webhook: the server could not find the requested resource`,
 		})
 		return
 	}
-	if f.dryRuns > 1 && f.held[validating] != nil && annotations[kcp.CanaryAnnotation] != "" {
-		status := clitest.Forbidden(`admission webhook "owner-integrity.warrantgate.dev" denied the request: it is guarded`)
+	if f.dryRuns > 1 && f.held[policy] != nil && annotations[kcp.CanaryAnnotation] != "" {
+		status := clitest.Forbidden("ValidatingAdmissionPolicy 'warrantgate-owner-integrity' with binding 'warrantgate-owner-integrity' denied request: it is guarded")
 		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 		f.answer(w, http.StatusForbidden, status)
 		return
@@ -210,9 +193,6 @@ func (f *fakeKCP) apply(w http.ResponseWriter, r *http.Request, key string) {
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal(body, &object.Object); err != nil {
 		f.t.Errorf("decode %s: %v", body, err)
-	}
-	if key == rewritePolicy && f.remembered > 0 {
-		f.t.Error("the policy is written while kcp still evaluates the earlier one")
 	}
 	if key == mutating && f.divides(object) && !f.divides(f.held[mutating]) && time.Since(f.changed[rewritePolicy]) < settled {
 		f.t.Error("owners are left to the policy before all evaluators have it")
@@ -325,28 +305,6 @@ func inRoot(outcomes ...string) string {
 	return text.String()
 }
 
-// TestInstallWaitsUntilADeletedPolicyIsForgotten checks that install does not take an effect of a deleted policy for one of the new policy.
-func TestInstallWaitsUntilADeletedPolicyIsForgotten(t *testing.T) {
-	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
-	for name, flags := range map[string][]string{
-		"with webhooks": {"--url", "https://warrantgate.example.com:9443", "--ca-file", caFile},
-		"policies only": {"--policies-only"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			api, kubeconfig := startFakeKCP(t)
-			api.policies, api.remembered = true, 3
-			out, _, err := run(t, append([]string{"install", "kcp", "--kubeconfig", kubeconfig}, flags...)...)
-			const want = `root: MutatingAdmissionPolicy "warrantgate-owner-rewrite" rewrites the owners of plain service accounts`
-			if err != nil || !strings.Contains(out, want) {
-				t.Errorf("install: %v, want %q in:\n%s", err, want, out)
-			}
-			if api.remembered != 0 {
-				t.Errorf("kcp still evaluates the deleted policy in %d dry runs", api.remembered)
-			}
-		})
-	}
-}
-
 const offConfiguration = `apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 workspace: {ownerIntegrity: {mode: "Off"}}
@@ -401,7 +359,7 @@ func TestInstallAndUninstall(t *testing.T) {
 		{
 			name: "a gate that is off is taken out", args: append(installArgs, "--config", clitest.WriteFile(t, "off.yaml", offConfiguration)),
 			want: "root: MutatingWebhookConfiguration \"warrantgate\" configured\n" +
-				"root: ValidatingWebhookConfiguration \"warrantgate\" configured\n" +
+				"root: ValidatingWebhookConfiguration \"warrantgate\" unchanged\n" +
 				"root: ClusterRoleBinding \"warrantgate-repair\" deleted\n" +
 				"root: ClusterRole \"warrantgate-repair\" deleted\n" +
 				"root: ClusterRoleBinding \"warrantgate-warranted\" deleted\n" +
@@ -490,7 +448,7 @@ func TestInstallChecksTheGates(t *testing.T) {
 		},
 		"they do not know the path": {unserved: true, want: []string{
 			"the gates are installed, but did not work within 1s. Until they do, new workspaces whose owners only the webhook can rewrite are not scheduled",
-			"\nowner-integrity.warrantgate.dev: " + answers404, "\nowner-rewrite.warrantgate.dev: " + answers404, "with --webhook-path-file and the same file",
+			"\nowner-rewrite.warrantgate.dev: " + answers404, "with --webhook-path-file and the same file",
 		}},
 		"the one that is on does not": {unserved: true, config: "workspace: {ownerIntegrity: {mode: Off}}\n", want: []string{"\nowner-rewrite.warrantgate.dev: " + answers404}},
 		"all are off":                 {unserved: true, config: "workspace: {ownerIntegrity: {mode: Off}, ownerRewrite: {mode: Off}}\n"},
@@ -563,30 +521,28 @@ func TestInstallWarnsAboutKCPBefore032(t *testing.T) {
 	}
 }
 
-// TestInstallByPolicyOrWebhook checks that install uses the policy or the webhook, depending on whether kcp is seen to evaluate the policy.
-// Each step continues with the state in which the previous one left kcp.
+// TestInstallByPolicyOrWebhook checks that install uses the policy or the webhook. Each step continues with the state in which the previous
+// one left kcp.
 func TestInstallByPolicyOrWebhook(t *testing.T) {
 	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
 	const (
 		inEffect = "root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" rewrites the owners of plain service accounts\n"
-		divided  = "root: MutatingWebhookConfiguration \"warrantgate\" configured\n"
 		gone     = "root: MutatingAdmissionPolicyBinding \"warrantgate-restore\" deleted\nroot: MutatingAdmissionPolicy \"warrantgate-restore\" deleted\n" +
 			"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" deleted\nroot: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" deleted\n"
-		notUsed = noEffect + ". The policy is not used: the webhook rewrites the owners of all service accounts.\n" + withoutEvents
 	)
-	inEffectAlone := "root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" created\nroot: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" created\n" +
-		"root: MutatingAdmissionPolicy \"warrantgate-restore\" created\nroot: MutatingAdmissionPolicyBinding \"warrantgate-restore\" created\n" +
-		"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" created\nroot: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" created\n"
-	without := []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding}
-	with := append([]string{rewritePolicy, rewriteBinding, restorePolicy, restoreBinding}, without...)
-	both := func(outcomes ...string) string {
+	// The lines for the policies, and for what is registered after kcp evaluates them.
+	policies := func(mutating, integrity string) string {
 		return fmt.Sprintf("root: MutatingAdmissionPolicy \"warrantgate-owner-rewrite\" %[1]s\n"+
 			"root: MutatingAdmissionPolicyBinding \"warrantgate-owner-rewrite\" %[1]s\n"+
 			"root: MutatingAdmissionPolicy \"warrantgate-restore\" %[1]s\n"+
-			"root: MutatingAdmissionPolicyBinding \"warrantgate-restore\" %[1]s\n", outcomes[0]) + inRoot(outcomes[1:]...)
+			"root: MutatingAdmissionPolicyBinding \"warrantgate-restore\" %[1]s\n", mutating) + inRoot(integrity, integrity)
 	}
-	unchanged := slices.Repeat([]string{"unchanged"}, 10)
-	hooks := []string{"unchanged", "unchanged", "configured", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged"}
+	others := func(mutating, validating, rest string) string {
+		all := inRoot(append([]string{"", "", mutating, validating}, slices.Repeat([]string{rest}, 5)...)...)
+		return strings.TrimPrefix(all, inRoot("", ""))
+	}
+	without := []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding}
+	with := append([]string{rewritePolicy, rewriteBinding, restorePolicy, restoreBinding}, without...)
 	api, kubeconfig := startFakeKCP(t)
 	api.policies = true
 	for _, step := range []struct {
@@ -598,46 +554,39 @@ func TestInstallByPolicyOrWebhook(t *testing.T) {
 		wantErrOut string
 		wantHeld   []string
 	}{
-		{name: "the policies alone", args: []string{"--policies-only"}, wantHeld: []string{rewritePolicy, rewriteBinding, restorePolicy, restoreBinding, policy, binding}, want: inEffectAlone + inEffect},
+		{
+			name: "the policies alone", args: []string{"--policies-only"}, wantHeld: []string{rewritePolicy, rewriteBinding, restorePolicy, restoreBinding, policy, binding},
+			want: policies("created", "created") + inEffect,
+		},
 		{
 			name: "the webhooks besides", wantHeld: with, wantErrOut: withoutEvents,
-			want: both(append([]string{"unchanged", "unchanged", "unchanged"}, slices.Repeat([]string{"created"}, 7)...)...) + inEffect + divided,
+			want: policies("unchanged", "unchanged") + inEffect + others("created", "created", "created"),
 		},
-		{name: "again", wantHeld: with, wantErrOut: withoutEvents, want: inEffect + both(unchanged...)},
+		{name: "again", wantHeld: with, wantErrOut: withoutEvents, want: policies("unchanged", "unchanged") + inEffect + others("unchanged", "unchanged", "unchanged")},
 		{
 			name: "the webhook in its place", args: []string{"--rewrite=Webhook"}, wantHeld: without, wantErrOut: withoutEvents,
-			want: inRoot(hooks...) + gone,
+			want: inRoot("unchanged", "unchanged") + others("configured", "unchanged", "unchanged") + gone,
 		},
 		{
 			name: "the policy in its place", args: []string{"--rewrite=Policy"}, wantHeld: with, wantErrOut: withoutEvents,
-			want: both(append([]string{"created"}, unchanged[1:]...)...) + inEffect + divided,
+			want: policies("created", "unchanged") + inEffect + others("configured", "unchanged", "unchanged"),
 		},
 		{
 			name: "the webhook in its place, which admits requests while no serve answers", args: []string{"--rewrite=Webhook", "--failure-policy=Ignore"},
 			wantHeld: without, wantErrOut: withoutEvents,
-			want: inRoot("unchanged", "unchanged", "configured", "configured", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged") + gone,
+			want: inRoot("unchanged", "unchanged") + others("configured", "unchanged", "unchanged") + gone,
 		},
 		{
-			name: "the file of the policies", args: []string{"--policies-only"}, wantHeld: with,
-			want: strings.Replace(strings.ReplaceAll(inEffectAlone, "created", "unchanged"), "unchanged", "created", 4) + inEffect,
+			name: "kcp does not evaluate policies", disabled: true, wantHeld: with, wantErr: noEffect + " (context deadline exceeded)",
+			want: policies("created", "unchanged"),
 		},
 		{
-			name: "the policy in the place of the webhook, as it has just been applied", wantHeld: with, wantErrOut: withoutEvents,
-			want: both("unchanged", "unchanged", "unchanged", "configured", "configured", "unchanged", "unchanged", "unchanged", "unchanged", "unchanged") +
-				inEffect + divided,
-		},
-		{
-			name: "kcp does not act on it any more", disabled: true, wantHeld: without, wantErrOut: notUsed,
-			want: both(append([]string{"unchanged"}, hooks...)...) + gone,
-		},
-		{
-			name: "but it is asked for", args: []string{"--rewrite=Policy"}, disabled: true, wantHeld: with,
-			want:       both(append([]string{"created"}, unchanged[1:]...)...),
-			wantErrOut: "Warning: " + noEffect + ". The webhook rewrites the owners of all service accounts; install again once kcp does.\n" + withoutEvents,
+			name: "then the webhook in its place", args: []string{"--rewrite=Webhook"}, disabled: true, wantHeld: without, wantErrOut: withoutEvents,
+			want: inRoot("unchanged", "unchanged") + others("configured", "unchanged", "unchanged") + gone,
 		},
 		{
 			name: "or nothing else is there to do it", args: []string{"--policies-only"}, disabled: true, wantHeld: with,
-			want: strings.ReplaceAll(inEffectAlone, "created", "unchanged"), wantErr: noEffect + "; register the webhooks instead, with --url",
+			want: policies("created", "unchanged"), wantErr: noEffect + " (context deadline exceeded)",
 		},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -865,7 +814,7 @@ func TestFailurePolicyAppliesToWebhooksOnly(t *testing.T) {
 	for server, want := range map[string]map[string][]string{
 		"kcp": {
 			"Mutating":         {"owner-rewrite.warrantgate.dev Ignore", "denial-notice.warrantgate.dev Ignore"},
-			"Validating":       {"owner-notice.warrantgate.dev Ignore", "owner-integrity.warrantgate.dev Ignore"},
+			"Validating":       {"owner-notice.warrantgate.dev Ignore"},
 			"admission policy": {"warrantgate-owner-integrity Fail"},
 		},
 		"kubernetes": {"Validating": {
@@ -1060,9 +1009,7 @@ func checkDryRun(t *testing.T, object runtime.Object, caBundle []byte) {
 		for _, hook := range o.Webhooks {
 			got, bundles = append(got, *hook.ClientConfig.URL), append(bundles, hook.ClientConfig.CABundle)
 		}
-		want = []string{
-			"https://warrantgate.example.com:9443/" + firstToken + "/workspace/owner-notice", "https://warrantgate.example.com:9443/" + firstToken + "/workspace/owner-integrity",
-		}
+		want = []string{"https://warrantgate.example.com:9443/" + firstToken + "/workspace/owner-notice"}
 	case *rbacv1.ClusterRoleBinding:
 		for _, subject := range o.Subjects {
 			got = append(got, subject.Name)

@@ -95,9 +95,9 @@ it admits administrators, who may impersonate everybody.` + checkAdmissionExits,
 	inWorkspace := &cobra.Command{
 		Use:   "kcp",
 		Short: "Check that kcp denies what warrantgate must deny",
-		Long: `Send a Workspace with an annotation that only warrantgate may write to kcp, in the workspace of the kubeconfig. The admission policy
-does not check this annotation, so a denial shows that the webhook answers. From a second one the webhook that rewrites owners removes
-the annotation.
+		Long: `Send a Workspace with an annotation that only warrantgate may write to kcp, in the workspace of the kubeconfig: the admission policy
+that protects owners must deny it. From a second one the webhook that rewrites owners must remove the annotation, which shows that kcp reaches
+warrantgate.
 
 It also prints whether the policy or the webhook rewrites the owners of plain service accounts: on kcp v0.32 and later the admission
 policy removes an annotation from a dry run. A missing policy is not an error if the webhook answers, unless the webhook leaves these
@@ -146,10 +146,14 @@ func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error 
 		return cli.UnknownIfError(err)
 	}
 	rewrite := o.reportRewrite(ctx, out, config.Workspace)
-	if code, _ := cli.ExitCode(rewrite); o.policiesOnly || rewrite != nil && code != cli.ExitWrong {
+	if _, message := cli.ExitCode(rewrite); message != nil {
 		return rewrite
 	}
-	return cmp.Or(rewrite, o.send(ctx, out, canary.ForKCP(config.Workspace), func(config *rest.Config) (client.Client, error) {
+	canaries := canary.ForKCP(config.Workspace, o.policiesOnly)
+	if o.policiesOnly && len(canaries) == 0 {
+		return rewrite
+	}
+	return cmp.Or(rewrite, o.send(ctx, out, canaries, func(config *rest.Config) (client.Client, error) {
 		if warning, err := cli.OwnerWarning(config); err == nil && warning != "" { // the canaries show whether kcp answers
 			if _, err := fmt.Fprintf(out, "Warning: %s.\n", warning); err != nil {
 				return nil, err
@@ -205,7 +209,7 @@ func printCanary(out io.Writer, server string, c canary.Canary, found canary.Res
 		where = fmt.Sprintf(" in namespace %q", namespace)
 	}
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "%s: %s\n", c.Webhook, words[found.Verdict])
+	fmt.Fprintf(text, "%s: %s\n", c.Name(), words[found.Verdict])
 	fmt.Fprintf(text, "  sent %s a %s%s, as a dry run, that must be %s\n",
 		server, c.Object.GetObjectKind().GroupVersionKind().Kind, where, must)
 	fmt.Fprintf(text, "  %s\n", found.Message)

@@ -90,13 +90,13 @@ func (s admitting) getRegistered(w http.ResponseWriter) {
 	}
 }
 
-// mutated reports whether a policy, or the webhook that denies other canaries, removes the annotation of a canary.
+// mutated reports whether a policy, or the webhook that rewrites owners, removes the annotation of a canary.
 func (s admitting) mutated(canary map[string]string) bool {
 	switch {
 	case canary["warrantgate.dev/created-by"] != "":
 		return s.mutates && !s.unrestored
 	case canary["warrantgate.dev/canary"] == "rewrite-webhook":
-		return strings.Contains(s.statuses["workspaces"].Message, "owner-integrity.warrantgate.dev")
+		return strings.Contains(s.statuses["workspaces"].Message, "warrantgate-owner-integrity")
 	}
 	return s.mutates && canary["warrantgate.dev/canary"] == "rewrite-policy"
 }
@@ -125,7 +125,7 @@ func TestCheckAdmission(t *testing.T) {
 		both      = header + "keystonePolicy: {selector: {matchLabels: {holds: policy}}}\n"
 		byPolicy  = `admission webhook "policies.keystone.warrantgate.dev" denied the request: it allows everybody`
 		byMachine = `admission webhook "cloudsigmamachines.machine.warrantgate.dev" denied the request: no UUID`
-		byKCP     = `admission webhook "owner-integrity.warrantgate.dev" denied the request: it is guarded`
+		byKCP     = "ValidatingAdmissionPolicy 'warrantgate-owner-integrity' with binding 'warrantgate-owner-integrity' denied request: it is guarded"
 	)
 	for name, tc := range map[string]struct {
 		args          []string
@@ -177,13 +177,13 @@ func TestCheckAdmission(t *testing.T) {
 		"kcp": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
 			want: []string{
-				"Warning: this kcp is older than v0.32: ", "owner-integrity.warrantgate.dev: ok\n", "a Workspace, as a dry run, that must be denied as OwnerChangeDenied\n",
+				"Warning: this kcp is older than v0.32: ", "warrantgate-owner-integrity: ok\n", "a Workspace, as a dry run, that must be denied as OwnerChangeDenied\n",
 				"owner-rewrite.warrantgate.dev: ok\n", "a Workspace, as a dry run, that must be rewritten\n",
 			},
 		},
 		"kcp does not call the gates": {
 			args: []string{"kcp"}, configuration: header, wantCode: cli.ExitWrong,
-			want: []string{"owner-integrity.warrantgate.dev: NOT DENIED\n", "owner-rewrite.warrantgate.dev: NOT REWRITTEN\n"},
+			want: []string{"warrantgate-owner-integrity: NOT DENIED\n", "owner-rewrite.warrantgate.dev: NOT REWRITTEN\n"},
 		},
 		"kcp without the policy, with the webhook instead": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
@@ -192,27 +192,27 @@ func TestCheckAdmission(t *testing.T) {
 		"kcp without the policy, with a webhook for all owners": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
 			registered: workspace.Registration(webhooks.Server{}, v1beta1.Default().Workspace),
-			want:       []string{"warrantgate-owner-rewrite: not in use\n", "owner-integrity.warrantgate.dev: ok\n"},
+			want:       []string{"warrantgate-owner-rewrite: not in use\n", "warrantgate-owner-integrity: ok\n"},
 		},
 		"kcp without the policy that the webhook leaves owners to": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
 			registered: workspace.RegistrationWithPolicy(webhooks.Server{}, v1beta1.Default().Workspace), wantCode: cli.ExitWrong,
 			want: []string{
 				"warrantgate-owner-rewrite: NOT ACTIVE\n  nothing rewrites the owners of plain service accounts: no admission policy does, and the webhook leaves them to it. Run install again\n",
-				"owner-integrity.warrantgate.dev: ok\n",
+				"warrantgate-owner-integrity: ok\n",
 			},
 		},
 		"kcp with the policy that the webhook leaves owners to": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)}, mutates: true,
 			registered: workspace.RegistrationWithPolicy(webhooks.Server{}, v1beta1.Default().Workspace),
-			want:       []string{"warrantgate-owner-rewrite: ok\n", "warrantgate-restore: ok\n", "owner-integrity.warrantgate.dev: ok\n"},
+			want:       []string{"warrantgate-owner-rewrite: ok\n", "warrantgate-restore: ok\n", "warrantgate-owner-integrity: ok\n"},
 		},
 		"kcp without the policy for restored Workspaces": {
 			args: []string{"kcp"}, configuration: header, mutates: true, unrestored: true, wantCode: cli.ExitWrong,
 			statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP + ": warrantgate.dev/created-by")},
 			want: []string{
 				"warrantgate-owner-rewrite: ok\n", "warrantgate-restore: NOT ACTIVE\n  what kcp and warrantgate set in a restored Workspace was not removed. Run install again\n",
-				"owner-integrity.warrantgate.dev: ok\n",
+				"warrantgate-owner-integrity: ok\n",
 			},
 		},
 		"kcp with policies alone": {
@@ -221,7 +221,7 @@ func TestCheckAdmission(t *testing.T) {
 			want: []string{
 				"warrantgate-owner-rewrite: ok\n  the admission policy rewrites the owners of plain service accounts",
 				"warrantgate-restore: ok\n  the admission policy removes what kcp and warrantgate set from restored Workspaces\n",
-				"warrantgate-owner-integrity: ok\n  the admission policy denies forged owners\n",
+				"warrantgate-owner-integrity: ok\n", "  the admission policy denied the object: ",
 			},
 		},
 		"kcp without policies": {
@@ -231,7 +231,7 @@ func TestCheckAdmission(t *testing.T) {
 		"kcp without the permission to read policies": {
 			args: []string{"kcp", "--policies-only"}, configuration: header, wantCode: cli.ExitUnknown,
 			statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden("workspaces is forbidden")},
-			want:     []string{"warrantgate-owner-rewrite: UNKNOWN\n", "warrantgate-owner-integrity: UNKNOWN\n  workspaces is forbidden\n"},
+			want:     []string{"warrantgate-owner-rewrite: UNKNOWN\n", "warrantgate-owner-integrity: UNKNOWN\n", "workspaces is forbidden\n"},
 		},
 		"no gate is on": {
 			args: []string{"kcp"}, configuration: header + "workspace: {ownerIntegrity: {mode: Off}, ownerRewrite: {mode: Off}}\n", wantCode: cli.ExitUnknown,
@@ -272,7 +272,7 @@ func TestCheckAdmission(t *testing.T) {
 
 // An API server calls a new webhook only after some seconds.
 func TestCheckAdmissionWaits(t *testing.T) {
-	const denied = `admission webhook "owner-integrity.warrantgate.dev" denied the request: it is guarded`
+	const denied = "ValidatingAdmissionPolicy 'warrantgate-owner-integrity' with binding 'warrantgate-owner-integrity' denied request: it is guarded"
 	before := admitting{t: t}
 	after := admitting{t: t, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(denied)}}
 	for name, tc := range map[string]struct {
@@ -281,9 +281,9 @@ func TestCheckAdmissionWaits(t *testing.T) {
 		want    string
 		code    int
 	}{
-		"until it is called": {wait: "1m", current: after, want: "owner-integrity.warrantgate.dev: ok\n"},
-		"not at all":         {wait: "0s", current: after, want: "owner-integrity.warrantgate.dev: NOT DENIED\n", code: cli.ExitWrong},
-		"in vain":            {wait: "1500ms", current: before, want: "owner-integrity.warrantgate.dev: NOT DENIED\n", code: cli.ExitWrong},
+		"until it is called": {wait: "1m", current: after, want: "warrantgate-owner-integrity: ok\n"},
+		"not at all":         {wait: "0s", current: after, want: "warrantgate-owner-integrity: NOT DENIED\n", code: cli.ExitWrong},
+		"in vain":            {wait: "1500ms", current: before, want: "warrantgate-owner-integrity: NOT DENIED\n", code: cli.ExitWrong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var canaries atomic.Int64
@@ -302,7 +302,7 @@ func TestCheckAdmissionWaits(t *testing.T) {
 			if err != nil {
 				code, _ = cli.ExitCode(err)
 			}
-			if code != tc.code || strings.Count(out, "owner-integrity.warrantgate.dev: ") != 1 || !strings.Contains(out, tc.want) {
+			if code != tc.code || strings.Count(out, "warrantgate-owner-integrity: ") != 1 || !strings.Contains(out, tc.want) {
 				t.Errorf("exit %d, want %d, and %q once in\n%s", code, tc.code, tc.want, out)
 			}
 		})

@@ -75,7 +75,7 @@ func (s *serving) call(ctx context.Context, t *testing.T, certificate *tls.Certi
 	}
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.hook("/workspace/owner-integrity"), bytes.NewReader(workspaceReview(t)))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.hook("/workspace/denial-notice"), bytes.NewReader(workspaceReview(t)))
 	if err != nil {
 		return 0, "", err
 	}
@@ -102,11 +102,11 @@ func TestOnlyKnownClientsGetVerdicts(t *testing.T) {
 	}{
 		"the API server": {
 			certificate: ca.sign(t, "kube-apiserver", x509.ExtKeyUsageClientAuth, later),
-			wantCode:    http.StatusOK, wantText: `"decision":"denied"`,
+			wantCode:    http.StatusOK, wantText: `"reason":"OwnerChangeDenied"`,
 		},
 		"another one": {
 			certificate: ca.sign(t, "kcp", x509.ExtKeyUsageClientAuth, later),
-			wantCode:    http.StatusOK, wantText: `"decision":"denied"`,
+			wantCode:    http.StatusOK, wantText: `"reason":"OwnerChangeDenied"`,
 		},
 		"no certificate":                      {wantCode: http.StatusNotFound},
 		"another client of the same CA":       {certificate: ca.sign(t, "system:node:a", x509.ExtKeyUsageClientAuth, later), wantCode: http.StatusNotFound},

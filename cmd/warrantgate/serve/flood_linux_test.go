@@ -78,15 +78,15 @@ func TestAThousandLargeBodies(t *testing.T) {
 			s, process := startProcess(t, program)
 			other, _ := startProcess(t, program)
 			otherClient := other.certificate.Client(t)
-			other.send(t, otherClient, "/workspace/owner-integrity")
+			other.send(t, otherClient, "/workspace/denial-notice")
 			client := s.certificate.Client(t)
-			s.send(t, client, "/workspace/owner-integrity") // API servers keep a connection open
+			s.send(t, client, "/workspace/denial-notice") // API servers keep a connection open
 			gatesBefore := gateMetrics(t, s)
 			token := s.token
 			if !tc.token {
 				s.token = ""
 			}
-			url := s.hook("/workspace/owner-integrity") + "?timeout=3s"
+			url := s.hook("/workspace/denial-notice") + "?timeout=3s"
 			s.token = token
 
 			flooding, stop := context.WithCancel(t.Context())
@@ -96,8 +96,8 @@ func TestAThousandLargeBodies(t *testing.T) {
 			flood := s.startFlood(t, url, tc.body)
 			var took, tookOther []time.Duration
 			for len(took) < 100 || !flood.hasEnded() {
-				took = append(took, latency(func() { s.send(t, client, "/workspace/owner-integrity") }))
-				tookOther = append(tookOther, latency(func() { other.send(t, otherClient, "/workspace/owner-integrity") }))
+				took = append(took, latency(func() { s.send(t, client, "/workspace/denial-notice") }))
+				tookOther = append(tookOther, latency(func() { other.send(t, otherClient, "/workspace/denial-notice") }))
 			}
 			answers, broken := flood.result(t)
 			lasted := time.Since(began)

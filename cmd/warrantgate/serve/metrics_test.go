@@ -13,7 +13,7 @@ func TestTracesAreExemplars(t *testing.T) {
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	s := startServe(t)
 	client := s.certificate.Client(t)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.hook("/workspace/owner-integrity"), bytes.NewReader(workspaceReview(t)))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.hook("/workspace/denial-notice"), bytes.NewReader(workspaceReview(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,6 @@ var pathsEverServed = []string{
 	"/keystone/policy",
 	"/machine/ownership",
 	"/workspace/denial-notice",
-	"/workspace/owner-integrity",
 	"/workspace/owner-notice",
 	"/workspace/owner-rewrite",
 }

@@ -341,7 +341,6 @@ func registerWorkspaceGates(server webhook.Server, config v1beta1.GateConfigurat
 		webhooks.Handler(workspace.NewOwnerRewrite(config.Policy()), rewrite, recorder))
 	server.Register(workspace.OwnerNoticePath, webhooks.Handler(workspace.NewOwnerNotice(), rewrite, recorder))
 	server.Register(workspace.DenialNoticePath, webhooks.Handler(workspace.NewDenialNotice(), integrity, recorder))
-	server.Register(workspace.OwnerIntegrityPath, webhooks.Handler(workspace.NewOwnerIntegrity(), integrity, recorder))
 }
 
 // healthServer answers /healthz as long as the process lives, and /readyz once the checks pass.

@@ -208,10 +208,9 @@ func TestServeNeedsNoKubeconfig(t *testing.T) {
 
 	client := s.certificate.Client(t)
 	for path, want := range map[string]string{
-		"/workspace/owner-rewrite":   "allowed",
-		"/workspace/owner-notice":    "allowed",
-		"/workspace/denial-notice":   "allowed",
-		"/workspace/owner-integrity": "denied",
+		"/workspace/owner-rewrite": "allowed",
+		"/workspace/owner-notice":  "allowed",
+		"/workspace/denial-notice": "allowed",
 	} {
 		if got, _ := s.send(t, client, path); got.AuditAnnotations["decision"] != want {
 			t.Errorf("%s responds %v, want %s", path, got, want)
@@ -223,8 +222,8 @@ func TestServeNeedsNoKubeconfig(t *testing.T) {
 		t.Fatalf("read the metrics: %v", err)
 	}
 	for _, want := range []string{
-		`warrantgate_admissions_total{decision="denied",gate="owner-integrity",reason="OwnerChangeDenied"} `,
-		`warrantgate_admission_duration_seconds_count{gate="owner-integrity"} `,
+		`warrantgate_admissions_total{decision="allowed",gate="denial-notice",reason="OwnerChangeDenied"} `,
+		`warrantgate_admission_duration_seconds_count{gate="denial-notice"} `,
 		`warrantgate_events_total{outcome="off"} `,
 		"warrantgate_privileged_owners_total ", "certwatcher_read_certificate_total ", "warrantgate_certificate_expiry_seconds ", "warrantgate_events_waiting ",
 	} {
@@ -428,9 +427,9 @@ func TestServeAppliesItsConfiguration(t *testing.T) {
 	s := startServe(t, "--config="+config)
 	client := s.certificate.Client(t)
 	for path, want := range map[string]map[string]string{
-		"/workspace/owner-rewrite":   {"decision": "allowed", "reason": "Off", "decision-id": "d1"},
-		"/workspace/owner-notice":    {"decision": "allowed", "reason": "Off", "decision-id": "d1"},
-		"/workspace/owner-integrity": {"decision": "warned", "reason": "OwnerChangeDenied", "decision-id": "d1"},
+		"/workspace/owner-rewrite": {"decision": "allowed", "reason": "Off", "decision-id": "d1"},
+		"/workspace/owner-notice":  {"decision": "allowed", "reason": "Off", "decision-id": "d1"},
+		"/workspace/denial-notice": {"decision": "allowed", "reason": "OwnerChangeDenied", "decision-id": "d1"},
 	} {
 		got, _ := s.send(t, client, path)
 		if diff := cmp.Diff(want, got.AuditAnnotations); diff != "" {
@@ -504,7 +503,7 @@ func TestServeCompletesPendingAdmissions(t *testing.T) {
 	defer conn.Close()
 	reader := bufio.NewReader(conn)
 	body := workspaceReview(t)
-	if _, err := fmt.Fprintf(conn, "POST /%s/workspace/owner-integrity?timeout=3s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
+	if _, err := fmt.Fprintf(conn, "POST /%s/workspace/denial-notice?timeout=3s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
 		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", s.token, s.webhook, len(body)); err != nil {
 		t.Fatal(err)
 	}

@@ -32,8 +32,8 @@ func TestSlowClientsAndAFloodDoNotSlowOthers(t *testing.T) {
 	for range slowClients {
 		silent = append(silent, s.dial(t, nil)) // nothing, not even a handshake
 		slow = append(slow,
-			s.dial(t, []byte("POST /"+s.token+"/workspace/owner-integrity HTTP/1.1\r\nHost: warrantgate\r\nX-Slow: ")),
-			s.dial(t, []byte("POST /"+s.token+"/workspace/owner-integrity HTTP/1.1\r\nHost: warrantgate\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"api")))
+			s.dial(t, []byte("POST /"+s.token+"/workspace/denial-notice HTTP/1.1\r\nHost: warrantgate\r\nX-Slow: ")),
+			s.dial(t, []byte("POST /"+s.token+"/workspace/denial-notice HTTP/1.1\r\nHost: warrantgate\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"api")))
 	}
 	flood, stop := context.WithCancel(t.Context())
 	var flooding sync.WaitGroup
@@ -49,7 +49,7 @@ func TestSlowClientsAndAFloodDoNotSlowOthers(t *testing.T) {
 	took := make([]time.Duration, admissions)
 	for i := range took {
 		start := time.Now()
-		s.send(t, client, "/workspace/owner-integrity")
+		s.send(t, client, "/workspace/denial-notice")
 		took[i] = time.Since(start)
 	}
 	stop()

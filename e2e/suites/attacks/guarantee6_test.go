@@ -36,8 +36,8 @@ import (
 // gatePaths are the paths of all gates.
 var gatePaths = []string{
 	"/cluster/delegation", "/cluster/impersonation", "/controllermanager/identity", "/controllermanager/integrity", "/kcp/root/cluster/impersonation",
-	"/kcp/root/machine/ownership", "/keystone/policy", "/machine/ownership", "/workspace/denial-notice", "/workspace/owner-integrity",
-	"/workspace/owner-notice", "/workspace/owner-rewrite",
+	"/kcp/root/machine/ownership", "/keystone/policy", "/machine/ownership", "/workspace/denial-notice", "/workspace/owner-notice",
+	"/workspace/owner-rewrite",
 }
 
 // forgedPaths are the paths that a caller without the token tries, with a part of the token guessed.

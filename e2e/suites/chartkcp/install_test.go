@@ -65,7 +65,7 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 		Expect(w.kubelet.Output("warrantgate-test-kubernetes")).To(And(
 			ContainSubstring("policies.keystone.warrantgate.dev: ok\n"), ContainSubstring("warrantgate denied the object: ")))
 		Expect(w.kubelet.Output("warrantgate-test-kcp")).To(And(
-			ContainSubstring("owner-integrity.warrantgate.dev: ok\n"), ContainSubstring("warrantgate denied the object: ")))
+			ContainSubstring("owner-rewrite.warrantgate.dev: ok\n"), ContainSubstring("the admission policy denied the object: ")))
 		Expect(w.hostObjects(ctx)).To(Equal(before))
 	}, SpecTimeout(specTimeout))
 
@@ -124,9 +124,9 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(root.Delete(ctx, registered())).To(Succeed())
 		Eventually(w.testing(ctx, "warrantgate-test-kcp")).WithContext(ctx).Should(And(
-			ContainSubstring("owner-integrity.warrantgate.dev: NOT DENIED\n"),
-			ContainSubstring(`the object was admitted, and webhook "owner-integrity.warrantgate.dev" neither denied it nor warned`),
-			ContainSubstring("whether the webhook configuration is installed: kubectl get validatingwebhookconfigurations warrantgate")))
+			ContainSubstring("owner-rewrite.warrantgate.dev: NOT REWRITTEN\n"),
+			ContainSubstring(`webhook "owner-rewrite.warrantgate.dev" did not rewrite the object`),
+			ContainSubstring("whether the webhook configuration is installed: kubectl get mutatingwebhookconfigurations warrantgate")))
 		w.upgrade(ctx)
 		w.awaitCalled(ctx)
 		Expect(w.helm(ctx, "test")).To(Succeed())

@@ -196,7 +196,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		Expect(output).To(MatchRegexp(`Rewritten by: +the admission policy warrantgate-owner-rewrite`))
 		output, code = run(ctx, kcp, "check", "admission", "kcp")
 		Expect(code).To(Equal(1), output)
-		Expect(output).To(And(ContainSubstring("warrantgate-owner-rewrite: ok"), ContainSubstring("owner-integrity.warrantgate.dev: NOT DENIED")))
+		Expect(output).To(And(ContainSubstring("warrantgate-owner-rewrite: ok"), ContainSubstring("owner-rewrite.warrantgate.dev: NOT REWRITTEN")))
 	}, SpecTimeout(specTimeout))
 
 	It("uninstall removes them", func(ctx SpecContext) {

@@ -113,8 +113,8 @@ type KeepWarrants struct {
 type Workspace struct {
 	// OwnerRewrite is the gate that rewrites a foreign owner into one that kcp can impersonate in the workspace.
 	OwnerRewrite Gate `json:"ownerRewrite,omitzero"`
-	// OwnerIntegrity is the gate that denies forged owners. `warrantgate install kcp` also reads the mode, because an admission
-	// policy enforces the same rule.
+	// OwnerIntegrity is the gate that denies forged owners: an admission policy that `warrantgate install kcp` writes. serve reports what it
+	// denies.
 	OwnerIntegrity Gate `json:"ownerIntegrity,omitzero"`
 }
 
