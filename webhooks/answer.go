@@ -64,8 +64,6 @@ type Answer struct {
 	Notices []Notice
 	// NoticesUnchanged replaces Notices in mode Warn, which does not apply Patches. Default: Notices.
 	NoticesUnchanged []Notice
-	// Committed runs when the answer is final: not on a dry run, and not in mode Warn. For counters.
-	Committed func()
 	// Details returns key-value pairs for the operator's log. They may contain data that the requester must not see. May be nil.
 	Details func() []any
 }

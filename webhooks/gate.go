@@ -71,9 +71,6 @@ func (h *handler) respond(ctx context.Context, request admission.Request) *admis
 		for _, event := range answer.Events(h.mode) {
 			h.recorder.Record(event)
 		}
-		if answer.Committed != nil && h.mode == v1beta1.Enforce {
-			answer.Committed()
-		}
 	}
 	observe(ctx, h.gate.Name(), decision, answer.Reason, time.Since(start))
 	h.log(ctx, request, decision, answer)

@@ -241,7 +241,7 @@ func newDelegationGate(
 // compareAnswers compares the answers, and the details as they are logged.
 func compareAnswers(t *testing.T, want, got webhookstest.Answer) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(webhookstest.Answer{}, "Details", "Committed")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(webhookstest.Answer{}, "Details")); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 	var wantDetails, gotDetails []any

@@ -28,7 +28,6 @@ type Answer struct {
 	Causes     []metav1.StatusCause
 	Patches    []jsonpatch.JsonPatchOperation
 	Events     []events.Event
-	Committed  func()
 	Details    func() []any
 }
 
@@ -44,7 +43,7 @@ func (g Gate) Review(ctx context.Context, request admission.Request) Answer {
 	a := g.Gate.Review(ctx, request)
 	return Answer{
 		Decision: a.Decision, Reason: a.Reason, Message: a.Text(), Status: a.Status, RetryAfter: a.RetryAfter, Field: a.Field,
-		Causes: a.Causes, Patches: a.Patches, Events: a.Events(g.Mode), Committed: a.Committed, Details: a.Details,
+		Causes: a.Causes, Patches: a.Patches, Events: a.Events(g.Mode), Details: a.Details,
 	}
 }
 

@@ -52,7 +52,6 @@ func (*OwnerNotice) Review(_ context.Context, request admission.Request) webhook
 		answer.Message = fmt.Sprintf("the recorded owner has an administrator's permissions (%s), and kcp initializes this workspace with them; "+
 			"create workspaces with a scoped service account, or as a user without these groups", strings.Join(report.Privileged, ", "))
 		answer.Notices = []webhooks.Notice{{Type: corev1.EventTypeWarning, Reason: events.PrivilegedOwner, Message: sentence(answer.Message)}}
-		answer.Committed = privilegedOwners.Inc
 	case report.Reason == identity.TooLarge: // kcp has no such limit
 		answer.Notices = []webhooks.Notice{{
 			Type: corev1.EventTypeWarning, Reason: events.OwnerNotRewritten, Message: fmt.Sprintf("%s (%s)", sentence(report.Message), report.Reason),
@@ -77,8 +76,7 @@ func byPolicy(workspace reviewed) (webhooks.Answer, bool) {
 	changed, _ := notices(owner, cluster, report)
 	return webhooks.Answer{
 		Decision: webhooks.Allowed, Reason: string(report.Reason), Subject: workspace.subject(), Message: report.Message,
-		Details:   func() []any { return append(details(workspace, report), "rewrittenBy", RewritePolicyName) },
-		Notices:   changed,
-		Committed: func() { countChange(report) },
+		Details: func() []any { return append(details(workspace, report), "rewrittenBy", RewritePolicyName) },
+		Notices: changed,
 	}, true
 }

@@ -47,7 +47,8 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 	annotations := workspace.object.Annotations
 	if !workspace.exists && annotations[kcp.CanaryAnnotation] == kcp.WebhookCanary {
 		return webhooks.Answer{
-			Decision: webhooks.Allowed, Reason: "Canary", Patches: []jsonpatch.JsonPatchOperation{webhooks.RemoveAnnotation(kcp.CanaryAnnotation)},
+			Decision: webhooks.Allowed, Reason: "Canary", Message: "kcp calls the webhook",
+			Patches: []jsonpatch.JsonPatchOperation{webhooks.RemoveAnnotation(kcp.CanaryAnnotation)},
 		}
 	}
 	owner, report := identity.Rewrite(annotations[kcp.OwnerAnnotation], workspace.cluster,
@@ -59,7 +60,6 @@ func (g *OwnerRewrite) Review(_ context.Context, request admission.Request) webh
 	}
 	if report.Changed() {
 		answer.Patches = append(answer.Patches, webhooks.SetAnnotation(annotations, kcp.OwnerAnnotation, owner.String()))
-		answer.Committed = func() { countChange(report) }
 	}
 	if report.Reason.Rewritten() {
 		answer.Patches = append(answer.Patches, webhooks.SetAnnotation(annotations, kcp.CreatedByAnnotation, report.CreatedBy))

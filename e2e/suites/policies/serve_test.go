@@ -74,7 +74,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 	It("no blocking webhook is called for service accounts, and each has its Event", func(ctx SpecContext) {
 		h := newHome(ctx, kcp)
 		rewrites, notices := calls(ctx, "owner-rewrite"), calls(ctx, "owner-notice")
-		counted, err := gate.Metric(ctx, "warrantgate_owner_rewrites_total", map[string]string{"kind": "service-account"})
+		counted, err := gate.Metric(ctx, "warrantgate_admissions_total", map[string]string{"reason": "ServiceAccountRewritten"})
 		Expect(err).NotTo(HaveOccurred())
 		children := h.many(ctx, "child", manyServed, ignored, never)
 		h.expectOwned(ctx, children)
@@ -87,7 +87,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		} else {
 			Expect(calls(ctx, "owner-rewrite") - rewrites).To(BeNumerically(">=", manyServed))
 		}
-		now, err := gate.Metric(ctx, "warrantgate_owner_rewrites_total", map[string]string{"kind": "service-account"})
+		now, err := gate.Metric(ctx, "warrantgate_admissions_total", map[string]string{"reason": "ServiceAccountRewritten"})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(now - counted).To(BeNumerically(">=", manyServed))
 	}, SpecTimeout(manyTimeout))
