@@ -68,7 +68,9 @@ func (x *Exchange) OK() bool { return x.Status >= 200 && x.Status <= 299 }
 func (x *Exchange) RequestID() string { return requestID(x.header.Get(x.RequestIDHeader)) }
 
 // Response returns a short form of the response, such as "403 permission".
-func (x *Exchange) Response() string { return strconv.Itoa(x.Status) + " " + cmp.Or(x.Kind, "unspecified") }
+func (x *Exchange) Response() string {
+	return strconv.Itoa(x.Status) + " " + cmp.Or(x.Kind, "unspecified")
+}
 
 // Unknown returns the error of a request without a verdict. Its cause is CauseTimeout if the request timed out or was canceled, CauseRateLimited
 // if the response says so, and otherwise the given cause. failure is the error of the SDK that sent the request.

@@ -86,7 +86,7 @@ func TestResponseOverTheLimit(t *testing.T) {
 }
 
 func TestResponse(t *testing.T) {
-		for kind, want := range map[string]string{"permission": "403 permission", "": "403 unspecified"} {
+	for kind, want := range map[string]string{"permission": "403 permission", "": "403 unspecified"} {
 		x := cloudhttp.Exchange{Status: http.StatusForbidden, Kind: kind}
 		if got := x.Response(); got != want {
 			t.Errorf("Response(%q) = %q, want %q", kind, got, want)
