@@ -19,87 +19,18 @@ import (
 // regionMark is the placeholder of the region in the URLs of a cloud.
 const regionMark = "{region}"
 
+// Texts of errors of several fields.
+const (
+	notAFieldPath = "must be a path of fields, such as "
+	needsAuthURLs = "needs openStack.authURLs, the Keystones that may be called"
+)
+
 var (
 	// workspacePattern matches paths of workspaces on kcp. A path becomes part of a URL.
 	workspacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(:[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 	// fieldPathPattern matches paths of plain field names. A path becomes part of an expression that the API server evaluates.
 	fieldPathPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*){1,7}$`)
 )
-
-// Validate returns every mistake in config, each with the path of its field. SetDefaults has to be called before.
-func Validate(config GateConfiguration) field.ErrorList {
-	var errs field.ErrorList
-	workspace := field.NewPath("workspace")
-	errs = append(errs, validateMode(config.Workspace.OwnerRewrite.Mode, workspace.Child("ownerRewrite"))...)
-	errs = append(errs, validateMode(config.Workspace.OwnerIntegrity.Mode, workspace.Child("ownerIntegrity"))...)
-	errs = append(errs, validateRepair(config.Repair, field.NewPath("repair"))...)
-	errs = append(errs, validateMachine(config.Machine, config.OpenStack, config.Audit.Mode, field.NewPath("machine"))...)
-	errs = append(errs, validateImpersonation(config.Cluster.Impersonation, field.NewPath("cluster", "impersonation"))...)
-	errs = append(errs, validateControllerManager(config.ControllerManager, field.NewPath("controllerManager"))...)
-	errs = append(errs, validateAudit(config.Audit, field.NewPath("audit"))...)
-	errs = append(errs, validateCloudSigma(config.CloudSigma, field.NewPath("cloudSigma"))...)
-	errs = append(errs, validateDelegation(config.Cluster.Delegation, config.OpenStack, field.NewPath("cluster", "delegation"))...)
-	for i, namespace := range config.Cluster.ExemptNamespaces {
-		for _, problem := range validation.IsDNS1123Label(namespace) {
-			errs = append(errs, field.Invalid(field.NewPath("cluster", "exemptNamespaces").Index(i), namespace, problem))
-		}
-	}
-	errs = append(errs, validateOpenStack(config.OpenStack, field.NewPath("openStack"))...)
-	errs = append(errs, validateKeystonePolicy(config.KeystonePolicy, field.NewPath("keystonePolicy"))...)
-	errs = append(errs, config.RolePolicy().Validate(field.NewPath("delegation", "openStackRoles"))...)
-	return append(errs, config.Policy().Validate(field.NewPath("delegation", "keepWarrants"))...)
-}
-
-func validateMode(mode Mode, at *field.Path) field.ErrorList {
-	switch mode {
-	case Enforce, Warn, Off:
-		return nil
-	default:
-		return field.ErrorList{field.NotSupported(at.Child("mode"), mode, []Mode{Enforce, Warn, Off})}
-	}
-}
-
-func validateRepair(repair Repair, at *field.Path) field.ErrorList {
-	errs := validateMode(repair.Mode, at)
-	if repair.After.Duration < 0 {
-		errs = append(errs, field.Invalid(at.Child("after"), repair.After.Duration.String(), "must not be negative"))
-	}
-	return append(errs, validateAtLeastOne(repair.WorkspacesPerSecond, at.Child("workspacesPerSecond"))...)
-}
-
-func validateAtLeastOne(value int32, at *field.Path) field.ErrorList {
-	if value < 1 {
-		return field.ErrorList{field.Invalid(at, value, "must be at least 1")}
-	}
-	return nil
-}
-
-func validateMachine(machine Machine, openStack OpenStack, audit Mode, at *field.Path) field.ErrorList {
-	errs := validateMode(machine.Mode, at)
-	switch unknown := machine.Unknown; {
-	case unknown == AdmitFirstClaims && audit == Off:
-		errs = append(errs, field.Invalid(at.Child("unknown"), unknown, "needs audit.mode, because nothing else checks the admitted claims later"))
-	case unknown != "" && unknown != AdmitFirstClaims && unknown != Deny && unknown != Admit:
-		errs = append(errs, field.NotSupported(at.Child("unknown"), unknown, []UnknownPolicy{AdmitFirstClaims, Deny, Admit}))
-	}
-	seen := map[string]bool{}
-	for _, kind := range []MachineKind{cloudSigmaMachine, openStackMachine} {
-		seen[kind.Resource+"."+kind.Group] = true
-	}
-	for i, kind := range machine.Kinds {
-		at := at.Child("kinds").Index(i)
-		errs = append(errs, validateMachineKind(kind, at)...)
-		name := kind.Resource + "." + kind.Group
-		if seen[name] {
-			errs = append(errs, field.Duplicate(at, name))
-		}
-		seen[name] = true
-		if kind.Provider == ProviderOpenStack && !openStack.Enabled() {
-			errs = append(errs, field.Invalid(at.Child("provider"), kind.Provider, "needs openStack.authURLs, the Keystones that may be called"))
-		}
-	}
-	return errs
-}
 
 // builtInUserKinds and builtInCredentialKinds are the resources that a file cannot configure.
 var (
@@ -109,260 +40,285 @@ var (
 	}
 )
 
-func validateImpersonation(impersonation ClusterImpersonation, at *field.Path) field.ErrorList {
-	errs := validateMode(impersonation.Mode, at)
+// mistakes collects every mistake in a configuration.
+type mistakes struct{ field.ErrorList }
+
+// Validate returns every mistake in config, each with the path of its field. SetDefaults has to be called before.
+func Validate(config GateConfiguration) field.ErrorList {
+	m := &mistakes{}
+	m.mode(config.Workspace.OwnerRewrite.Mode, field.NewPath("workspace", "ownerRewrite"))
+	m.mode(config.Workspace.OwnerIntegrity.Mode, field.NewPath("workspace", "ownerIntegrity"))
+	m.repair(config.Repair, field.NewPath("repair"))
+	m.machine(config.Machine, config.OpenStack, config.Audit.Mode, field.NewPath("machine"))
+	m.impersonation(config.Cluster.Impersonation, field.NewPath("cluster", "impersonation"))
+	m.controllerManager(config.ControllerManager, field.NewPath("controllerManager"))
+	m.audit(config.Audit, field.NewPath("audit"))
+	m.cloudSigma(config.CloudSigma, field.NewPath("cloudSigma"))
+	m.delegation(config.Cluster.Delegation, config.OpenStack, field.NewPath("cluster", "delegation"))
+	for i, namespace := range config.Cluster.ExemptNamespaces {
+		m.invalid(field.NewPath("cluster", "exemptNamespaces").Index(i), namespace, validation.IsDNS1123Label(namespace)...)
+	}
+	m.openStack(config.OpenStack, field.NewPath("openStack"))
+	m.keystonePolicy(config.KeystonePolicy, field.NewPath("keystonePolicy"))
+	m.add(config.RolePolicy().Validate(field.NewPath("delegation", "openStackRoles"))...)
+	m.add(config.Policy().Validate(field.NewPath("delegation", "keepWarrants"))...)
+	return m.ErrorList
+}
+
+func (m *mistakes) add(errs ...*field.Error) { m.ErrorList = append(m.ErrorList, errs...) }
+
+// invalid adds an error for each problem of a value.
+func (m *mistakes) invalid(at *field.Path, value any, problems ...string) {
+	for _, problem := range problems {
+		m.add(field.Invalid(at, value, problem))
+	}
+}
+
+// match adds an error unless a pattern matches the value.
+func (m *mistakes) match(pattern *regexp.Regexp, at *field.Path, value, problem string) {
+	if !pattern.MatchString(value) {
+		m.invalid(at, value, problem)
+	}
+}
+
+func (m *mistakes) atLeastOne(value int32, at *field.Path) {
+	if value < 1 {
+		m.invalid(at, value, "must be at least 1")
+	}
+}
+
+func (m *mistakes) notNegative(value metav1.Duration, at *field.Path) {
+	if value.Duration < 0 {
+		m.invalid(at, value.Duration.String(), "must not be negative")
+	}
+}
+
+// oneOf adds an error unless the value is a supported one.
+func oneOf[T ~string](m *mistakes, at *field.Path, value T, supported ...T) {
+	if !slices.Contains(supported, value) {
+		m.add(field.NotSupported(at, value, supported))
+	}
+}
+
+// mode validates the mode of a gate.
+func (m *mistakes) mode(mode Mode, gate *field.Path) {
+	oneOf(m, gate.Child("mode"), mode, Enforce, Warn, Off)
+}
+
+// unique adds an error if name is in seen or builtIn, and adds it to seen otherwise.
+func (m *mistakes) unique(seen map[string]bool, builtIn []string, name string, at *field.Path) {
+	if seen[name] || slices.Contains(builtIn, name) {
+		m.add(field.Duplicate(at, name))
+	}
+	seen[name] = true
+}
+
+// kind validates the names of a kind of objects.
+func (m *mistakes) kind(group, version, kind, resource string, at *field.Path) {
+	m.invalid(at.Child("group"), group, validation.IsDNS1123Subdomain(group)...)
+	m.invalid(at.Child("version"), version, validation.IsDNS1035Label(version)...)
+	m.invalid(at.Child("resource"), resource, validation.IsDNS1035Label(resource)...)
+	m.invalid(at.Child("kind"), kind, validation.IsDNS1035Label(strings.ToLower(kind))...)
+}
+
+// object validates a reference to an object. duplicate is true if an earlier entry is equal.
+func (m *mistakes) object(namespace, name string, duplicate bool, at *field.Path) {
+	if duplicate {
+		m.add(field.Duplicate(at, namespace+"/"+name))
+	}
+	m.invalid(at.Child("namespace"), namespace, validation.IsDNS1123Label(namespace)...)
+	m.invalid(at.Child("name"), name, validation.IsDNS1123Subdomain(name)...)
+}
+
+// selector validates a selector, which must have at least one requirement: an empty one selects all objects.
+func (m *mistakes) selector(selector *metav1.LabelSelector, at *field.Path, why string) {
+	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		m.add(field.Required(at, why))
+		return
+	}
+	m.add(metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, at)...)
+}
+
+func (m *mistakes) keys(keys []string, at *field.Path) {
+	for i, key := range keys {
+		m.invalid(at.Index(i), key, validation.IsConfigMapKey(key)...)
+	}
+}
+
+// url validates a URL with one of the schemes.
+func (m *mistakes) url(raw string, at *field.Path, problem string, schemes ...string) {
+	parsed, err := url.Parse(strings.ReplaceAll(raw, regionMark, "region"))
+	if err == nil && slices.Contains(schemes, parsed.Scheme) && parsed.Host != "" && parsed.User == nil && parsed.RawQuery == "" && parsed.Fragment == "" {
+		return
+	}
+	if err == nil {
+		raw = strings.ReplaceAll(parsed.Redacted(), "region", regionMark)
+	}
+	m.invalid(at, raw, problem)
+}
+
+func (m *mistakes) repair(repair Repair, at *field.Path) {
+	m.mode(repair.Mode, at)
+	m.notNegative(repair.After, at.Child("after"))
+	m.atLeastOne(repair.WorkspacesPerSecond, at.Child("workspacesPerSecond"))
+}
+
+func (m *mistakes) machine(machine Machine, openStack OpenStack, audit Mode, at *field.Path) {
+	m.mode(machine.Mode, at)
+	if unknown := machine.Unknown; unknown == AdmitFirstClaims && audit == Off {
+		m.invalid(at.Child("unknown"), unknown, "needs audit.mode, because nothing else checks the admitted claims later")
+	} else if unknown != "" {
+		oneOf(m, at.Child("unknown"), unknown, AdmitFirstClaims, Deny, Admit)
+	}
+	seen := map[string]bool{}
+	for _, kind := range []MachineKind{cloudSigmaMachine, openStackMachine} {
+		seen[kind.Resource+"."+kind.Group] = true
+	}
+	for i, kind := range machine.Kinds {
+		at := at.Child("kinds").Index(i)
+		m.machineKind(kind, at)
+		m.unique(seen, nil, kind.Resource+"."+kind.Group, at)
+		if kind.Provider == ProviderOpenStack && !openStack.Enabled() {
+			m.invalid(at.Child("provider"), kind.Provider, needsAuthURLs)
+		}
+	}
+}
+
+func (m *mistakes) machineKind(kind MachineKind, at *field.Path) {
+	m.kind(kind.Group, kind.Version, kind.Kind, kind.Resource, at)
+	m.match(fieldPathPattern, at.Child("instanceIDPath"), kind.InstanceIDPath, notAFieldPath+"status.instanceID")
+	m.match(fieldPathPattern, at.Child("providerIDPath"), kind.ProviderIDPath, notAFieldPath+"status.instanceID")
+	if kind.IdentityRefPath != "" {
+		m.match(fieldPathPattern, at.Child("identityRefPath"), kind.IdentityRefPath, notAFieldPath+"spec.identityRef")
+	}
+	oneOf(m, at.Child("provider"), kind.Provider, ProviderCloudSigma, ProviderOpenStack)
+}
+
+func (m *mistakes) impersonation(impersonation ClusterImpersonation, at *field.Path) {
+	m.mode(impersonation.Mode, at)
 	seen := map[string]bool{}
 	for i, kind := range impersonation.Kinds {
 		at := at.Child("kinds").Index(i)
-		errs = append(errs, validateKind(kind.Group, kind.Version, kind.Kind, kind.Resource, at)...)
-		errs = append(errs, validateUnique(seen, builtInUserKinds, kind.Resource+"."+kind.Group, at)...)
-		switch {
-		case kind.EmailPath == "" && len(kind.Annotations) == 0:
-			errs = append(errs, field.Required(at.Child("emailPath"), "at least one of emailPath and annotations must be set"))
-		case kind.EmailPath != "" && !fieldPathPattern.MatchString(kind.EmailPath):
-			errs = append(errs, field.Invalid(at.Child("emailPath"), kind.EmailPath, "must be a path of fields, such as spec.userEmail"))
+		m.kind(kind.Group, kind.Version, kind.Kind, kind.Resource, at)
+		m.unique(seen, builtInUserKinds, kind.Resource+"."+kind.Group, at)
+		if kind.EmailPath != "" {
+			m.match(fieldPathPattern, at.Child("emailPath"), kind.EmailPath, notAFieldPath+"spec.userEmail")
+		} else if len(kind.Annotations) == 0 {
+			m.add(field.Required(at.Child("emailPath"), "at least one of emailPath and annotations must be set"))
 		}
 		for j, key := range kind.Annotations {
-			for _, problem := range validation.IsQualifiedName(strings.ToLower(key)) {
-				errs = append(errs, field.Invalid(at.Child("annotations").Index(j), key, problem))
-			}
+			m.invalid(at.Child("annotations").Index(j), key, validation.IsQualifiedName(strings.ToLower(key))...)
 		}
 	}
-	return errs
 }
 
-// validateUnique returns an error if name is in seen or builtIn, and adds it to seen otherwise.
-func validateUnique(seen map[string]bool, builtIn []string, name string, at *field.Path) field.ErrorList {
-	if seen[name] || slices.Contains(builtIn, name) {
-		return field.ErrorList{field.Duplicate(at, name)}
-	}
-	seen[name] = true
-	return nil
-}
-
-// validateKind returns errors unless all names of a kind of objects are well-formed.
-func validateKind(group, version, kind, resource string, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	invalid := func(name, value string, problems []string) {
-		for _, problem := range problems {
-			errs = append(errs, field.Invalid(at.Child(name), value, problem))
-		}
-	}
-	invalid("group", group, validation.IsDNS1123Subdomain(group))
-	invalid("version", version, validation.IsDNS1035Label(version))
-	invalid("resource", resource, validation.IsDNS1035Label(resource))
-	invalid("kind", kind, validation.IsDNS1035Label(strings.ToLower(kind)))
-	return errs
-}
-
-func validateMachineKind(kind MachineKind, at *field.Path) field.ErrorList {
-	errs := validateKind(kind.Group, kind.Version, kind.Kind, kind.Resource, at)
-	invalid := func(name, value string, problems []string) {
-		for _, problem := range problems {
-			errs = append(errs, field.Invalid(at.Child(name), value, problem))
-		}
-	}
-	const aPath = "must be a path of fields, such as status.instanceID"
-	if !fieldPathPattern.MatchString(kind.InstanceIDPath) {
-		invalid("instanceIDPath", kind.InstanceIDPath, []string{aPath})
-	}
-	if !fieldPathPattern.MatchString(kind.ProviderIDPath) {
-		invalid("providerIDPath", kind.ProviderIDPath, []string{aPath})
-	}
-	if kind.IdentityRefPath != "" && !fieldPathPattern.MatchString(kind.IdentityRefPath) {
-		invalid("identityRefPath", kind.IdentityRefPath, []string{"must be a path of fields, such as spec.identityRef"})
-	}
-	if kind.Provider != ProviderCloudSigma && kind.Provider != ProviderOpenStack {
-		errs = append(errs, field.NotSupported(at.Child("provider"), kind.Provider, []Provider{ProviderCloudSigma, ProviderOpenStack}))
-	}
-	return errs
-}
-
-func validateControllerManager(manager ControllerManager, at *field.Path) field.ErrorList {
-	errs := validateMode(manager.Mode, at)
+func (m *mistakes) controllerManager(manager ControllerManager, at *field.Path) {
+	m.mode(manager.Mode, at)
 	if manager.Mode == Off {
-		return errs
+		return
 	}
 	if manager.Selector != nil || len(manager.Objects) == 0 {
-		errs = append(errs, validateSelector(manager.Selector, at.Child("selector"),
-			"without labels, every Deployment would be treated as a cloud controller manager")...)
+		m.selector(manager.Selector, at.Child("selector"), "without labels, every Deployment would be treated as a cloud controller manager")
 	}
 	for i, object := range manager.Objects {
-		errs = append(errs, validateObject(object.Namespace, object.Name, slices.Contains(manager.Objects[:i], object), at.Child("objects").Index(i))...)
+		m.object(object.Namespace, object.Name, slices.Contains(manager.Objects[:i], object), at.Child("objects").Index(i))
 	}
 	for i, command := range manager.Commands {
 		if command == "" || strings.Contains(command, "$") {
-			errs = append(errs, field.Invalid(at.Child("commands").Index(i), command, "must be a program, without variables"))
+			m.invalid(at.Child("commands").Index(i), command, "must be a program, without variables")
 		}
 	}
 	for i, flag := range manager.Flags {
 		if flag == "" || strings.HasPrefix(flag, "-") || strings.ContainsAny(flag, "=$") {
-			errs = append(errs, field.Invalid(at.Child("flags").Index(i), flag, "must be the name of a flag, without dashes and value"))
+			m.invalid(at.Child("flags").Index(i), flag, "must be the name of a flag, without dashes and value")
 		}
 	}
-	errs = append(errs, metav1validation.ValidateLabelName(manager.ClusterNameLabel, at.Child("clusterNameLabel"))...)
-	for _, problem := range validation.IsDNS1123Subdomain(manager.SecretName) {
-		errs = append(errs, field.Invalid(at.Child("secretName"), manager.SecretName, problem))
-	}
-	return errs
+	m.add(metav1validation.ValidateLabelName(manager.ClusterNameLabel, at.Child("clusterNameLabel"))...)
+	m.invalid(at.Child("secretName"), manager.SecretName, validation.IsDNS1123Subdomain(manager.SecretName)...)
 }
 
-// validateObject validates a reference to an object. duplicate is true if an earlier entry is equal.
-func validateObject(namespace, name string, duplicate bool, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if duplicate {
-		errs = append(errs, field.Duplicate(at, namespace+"/"+name))
+func (m *mistakes) audit(audit Audit, at *field.Path) {
+	m.mode(audit.Mode, at)
+	m.notNegative(audit.Interval, at.Child("interval"))
+	for i, provider := range audit.Providers {
+		at := at.Child("providers").Index(i)
+		m.match(workspacePattern, at.Child("workspace"), provider.Workspace, "must be the path of a workspace, such as root:provider, or its logical cluster")
+		m.invalid(at.Child("apiExport"), provider.APIExport, validation.IsDNS1123Subdomain(provider.APIExport)...)
+		if slices.Contains(audit.Providers[:i], provider) {
+			m.add(field.Duplicate(at, provider))
+		}
 	}
-	for _, problem := range validation.IsDNS1123Label(namespace) {
-		errs = append(errs, field.Invalid(at.Child("namespace"), namespace, problem))
-	}
-	for _, problem := range validation.IsDNS1123Subdomain(name) {
-		errs = append(errs, field.Invalid(at.Child("name"), name, problem))
-	}
-	return errs
+	m.atLeastOne(audit.RequestsPerSecond, at.Child("requestsPerSecond"))
 }
 
-// validateSelector returns errors unless selector is valid and has at least one requirement. An empty selector selects all objects.
-func validateSelector(selector *metav1.LabelSelector, at *field.Path, why string) field.ErrorList {
-	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
-		return field.ErrorList{field.Required(at, why)}
+func (m *mistakes) cloudSigma(cloud CloudSigma, at *field.Path) {
+	// Tokens are sent to these URLs.
+	const notATemplate = "must be an https URL without user, query and fragment; {region} stands for the region"
+	notARegion := "must match " + ownership.RegionPattern.String()
+	for i, region := range cloud.Regions {
+		m.match(ownership.RegionPattern, at.Child("regions").Index(i), region, notARegion)
 	}
-	return metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, at)
+	m.match(ownership.RegionPattern, at.Child("defaultRegion"), cloud.DefaultRegion, notARegion)
+	m.url(cloud.API, at.Child("api"), notATemplate, "https")
+	m.url(cloud.LegacyAPI, at.Child("legacyAPI"), notATemplate, "https")
+	m.url(cloud.ServiceProviderAPI, at.Child("serviceProviderAPI"), notATemplate, "https")
+	if !strings.HasPrefix(cloud.TokenPath, "/") || path.Clean(cloud.TokenPath) != cloud.TokenPath || strings.ContainsAny(cloud.TokenPath, "?#%") {
+		m.invalid(at.Child("tokenPath"), cloud.TokenPath, "must be a plain path that begins with /")
+	}
+	oneOf(m, at.Child("flow"), cloud.Flow, ServiceProvider, TokenExchange)
+	m.atLeastOne(cloud.Concurrency, at.Child("concurrency"))
 }
 
-func validateDelegation(delegation ClusterDelegation, openStack OpenStack, at *field.Path) field.ErrorList {
-	errs := validateMode(delegation.Mode, at)
+func (m *mistakes) delegation(delegation ClusterDelegation, openStack OpenStack, at *field.Path) {
+	m.mode(delegation.Mode, at)
 	seen := map[string]bool{}
 	for i, kind := range delegation.Kinds {
 		at := at.Child("kinds").Index(i)
-		errs = append(errs, validateKind(kind.Group, kind.Version, kind.Kind, kind.Resource, at)...)
-		errs = append(errs, validateUnique(seen, builtInCredentialKinds, kind.Resource+"."+kind.Group, at)...)
-		if !fieldPathPattern.MatchString(kind.IdentityRefPath) {
-			errs = append(errs, field.Invalid(at.Child("identityRefPath"), kind.IdentityRefPath, "must be a path of fields, such as spec.identityRef"))
-		}
+		m.kind(kind.Group, kind.Version, kind.Kind, kind.Resource, at)
+		m.unique(seen, builtInCredentialKinds, kind.Resource+"."+kind.Group, at)
+		m.match(fieldPathPattern, at.Child("identityRefPath"), kind.IdentityRefPath, notAFieldPath+"spec.identityRef")
 		if !openStack.Enabled() {
-			errs = append(errs, field.Invalid(at, kind.Resource+"."+kind.Group, "needs openStack.authURLs, the Keystones that may be called"))
+			m.invalid(at, kind.Resource+"."+kind.Group, needsAuthURLs)
 		}
 	}
-	if delegation.Through != ApplicationCredential && delegation.Through != Trust {
-		errs = append(errs, field.NotSupported(at.Child("through"), delegation.Through, []DelegationWay{ApplicationCredential, Trust}))
-	}
-	if unrestricted := delegation.UnrestrictedApplicationCredentials; unrestricted != WarnOfUnrestricted && unrestricted != DenyUnrestricted {
-		errs = append(errs, field.NotSupported(at.Child("unrestrictedApplicationCredentials"), unrestricted,
-			[]UnrestrictedPolicy{WarnOfUnrestricted, DenyUnrestricted}))
-	}
-	return append(errs, delegation.Operators.policy().Validate(at.Child("operators"))...)
+	oneOf(m, at.Child("through"), delegation.Through, ApplicationCredential, Trust)
+	oneOf(m, at.Child("unrestrictedApplicationCredentials"), delegation.UnrestrictedApplicationCredentials, WarnOfUnrestricted, DenyUnrestricted)
+	m.add(delegation.Operators.policy().Validate(at.Child("operators"))...)
 }
 
-func validateOpenStack(openStack OpenStack, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
+func (m *mistakes) openStack(openStack OpenStack, at *field.Path) {
 	for i, authURL := range openStack.AuthURLs {
-		parsed, err := url.Parse(authURL)
-		if err != nil || parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Host == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
-			if err == nil {
-				authURL = parsed.Redacted()
-			}
-			errs = append(errs, field.Invalid(at.Child("authURLs").Index(i), authURL, "must be a URL without user, query and fragment, such as https://keystone.example.com:5000/v3"))
-		}
+		m.url(authURL, at.Child("authURLs").Index(i), "must be a URL without user, query and fragment, such as https://keystone.example.com:5000/v3", "https", "http")
 	}
-	return append(errs, validateAtLeastOne(openStack.Concurrency, at.Child("concurrency"))...)
+	m.atLeastOne(openStack.Concurrency, at.Child("concurrency"))
 }
 
-func validateKeystonePolicy(policy KeystonePolicy, at *field.Path) field.ErrorList {
-	errs := validateMode(policy.Mode, at)
+func (m *mistakes) keystonePolicy(policy KeystonePolicy, at *field.Path) {
+	m.mode(policy.Mode, at)
 	if policy.Mode == Off {
-		return errs
+		return
 	}
 	if policy.Selector != nil || len(policy.Objects) == 0 {
-		errs = append(errs, validateSelector(policy.Selector, at.Child("selector"),
-			"without labels, every ConfigMap and Secret would be treated as a policy")...)
+		m.selector(policy.Selector, at.Child("selector"), "without labels, every ConfigMap and Secret would be treated as a policy")
 	}
 	for i, object := range policy.Objects {
-		errs = append(errs, validateObject(object.Namespace, object.Name, slices.Contains(policy.Objects[:i], object), at.Child("objects").Index(i))...)
+		m.object(object.Namespace, object.Name, slices.Contains(policy.Objects[:i], object), at.Child("objects").Index(i))
 	}
 	if _, err := oslopolicy.ParseRelease(policy.KeystoneRelease); err != nil {
-		errs = append(errs, field.NotSupported(at.Child("keystoneRelease"), oslopolicy.Release(policy.KeystoneRelease), oslopolicy.Releases()))
+		m.add(field.NotSupported(at.Child("keystoneRelease"), oslopolicy.Release(policy.KeystoneRelease), oslopolicy.Releases()))
 	}
 	for i, pattern := range policy.KnownRules {
 		if _, err := path.Match(pattern, ""); err != nil {
-			errs = append(errs, field.Invalid(at.Child("knownRules").Index(i), pattern, "must be a pattern of path.Match, such as \"identity:scim_*\""))
+			m.invalid(at.Child("knownRules").Index(i), pattern, "must be a pattern of path.Match, such as \"identity:scim_*\"")
 		}
 	}
-	errs = append(errs, validateKeys(policy.Keys, at.Child("keys"))...)
+	m.keys(policy.Keys, at.Child("keys"))
 	for i, base := range policy.Base {
-		object := KeystonePolicyObject{Namespace: base.Namespace, Name: base.Name}
 		isSame := func(other KeystonePolicyBase) bool {
 			return other.Namespace == base.Namespace && other.Name == base.Name
 		}
 		at := at.Child("base").Index(i)
-		errs = append(errs, validateObject(object.Namespace, object.Name, slices.ContainsFunc(policy.Base[:i], isSame), at)...)
-		errs = append(errs, validateKeys(base.Keys, at.Child("keys"))...)
+		m.object(base.Namespace, base.Name, slices.ContainsFunc(policy.Base[:i], isSame), at)
+		m.keys(base.Keys, at.Child("keys"))
 	}
-	return errs
-}
-
-func validateKeys(keys []string, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i, key := range keys {
-		for _, problem := range validation.IsConfigMapKey(key) {
-			errs = append(errs, field.Invalid(at.Index(i), key, problem))
-		}
-	}
-	return errs
-}
-
-func validateAudit(audit Audit, at *field.Path) field.ErrorList {
-	errs := validateMode(audit.Mode, at)
-	if audit.Interval.Duration < 0 {
-		errs = append(errs, field.Invalid(at.Child("interval"), audit.Interval.Duration.String(), "must not be negative"))
-	}
-	seen := map[AuditProvider]bool{}
-	for i, provider := range audit.Providers {
-		at := at.Child("providers").Index(i)
-		if !workspacePattern.MatchString(provider.Workspace) {
-			errs = append(errs, field.Invalid(at.Child("workspace"), provider.Workspace, "must be the path of a workspace, such as root:provider, or its logical cluster"))
-		}
-		for _, problem := range validation.IsDNS1123Subdomain(provider.APIExport) {
-			errs = append(errs, field.Invalid(at.Child("apiExport"), provider.APIExport, problem))
-		}
-		if seen[provider] {
-			errs = append(errs, field.Duplicate(at, provider))
-		}
-		seen[provider] = true
-	}
-	return append(errs, validateAtLeastOne(audit.RequestsPerSecond, at.Child("requestsPerSecond"))...)
-}
-
-func validateCloudSigma(cloud CloudSigma, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i, region := range cloud.Regions {
-		if !ownership.RegionPattern.MatchString(region) {
-			errs = append(errs, field.Invalid(at.Child("regions").Index(i), region, "must match "+ownership.RegionPattern.String()))
-		}
-	}
-	if !ownership.RegionPattern.MatchString(cloud.DefaultRegion) {
-		errs = append(errs, field.Invalid(at.Child("defaultRegion"), cloud.DefaultRegion, "must match "+ownership.RegionPattern.String()))
-	}
-	errs = append(errs, validateTemplate(cloud.API, at.Child("api"))...)
-	errs = append(errs, validateTemplate(cloud.LegacyAPI, at.Child("legacyAPI"))...)
-	errs = append(errs, validateTemplate(cloud.ServiceProviderAPI, at.Child("serviceProviderAPI"))...)
-	if !strings.HasPrefix(cloud.TokenPath, "/") || path.Clean(cloud.TokenPath) != cloud.TokenPath || strings.ContainsAny(cloud.TokenPath, "?#%") {
-		errs = append(errs, field.Invalid(at.Child("tokenPath"), cloud.TokenPath, "must be a plain path that begins with /"))
-	}
-	if cloud.Flow != ServiceProvider && cloud.Flow != TokenExchange {
-		errs = append(errs, field.NotSupported(at.Child("flow"), cloud.Flow, []ImpersonationFlow{ServiceProvider, TokenExchange}))
-	}
-	return append(errs, validateAtLeastOne(cloud.Concurrency, at.Child("concurrency"))...)
-}
-
-// validateTemplate returns an error unless template is a URL to which tokens may be sent, after the region has replaced {region}.
-func validateTemplate(template string, at *field.Path) field.ErrorList {
-	parsed, err := url.Parse(strings.ReplaceAll(template, regionMark, "region"))
-	if err != nil || parsed.Scheme != "https" || parsed.Host == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
-		if err == nil {
-			template = strings.ReplaceAll(parsed.Redacted(), "region", regionMark)
-		}
-		return field.ErrorList{field.Invalid(at, template, "must be an https URL without user, query and fragment; {region} stands for the region")}
-	}
-	return nil
 }
