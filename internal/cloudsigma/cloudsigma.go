@@ -7,11 +7,11 @@
 package cloudsigma
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -19,9 +19,6 @@ import (
 	"warrantgate.dev/internal/cloudhttp"
 	"warrantgate.dev/internal/ownership"
 )
-
-// defaultUserAgent is the default User-Agent header.
-const defaultUserAgent = "warrantgate"
 
 // Tokens provides the tokens to impersonate users.
 type Tokens interface {
@@ -39,7 +36,7 @@ type LegacyCredentials struct {
 	Password string
 }
 
-// Options configure a Cloud. Tokens, Legacy or both are required.
+// Options configure a Cloud. Tokens, Legacy or both are required. The configuration file is validated before.
 type Options struct {
 	// Tokens provides the tokens of the users who claim servers.
 	Tokens Tokens
@@ -48,59 +45,34 @@ type Options struct {
 	Legacy func() (LegacyCredentials, error)
 	// Regions are the allowed regions. Default: every valid name of a region.
 	Regions []string
-	// API is the URL template of the APIs for tokens of users, with https. {region} is replaced with the region. Default:
-	// https://direct.{region}.cloudsigma.com/api/2.0/, the only host at which an impersonated token acts as its user.
-	API string
-	// LegacyAPI is the URL template of the APIs for the legacy credentials. Default: https://{region}.cloudsigma.com/api/2.0/.
-	LegacyAPI string
+	// API and LegacyAPI are the URL templates of the APIs for tokens of users and for the legacy credentials. {region} is replaced with the region.
+	API, LegacyAPI string
 	// RootCAs are the trusted CAs. Default: those of the system.
 	RootCAs *x509.CertPool
-	// UserAgent is the User-Agent header. Default: warrantgate.
+	// UserAgent is the User-Agent header.
 	UserAgent string
 }
 
 // Cloud is a client of CloudSigma. Its methods are safe for concurrent use.
 type Cloud struct {
-	tokens Tokens
-	legacy func() (LegacyCredentials, error)
-	// direct and legacyAPI are the APIs for the tokens and for the legacy credentials.
-	direct, legacyAPI endpoints
-	transport         http.RoundTripper
-	userAgent         string
-	profiles          *otter.Cache[profileKey, profile]
+	options   Options
+	transport http.RoundTripper
+	profiles  *otter.Cache[profileKey, profile]
 }
 
 var _ ownership.Cloud = &Cloud{}
 
-// New returns a client, or the errors in the options. It sends no request.
-func New(options Options) (*Cloud, error) {
+// New returns a client. It sends no request.
+func New(options Options) *Cloud {
 	return newCloud(options, cloudhttp.NewTransport(options.RootCAs))
 }
 
-func newCloud(options Options, transport http.RoundTripper) (*Cloud, error) {
-	if options.Tokens == nil && options.Legacy == nil {
-		return nil, errors.New("tokens of users or the credentials of one account are required")
-	}
-	direct, err := newEndpoints(cmp.Or(options.API, defaultAPI), options.Regions)
-	if err != nil {
-		return nil, err
-	}
-	legacyAPI, err := newEndpoints(cmp.Or(options.LegacyAPI, defaultLegacyAPI), options.Regions)
-	if err != nil {
-		return nil, err
-	}
-	profiles, err := newProfiles()
-	if err != nil {
-		return nil, err
-	}
-	userAgent := options.UserAgent
-	if userAgent == "" {
-		userAgent = defaultUserAgent
-	}
-	return &Cloud{
-		tokens: options.Tokens, legacy: options.Legacy, direct: direct, legacyAPI: legacyAPI, transport: transport,
-		userAgent: userAgent, profiles: profiles,
-	}, nil
+func newCloud(options Options, transport http.RoundTripper) *Cloud {
+	options.Regions = slices.Sorted(slices.Values(options.Regions))
+	return &Cloud{options: options, transport: transport, profiles: otter.Must(&otter.Options[profileKey, profile]{
+		MaximumSize:      maxProfiles,
+		ExpiryCalculator: otter.ExpiryWriting[profileKey, profile](profileLife),
+	})}
 }
 
 // Stop ends the goroutines and idle connections of the cloud. A cloud that is used until the end of the process needs no Stop.

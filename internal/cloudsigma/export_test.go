@@ -3,7 +3,7 @@ package cloudsigma
 import "net/http"
 
 // NewWith is New with another transport, for tests.
-func NewWith(options Options, transport http.RoundTripper) (*Cloud, error) {
+func NewWith(options Options, transport http.RoundTripper) *Cloud {
 	return newCloud(options, transport)
 }
 

@@ -14,8 +14,12 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// maxBytes limits the size of a response about one server or one user.
-const maxBytes = 1 << 20
+const (
+	// maxBytes limits the size of a response about one server or one user.
+	maxBytes = 1 << 20
+	// regionPlaceholder is replaced with the region in the URL templates.
+	regionPlaceholder = "{region}"
+)
 
 // lookup is a check for one user in one region. It may need several requests.
 type lookup struct {
@@ -34,33 +38,36 @@ type lookup struct {
 // newLookup starts a lookup. It returns an *ownership.RegionError or an *ownership.UnknownError.
 func (c *Cloud) newLookup(account ownership.Account) (*lookup, error) {
 	// As the provider does: without impersonation, the legacy account is used for every user.
-	shared := c.legacy != nil && (account.User == "" || c.tokens == nil)
-	endpoints := c.direct
+	shared := c.options.Legacy != nil && (account.User == "" || c.options.Tokens == nil)
+	template := c.options.API
 	if shared {
-		endpoints = c.legacyAPI
+		template = c.options.LegacyAPI
 	}
-	api, err := endpoints.api(account.Region)
-	switch {
-	case err != nil:
+	if err := ownership.CheckRegion(account.Region, c.options.Regions); err != nil {
 		return nil, err
+	}
+	api, err := url.Parse(strings.ReplaceAll(template, regionPlaceholder, account.Region))
+	switch {
+	case err != nil: // impossible: the template is valid for every region
+		return nil, cloudhttp.Unknown(ownership.CauseCloud, "", "the region is not valid in the URL of the API")
 	case shared:
 		return c.newSharedLookup(api, account.Region)
 	case account.User == "":
 		return nil, cloudhttp.Unknown(ownership.CauseNotImpersonable, "", "the claim names no user to impersonate")
 	}
-	return &lookup{cloud: c, api: api, user: account.User, key: profileKey{user: account.User, region: account.Region}}, nil
+	return &lookup{cloud: c, api: api.JoinPath("/"), user: account.User, key: profileKey{user: account.User, region: account.Region}}, nil
 }
 
 // newSharedLookup starts a lookup with the legacy account.
 func (c *Cloud) newSharedLookup(api *url.URL, region string) (*lookup, error) {
-	credentials, err := c.legacy()
+	credentials, err := c.options.Legacy()
 	if err != nil {
 		return nil, &ownership.UnknownError{
 			Cause: ownership.CauseCredentials, Err: fmt.Errorf("credentials of the legacy account: %w", err),
 		}
 	}
 	return &lookup{
-		cloud: c, api: api, key: profileKey{user: credentials.Username, region: region, legacy: true},
+		cloud: c, api: api.JoinPath("/"), key: profileKey{user: credentials.Username, region: region, legacy: true},
 		legacy: sdk.NewUsernamePasswordCredentialsProvider(credentials.Username, credentials.Password),
 	}, nil
 }
@@ -89,7 +96,7 @@ func (l *lookup) get(ctx context.Context, r request, into any) (*exchange, error
 	if x == nil || x.Status != http.StatusUnauthorized || l.legacy != nil {
 		return x, err
 	}
-	l.cloud.tokens.Drop(l.key.user, l.key.region, sentAt)
+	l.cloud.options.Tokens.Drop(l.key.user, l.key.region, sentAt)
 	x, _, err = l.send(ctx, r, into)
 	return x, err
 }
@@ -98,14 +105,14 @@ func (l *lookup) get(ctx context.Context, r request, into any) (*exchange, error
 func (l *lookup) send(ctx context.Context, r request, into any) (x *exchange, sentAt time.Time, err error) {
 	credentials := l.legacy
 	if credentials == nil {
-		token, err := l.cloud.tokens.Token(ctx, l.key.user, l.key.region)
+		token, err := l.cloud.options.Tokens.Token(ctx, l.key.user, l.key.region)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
 		credentials = sdk.NewTokenCredentialsProvider(token)
 	}
 	x = newExchange(l.cloud.transport, r)
-	client := sdk.NewClient(credentials, sdk.WithHTTPClient(cloudhttp.NewClient(x)), sdk.WithUserAgent(l.cloud.userAgent))
+	client := sdk.NewClient(credentials, sdk.WithHTTPClient(cloudhttp.NewClient(x)), sdk.WithUserAgent(l.cloud.options.UserAgent))
 	// The SDK resolves the URL relative to the default URL of a region. An absolute URL remains unchanged.
 	httpRequest, err := client.NewRequest(http.MethodGet, r.url(l.api), nil)
 	if err != nil { // the SDK has no token, user name or password

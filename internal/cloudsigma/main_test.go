@@ -142,10 +142,7 @@ func (a *fakeAPI) cloud(tokens cloudsigma.Tokens, modify ...func(*cloudsigma.Opt
 	for _, m := range modify {
 		m(&options)
 	}
-	cloud, err := cloudsigma.New(options)
-	if err != nil {
-		a.t.Fatalf("New() error = %v", err)
-	}
+	cloud := cloudsigma.New(options)
 	a.t.Cleanup(cloud.Stop)
 	return cloud
 }
@@ -230,7 +227,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // offline returns a cloud whose responses come from functions, without network connections. Call stop at the end.
 func offline(t *testing.T, a answers) (cloud *cloudsigma.Cloud, stop func()) {
 	t.Helper()
-	cloud, err := cloudsigma.NewWith(cloudsigma.Options{Tokens: &fakeTokens{}, API: "https://cloud.example/api/{region}/"},
+	cloud = cloudsigma.NewWith(cloudsigma.Options{Tokens: &fakeTokens{}, API: "https://cloud.example/api/{region}/"},
 		roundTripper(func(r *http.Request) (*http.Response, error) {
 			request := strings.TrimPrefix(r.URL.RequestURI(), "/api/")
 			answer := a[request]
@@ -245,9 +242,6 @@ func offline(t *testing.T, a answers) (cloud *cloudsigma.Cloud, stop func()) {
 			}
 			return w.Result(), nil
 		}))
-	if err != nil {
-		t.Fatalf("NewWith() error = %v", err)
-	}
 	return cloud, cloud.Stop
 }
 

@@ -32,13 +32,6 @@ type profile struct {
 	requestID string
 }
 
-func newProfiles() (*otter.Cache[profileKey, profile], error) {
-	return otter.New(&otter.Options[profileKey, profile]{
-		MaximumSize:      maxProfiles,
-		ExpiryCalculator: otter.ExpiryWriting[profileKey, profile](profileLife),
-	})
-}
-
 // profile returns the profile of the credentials' user at the API, and checks that this is the claimed user: the same token is that of the
 // service account at another host, and each answer there is about this account. Concurrent lookups for the same profile send one request.
 func (l *lookup) profile(ctx context.Context) (profile, error) {

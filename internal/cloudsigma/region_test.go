@@ -61,39 +61,3 @@ func TestInvalidRegionSendsNoRequest(t *testing.T) {
 		})
 	}
 }
-
-func TestInvalidOptions(t *testing.T) {
-	tokens := &fakeTokens{}
-	legacy := func() (cloudsigma.LegacyCredentials, error) { return cloudsigma.LegacyCredentials{}, nil }
-	const wantURL = `the URL of the API has to be https://, a host and a path, such as "https://direct.{region}.cloudsigma.com/api/2.0/"`
-	for name, tc := range map[string]struct {
-		options cloudsigma.Options
-		want    string
-	}{
-		"no credentials": {
-			want: "tokens of users or the credentials of one account are required",
-		},
-		"an invalid region": {
-			options: cloudsigma.Options{Tokens: tokens, Regions: []string{"zrh", "a/b"}},
-			want:    `regions: "a/b" is not a valid region: it must consist of 1 to 63 lower-case letters, digits and dashes, such as "zrh"`,
-		},
-		"no TLS":                 {options: cloudsigma.Options{Tokens: tokens, API: "http://{region}.cloudsigma.com/api/2.0/"}, want: wantURL},
-		"no TLS for passwords":   {options: cloudsigma.Options{Legacy: legacy, LegacyAPI: "http://{region}.cloudsigma.com/api/2.0/"}, want: wantURL},
-		"no host":                {options: cloudsigma.Options{Tokens: tokens, API: "https:///api/2.0/"}, want: wantURL},
-		"an invalid URL":         {options: cloudsigma.Options{Tokens: tokens, API: "https://%zz/"}, want: wantURL},
-		"the region as the port": {options: cloudsigma.Options{Tokens: tokens, API: "https://cloudsigma.com:{region}/"}, want: wantURL},
-		"a password":             {options: cloudsigma.Options{Tokens: tokens, API: "https://a:canary@{region}.cloudsigma.com/"}, want: wantURL},
-		"a query":                {options: cloudsigma.Options{Tokens: tokens, API: "https://{region}.cloudsigma.com/?a=b"}, want: wantURL},
-		"a fragment":             {options: cloudsigma.Options{Tokens: tokens, API: "https://{region}.cloudsigma.com/#a"}, want: wantURL},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := cloudsigma.New(tc.options)
-			if err == nil {
-				t.Fatal("New() returned no error")
-			}
-			if diff := cmp.Diff(tc.want, err.Error()); diff != "" {
-				t.Errorf("New() error (-want +got):\n%s", diff)
-			}
-		})
-	}
-}

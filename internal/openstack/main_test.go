@@ -185,6 +185,7 @@ func (a *fakeAPI) secret() *fakeSecrets { return secretOf(passwordAuth(a.authURL
 
 func newCloud(t *testing.T, options openstack.Options) *openstack.Cloud {
 	t.Helper()
+	options.UserAgent = "warrantgate"
 	cloud, err := openstack.New(options)
 	if err != nil {
 		t.Fatalf("New() error = %v", err)

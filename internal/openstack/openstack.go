@@ -11,24 +11,19 @@ package openstack
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"slices"
 
 	"warrantgate.dev/internal/ownership"
 )
 
-// defaultUserAgent is the default of Options.UserAgent.
-const defaultUserAgent = "warrantgate"
-
 // Options configure the access to OpenStack.
 type Options struct {
-	// AuthURLs are the URLs of Keystone that a clouds.yaml may contain, such as https://keystone.example.com:5000/v3. At least one is
-	// required.
+	// AuthURLs are the URLs of Keystone that a clouds.yaml may contain, such as https://keystone.example.com:5000/v3.
 	AuthURLs []string
 	// RootCAs are the trusted CAs, besides those of a Secret. Default: those of the system.
 	RootCAs *x509.CertPool
-	// UserAgent is the User-Agent of requests. Default: warrantgate.
+	// UserAgent is the User-Agent of requests.
 	UserAgent string
 	// Secrets returns the data of a Secret. It is called for each lookup, so that changes have an immediate effect.
 	Secrets func(ctx context.Context, namespace, name string) (map[string][]byte, error)
@@ -48,16 +43,7 @@ var _ ownership.Cloud = &Cloud{}
 
 // New returns a Cloud, or an error for invalid options. It sends no request.
 func New(options Options) (*Cloud, error) {
-	if options.Secrets == nil {
-		return nil, errors.New("nothing to read Secrets with")
-	}
-	if len(options.AuthURLs) == 0 {
-		return nil, errors.New("at least one auth URL is needed")
-	}
 	c := &Cloud{secrets: options.Secrets, userAgent: options.UserAgent, transports: newTransports(options.RootCAs)}
-	if c.userAgent == "" {
-		c.userAgent = defaultUserAgent
-	}
 	for i, authURL := range options.AuthURLs {
 		canonical, ok := canonicalAuthURL(authURL)
 		if !ok { // the error does not contain the URL, which may contain a password
@@ -66,10 +52,7 @@ func New(options Options) (*Cloud, error) {
 		c.authURLs = append(c.authURLs, canonical)
 	}
 	slices.Sort(c.authURLs)
-	var err error
-	if c.sessions, err = newSessions(c.authenticate); err != nil {
-		return nil, err
-	}
+	c.sessions = newSessions(c.authenticate)
 	return c, nil
 }
 

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -75,17 +74,13 @@ type sessions struct {
 	running map[fairqueue.Tenant]int // by share
 }
 
-func newSessions(authenticate func(context.Context, *credentials) (*session, error)) (*sessions, error) {
-	remembered, err := otter.New(&otter.Options[digest, *session]{
+func newSessions(authenticate func(context.Context, *credentials) (*session, error)) *sessions {
+	return &sessions{authenticate: authenticate, running: map[fairqueue.Tenant]int{}, remembered: otter.Must(&otter.Options[digest, *session]{
 		MaximumSize: maxSessions,
 		ExpiryCalculator: otter.ExpiryWritingFunc(func(entry otter.Entry[digest, *session]) time.Duration {
 			return max(time.Until(entry.Value.usedUntil), 1)
 		}),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("cache of tokens: %w", err)
-	}
-	return &sessions{authenticate: authenticate, remembered: remembered, running: map[fairqueue.Tenant]int{}}, nil
+	})}
 }
 
 // get returns a session with a token for which wanted returns true. The error is an *ownership.IdentityError or an *ownership.UnknownError.

@@ -159,8 +159,7 @@ func (f Flags) CloudSigma(config v1beta1.CloudSigma, kubernetes *rest.Config, lo
 		log.Info(whose + ", whose password can do everything that the account can; use impersonation instead")
 		options.Legacy = legacyCredentials
 	}
-	cloud, err := cloudsigma.New(options)
-	return Access{Cloud: cloud, Impersonating: f.impersonationEnabled, Legacy: legacy}, err
+	return Access{Cloud: cloudsigma.New(options), Impersonating: f.impersonationEnabled, Legacy: legacy}, nil
 }
 
 func legacyCredentials() (cloudsigma.LegacyCredentials, error) {
