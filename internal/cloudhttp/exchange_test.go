@@ -3,8 +3,10 @@ package cloudhttp_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -154,6 +156,64 @@ func TestUnknown(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestConnectionFailures(t *testing.T) {
+	var ours http.HandlerFunc = func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was sent", r.URL) }
+	serving := func(minimum, maximum uint16) *httptest.Server {
+		server := httptest.NewUnstartedServer(ours)
+		server.Config.ErrorLog = log.New(io.Discard, "", 0)
+		server.TLS = &tls.Config{MinVersion: minimum, MaxVersion: maximum}
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		return server
+	}
+	trusted, plain := serving(tls.VersionTLS12, 0), httptest.NewServer(ours)
+	t.Cleanup(plain.Close)
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	roots := trusted.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs //nolint:errcheck,forcetypeassert // the type is httptest's
+	for name, tc := range map[string]struct {
+		url, want string
+		roots     *x509.CertPool
+	}{
+		"an old version of TLS":  {url: serving(tls.VersionTLS10, tls.VersionTLS11).URL, roots: roots, want: "protocol version"},
+		"no TLS":                 {url: strings.Replace(plain.URL, "http:", "https:", 1), roots: roots, want: "the connection broke before the end of the answer"},
+		"an untrusted CA":        {url: trusted.URL, want: "certificate signed by unknown authority"},
+		"no listener":            {url: closed.URL, want: "connection refused"},
+		"an incomplete response": {url: broken(t, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{canary"), roots: roots, want: "the connection broke before the end of the answer"},
+		"not HTTP":               {url: broken(t, canary+"\r\n\r\n"), roots: roots, want: "the connection broke before the end of the answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transport := cloudhttp.NewTransport(tc.roots)
+			defer transport.CloseIdleConnections()
+			x := newExchange(transport)
+			response, err := x.get(t, tc.url)
+			if err == nil {
+				_ = response.Body.Close()
+				t.Fatal("no error")
+			}
+			if got := x.Unknown(ownership.CauseCloud, err); got.Cause != ownership.CauseCloud || !strings.Contains(got.Error(), tc.want) || strings.Contains(got.Error(), canary) {
+				t.Errorf("error = %v, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// broken returns the URL of a server that sends these bytes to every request and closes the connection.
+func broken(t *testing.T, answer string) string {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		connection, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Errorf("hijack the connection: %v", err)
+			return
+		}
+		_, _ = connection.Write([]byte(answer))
+		_ = connection.Close()
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 func TestRequestTimeout(t *testing.T) {

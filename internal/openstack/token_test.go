@@ -152,24 +152,6 @@ func TestKeystoneFails(t *testing.T) {
 				Text: "RateLimited: token request: the answer was 429 error",
 			},
 		},
-		"429 for longer than 5 minutes": {
-			answer: reply(http.StatusTooManyRequests, canary, "Retry-After", "999999999999"),
-			want: failure{
-				Cause: ownership.CauseRateLimited, RequestID: "req-429", RetryAfter: 5 * time.Minute,
-				Text: "RateLimited: token request: the answer was 429 unspecified",
-			},
-		},
-		"503 until a date long ago": {
-			answer: reply(http.StatusServiceUnavailable, canary, "Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT"),
-			want:   failure{Cause: provider, RequestID: "req-503", Text: "IdentityProviderUnavailable: token request: the answer was 503 unspecified"},
-		},
-		"500": {
-			answer: reply(http.StatusInternalServerError, canary, "X-Openstack-Request-Id", "req-\tx\u00e9"+strings.Repeat("y", 200)),
-			want: failure{
-				Cause: provider, RequestID: "req-x" + strings.Repeat("y", 123),
-				Text: "IdentityProviderUnavailable: token request: the answer was 500 unspecified",
-			},
-		},
 		"403 of a proxy": {
 			answer: reply(http.StatusForbidden, "<html>"+canary),
 			want:   failure{Cause: provider, RequestID: "req-403", Text: "IdentityProviderUnavailable: token request: the answer was 403 unspecified"},
@@ -181,10 +163,6 @@ func TestKeystoneFails(t *testing.T) {
 		"a redirect": {
 			answer: reply(http.StatusFound, "", "Location", "/canary"),
 			want:   failure{Cause: provider, RequestID: "req-302", Text: "IdentityProviderUnavailable: token request: the answer was 302 unspecified"},
-		},
-		"a redirect that repeats the body": {
-			answer: reply(http.StatusTemporaryRedirect, "", "Location", "https://canary.example/"),
-			want:   failure{Cause: provider, RequestID: "req-307", Text: "IdentityProviderUnavailable: token request: the answer was 307 unspecified"},
 		},
 		"200 instead of 201": {
 			answer: reply(http.StatusOK, `{"token":{}}`),
@@ -201,10 +179,6 @@ func TestKeystoneFails(t *testing.T) {
 		"a large response": {
 			answer: reply(http.StatusCreated, `{"token":"`+strings.Repeat("x", 1<<20)+`"}`),
 			want:   failure{Cause: provider, Text: "IdentityProviderUnavailable: token request: the answer is larger than 1048576 bytes"},
-		},
-		"an incomplete response": {
-			answer: reply(http.StatusCreated, "{", "Content-Length", "100"),
-			want:   failure{Cause: provider, Text: "IdentityProviderUnavailable: token request: the connection broke before the end of the answer"},
 		},
 		"no token": {
 			answer: func(w http.ResponseWriter, r *http.Request) {
@@ -234,17 +208,6 @@ func TestKeystoneFails(t *testing.T) {
 			expectFailure(t, err, tc.want)
 			api.expect(authenticate, authenticate)
 		})
-	}
-}
-
-func TestUnreachableKeystone(t *testing.T) {
-	api := newAPI(t, nil)
-	cloud := api.cloud(api.secret())
-	api.server.Close()
-	_, err := cloud.Token(t.Context(), identity)
-	got := failureOf(t, err)
-	if got.Cause != ownership.CauseIdentityProvider || !strings.Contains(got.Text, "connection refused") {
-		t.Errorf("error = %+v, want that the connection was refused", got)
 	}
 }
 
