@@ -159,7 +159,7 @@ func TestUnknownUsersAreNoOutage(t *testing.T) {
 					for n := range 10 {
 						group.Go(func() {
 							_, err := s.Token(t.Context(), fmt.Sprintf("unknown-%d-%d@example.com", i, n), "zrh")
-							if unknown(t, err); strings.Contains(err.Error(), "not sent") {
+							if strings.Contains(unknown(t, err).Error(), "not sent") {
 								t.Errorf("Token() error = %v, want that of the server", err)
 							}
 						})

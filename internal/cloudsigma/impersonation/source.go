@@ -162,11 +162,11 @@ func (s *Source) get(ctx context.Context, k key, request func(context.Context, k
 				return earlier, nil // an earlier request has ended in the meantime
 			}
 			token, err := request(ctx, k)
-			switch {
-			case err == nil && !(found && token.rejection != nil):
-				s.tokens.Set(k, token)
-			case found:
+			switch failed := err != nil || token.rejection != nil; {
+			case failed && found:
 				s.postpone(ctx, k)
+			case err == nil:
+				s.tokens.Set(k, token)
 			}
 			return token, err
 		})
