@@ -162,9 +162,11 @@ func (s *Source) get(ctx context.Context, k key, request func(context.Context, k
 				return earlier, nil // an earlier request has ended in the meantime
 			}
 			token, err := request(ctx, k)
-			switch failed := err != nil || token.rejection != nil; {
-			case failed && found:
-				s.postpone(ctx, k)
+			switch {
+			case found && err != nil:
+				s.postpone(ctx, k, err)
+			case found && token.rejection != nil:
+				s.postpone(ctx, k, token.rejection)
 			case err == nil:
 				s.tokens.Set(k, token)
 			}
@@ -183,8 +185,8 @@ func (s *Source) get(ctx context.Context, k key, request func(context.Context, k
 }
 
 // postpone delays the next attempt to replace a token. It remains valid until it expires.
-func (s *Source) postpone(ctx context.Context, k key) {
-	logf.FromContext(ctx).Info("a token cannot be replaced before it expires; trying again", "after", refreshRetry.String())
+func (s *Source) postpone(ctx context.Context, k key, err error) {
+	logf.FromContext(ctx).Info("cannot refresh a token; it is used until it expires", "error", err.Error())
 	s.tokens.ComputeIfPresent(k, func(token issued) (issued, otter.ComputeOp) {
 		token.refresh = time.Now().Add(refreshRetry)
 		return token, otter.WriteOp
