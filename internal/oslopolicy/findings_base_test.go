@@ -143,7 +143,7 @@ func TestLintOverABase(t *testing.T) {
 
 func TestLastFileReplacesRules(t *testing.T) {
 	files := readFiles(t, "x: role:a\ny: role:a\nz: role:a", "y: role:b\nz: role:b", "z: role:c")
-	policy := NewKeystonePolicy(files...)
+	policy := DefaultRelease.Policy(files...)
 	for rule, role := range map[string]string{"x": "a", "y": "b", "z": "c", "admin_required": "admin"} {
 		for _, held := range []string{"a", "b", "c", "admin"} {
 			passed, err := policy.Enforce(rule, nil, Caller{Roles: []string{held}}.Credentials())

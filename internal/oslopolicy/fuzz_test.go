@@ -30,7 +30,7 @@ func FuzzPolicy(f *testing.F) {
 			}
 			return
 		}
-		policy := NewKeystonePolicy(file)
+		policy := DefaultRelease.Policy(file)
 		for _, r := range file.rules {
 			passed, err := policy.Enforce(r.name, target, credentials)
 			if passed && err != nil {

@@ -122,7 +122,3 @@ func NewPolicy(file *File) *Policy {
 	p.override(file)
 	return p
 }
-
-// NewKeystonePolicy returns the policy of a Keystone of the default release that loads the files in this order: its own rules, overridden by
-// those of the files. The rule of the last file replaces those of the same name.
-func NewKeystonePolicy(files ...*File) *Policy { return DefaultRelease.Policy(files...) }

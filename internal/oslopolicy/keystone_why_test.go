@@ -61,7 +61,7 @@ own: token.domain.id:%(target.user.domain_id)s
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := Case{As: tc.as, Can: "identity:create_user", Target: tc.target}.Why(NewKeystonePolicy(file))
+			got := Case{As: tc.as, Can: "identity:create_user", Target: tc.target}.Why(DefaultRelease.Policy(file))
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("Why() (-want +got):\n%s", diff)
 			}

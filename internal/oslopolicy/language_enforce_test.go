@@ -236,7 +236,7 @@ func TestValidate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := NewKeystonePolicy(file)
+	policy := DefaultRelease.Policy(file)
 	for name, tc := range map[string]struct {
 		rule       string
 		attributes string

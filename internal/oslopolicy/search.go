@@ -37,36 +37,6 @@ func (w Witness) String() string {
 	return fmt.Sprintf("%s: %s, before %s", text, w.After, w.Before)
 }
 
-// Difference describes how the rule for an operation differs between two policies.
-type Difference struct {
-	// Operation is the name of the operation.
-	Operation string
-	// More is a request that only the second policy allows, Less a request that only the first one allows. They are nil if none was found.
-	More, Less *Witness
-	// Incomplete says why the search may have missed a request for which the policies differ, "" if it tried all. It tries tokens of each
-	// scope with every set of the roles in both rules that can make a difference, and for each attribute the values that the rules compare
-	// it with and another value.
-	Incomplete string
-}
-
-// Compare searches requests for which two policies differ. It returns the operations of Keystone with a difference or an incomplete search,
-// in the order of Keystone's own list.
-func Compare(before, after *Policy) []Difference {
-	var differences []Difference
-	for i := range after.table.list {
-		operation := &after.table.list[i]
-		if !operation.isOperation() {
-			continue
-		}
-		s := newSearch(operation, before, after)
-		d := Difference{Operation: operation.name, More: s.find(more, nil), Less: s.find(less, nil), Incomplete: s.incomplete}
-		if d.More != nil || d.Less != nil || d.Incomplete != "" {
-			differences = append(differences, d)
-		}
-	}
-	return differences
-}
-
 // direction selects the requests to search: those that only the second policy allows (more), or only the first one (less).
 type direction bool
 
@@ -90,7 +60,8 @@ const (
 	homeDomain = "home-domain"
 )
 
-// search searches requests for which two rules for an operation differ. For speed, it does not evaluate the policies for each request: both
+// search searches requests for which two rules for an operation differ. It tries tokens of each scope with every set of the roles in both rules
+// that can make a difference, and for each attribute the values that the rules compare it with and another value. For speed, it does not evaluate the policies for each request: both
 // rules become formulas of their checks (atoms), and a request is the set of the atoms that are true. Each result is confirmed by an
 // evaluation of both policies.
 type search struct {

@@ -11,6 +11,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// difference is how the rule for an operation differs between two policies.
+type difference struct {
+	operation string
+	// more is a request that only the second policy allows, less one that only the first one allows, and incomplete the reason why the search
+	// may have missed one.
+	more, less *Witness
+	incomplete string
+}
+
+// compare returns the operations with a difference or an incomplete search.
+func compare(before, after *Policy) []difference {
+	var differences []difference
+	for i := range after.table.list {
+		if operation := &after.table.list[i]; operation.isOperation() {
+			s := newSearch(operation, before, after)
+			d := difference{operation: operation.name, more: s.find(more, nil), less: s.find(less, nil)}
+			if d.incomplete = s.incomplete; d.more != nil || d.less != nil || d.incomplete != "" {
+				differences = append(differences, d)
+			}
+		}
+	}
+	return differences
+}
+
 func TestCompare(t *testing.T) {
 	var roles []string
 	for i := range 40 {
@@ -82,15 +106,15 @@ func TestCompare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files := readFiles(t, tc.before, tc.after)
 			var got []string
-			for _, d := range Compare(NewKeystonePolicy(files[0]), NewKeystonePolicy(files[1])) {
-				if d.More != nil {
-					got = append(got, fmt.Sprintf("%s more %s", d.Operation, d.More))
+			for _, d := range compare(DefaultRelease.Policy(files[0]), DefaultRelease.Policy(files[1])) {
+				if d.more != nil {
+					got = append(got, fmt.Sprintf("%s more %s", d.operation, d.more))
 				}
-				if d.Less != nil {
-					got = append(got, fmt.Sprintf("%s less %s", d.Operation, d.Less))
+				if d.less != nil {
+					got = append(got, fmt.Sprintf("%s less %s", d.operation, d.less))
 				}
-				if d.Incomplete != "" {
-					got = append(got, d.Operation+" incomplete "+d.Incomplete)
+				if d.incomplete != "" {
+					got = append(got, d.operation+" incomplete "+d.incomplete)
 				}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -151,7 +175,7 @@ func TestCompareFindsAll(t *testing.T) {
 	for range rounds {
 		rules := [2]string{fmt.Sprintf("identity:create_user: %q", generate(4)), fmt.Sprintf("identity:create_user: %q", generate(4))}
 		files := readFiles(t, rules[0], rules[1])
-		before, after := NewKeystonePolicy(files[0]), NewKeystonePolicy(files[1])
+		before, after := DefaultRelease.Policy(files[0]), DefaultRelease.Policy(files[1])
 		var wantMore, wantLess bool
 		for _, caller := range callers {
 			credentials := caller.Credentials()
@@ -167,12 +191,12 @@ func TestCompareFindsAll(t *testing.T) {
 				wantMore, wantLess = wantMore || is && !was, wantLess || was && !is
 			}
 		}
-		var got Difference
-		if differences := Compare(before, after); len(differences) > 0 {
+		var got difference
+		if differences := compare(before, after); len(differences) > 0 {
 			got = differences[0]
 		}
-		if got.Incomplete != "" || (got.More != nil) != wantMore || (got.Less != nil) != wantLess {
-			t.Errorf("Compare() = %+v, want more: %t, less: %t, for\n%s\n%s", got, wantMore, wantLess, rules[0], rules[1])
+		if got.incomplete != "" || (got.more != nil) != wantMore || (got.less != nil) != wantLess {
+			t.Errorf("compare() = %+v, want more: %t, less: %t, for\n%s\n%s", got, wantMore, wantLess, rules[0], rules[1])
 		}
 	}
 }
@@ -213,9 +237,9 @@ func TestCompareOfLargeRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := readFiles(t, tc.before, tc.after)
-			differences := append(Compare(NewKeystonePolicy(files[0]), NewKeystonePolicy(files...)), Difference{})
-			if got := differences[0].Incomplete; got != tc.want {
-				t.Errorf("Compare() is incomplete because %q, want %q", got, tc.want)
+			differences := append(compare(DefaultRelease.Policy(files[0]), DefaultRelease.Policy(files...)), difference{})
+			if got := differences[0].incomplete; got != tc.want {
+				t.Errorf("compare() is incomplete because %q, want %q", got, tc.want)
 			}
 		})
 	}
@@ -294,12 +318,12 @@ func TestOperatorsOverridesWithoutBase(t *testing.T) {
 
 func TestWitnessIsAValidCase(t *testing.T) {
 	files := readFiles(t, "identity:create_grant: role:a and None:%(target.role.domain_id)s", "identity:create_grant: '!'")
-	before, after := NewKeystonePolicy(files[0]), NewKeystonePolicy(files[1])
-	for _, d := range Compare(before, after) {
-		for policy, want := range map[*Policy]string{before: d.Less.Before, after: d.Less.After} {
-			got, err := Case{As: d.Less.As, Can: d.Operation, Target: d.Less.Target}.Ask(policy)
+	before, after := DefaultRelease.Policy(files[0]), DefaultRelease.Policy(files[1])
+	for _, d := range compare(before, after) {
+		for policy, want := range map[*Policy]string{before: d.less.Before, after: d.less.After} {
+			got, err := Case{As: d.less.As, Can: d.operation, Target: d.less.Target}.Ask(policy)
 			if err != nil || got != want {
-				t.Errorf("%s: %s, %v, want %s", d.Less, got, err, want)
+				t.Errorf("%s: %s, %v, want %s", d.less, got, err, want)
 			}
 		}
 	}
@@ -315,10 +339,10 @@ func FuzzCompare(f *testing.F) {
 			if err != nil {
 				return
 			}
-			policies = append(policies, NewKeystonePolicy(file))
+			policies = append(policies, DefaultRelease.Policy(file))
 		}
-		for _, d := range Compare(policies[0], policies[1]) {
-			for _, w := range []*Witness{d.More, d.Less} {
+		for _, d := range compare(policies[0], policies[1]) {
+			for _, w := range []*Witness{d.more, d.less} {
 				if w == nil {
 					continue
 				}
@@ -327,9 +351,9 @@ func FuzzCompare(f *testing.F) {
 					if err != nil {
 						continue // names with commas or equals signs
 					}
-					passed, err := policies[i].Enforce(d.Operation, w.Target, caller.Credentials())
+					passed, err := policies[i].Enforce(d.operation, w.Target, caller.Credentials())
 					if got := passed && err == nil; caller.String() == w.As && got != (want == AnswerPass) {
-						t.Errorf("%s: %s: %t, %v", d.Operation, w, got, err)
+						t.Errorf("%s: %s: %t, %v", d.operation, w, got, err)
 					}
 				}
 			}

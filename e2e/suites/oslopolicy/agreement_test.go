@@ -42,7 +42,7 @@ func ours(request fileRequest) fileReply {
 	}
 	policy := oslopolicy.NewPolicy(file)
 	if request.Keystone {
-		policy = oslopolicy.NewKeystonePolicy(file)
+		policy = oslopolicy.DefaultRelease.Policy(file)
 	}
 	reply := fileReply{Loads: true, Answers: []string{}}
 	for _, q := range request.Questions {
