@@ -91,7 +91,7 @@ func (l *linter) noteDifferences(r *rule, o *shippedRule, s *search) {
 		directions = []direction{more, less}
 	case l.isBased(r, o): // lintLess has searched
 		return
-	case l.counts[SeverityNote] >= maxFindings, l.has(r, CodeNarrowerThanDefault), l.has(r, misreadCodes...):
+	case l.counts[SeverityNote] >= MaxFindings, l.has(r, CodeNarrowerThanDefault), l.has(r, misreadCodes...):
 		return
 	}
 	for _, which := range directions {

@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// maxFindings is the maximum number of findings of each severity. It limits the time for malicious files. Notes and warnings have limits of
+// MaxFindings is the maximum number of findings of each severity. It limits the time for malicious files. Notes and warnings have limits of
 // their own: a file with many of them must not hide an error.
-const maxFindings = 200
+const MaxFindings = 200
 
 // linter lints files that Keystone loads together.
 type linter struct {
@@ -157,8 +157,8 @@ func (l *linter) lintGifts(r *rule) {
 	l.lintEscalation(r)
 }
 
-// full reports whether there are maxFindings errors, so that no further rule is checked.
-func (l *linter) full() bool { return l.counts[SeverityError] >= maxFindings }
+// full reports whether there are MaxFindings errors, so that no further rule is checked.
+func (l *linter) full() bool { return l.counts[SeverityError] >= MaxFindings }
 
 func (l *linter) add(r *rule, severity Severity, code, message, suggestion string) {
 	l.addWith(nil, r, severity, code, message, suggestion)
@@ -166,7 +166,7 @@ func (l *linter) add(r *rule, severity Severity, code, message, suggestion strin
 
 // addWith adds a finding with a witness, if there is one.
 func (l *linter) addWith(witness *Witness, r *rule, severity Severity, code, message, suggestion string) {
-	if l.counts[severity] >= maxFindings {
+	if l.counts[severity] >= MaxFindings {
 		return
 	}
 	l.counts[severity]++

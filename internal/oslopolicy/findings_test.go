@@ -434,9 +434,9 @@ func TestFindingsAreLimited(t *testing.T) {
 		want int
 	}{
 		"a chain":  {chain.String(), 2},
-		"a circle": {circle.String(), maxFindings},
-		"misses":   {misses.String(), 2 * maxFindings},             // as many errors and notes
-		"thrice":   {thrice.String(), maxFindings + maxFindings/2}, // two errors and a note each
+		"a circle": {circle.String(), MaxFindings},
+		"misses":   {misses.String(), 2 * MaxFindings},             // as many errors and notes
+		"thrice":   {thrice.String(), MaxFindings + MaxFindings/2}, // two errors and a note each
 		"wide":     {"admin_required: \"role:admin" + wide.String() + "\"", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -455,7 +455,7 @@ func TestNotesHideNoErrors(t *testing.T) {
 	} {
 		t.Run(string(severity), func(t *testing.T) {
 			var file strings.Builder
-			for i := range 2 * maxFindings {
+			for i := range 2 * MaxFindings {
 				fmt.Fprintf(&file, many, i)
 			}
 			file.WriteString("\"identity:create_grant\": \"\"\n")
@@ -464,8 +464,8 @@ func TestNotesHideNoErrors(t *testing.T) {
 			for _, f := range findings {
 				got[f.Severity]++
 			}
-			if got[severity] != maxFindings {
-				t.Errorf("%d findings of severity %s, want %d", got[severity], severity, maxFindings)
+			if got[severity] != MaxFindings {
+				t.Errorf("%d findings of severity %s, want %d", got[severity], severity, MaxFindings)
 			}
 			if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Rule == "identity:create_grant" && f.Code == CodeAlwaysAllows }) {
 				t.Error("the error in the last rule is missing")

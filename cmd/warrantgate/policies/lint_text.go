@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/oslopolicy"
 	"warrantgate.dev/webhooks"
@@ -31,28 +33,23 @@ var heading = []string{"PLACE", "SEVERITY", "CODE", "RULE", "MESSAGE"}
 func printText(out io.Writer, all []linted, notes bool) error {
 	groups := grouped(all, notes)
 	width := columns(out)
-	rows := rowsOf(groups)
-	text := &strings.Builder{}
-	switch room := width - fixedColumns(rows); {
-	case len(groups) == 0:
-	case room >= minMessageColumns:
-		writeTable(text, rows, room)
-	default:
+	text := &bytes.Buffer{}
+	if room := width - fixedColumns(rowsOf(groups)); room >= minMessageColumns {
+		writeTable(text, groups, room)
+	} else {
 		writeList(text, groups, width)
 	}
 	writeSummary(text, all, notes, width)
-	_, err := io.WriteString(out, text.String())
+	_, err := text.WriteTo(out)
 	return err
 }
 
 // printTable prints findings as a table with one line for each, whatever the width of the terminal.
 func printTable(out io.Writer, all []linted, notes bool) error {
-	text := &strings.Builder{}
-	if groups := grouped(all, notes); len(groups) > 0 {
-		writeTable(text, rowsOf(groups), 0)
-	}
+	text := &bytes.Buffer{}
+	writeTable(text, grouped(all, notes), 0)
 	writeSummary(text, all, notes, 0)
-	_, err := io.WriteString(out, text.String())
+	_, err := text.WriteTo(out)
 	return err
 }
 
@@ -107,44 +104,41 @@ func rowsOf(groups [][]oslopolicy.Finding) [][]string {
 	return rows
 }
 
-// widths returns the widths of all columns of a table but the last one.
-func widths(rows [][]string) []int {
-	widths := make([]int, len(heading)-1)
-	for _, row := range rows {
-		for i := range widths {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
-		}
-	}
-	return widths
-}
-
-// separation is the number of spaces between two columns.
-const separation = 2
-
 // fixedColumns returns the number of characters before the last column of a table.
 func fixedColumns(rows [][]string) int {
+	const separation = 2
 	sum := 0
-	for _, width := range widths(rows) {
+	for i := range len(heading) - 1 {
+		width := 0
+		for _, row := range rows {
+			width = max(width, utf8.RuneCountInString(row[i]))
+		}
 		sum += width + separation
 	}
 	return sum
 }
 
 // writeTable writes a table whose last column has lines of at most room characters, or one line if room is 0.
-func writeTable(text *strings.Builder, rows [][]string, room int) {
-	fixed := widths(rows)
-	indent := strings.Repeat(" ", fixedColumns(rows))
-	for _, row := range rows {
-		for i, width := range fixed {
-			fmt.Fprintf(text, "%-*s", width+separation, row[i])
-		}
-		text.WriteString(strings.Join(wrap(row[len(fixed)], room), "\n"+indent))
-		text.WriteString("\n")
+func writeTable(text *bytes.Buffer, groups [][]oslopolicy.Finding, room int) {
+	if len(groups) == 0 {
+		return
 	}
+	var lines [][]string
+	for _, row := range rowsOf(groups) {
+		last := len(row) - 1
+		for i, line := range wrap(row[last], room) {
+			if i > 0 {
+				row = make([]string, len(row))
+			}
+			row[last] = line
+			lines = append(lines, row)
+		}
+	}
+	cli.Table(text, "", lines)
 }
 
 // writeList writes findings as a list, with at most width characters in a line unless a word is longer.
-func writeList(text *strings.Builder, groups [][]oslopolicy.Finding, width int) {
+func writeList(text *bytes.Buffer, groups [][]oslopolicy.Finding, width int) {
 	paragraph := func(indent, content string) {
 		for _, line := range wrap(oneTableCell(content), max(width-len(indent), 1)) {
 			text.WriteString(indent + line + "\n")
@@ -166,14 +160,8 @@ func writeList(text *strings.Builder, groups [][]oslopolicy.Finding, width int) 
 }
 
 // writeSummary writes how many notes are left out, and for each FILE the number of its findings and the verdict of the gate.
-func writeSummary(text *strings.Builder, all []linted, notes bool, width int) {
-	left := 0
-	for _, f := range findingsOf(all) {
-		if f.Severity == oslopolicy.SeverityNote && !notes {
-			left++
-		}
-	}
-	if left > 0 {
+func writeSummary(text *bytes.Buffer, all []linted, notes bool, width int) {
+	if left := count(findingsOf(all), oslopolicy.SeverityNote); left > 0 && !notes {
 		fmt.Fprintf(text, "%s (--notes)\n", counted(left, oslopolicy.SeverityNote))
 	}
 	const indent = "  "
@@ -186,26 +174,34 @@ func writeSummary(text *strings.Builder, all []linted, notes bool, width int) {
 	}
 }
 
-// counts returns the number of findings of each severity, such as "2 errors, 1 note".
+// counts returns the numbers of findings, such as "2 errors, 1 note".
 func counts(findings []oslopolicy.Finding) string {
 	var parts []string
 	for _, severity := range severities {
-		n := 0
-		for _, f := range findings {
-			if f.Severity == severity {
-				n++
-			}
-		}
-		if n > 0 {
+		if n := count(findings, severity); n > 0 {
 			parts = append(parts, counted(n, severity))
 		}
 	}
 	return cmp.Or(strings.Join(parts, ", "), "nothing found")
 }
 
+func count(findings []oslopolicy.Finding, severity oslopolicy.Severity) int {
+	n := 0
+	for _, f := range findings {
+		if f.Severity == severity {
+			n++
+		}
+	}
+	return n
+}
+
+// counted says how many findings there are. The linter reports a limited number.
 func counted(n int, severity oslopolicy.Severity) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return fmt.Sprintf("1 %s", severity)
+	case n >= oslopolicy.MaxFindings:
+		return fmt.Sprintf("at least %d %ss", n, severity)
 	}
 	return fmt.Sprintf("%d %ss", n, severity)
 }

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -69,6 +70,10 @@ policy.yaml: 2 errors, 2 warnings, 2 notes; the gate denies it (KeystonePolicyBr
 
 `
 	)
+	many := ""
+	for i := range 300 {
+		many += fmt.Sprintf("unused_%d: role:admin\n", i)
+	}
 	for name, tc := range map[string]called{
 		"80 columns":              {policy: printedPolicy, wantOut: deleteUser + createUser + "\n2 notes (--notes)\n" + summary, wantCode: cli.ExitWrong},
 		"80 columns, with notes":  {policy: printedPolicy, args: []string{"--notes"}, wantOut: deleteUser + createUser + notes + summary, wantCode: cli.ExitWrong},
@@ -83,6 +88,10 @@ policy.yaml: 2 errors, 2 warnings, 2 notes; the gate denies it (KeystonePolicyBr
 				"policy.yaml: nothing found; the gate admits it\nb.yaml: 1 error; the gate denies it (KeystonePolicyBroken)\n" +
 				"c.yaml: 1 warning; the gate admits it with a warning (KeystonePolicyDoubtful)\nd.yaml: 1 note; the gate admits it\n",
 			wantCode: cli.ExitWrong,
+		},
+		"more notes than are reported": {
+			policy:  "identity:create_user: rule:admin_required\n" + many,
+			wantOut: "at least 200 notes (--notes)\npolicy.yaml: at least 200 notes; the gate admits it\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) { tc.test(t, NewLintCommand(), "policy.yaml") })
