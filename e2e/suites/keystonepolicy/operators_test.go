@@ -38,56 +38,37 @@ func enforceOverLive(ctx context.Context, override string) {
 	Expect(keystone.SetPolicy(ctx, live, rules)).To(Succeed())
 }
 
-// readsOwnTenantsProjects requests the projects of a user of the caller's domain.
-func readsOwnTenantsProjects() call {
-	return call{"list the projects of a user", "identity:list_user_projects", func(w *world, _ caller) request {
-		return request{method: http.MethodGet, path: "users/" + w.places[own].user.ID + "/projects"}
-	}}
-}
-
 var _ = Describe("The override of the operators", func() {
 	It("lets the administrator of a domain create a trustee only after their decision", func(ctx SpecContext) {
 		w := newWorld(ctx)
-		got := map[string]int{}
-		for name, override := range map[string]string{"before": operatorsBefore, "after": operatorsAfter} {
+		projectsOfUser := call{"list the projects of a user", "identity:list_user_projects", func(w *world, _ caller) request {
+			return request{method: http.MethodGet, path: "users/" + w.places[own].user.ID + "/projects"}
+		}}
+		want, got := map[string]int{}, map[string]int{}
+		for n, override := range []string{operatorsBefore, operatorsAfter} {
 			enforceOverLive(ctx, override)
-			for _, ask := range []struct {
+			for _, row := range []struct {
 				who  string
 				what call
+				want [2]int
 			}{
-				{domainAdmin, creates("user", own)},
-				{domainAdmin, creates("project", own)},
-				{domainAdmin, creates("group", own)},
-				{domainAdmin, adds(own, own)},
-				{domainAdmin, creates("user", other)},
-				{domainAdmin, lists("user", nowhere)},
-				{domainAdmin, lists("project", nowhere)},
-				{domainAdmin, lists("group", nowhere)},
-				{domainAdmin, readsOwnTenantsProjects()},
-				{manager, creates("user", own)},
-				{cloudAdmin, creates("user", own)},
+				{domainAdmin, creates("user", own), [2]int{403, 201}},
+				{domainAdmin, creates("project", own), [2]int{403, 201}},
+				{domainAdmin, creates("group", own), [2]int{403, 201}},
+				{domainAdmin, adds(own, own), [2]int{403, 204}},
+				{domainAdmin, creates("user", other), [2]int{403, 403}},
+				// The policy denies these to the administrator of the domain, because the rule that it refers to never matches.
+				{domainAdmin, lists("user", nowhere), [2]int{200, 403}},
+				{domainAdmin, lists("project", nowhere), [2]int{200, 403}},
+				{domainAdmin, lists("group", nowhere), [2]int{200, 403}},
+				// The eighth rule with the mistake, which the decision does not name.
+				{domainAdmin, projectsOfUser, [2]int{403, 403}},
+				{manager, creates("user", own), [2]int{201, 201}},
+				{cloudAdmin, creates("user", own), [2]int{201, 201}},
 			} {
-				c := w.callers[ask.who]
-				got[name+", "+ask.who+": "+ask.what.name] = c.send(ctx, ask.what.of(w, c))
+				c, name := w.callers[row.who], override+", "+row.who+": "+row.what.name
+				want[name], got[name] = row.want[n], c.send(ctx, row.what.of(w, c))
 			}
-		}
-		want := map[string]int{}
-		for line, statuses := range map[string][2]int{
-			domainAdmin + ": " + creates("user", own).name:    {403, 201},
-			domainAdmin + ": " + creates("project", own).name: {403, 201},
-			domainAdmin + ": " + creates("group", own).name:   {403, 201},
-			domainAdmin + ": " + adds(own, own).name:          {403, 204},
-			domainAdmin + ": " + creates("user", other).name:  {403, 403},
-			// The policy denies these to the administrator of the domain, because the rule that it refers to never matches.
-			domainAdmin + ": " + lists("user", nowhere).name:    {200, 403},
-			domainAdmin + ": " + lists("project", nowhere).name: {200, 403},
-			domainAdmin + ": " + lists("group", nowhere).name:   {200, 403},
-			// The eighth rule with the mistake, which the decision does not name.
-			domainAdmin + ": " + readsOwnTenantsProjects().name: {403, 403},
-			manager + ": " + creates("user", own).name:          {201, 201},
-			cloudAdmin + ": " + creates("user", own).name:       {201, 201},
-		} {
-			want["before, "+line], want["after, "+line] = statuses[0], statuses[1]
 		}
 		Expect(cmp.Diff(want, got)).To(BeEmpty(), "statuses of Keystone (-want +got)")
 	}, SpecTimeout(specTimeout))

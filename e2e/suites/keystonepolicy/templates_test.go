@@ -73,3 +73,42 @@ var _ = Describe("A template", func() {
 		Expect(cmp.Diff(wantDead, gotDead)).To(BeEmpty(), "attributes that the linter reports as dead (-want +got)")
 	}, SpecTimeout(specTimeout))
 })
+
+// dead is the finding about a template that never matches.
+func dead(rule, attribute, operations string) finding {
+	return finding{
+		Rule: rule, Severity: "error", Code: "unknown-attribute",
+		Message: fmt.Sprintf("Keystone does not fill %%(%s)s in for %s: the check is always false", attribute, operations),
+	}
+}
+
+// unlimited is the finding about a list that shows a manager with a token for a project the objects of all domains.
+func unlimited(kind string) finding {
+	return finding{
+		Rule: "identity:list_" + kind, Severity: "error", Code: "broader-than-default",
+		Message: fmt.Sprintf("a user with the role %q and a token for a project passes identity:list_%s for an object in another domain, "+
+			"which Keystone's own rule denies", "manager", kind),
+	}
+}
+
+var _ = Describe("The linter", func() {
+	DescribeTable("finds every mistake of an override, and no other problem", func(ctx SpecContext, policy int, want ...finding) {
+		Expect(lint(ctx, files[policy])).To(ConsistOf(want))
+	},
+		Entry("every dead template and every list without a domain", broken, SpecTimeout(specTimeout),
+			dead("admin_and_matching_user_domain_id", "user.domain_id", "identity:create_user"),
+			dead("admin_and_matching_project_domain_id", "project.domain_id", "identity:create_project"),
+			dead("admin_and_matching_group_domain_id", "group.domain_id", "identity:create_group"),
+			dead("identity:create_trust", "trust.trustor_user_id", "identity:create_trust"),
+			unlimited("users"), unlimited("projects"), unlimited("groups"),
+		),
+		Entry("the three lists, also by the helper that they share", mended, SpecTimeout(specTimeout),
+			dead("admin_and_matching_domain_id", "domain_id", "identity:list_groups, identity:list_projects, identity:list_users"),
+			unlimited("users"), unlimited("projects"), unlimited("groups"),
+		),
+		Entry("that it overrides nothing", shipped, SpecTimeout(specTimeout),
+			finding{Severity: "warning", Code: "no-rules", Message: "it has no rules, so that it overrides nothing"},
+		),
+		Entry("nothing in the override of 37 rules", sound, SpecTimeout(specTimeout)),
+	)
+})

@@ -3,7 +3,6 @@
 package oslopolicy_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -70,31 +69,20 @@ func keystoneQuestions() []question {
 	return questions
 }
 
-// lint lints a file of testdata and returns "rule: code" of each finding, without repeats and without the notes for rules that grant less than
-// Keystone's own rules.
-func lint(ctx context.Context, file string) []string {
-	GinkgoHelper()
-	document, err := os.ReadFile(filepath.Join("testdata", file))
-	Expect(err).NotTo(HaveOccurred())
-	found := map[string]bool{}
-	findings, err := oslopolicy.LintKeystone(ctx, []oslopolicy.Source{{Name: file, Data: document}}, oslopolicy.LintOptions{})
-	Expect(err).NotTo(HaveOccurred())
-	for _, finding := range findings {
-		if finding.Severity == oslopolicy.SeverityNote && finding.Code == oslopolicy.CodeNarrowerThanDefault {
-			continue
-		}
-		found[fmt.Sprintf("%s: %s %s", finding.Rule, finding.Severity, finding.Code)] = true
-	}
-	return slices.Sorted(maps.Keys(found))
-}
-
 var _ = Describe("The linter", func() {
-	It("has no findings in the override of 37 rules", func(ctx SpecContext) {
-		Expect(lint(ctx, "domain-manager.yaml")).To(BeEmpty())
-	})
-
 	It("finds every fault of the faulty override, and no other problem", func(ctx SpecContext) {
-		Expect(lint(ctx, "domain-manager-faulty.yaml")).To(ConsistOf(
+		const file = "domain-manager-faulty.yaml"
+		document, err := os.ReadFile(filepath.Join("testdata", file))
+		Expect(err).NotTo(HaveOccurred())
+		findings, err := oslopolicy.LintKeystone(ctx, []oslopolicy.Source{{Name: file, Data: document}}, oslopolicy.LintOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		found := map[string]bool{}
+		for _, f := range findings {
+			if f.Severity != oslopolicy.SeverityNote || f.Code != oslopolicy.CodeNarrowerThanDefault { // which all overrides have
+				found[fmt.Sprintf("%s: %s %s", f.Rule, f.Severity, f.Code)] = true
+			}
+		}
+		Expect(slices.Collect(maps.Keys(found))).To(ConsistOf(
 			"manager_of_new_user: error unknown-attribute",
 			"manager_of_project: error unknown-attribute",
 			"round: error cycle",
