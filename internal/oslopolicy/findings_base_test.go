@@ -10,13 +10,13 @@ import (
 // readFiles parses policies with the names a, b and so on.
 func readFiles(t *testing.T, texts ...string) []*File {
 	t.Helper()
-	var files []*File
+	var sources []Source
 	for i, text := range texts {
-		file, err := Read(string(rune('a'+i)), []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, file)
+		sources = append(sources, Source{Name: string(rune('a' + i)), Data: []byte(text)})
+	}
+	files, err := ReadAll(sources)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return files
 }

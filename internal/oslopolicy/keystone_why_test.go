@@ -20,6 +20,7 @@ own: token.domain.id:%(target.user.domain_id)s
 	}{
 		"allowed":        {rule: "role:admin", as: "role=admin"},
 		"no answer":      {rule: "and", as: "role=admin"},
+		"no attribute":   {rule: "role:admin", as: "user=u", target: map[string]any{"nothing": "x"}},
 		"nobody can say": {rule: "role:admin", as: "admin"},
 		"a role":         {rule: "role:admin", as: "role=member,role=reader", want: []string{`role:admin in rule "identity:create_user": the token has the role "member" "reader"`}},
 		"without a role": {rule: "role:admin", as: "user=u", want: []string{`role:admin in rule "identity:create_user": the token has no role`}},

@@ -39,6 +39,7 @@ func TestEnforce(t *testing.T) {
 		"map": map[string]any{"b": false, "a": 1e20}, "odd": "a\n\r\t\\\x01\u0085\u200b\U000e0001",
 	}
 	tests := map[string]struct{ file, want string }{
+		"no such rule":                       {`other: "@"`, "deny"},
 		"empty allows":                       {`rule: ""`, "allow"},
 		"null allows":                        {`rule:`, "allow"},
 		"an empty list allows":               {`rule: []`, "allow"},
@@ -172,7 +173,7 @@ func TestChecks(t *testing.T) {
 		`["role:a", "role:b"]`: "(role:a or role:b)", `[["role:a", "role:b"]]`: "(role:a and role:b)", `[["role:a"], [], ["@"]]`: "(role:a or @)",
 		`[["role:a", 5, "role:b"]]`: "(role:a and ! and role:b)", `[[null, "role:b"], "@"]`: "((! and role:b) or @)", `["", "role:b"]`: "role:b",
 		`[["not role:a"]]`: "not role:a", `{"role:a": 1, "role:b": 2}`: "(role:a or role:b)", `[[]]`: "!",
-		`"'x'"`: "x", `"\"y\""`: "y", `"''"`: "", `"and"`: "and", `"("`: "(",
+		`"(role:a and role:b) and role:c"`: "(role:a and role:b and role:c)", `"'x'"`: "x", `"\"y\""`: "y", `"''"`: "", `"and"`: "and", `"("`: "(",
 	} {
 		file, err := Read("policy.json", []byte(`{"rule": `+value+"}"))
 		if err != nil {
@@ -256,7 +257,7 @@ func TestValidate(t *testing.T) {
 		"the body and a stored field":  {"identity:create_user", "request_body.user.name target.user.shoe_size", ""},
 		"another filter":               {"identity:list_regions", "filter_attr.nothing", `Keystone does not fill "filter_attr.nothing" in for identity:list_regions; it fills in filter_attr.parent_region_id`},
 		"another attribute":            {"identity:create_service", "other.domain_id", `Keystone does not fill "other.domain_id" in for identity:create_service`},
-		"an object where a field is":   {"identity:create_service", "target.user", `Keystone does not fill "target.user" in for identity:create_service`},
+		"an object where a field is":   {"identity:list_access_rules", "target.user", `Keystone does not fill "target.user" in for identity:list_access_rules; write "target.user.id"`},
 		"a body where there is none":   {"identity:list_trusts", "request_body.user.name", `Keystone does not fill "request_body.user.name" in for identity:list_trusts`},
 		"a filter where there is none": {"identity:list_trusts", "filter_attr.domain_id", `Keystone does not fill "filter_attr.domain_id" in for identity:list_trusts`},
 		"another object":               {"identity:list_trusts", "target.project.name", `Keystone does not fill "target.project.name" in for identity:list_trusts`},
@@ -359,7 +360,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if _, err := Read("policy.yaml", []byte(tc.file)); err != nil {
+			if _, err := ReadAll([]Source{{Name: "policy.yaml", Data: []byte(tc.file)}}); err != nil {
 				got = err.Error()
 				if failed, ok := errors.AsType[*FileError](err); !ok || errors.Unwrap(failed) == nil {
 					t.Errorf("Read() = %T, want a *FileError with a cause", err)
