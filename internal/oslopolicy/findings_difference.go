@@ -73,7 +73,7 @@ func (l *linter) lintDifferences(r *rule) {
 // newSearch prepares a search that ends with the context of the linter.
 func (l *linter) newSearch(o *shippedRule, before *Policy) *search {
 	s := newSearch(o, before, l.policy, slices.Concat([]string{"admin"}, ordinaryRoles, l.options.ManagedRoles, l.options.ManagerRoles)...)
-	s.ended, s.tokens = l.ended, l.tokens
+	s.ended = l.ended
 	return s
 }
 

@@ -47,9 +47,7 @@ type linter struct {
 	circles map[string]bool
 	// ordinary and managers are the callers for which rules are evaluated.
 	ordinary, managers []trial
-	// tokens caches credentials for searches.
-	tokens   map[scopedToken]map[string]any
-	findings []Finding
+	findings           []Finding
 	// counts are the numbers of findings that the linter has added, by severity.
 	counts map[Severity]int
 	// ended reports whether the caller has stopped waiting for the findings. Searches end then.
@@ -59,7 +57,7 @@ type linter struct {
 func newLinter(sources []Source, files []*File, options LintOptions) *linter {
 	table := options.Release.table()
 	l := &linter{
-		sources: sources, options: options, counts: map[Severity]int{}, tokens: map[scopedToken]map[string]any{},
+		sources: sources, options: options, counts: map[Severity]int{},
 		policy: options.Release.Policy(slices.Concat(options.Base, files)...), before: options.Release.Policy(options.Base...),
 		table: table, own: &Policy{rules: table.checks, table: table}, based: map[string]bool{}, missed: map[string]bool{}, last: map[string]*rule{},
 		users: map[string][]*shippedRule{}, explained: map[[2]string]bool{}, dead: map[string][]deadBranch{}, extended: map[string]bool{},

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestShippedRulesAsOverride: Keystone's own rules, written into an override, do not grant more than themselves in any release, together or alone. Some
@@ -246,18 +244,4 @@ func TestRulesThatMayGrantNoMore(t *testing.T) {
 		"the same rule that is too large":          {base: "identity:create_user: " + "role:admin" + strings.Repeat(" or !", maxChecks), file: "identity:create_user: " + "role:admin" + strings.Repeat(" or !", maxChecks)},
 		"a helper that names the host of the base": {base: "a: http://host/\nidentity:create_user: rule:a", file: "identity:create_user: rule:a and role:admin"},
 	}, severe)
-}
-
-// The linter keeps the credentials of a limited number of tokens, whatever constants the rules of a file have.
-func TestCachedTokensAreLimited(t *testing.T) {
-	s := search{tokens: map[scopedToken]map[string]any{}}
-	for i := range 2 * maxTokens {
-		caller := Caller{User: fmt.Sprint(i), UserDomain: ownDomain}
-		if diff := cmp.Diff(caller.Credentials(), s.credentials(caller)); diff != "" {
-			t.Fatalf("credentials (-want +got):\n%s", diff)
-		}
-	}
-	if len(s.tokens) != maxTokens {
-		t.Errorf("%d tokens are cached, want %d", len(s.tokens), maxTokens)
-	}
 }

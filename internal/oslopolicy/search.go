@@ -95,8 +95,6 @@ type search struct {
 	assumed map[string]assumption
 	// truncated means that a formula does not contain all of its rule, so that equal formulas do not mean equal rules.
 	truncated bool
-	// tokens caches credentials. It can be nil.
-	tokens map[scopedToken]map[string]any
 	// ended reports whether the caller has stopped waiting for the result. It can be nil.
 	ended func() bool
 }

@@ -51,31 +51,9 @@ func (s *search) newRequests() []request {
 		if s.isEnded() {
 			break
 		}
-		requests = append(requests, s.request(caller, s.credentials(caller)))
+		requests = append(requests, s.request(caller))
 	}
 	return requests
-}
-
-// credentials returns the credentials of a token without roles, which many searches of a linter try.
-func (s *search) credentials(c Caller) map[string]any {
-	if s.tokens == nil {
-		return c.Credentials()
-	}
-	key := scopedToken{c.User, c.UserDomain, c.Domain, c.Project, c.ProjectDomain, c.System, c.AdminProject}
-	credentials := s.tokens[key]
-	if credentials == nil {
-		credentials = c.Credentials()
-		if len(s.tokens) < maxTokens { // a token takes about 3 KiB
-			s.tokens[key] = credentials
-		}
-	}
-	return credentials
-}
-
-// scopedToken contains the properties of a Caller without roles.
-type scopedToken struct {
-	user, userDomain, domain, project, projectDomain string
-	system, adminProject                             bool
 }
 
 // asks reports whether the rules check one of these credentials.
@@ -124,7 +102,8 @@ func (s *search) constants(other string, kinds ...string) []string {
 }
 
 // request evaluates the atoms for a token.
-func (s *search) request(caller Caller, credentials map[string]any) request {
+func (s *search) request(caller Caller) request {
+	credentials := caller.Credentials()
 	r := request{caller: caller, values: make([][]any, len(s.attributes)), holds: make([][]uint64, len(s.attributes))}
 	for n, c := range s.asked {
 		if generic, ok := c.(genericCheck); ok && generic.match.parts == nil && s.matches(generic, nil, credentials) {
