@@ -1,6 +1,8 @@
 package oslopolicy
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 	"testing"
 
@@ -11,6 +13,12 @@ func TestReleases(t *testing.T) {
 	want := []Release{"2022.2", "2023.1", "2023.2", "2024.1", "2024.2", "2025.1", "2025.2", "2026.1", "2026.2"}
 	if diff := cmp.Diff(want, Releases()); diff != "" {
 		t.Errorf("releases (-want +got):\n%s", diff)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(operationsFile))
+	decoder.DisallowUnknownFields()
+	var operations []operation
+	if err := decoder.Decode(&operations); err != nil {
+		t.Errorf("operations.json: %v", err)
 	}
 	for _, release := range want {
 		if releaseNames[release] == "" {

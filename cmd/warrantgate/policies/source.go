@@ -3,11 +3,11 @@ package policies
 import (
 	"archive/zip"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -216,12 +216,7 @@ func isArchivedPolicy(entry *zip.File) (bool, error) {
 // unpack reads the entries in the order of their names in policy.d.
 func unpack(name string, byName map[string]*zip.File) ([]oslopolicy.Source, error) {
 	var sources []oslopolicy.Source
-	bases := make([]string, 0, len(byName))
-	for base := range byName {
-		bases = append(bases, base)
-	}
-	slices.SortFunc(bases, cmp.Compare[string])
-	for _, base := range bases {
+	for _, base := range slices.Sorted(maps.Keys(byName)) {
 		reader, err := byName[base].Open()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %.200q: %w", name, byName[base].Name, err)
