@@ -41,6 +41,7 @@ func aKeystone(t *testing.T) (authURL string) {
 		switch id {
 		case "nobody":
 			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = w.Write([]byte(`{"error": {"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}}`))
 			return
 		case "down":
 			w.WriteHeader(http.StatusBadGateway)
