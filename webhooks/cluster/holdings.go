@@ -17,12 +17,8 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-const (
-	// maxListed limits how many machines a denial names.
-	maxListed = 5
-	// maxAccounts limits for how many accounts the instances are listed in one request.
-	maxAccounts = 8
-)
+// maxListed limits how many machines a denial names.
+const maxListed = 5
 
 // Machines reads the machines of clusters from the API server.
 type Machines interface {
@@ -74,9 +70,6 @@ func (h *Holdings) check(ctx context.Context, o object, whom whom, lister owners
 		d := held{dependent: dependent, elsewhere: dependent.Cluster.Namespace != o.Namespace, open: open, public: public}
 		account := dependent.Account.Plain()
 		if own[account] == nil {
-			if len(own) == maxAccounts {
-				return ptr.To(denied("TooManyAccounts", fmt.Sprintf("machines act with more than %d accounts because of it; change fewer at a time", maxAccounts)))
-			}
 			instances, err := h.instances.InstancesBy(ctx, fairqueue.TenantOf(ctx), account, lister)
 			if err != nil {
 				return d.notListed(err)
