@@ -90,7 +90,7 @@ func (h *handler) log(ctx context.Context, request admission.Request, decision D
 	line := []any{
 		"gate", h.gate.Name(), "decision", decision.String(), "reason", answer.Reason, "mode", h.mode,
 		"decisionID", request.UID, "operation", request.Operation, "resource", request.Resource.Resource,
-		"namespace", request.Namespace, "name", request.Name, "user", message.Clip(request.UserInfo.Username, maxUserBytes), "message", message.Clip(answer.Text(), maxLogBytes),
+		"namespace", request.Namespace, "name", request.Name, "user", message.Clip(request.UserInfo.Username, maxMessageBytes), "message", message.Clip(answer.Text(), maxLogBytes),
 	}
 	if id, _ := traceOf(ctx); id != "" {
 		line = append(line, "traceID", id)

@@ -12,17 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/share"
 	"warrantgate.dev/webhooks"
 )
 
 // tenantGate records the tenant of its request.
-type tenantGate struct{ seen fairqueue.Tenant }
+type tenantGate struct{ seen share.Tenant }
 
 func (*tenantGate) Name() string { return "tenant" }
 
 func (g *tenantGate) Review(ctx context.Context, _ admission.Request) webhooks.Answer {
-	g.seen = fairqueue.TenantOf(ctx)
+	g.seen = share.FromContext(ctx)
 	return webhooks.Answer{Decision: webhooks.Allowed, Reason: "Judged"}
 }
 
@@ -33,17 +33,17 @@ func TestTenantOfARequest(t *testing.T) {
 		"oldObject":{"metadata":{"annotations":{"kcp.io/cluster":"1dz6n4ubraua7pul"}}}}}`
 	for name, tc := range map[string]struct {
 		wrap func(webhooks.Gate) webhooks.Gate
-		want fairqueue.Tenant
+		want share.Tenant
 	}{
 		"on Kubernetes": {
 			wrap: func(gate webhooks.Gate) webhooks.Gate { return gate },
-			want: fairqueue.Tenant{Namespace: "team-a", User: "alice"},
+			want: share.Tenant{Namespace: "team-a"},
 		},
 		"on kcp": {
 			wrap: func(gate webhooks.Gate) webhooks.Gate {
 				return webhooks.PerCluster("tenant", func(logicalcluster.Name) (webhooks.Gate, error) { return gate, nil })
 			},
-			want: fairqueue.Tenant{LogicalCluster: "1dz6n4ubraua7pul", Namespace: "team-a", User: "alice"},
+			want: share.Tenant{LogicalCluster: "1dz6n4ubraua7pul"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,11 +52,8 @@ func TestTenantOfARequest(t *testing.T) {
 			request.Header.Set("Content-Type", "application/json")
 			webhooks.Handler(tc.wrap(gate), v1beta1.Enforce, nil).ServeHTTP(httptest.NewRecorder(), request)
 			if diff := cmp.Diff(tc.want, gate.seen); diff != "" {
-				t.Errorf("TenantOf() (-want +got):\n%s", diff)
+				t.Errorf("tenant (-want +got):\n%s", diff)
 			}
 		})
-	}
-	if diff := cmp.Diff(fairqueue.Tenant{}, fairqueue.TenantOf(t.Context())); diff != "" {
-		t.Errorf("TenantOf() without a request (-want +got):\n%s", diff)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/share"
 )
 
 // Objects are the machines and clusters to check.
@@ -170,14 +170,14 @@ func awaited(err error) bool {
 // list lists the instances of the accounts. The error is for accounts that could not be checked; each of them also has a finding.
 func (a *Audit) list(ctx context.Context, tenancies []*tenancy, result *Result) (instances map[*tenancy][]ownership.Instance, failed error) {
 	instances = make(map[*tenancy][]ownership.Instance, len(tenancies))
-	requests, reported := shares{}, map[share]bool{}
+	requests, reported := sent{}, map[requester]bool{}
 	for _, t := range tenancies {
 		of, object := requests.least(t)
 		if requests.exhausted(of, a.Limiter[of.cloud]) {
 			if result.Accounts--; !reported[of] {
 				reported[of] = true
 				result.Findings = append(result.Findings, object.finding(Finding{Reason: reasonNotAudited, Message: notAudited}))
-				failed = errors.Join(failed, fmt.Errorf("too many accounts of %s", of))
+				failed = errors.Join(failed, fmt.Errorf("too many accounts of %s", describe(of.tenant)))
 			}
 			continue
 		}
@@ -243,7 +243,7 @@ type lookup struct {
 func (a *Audit) newRegister() *register {
 	return &register{
 		ask: a.Objects.Account, left: func(machine clusterapi.Machine) time.Duration { return a.differences.left(machine, a.Now()) },
-		byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{}, unread: map[fairqueue.Tenant]error{},
+		byAccount: map[ownership.Account]*tenancy{}, byCluster: map[clusterapi.Cluster]lookup{}, unread: map[share.Tenant]error{},
 	}
 }
 
@@ -275,15 +275,15 @@ type register struct {
 	byCluster map[clusterapi.Cluster]lookup
 	// invalid are the findings about objects that specify no account, or whose account could not be read.
 	invalid []Finding
-	// unread contains the first error for each share of a tenant. The remaining accounts of the share are not read, because each can take
+	// unread contains the first error for each tenant. The remaining accounts of the tenant are not read, because each can take
 	// as long as the first: a tenant can make its objects large.
-	unread map[fairqueue.Tenant]error
+	unread map[share.Tenant]error
 }
 
 // failure returns an error if accounts could not be read.
 func (r *register) failure() error {
 	for of, err := range r.unread {
-		return fmt.Errorf("accounts of %d namespaces or logical clusters could not be read, among them %s: %w", len(r.unread), share{tenant: of}, err)
+		return fmt.Errorf("accounts of %d namespaces or logical clusters could not be read, among them %s: %w", len(r.unread), describe(of), err)
 	}
 	return nil
 }
@@ -305,7 +305,7 @@ func (r *register) add(ctx context.Context, cluster clusterapi.Cluster, object p
 
 // resolve reads the account of a cluster. If no other object specifies this account, object represents it in findings.
 func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, object place) {
-	if r.unread[object.share()] != nil {
+	if r.unread[object.tenant()] != nil {
 		return
 	}
 	account, err := r.ask(ctx, cluster)
@@ -318,7 +318,7 @@ func (r *register) resolve(ctx context.Context, cluster clusterapi.Cluster, obje
 		r.byCluster[cluster] = lookup{invalid: invalid}
 		return
 	case err != nil:
-		r.unread[object.share()] = err
+		r.unread[object.tenant()] = err
 		r.invalid = append(r.invalid, object.finding(Finding{Reason: reasonNotAudited, Message: notRead}))
 		return
 	}

@@ -8,7 +8,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/share"
 )
 
 const (
@@ -20,12 +20,13 @@ const (
 	freshFor, admittedAfter = 20 * time.Second, 30 * time.Second
 	// firstRetry and lastRetry are the times between two checks while there is no answer. The latter keeps the promise of a minute.
 	firstRetry, lastRetry = time.Second, 30 * time.Second
-	// recheckTimeout limits a check, which keeps one of the slots of its tenant.
+	// recheckTimeout limits a check, which counts for its tenant.
 	recheckTimeout = 30 * time.Second
 )
 
-// fairly divides the checks among tenants: one that changes many machines, or whose cloud does not answer, does not delay those of others.
-var fairly = fairqueue.Limits{Slots: 4, SlotsPerShare: 2, WaitingPerShare: 100, Waiting: 1000}
+// checks is the number of checks at the same time. A tenant that changes many machines, or whose cloud does not answer, does not delay those
+// of others.
+const checks = 4
 
 // queue contains machines to check, each of them once.
 type queue = workqueue.TypedRateLimitingInterface[clusterapi.MachineKey]
@@ -55,10 +56,9 @@ func (c *Controller) open(ctx context.Context) queue {
 	return queue
 }
 
-// work checks the machines of a queue until it is shut down. A machine that cannot be checked now, or that has no place in the fair queue, is
-// checked later.
+// work checks the machines of a queue until it is shut down. A machine that cannot be checked now is checked later.
 func (c *Controller) work(ctx context.Context, queue queue) {
-	slots := fairqueue.New(fairly)
+	running := share.New[share.Tenant](checks)
 	for {
 		machine, ended := queue.Get()
 		if ended {
@@ -66,7 +66,7 @@ func (c *Controller) work(ctx context.Context, queue queue) {
 		}
 		c.checking.Go(func() {
 			defer queue.Done(machine)
-			release, err := slots.Acquire(ctx, fairqueue.Tenant{LogicalCluster: machine.LogicalCluster, Namespace: machine.Namespace})
+			release, err := running.Wait(ctx, share.TenantOf(machine.LogicalCluster, machine.Namespace), 1)
 			if err == nil {
 				err = c.recheck(ctx, queue, machine)
 				release()

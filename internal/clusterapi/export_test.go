@@ -2,6 +2,7 @@ package clusterapi
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -9,7 +10,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/share"
 )
 
 // Versions returns the served versions of a resource.
@@ -30,15 +31,15 @@ func (k Kind) Essentials(object any) (any, error) { return k.essentials(object) 
 // EssentialsOfCluster exports the function that removes unused fields of a CloudSigmaCluster.
 var EssentialsOfCluster = clusterKinds[v1beta1.ProviderCloudSigma].essentialsOf
 
-// ReadPages takes the room for all pages: one for another tenant, and the rest for that of ctx. The functions give back one page each.
+// ReadPages takes the room for all pages: some for the tenant of ctx, and the rest for others. The functions give back one page each.
 func ReadPages(ctx context.Context, t *testing.T) (finish []func()) {
 	t.Helper()
 	for i := range pagesAtOnce {
-		tenant := fairqueue.TenantOf(ctx)
-		if i == 0 {
-			tenant = fairqueue.Tenant{Namespace: "another"}
+		tenant := share.FromContext(ctx)
+		if i >= pagesAtOnce/2 {
+			tenant = share.Tenant{Namespace: fmt.Sprint("another-", i)}
 		}
-		release, err := pages.Acquire(ctx, tenant)
+		release, err := pages.Wait(ctx, tenant, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/share"
 )
 
 const (
@@ -33,19 +33,13 @@ const (
 	// about a machine may take, so that a decision for another tenant can wait for a page, and read its own. The list then waits for room
 	// again, until the deadline of the request: kcp can take longer for the first page of a kind. The audit may take longer.
 	pageTimeout = time.Second
-	// waitingPerShare and waitingForPages limit the number of requests that wait for a page, per share of tenants and in total. Each waits
-	// until its webhook times out.
-	waitingPerShare, waitingForPages = 200, 2000
 	// MaxDependents limits the number of clusters in other namespaces that take their user from one Secret.
 	MaxDependents = 100
 )
 
-// pages has room for pagesAtOnce pages. All readers share it, because they share the memory of the process. It is divided among tenants: a
-// tenant with many large objects delays another tenant until its turns that have begun end, and a list of small objects only once. One share
-// leaves a page for the others.
-var pages = fairqueue.New(fairqueue.Limits{
-	Slots: pagesAtOnce, SlotsPerShare: pagesAtOnce - 1, WaitingPerShare: waitingPerShare, Waiting: waitingForPages,
-})
+// pages has room for pagesAtOnce pages. All readers share it, because they share the memory of the process. Lists of a tenant with many large
+// objects wait for each other, and leave room for the lists of others.
+var pages = share.New[share.Tenant](pagesAtOnce)
 
 // IsName reports whether an object can have a name that is in a request. No request may be sent for another one: client-go rejects names that are
 // no segment of a path, and a long URL fails, which looks like an outage.
@@ -163,7 +157,7 @@ func (r *reader) list(
 func (r *reader) pages(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions, do func(*unstructured.Unstructured),
 ) (more string, err error) {
-	release, err := pages.Acquire(ctx, fairqueue.TenantOf(ctx))
+	release, err := pages.Wait(ctx, share.FromContext(ctx), 1)
 	if err != nil {
 		return options.Continue, fmt.Errorf("wait for other lists: %w", err)
 	}
@@ -186,7 +180,7 @@ func (r *reader) page(
 	ctx context.Context, resource schema.GroupVersionResource, namespace string, options metav1.ListOptions,
 ) (*unstructured.UnstructuredList, error) {
 	return send(ctx, r, resource, namespace, func(objects dynamic.ResourceInterface) (*unstructured.UnstructuredList, error) {
-		if fairqueue.TenantOf(ctx) == (fairqueue.Tenant{}) {
+		if share.FromContext(ctx) == (share.Tenant{}) {
 			return objects.List(ctx, options)
 		}
 		ctx, cancel := context.WithTimeout(ctx, pageTimeout)

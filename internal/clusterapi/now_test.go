@@ -19,8 +19,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/share"
 )
 
 func inCluster(name string) func(map[string]any) {
@@ -71,7 +71,7 @@ func TestPagesAreDividedAmongTenants(t *testing.T) {
 			return false, nil, nil
 		})
 		tenant := func(namespace string) context.Context {
-			return fairqueue.WithTenant(t.Context(), fairqueue.Tenant{Namespace: namespace})
+			return share.WithTenant(t.Context(), share.Tenant{Namespace: namespace})
 		}
 		finish := clusterapi.ReadPages(tenant("attacker"), t)
 		var lists sync.WaitGroup
@@ -103,13 +103,12 @@ func TestListsOfAKindThatDoesNotAnswer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		attackers []string // the workspaces of the lists
 		lists     int      // in each
-		victim    fairqueue.Tenant
+		victim    share.Tenant
 		most      time.Duration // how long a list of the victim may wait
 	}{
-		"in another workspace":    {[]string{"one"}, 5, fairqueue.Tenant{LogicalCluster: "victim"}, 0},
-		"in two other workspaces": {[]string{"one", "two"}, 5, fairqueue.Tenant{LogicalCluster: "victim"}, time.Second},
-		"of another user":         {[]string{"one"}, 5, fairqueue.Tenant{LogicalCluster: "one", User: "victim"}, time.Second},
-		"one of another user":     {[]string{"one"}, 1, fairqueue.Tenant{LogicalCluster: "one", User: "victim"}, 0},
+		"in another workspace":    {[]string{"one"}, 5, share.Tenant{LogicalCluster: "victim"}, 0},
+		"in two other workspaces": {[]string{"one", "two"}, 5, share.Tenant{LogicalCluster: "victim"}, time.Second},
+		"one in this workspace":   {[]string{"one"}, 1, share.Tenant{LogicalCluster: "one"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -126,7 +125,7 @@ func TestListsOfAKindThatDoesNotAnswer(t *testing.T) {
 					for range tc.lists {
 						lists.Go(func() {
 							for ctx.Err() == nil {
-								listing := fairqueue.WithTenant(ctx, fairqueue.Tenant{LogicalCluster: attacker, User: "attacker"})
+								listing := share.WithTenant(ctx, share.Tenant{LogicalCluster: attacker})
 								if _, err := hanging.Holders(listing, metal); err == nil {
 									t.Error("a list that is not answered has no error")
 								}
@@ -136,7 +135,7 @@ func TestListsOfAKindThatDoesNotAnswer(t *testing.T) {
 				}
 				synctest.Wait()
 				started := time.Now()
-				if _, err := server.objects.Holders(fairqueue.WithTenant(t.Context(), tc.victim), metal); err != nil {
+				if _, err := server.objects.Holders(share.WithTenant(t.Context(), tc.victim), metal); err != nil {
 					t.Error(err)
 				}
 				if waited := time.Since(started); waited > tc.most {
@@ -168,7 +167,7 @@ func TestASlowPageIsReadAgain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ctx, cancel := context.WithTimeout(fairqueue.WithTenant(t.Context(), fairqueue.Tenant{LogicalCluster: "one"}), 2400*time.Millisecond)
+				ctx, cancel := context.WithTimeout(share.WithTenant(t.Context(), share.Tenant{LogicalCluster: "one"}), 2400*time.Millisecond)
 				defer cancel()
 				started := time.Now()
 				_, err = objects.Holders(ctx, clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"})
@@ -236,7 +235,7 @@ func TestTurns(t *testing.T) {
 		var lists sync.WaitGroup
 		for _, namespace := range []string{"a", "a", "v"} {
 			lists.Go(func() {
-				ctx := fairqueue.WithTenant(t.Context(), fairqueue.Tenant{Namespace: namespace})
+				ctx := share.WithTenant(t.Context(), share.Tenant{Namespace: namespace})
 				if _, err := server.objects.Holders(ctx, clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal"}); err != nil {
 					t.Error(err)
 				}

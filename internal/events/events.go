@@ -27,8 +27,8 @@ import (
 	"k8s.io/utils/clock"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/message"
+	"warrantgate.dev/internal/share"
 )
 
 const (
@@ -89,8 +89,8 @@ type Writer interface {
 }
 
 // share returns the tenant whose Events share places in the queue. On kcp the owner of a logical cluster can create any number of namespaces.
-func (e Event) share() fairqueue.Tenant {
-	return fairqueue.Tenant{LogicalCluster: e.Cluster.String(), Namespace: e.Object.Namespace}.Share()
+func (e Event) share() share.Tenant {
+	return share.TenantOf(e.Cluster.String(), e.Object.Namespace)
 }
 
 // Recorder writes Events asynchronously.
@@ -98,9 +98,9 @@ type Recorder struct {
 	writer  Writer
 	queue   chan *Event // pointers, because a channel allocates its whole capacity
 	mu      sync.Mutex
-	waiting map[fairqueue.Tenant]int // number of queued Events by share
+	waiting map[share.Tenant]int // number of queued Events by share
 	// slow contains the time until which the Events of a share are dropped. Only the goroutine that writes uses it.
-	slow       map[fairqueue.Tenant]time.Time
+	slow       map[share.Tenant]time.Time
 	permitted  atomic.Bool
 	correlator *record.EventCorrelator
 	// perUser limits the Events that one user causes on one object.
@@ -112,8 +112,8 @@ func NewRecorder(writer Writer) *Recorder {
 	return &Recorder{
 		writer:     writer,
 		queue:      make(chan *Event, queueLength),
-		waiting:    map[fairqueue.Tenant]int{},
-		slow:       map[fairqueue.Tenant]time.Time{},
+		waiting:    map[share.Tenant]int{},
+		slow:       map[share.Tenant]time.Time{},
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{SpamKeyFunc: allowance}),
 		perUser:    record.NewEventSourceObjectSpamFilter(usersRemembered, userBurst, userRate, clock.RealClock{}, allowance),
 	}

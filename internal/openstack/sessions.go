@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"warrantgate.dev/internal/cloudhttp"
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/share"
 )
 
 const (
@@ -71,11 +71,11 @@ type sessions struct {
 	inFlight     singleflight.Group
 
 	mu      sync.Mutex
-	running map[fairqueue.Tenant]int // by share
+	running map[share.Tenant]int
 }
 
 func newSessions(authenticate func(context.Context, *credentials) (*session, error)) *sessions {
-	return &sessions{authenticate: authenticate, running: map[fairqueue.Tenant]int{}, remembered: otter.Must(&otter.Options[digest, *session]{
+	return &sessions{authenticate: authenticate, running: map[share.Tenant]int{}, remembered: otter.Must(&otter.Options[digest, *session]{
 		MaximumSize: maxSessions,
 		ExpiryCalculator: otter.ExpiryWritingFunc(func(entry otter.Entry[digest, *session]) time.Duration {
 			return max(time.Until(entry.Value.usedUntil), 1)
@@ -139,18 +139,18 @@ func (s *sessions) wait(ctx context.Context, with *credentials, wanted func(*ses
 // acquire counts an authentication for the tenant of ctx until release is called. The error is an *ownership.UnknownError. It does not wait: a
 // tenant could otherwise make its own lookups take too long, as in an outage.
 func (s *sessions) acquire(ctx context.Context) (release func(), err error) {
-	share := fairqueue.TenantOf(ctx).Share()
+	tenant := share.FromContext(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running[share] >= maxPerShare {
-		return nil, &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: tenantRetryAfter, Err: fairqueue.ErrTenant}
+	if s.running[tenant] >= maxPerShare {
+		return nil, &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: tenantRetryAfter, Err: share.ErrExceeded}
 	}
-	s.running[share]++
+	s.running[tenant]++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.running[share]--; s.running[share] == 0 {
-			delete(s.running, share)
+		if s.running[tenant]--; s.running[tenant] == 0 {
+			delete(s.running, tenant)
 		}
 	}, nil
 }

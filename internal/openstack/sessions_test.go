@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/share"
 )
 
 func mustToken(t *testing.T, cloud *openstack.Cloud) openstack.Token {
@@ -220,7 +220,7 @@ func TestAuthenticationsOfATenantAreLimited(t *testing.T) {
 		}
 		defer cloud.Stop()
 		ask := func(namespace, secret string) error {
-			ctx := fairqueue.WithTenant(t.Context(), fairqueue.Tenant{Namespace: namespace, User: "editor"})
+			ctx := share.WithTenant(t.Context(), share.Tenant{Namespace: namespace})
 			_, err := cloud.Token(ctx, ownership.Identity{Namespace: namespace, Secret: secret, Entry: identity.Entry})
 			return err
 		}

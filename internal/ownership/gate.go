@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"warrantgate.dev/internal/fairqueue"
+	"warrantgate.dev/internal/share"
 )
 
 const (
@@ -30,25 +29,20 @@ const (
 	// lookupTimeout is the timeout of a lookup in the cloud. It is longer than the timeout of an admission request, because a late
 	// answer is cached for the next request.
 	lookupTimeout = 10 * time.Second
-	// promptly is the maximum time for which a lookup waits for a slot whose timeout counts as one of the cloud.
-	promptly = 100 * time.Millisecond
-	// waitingPerSlot and tenantWaitingPerSlot limit the number of queued lookups per slot: of all tenants, and of one tenant. With 16
-	// slots and a cloud that takes 200 ms, the last lookup of a tenant is queued for 1.6 seconds.
-	waitingPerSlot, tenantWaitingPerSlot = 64, 8
-	// tenantRetryAfter is the Retry-After for a tenant with too many queued lookups.
+	// busyAfter is how long a tenant that has no lookup in flight waits while other tenants use all.
+	busyAfter = 2 * time.Second
+	// tenantRetryAfter is the Retry-After for a tenant with too many lookups.
 	tenantRetryAfter = 2 * time.Second
 )
 
-// Gate decides claims. It caches answers, merges concurrent lookups of a tenant for the same claim, limits the concurrent lookups of each
-// cloud, and shares the slots fairly between tenants.
+// Gate decides claims. It caches answers, merges concurrent lookups of a tenant for the same claim, and limits the concurrent lookups of each
+// cloud, and of each tenant there.
 type Gate struct {
 	clouds map[string]*limitedCloud
 	owned  *otter.Cache[Claim, Answer]
 	// denied caches denials by instance, so that another machine name does not cause another lookup.
 	denied   *otter.Cache[instance, denial]
 	inFlight singleflight.Group
-	// asking contains the keys of the lookups in flight that got a slot promptly.
-	asking sync.Map
 }
 
 // instance is an instance ID for an account, the key of cached denials.
@@ -85,8 +79,8 @@ func (d denial) about(claim Claim) Answer {
 // limitedCloud is a cloud with a limit of concurrent lookups.
 type limitedCloud struct {
 	Cloud
-	name  string
-	queue *fairqueue.Queue
+	name    string
+	lookups *share.Limit[share.Tenant]
 }
 
 // NewGate returns a gate for the clouds, by their names in Account. concurrency contains the maximum number of concurrent lookups, by the
@@ -107,11 +101,7 @@ func NewGate(clouds map[string]Cloud, concurrency map[string]int32) (*Gate, erro
 	}
 	g := &Gate{clouds: make(map[string]*limitedCloud, len(clouds)), owned: owned, denied: denied}
 	for name, cloud := range clouds {
-		slots := max(int(concurrency[name]), 1)
-		// A tenant can have an account with so many instances that each lookup takes until lookupTimeout, so it gets three quarters of the slots.
-		g.clouds[name] = &limitedCloud{Cloud: cloud, name: name, queue: fairqueue.New(fairqueue.Limits{
-			Slots: slots, SlotsPerShare: max(slots*3/4, 1), WaitingPerShare: slots * tenantWaitingPerSlot, Waiting: slots * waitingPerSlot,
-		})}
+		g.clouds[name] = &limitedCloud{Cloud: cloud, name: name, lookups: share.New[share.Tenant](max(int64(concurrency[name]), 1))}
 	}
 	return g, nil
 }
@@ -122,8 +112,9 @@ func (g *Gate) Close() {
 	g.denied.StopAllGoroutines()
 }
 
-// Decide returns the answer for the claim of a tenant before ctx ends. The error is an *UnknownError: there is no verdict. Its cause is CauseTenantBusy if the tenant has too many queued lookups. Errors are not cached.
-func (g *Gate) Decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
+// Decide returns the answer for the claim of a tenant before ctx ends. The error is an *UnknownError: there is no verdict. Its cause is CauseTenantBusy
+// if the tenant has too many lookups in flight. Errors are not cached.
+func (g *Gate) Decide(ctx context.Context, tenant share.Tenant, claim Claim) (Answer, error) {
 	return g.decide(ctx, tenant, claim, memory{owned: true, denied: true})
 }
 
@@ -134,16 +125,16 @@ func (g *Gate) Confirmed(claim Claim) bool {
 }
 
 // Preview is Decide for dry runs. It caches denials only: a tenant that tries many IDs gets these, and a cached denial admits no request.
-func (g *Gate) Preview(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
+func (g *Gate) Preview(ctx context.Context, tenant share.Tenant, claim Claim) (Answer, error) {
 	return g.decide(ctx, tenant, claim, memory{denied: true})
 }
 
 // First is Decide for the first claim of a machine. Its instance may have been created a moment ago, and the cloud may show it to its owner only
-// after a while. So First sends a lookup each second, until the verdict is Owned or ctx is about to end, and holds no slot between them. It does
+// after a while. So First sends a lookup each second, until the verdict is Owned or ctx is about to end. It does
 // not use cached denials, except its own: for a minute after it has denied a claim, it denies the same instance for the same account at once.
 //
 // Once the cloud has denied the claim, a lookup without a verdict does not change that.
-func (g *Gate) First(ctx context.Context, tenant fairqueue.Tenant, claim Claim) (Answer, error) {
+func (g *Gate) First(ctx context.Context, tenant share.Tenant, claim Claim) (Answer, error) {
 	if denied, found := g.denied.GetIfPresent(claim.instance()); found && denied.first {
 		observe(claim.Cloud, string(denied.answer.Verdict), sourceCache)
 		return denied.about(claim), nil
@@ -173,12 +164,12 @@ func (g *Gate) First(ctx context.Context, tenant fairqueue.Tenant, claim Claim) 
 type memory struct{ owned, denied bool }
 
 // Instances lists all instances of an account for a tenant, before ctx ends. It has the limits and errors of Decide. Lists are not cached.
-func (g *Gate) Instances(ctx context.Context, tenant fairqueue.Tenant, account Account) ([]Instance, error) {
+func (g *Gate) Instances(ctx context.Context, tenant share.Tenant, account Account) ([]Instance, error) {
 	return g.InstancesBy(ctx, tenant, account, nil)
 }
 
 // InstancesBy is Instances with another lister, within the limits of the account's cloud. nil is this cloud.
-func (g *Gate) InstancesBy(ctx context.Context, tenant fairqueue.Tenant, account Account, lister Lister) ([]Instance, error) {
+func (g *Gate) InstancesBy(ctx context.Context, tenant share.Tenant, account Account, lister Lister) ([]Instance, error) {
 	instances, err := fly(ctx, g, fmt.Sprintf("list %q %q %p", tenant, account, lister), tenant, account.Cloud,
 		func(ctx context.Context, cloud *limitedCloud) ([]Instance, error) {
 			if lister == nil {
@@ -193,7 +184,7 @@ func (g *Gate) InstancesBy(ctx context.Context, tenant fairqueue.Tenant, account
 	return slices.Clone(instances), nil
 }
 
-func (g *Gate) decide(ctx context.Context, tenant fairqueue.Tenant, claim Claim, keep memory) (Answer, error) {
+func (g *Gate) decide(ctx context.Context, tenant share.Tenant, claim Claim, keep memory) (Answer, error) {
 	if answer, found := g.remembered(claim, keep.denied); found {
 		observe(claim.Cloud, string(answer.Verdict), sourceCache)
 		return answer, nil
@@ -243,10 +234,9 @@ func (g *Gate) remember(claim Claim, answer Answer, keep memory) {
 }
 
 // fly runs a lookup, or waits for the same lookup of the same tenant if it is in flight. The end of ctx ends only the wait of this caller:
-// the lookup continues, and its answer is cached. Tenants do not share lookups, because a lookup is queued behind the other lookups of the
-// tenant that started it.
+// the lookup continues, and its answer is cached. Tenants do not share lookups, because a lookup counts for the tenant that started it.
 func fly[T any](
-	ctx context.Context, g *Gate, key string, tenant fairqueue.Tenant, cloudName string, ask func(context.Context, *limitedCloud) (T, error),
+	ctx context.Context, g *Gate, key string, tenant share.Tenant, cloudName string, ask func(context.Context, *limitedCloud) (T, error),
 ) (found T, err error) {
 	cloud, known := g.clouds[cloudName]
 	if !known {
@@ -261,16 +251,11 @@ func fly[T any](
 		}()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
-		began := time.Now()
-		release, err := cloud.acquire(ctx, tenant)
+		release, err := cloud.take(ctx, tenant)
 		if err != nil {
 			return nil, err
 		}
 		defer release()
-		if time.Since(began) < promptly {
-			g.asking.Store(key, true)
-			defer g.asking.Delete(key)
-		}
 		return ask(ctx, cloud)
 	})
 	select {
@@ -278,27 +263,21 @@ func fly[T any](
 		found, _ = result.Val.(T)
 		return found, result.Err
 	case <-ctx.Done():
-		// A tenant can queue lookups, so that one of them waits for too long. That is no outage of the cloud.
-		if _, asking := g.asking.Load(key); !asking {
-			return found, &UnknownError{Cause: CauseBusy, Err: fmt.Errorf("wait for a request to the cloud: %w", ctx.Err())}
-		}
 		return found, &UnknownError{Cause: CauseTimeout, Err: ctx.Err()}
 	}
 }
 
-// acquire waits for a slot of the tenant.
-func (c *limitedCloud) acquire(ctx context.Context, tenant fairqueue.Tenant) (release func(), err error) {
-	waiting.WithLabelValues(c.name).Inc()
-	release, err = c.queue.Acquire(ctx, tenant)
-	waiting.WithLabelValues(c.name).Dec()
+// take counts a lookup in flight for a tenant until release is called.
+func (c *limitedCloud) take(ctx context.Context, tenant share.Tenant) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, busyAfter)
+	defer cancel()
+	release, err = c.lookups.Take(ctx, tenant, 1)
 	switch {
-	case errors.Is(err, fairqueue.ErrTenant):
+	case errors.Is(err, share.ErrExceeded):
 		rejected.WithLabelValues(c.name).Inc()
 		return nil, &UnknownError{Cause: CauseTenantBusy, RetryAfter: tenantRetryAfter, Err: err}
-	case errors.Is(err, fairqueue.ErrAll):
-		return nil, &UnknownError{Cause: CauseBusy, Err: err}
 	case err != nil:
-		return nil, &UnknownError{Cause: CauseBusy, Err: fmt.Errorf("wait for a request to the cloud: %w", err)}
+		return nil, &UnknownError{Cause: CauseBusy, Err: fmt.Errorf("wait for the lookups of other tenants: %w", err)}
 	}
 	return release, nil
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/share"
 )
 
 func TestDecideReturnsTheAnswerOfTheCloud(t *testing.T) {
@@ -27,7 +27,7 @@ func TestDecideReturnsTheAnswerOfTheCloud(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := newGate(t, 1, cloudWith(want, nil))
-			for from, decide := range map[string]func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error){
+			for from, decide := range map[string]func(context.Context, share.Tenant, ownership.Claim) (ownership.Answer, error){
 				"the cloud": gate.Preview, "the cloud or memory": gate.Decide,
 			} {
 				got, err := decide(t.Context(), tenant, claim())
@@ -191,7 +191,7 @@ func TestRepeatsOfFirst(t *testing.T) {
 			t.Cleanup(cancel)
 			return ctx
 		}
-		expect := func(what string, asked int32, candidates int, decide func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error), claim ownership.Claim) {
+		expect := func(what string, asked int32, candidates int, decide func(context.Context, share.Tenant, ownership.Claim) (ownership.Answer, error), claim ownership.Claim) {
 			t.Helper()
 			got, err := decide(ctx(), tenant, claim)
 			if lookups := cloud.lookups.Swap(0); err != nil || got.Verdict != ownership.Foreign || lookups != asked || len(got.Candidates) != candidates {
@@ -356,7 +356,7 @@ func TestConfirmed(t *testing.T) {
 func TestPreviewDoesNotCacheOwned(t *testing.T) {
 	cloud := cloudWith(ownership.Answer{Verdict: ownership.Owned}, nil)
 	gate := newGate(t, 1, cloud)
-	ask := func(decide func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error), wantAsked int32) {
+	ask := func(decide func(context.Context, share.Tenant, ownership.Claim) (ownership.Answer, error), wantAsked int32) {
 		t.Helper()
 		if answer, err := decide(t.Context(), tenant, claim()); err != nil || answer.Verdict != ownership.Owned {
 			t.Errorf("= %v, %v", answer, err)
@@ -440,7 +440,7 @@ func TestLateAnswerIsCached(t *testing.T) {
 			return ownership.Answer{Verdict: ownership.Owned}, nil
 		}}
 		gate := newGate(t, 4, cloud)
-		for name, decide := range map[string]func(context.Context, fairqueue.Tenant, ownership.Claim) (ownership.Answer, error){
+		for name, decide := range map[string]func(context.Context, share.Tenant, ownership.Claim) (ownership.Answer, error){
 			"a request": gate.Decide, "a dry run": gate.Preview,
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -464,47 +464,42 @@ func TestLateAnswerIsCached(t *testing.T) {
 
 func TestConcurrentLookupsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const most, callers = 4, 60 // fewer than the queue accepts
-		var asking, tooMany atomic.Int32
-		cloud := &fakeCloud{ask: func(context.Context, ownership.Claim) (ownership.Answer, error) {
-			if asking.Add(1) > most {
-				tooMany.Add(1)
-			}
-			defer asking.Add(-1)
-			<-time.After(100 * time.Millisecond)
-			return ownership.Answer{Verdict: ownership.Owned}, nil
-		}}
+		const most = 4
+		cloud := newBlockingCloud()
 		gate := newGate(t, most, cloud)
-		var waiting sync.WaitGroup
-		for i := range callers {
-			waiting.Go(func() {
-				of := []fairqueue.Tenant{tenant, victim}[i%2]
-				if _, err := gate.Decide(t.Context(), of, numbered(i)); err != nil {
-					t.Error(err)
-				}
+		got := map[string]int{}
+		var mu sync.Mutex
+		var callers sync.WaitGroup
+		for i := range 2 * most { // each of another tenant
+			callers.Go(func() {
+				_, err := gate.Decide(t.Context(), share.Tenant{Namespace: fmt.Sprint(i)}, numbered(i))
+				mu.Lock()
+				defer mu.Unlock()
+				got[fmt.Sprint(err)]++
 			})
 		}
 		synctest.Wait()
-		if asking.Load() != most {
-			t.Errorf("%d concurrent lookups, want %d", asking.Load(), most)
+		if asking := len(cloud.lookups()); asking != most {
+			t.Errorf("%d concurrent lookups, want %d", asking, most)
 		}
-		if got := series(t, "warrantgate_ownership_waiting")[cloudName]; got != callers-most {
-			t.Errorf("warrantgate_ownership_waiting = %v, want %d", got, callers-most)
+		cloud.permissions <- struct{}{}
+		synctest.Wait()
+		if lookups := len(cloud.lookups()); lookups != most+1 {
+			t.Errorf("%d lookups after one has ended, want %d", lookups, most+1)
 		}
-		waiting.Wait()
-		if tooMany.Load() > 0 || cloud.lookups.Load() != callers {
-			t.Errorf("%d lookups, %d of them above the limit, want %d", cloud.lookups.Load(), tooMany.Load(), callers)
-		}
-		if got := series(t, "warrantgate_ownership_waiting")[cloudName]; got != 0 {
-			t.Errorf("warrantgate_ownership_waiting = %v at the end, want 0", got)
+		<-time.After(3 * time.Second)
+		close(cloud.permissions)
+		callers.Wait()
+		want := map[string]int{"<nil>": most + 1, "Busy: wait for the lookups of other tenants: context deadline exceeded": most - 1}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
 		}
 	})
 }
 
 func TestUnresponsiveCloud(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const places = 9 // of one tenant: one lookup in flight, and 8 queued ones
-		// It returns a second after its timeout, so that the callers that wait for it time out first.
+		// It returns a second after its timeout.
 		blocked := &fakeCloud{ask: func(ctx context.Context, _ ownership.Claim) (ownership.Answer, error) {
 			<-ctx.Done()
 			<-time.After(time.Second)
@@ -521,7 +516,7 @@ func TestUnresponsiveCloud(t *testing.T) {
 		var mu sync.Mutex
 		got := map[string]int{}
 		var callers sync.WaitGroup
-		for i := range places + 5 {
+		for i := range 6 {
 			callers.Go(func() {
 				_, err := gate.Decide(t.Context(), tenant, numbered(i))
 				mu.Lock()
@@ -537,11 +532,7 @@ func TestUnresponsiveCloud(t *testing.T) {
 			}
 		})
 		callers.Wait()
-		want := map[string]int{
-			"0s: TooManyRequests: too many of this tenant are waiting":                   5,
-			"11s: Timeout: context deadline exceeded":                                    1,
-			"10s: QueueFull: wait for a request to the cloud: context deadline exceeded": places - 1,
-		}
+		want := map[string]int{"0s: TooManyRequests: the tenant already uses its share": 5, "11s: Timeout: context deadline exceeded": 1}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
@@ -591,7 +582,7 @@ func TestSeriesDoNotGrowWithClaims(t *testing.T) {
 		}
 	}
 	count := func() int {
-		return len(series(t, "warrantgate_ownership_answers_total")) + len(series(t, "warrantgate_ownership_waiting"))
+		return len(series(t, "warrantgate_ownership_answers_total"))
 	}
 	decide(0)
 	before := count()

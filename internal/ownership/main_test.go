@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/share"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,7 +22,7 @@ const (
 )
 
 // tenant is the tenant of tests that do not depend on it.
-var tenant = fairqueue.Tenant{Namespace: "team-a", User: "provider"}
+var tenant = share.Tenant{Namespace: "team-a"}
 
 // claim returns the claim of a machine, after modify.
 func claim(modify ...func(*ownership.Claim)) ownership.Claim {

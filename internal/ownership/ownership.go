@@ -154,9 +154,9 @@ const (
 	CauseWrongUser Cause = "WrongUser"
 	// CauseCredentials: the identity provider or the cloud rejects the credentials of warrantgate.
 	CauseCredentials Cause = "CredentialsDenied"
-	// CauseBusy: too many lookups of all tenants are queued.
-	CauseBusy Cause = "QueueFull"
-	// CauseTenantBusy: too many lookups of this tenant are queued.
+	// CauseBusy: other tenants use all concurrent lookups.
+	CauseBusy Cause = "Busy"
+	// CauseTenantBusy: the tenant already uses its share of the concurrent lookups.
 	CauseTenantBusy Cause = "TooManyRequests"
 	// CauseRegion: the region is not allowed, see RegionError.
 	CauseRegion Cause = "RegionNotAllowed"
@@ -194,7 +194,7 @@ func (c Cause) Explain() string {
 	case CauseIdentity:
 		return "the credentials of the cluster cannot be used; correct them, or the reference to them"
 	case CauseBusy:
-		return "too many requests to the cloud are queued; try again"
+		return "too many machines of others are being checked; try again"
 	case CauseTenantBusy:
 		return "too many machines of this namespace (on kcp: of this workspace) are being checked already; " +
 			"send fewer at the same time, and try again in a few seconds"

@@ -22,7 +22,7 @@ func TestExplain(t *testing.T) {
 		ownership.CauseWrongUser: "the cloud treats the token of this user as that of another user; the operator of warrantgate has to correct the URL " +
 			"of the cloud",
 		ownership.CauseCredentials: "the credentials of warrantgate are rejected; its operator has to renew them",
-		ownership.CauseBusy:        "too many requests to the cloud are queued; try again",
+		ownership.CauseBusy:        "too many machines of others are being checked; try again",
 		ownership.CauseTenantBusy: "too many machines of this namespace (on kcp: of this workspace) are being checked already; " +
 			"send fewer at the same time, and try again in a few seconds",
 		"an unknown cause": "the cloud is unavailable or its response is invalid; try again",

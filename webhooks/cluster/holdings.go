@@ -11,9 +11,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"warrantgate.dev/internal/clusterapi"
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/share"
 	"warrantgate.dev/webhooks"
 )
 
@@ -30,7 +30,7 @@ type Machines interface {
 type Instances interface {
 	// InstancesBy returns all instances of an account for a tenant. lister lists them; nil means the cloud of the account. The error is
 	// an *ownership.UnknownError.
-	InstancesBy(ctx context.Context, tenant fairqueue.Tenant, account ownership.Account, lister ownership.Lister) ([]ownership.Instance, error)
+	InstancesBy(ctx context.Context, tenant share.Tenant, account ownership.Account, lister ownership.Lister) ([]ownership.Instance, error)
 }
 
 // Holdings checks a change of a provider's account against the instances that machines already name: each must belong to the new
@@ -70,7 +70,7 @@ func (h *Holdings) check(ctx context.Context, o object, whom whom, lister owners
 		d := held{dependent: dependent, elsewhere: dependent.Cluster.Namespace != o.Namespace, open: open, public: public}
 		account := dependent.Account.Plain()
 		if own[account] == nil {
-			instances, err := h.instances.InstancesBy(ctx, fairqueue.TenantOf(ctx), account, lister)
+			instances, err := h.instances.InstancesBy(ctx, share.FromContext(ctx), account, lister)
 			if err != nil {
 				return d.notListed(err)
 			}

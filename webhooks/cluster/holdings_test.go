@@ -14,9 +14,9 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/share"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
 	"warrantgate.dev/webhooks/webhookstest"
@@ -47,7 +47,7 @@ type fakeInstances struct {
 }
 
 func (i *fakeInstances) InstancesBy(
-	ctx context.Context, _ fairqueue.Tenant, account ownership.Account, lister ownership.Lister,
+	ctx context.Context, _ share.Tenant, account ownership.Account, lister ownership.Lister,
 ) ([]ownership.Instance, error) {
 	i.requested = append(i.requested, account)
 	if lister != nil && i.err == nil {

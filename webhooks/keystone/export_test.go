@@ -13,14 +13,11 @@ const MaxBytes = maxBytes
 // MaxPolicies is the limit of keys that are linted for one request.
 const MaxPolicies = maxPolicies
 
+// MaxLinters is the limit of requests that are linted at the same time.
+const MaxLinters = maxLinters
+
 // MaxMessage is the longest message.
 const MaxMessage = maxMessage
-
-// MaxLintersPerTenant is the limit of requests of a tenant that are linted at the same time.
-const MaxLintersPerTenant = maxLintersPerTenant
-
-// MaxWaitingPerTenant is the limit of waiting requests of a tenant.
-const MaxWaitingPerTenant = maxWaitingPerTenant
 
 // LintWith replaces the linter of a gate.
 func (g *Gate) LintWith(lint func(name string, data []byte) []oslopolicy.Finding) {

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/oslopolicy"
+	"warrantgate.dev/internal/share"
 	"warrantgate.dev/webhooks"
 )
 
@@ -40,7 +40,7 @@ const (
 	reasonNoBase = "KeystonePolicyBaseUnreadable"
 	// reasonUnchecked: the policy could not be linted in time.
 	reasonUnchecked = "KeystonePolicyUnchecked"
-	// reasonBusy: too many requests of the same tenant wait.
+	// reasonBusy: another policy of the same tenant is being checked.
 	reasonBusy = "TooManyRequests"
 )
 
@@ -132,7 +132,7 @@ func (g *Gate) named(o object) bool {
 
 // lint checks a write. There is at least one policy after it.
 func (g *Gate) lint(ctx context.Context, o object, w write) webhooks.Answer {
-	problems, err := g.linter.problems(ctx, fairqueue.TenantOf(ctx), w)
+	problems, err := g.linter.problems(ctx, share.FromContext(ctx), w)
 	answer := webhooks.Answer{Decision: webhooks.Denied, Subject: o.subject()}
 	var large *sizeError
 	var busy *busyError

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/oslopolicy"
+	"warrantgate.dev/internal/share"
 )
 
 const (
@@ -20,16 +20,13 @@ const (
 	maxPolicies = 32
 	// maxTime is how long the policies of a request may be linted. A policy of a normal size takes milliseconds.
 	maxTime = 900 * time.Millisecond
-	// maxLinters and maxLintersPerTenant are how many requests are linted at the same time, of all and of one tenant, so that policies that were
-	// made to take long leave the processor to the other gates, and a linter to the policies of other tenants.
-	maxLinters, maxLintersPerTenant = 2, 1
-	// maxWait is how long a request waits for a linter. A linter that becomes free is given to the tenant that uses the least, and
-	// maxWait is longer than maxTime, so a few tenants cannot keep another from being served. Both together are less than the timeout
-	// of the webhook.
+	// maxLinters is how many requests are linted at the same time, one of each tenant, so that policies that were made to take long leave the
+	// processor to the other gates, and a linter to the policies of other tenants.
+	maxLinters = 2
+	// maxWait is how long a request waits for a linter that other tenants use. It is longer than maxTime. Both together are less than the
+	// timeout of the webhook.
 	maxWait = 1200 * time.Millisecond
-	// maxWaitingPerTenant and maxWaiting are how many requests of a tenant and of all wait at the same time.
-	maxWaitingPerTenant, maxWaiting = 8, 128
-	// retryAfter is when to try again after too many others of the tenant.
+	// retryAfter is when to try again while another policy of the tenant is linted.
 	retryAfter = time.Second
 )
 
@@ -48,12 +45,12 @@ func (e *sizeError) Error() string {
 		"or ask the operator to add the keys with a policy to keystonePolicy.keys of warrantgate's configuration", e.bytes, e.keys, maxBytes, maxPolicies)
 }
 
-// busyError says that too many policies of the same tenant wait. It is for the requester.
+// busyError says that another policy of the same tenant is being checked. It is for the requester.
 type busyError struct{}
 
 // Error implements error.
 func (*busyError) Error() string {
-	return "too many policies of this namespace wait to be checked; try again, and write fewer or smaller ones at once"
+	return "another policy of this namespace is being checked; try again in a second, and write one at a time"
 }
 
 // linter lints policies, in limited time.
@@ -61,8 +58,8 @@ type linter struct {
 	lint func(ctx context.Context, sources []oslopolicy.Source, base []*oslopolicy.File) ([]oslopolicy.Finding, error)
 	base *Base
 	// time is maxTime.
-	time  time.Duration
-	queue *fairqueue.Queue
+	time    time.Duration
+	running *share.Limit[share.Tenant]
 }
 
 func newLinter(options oslopolicy.LintOptions, base *Base) *linter {
@@ -72,9 +69,7 @@ func newLinter(options oslopolicy.LintOptions, base *Base) *linter {
 			options.Base = base
 			return oslopolicy.LintKeystone(ctx, sources, options)
 		},
-		base: base, time: maxTime, queue: fairqueue.New(fairqueue.Limits{
-			Slots: maxLinters, SlotsPerShare: maxLintersPerTenant, WaitingPerShare: maxWaitingPerTenant, Waiting: maxWaiting,
-		}),
+		base: base, time: maxTime, running: share.New[share.Tenant](maxLinters),
 	}
 }
 
@@ -91,24 +86,24 @@ type write struct {
 	secret        bool
 }
 
-// problems lints the policies of a write. The error is a *sizeError if they exceed the limits, a *busyError if too many requests of the
-// tenant wait, and a *baseError if the base cannot be read. Any other error means that they could not be linted.
-func (l *linter) problems(ctx context.Context, tenant fairqueue.Tenant, w write) ([]problem, error) {
+// problems lints the policies of a write. The error is a *sizeError if they exceed the limits, a *busyError if another one of the
+// tenant is being linted, and a *baseError if the base cannot be read. Any other error means that they could not be linted.
+func (l *linter) problems(ctx context.Context, tenant share.Tenant, w write) ([]problem, error) {
 	if size := sizeOf(w.after); size > maxBytes || len(w.after) > maxPolicies {
 		return nil, &sizeError{bytes: size, keys: len(w.after)}
 	}
 	waiting, stop := context.WithTimeout(ctx, maxWait)
 	defer stop()
-	release, err := l.queue.Acquire(waiting, tenant)
+	release, err := l.running.Take(waiting, tenant, 1)
 	switch {
-	case errors.Is(err, fairqueue.ErrTenant):
+	case errors.Is(err, share.ErrExceeded):
 		return nil, &busyError{}
 	case err != nil:
 		return nil, fmt.Errorf("wait for other policies to be checked: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.time)
 	defer cancel()
-	// After the deadline the linter finishes its current step, and keeps its slot until then.
+	// After the deadline the linter finishes its current step, and counts for its tenant until then.
 	linted := make(chan result, 1)
 	go func() {
 		defer release()

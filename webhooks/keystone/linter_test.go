@@ -259,14 +259,14 @@ func TestSlowPoliciesBlockNoOthers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	want := withEvent(webhookstest.Answer{Decision: webhooks.Undecided, Reason: "KeystonePolicyUnchecked", Message: ofConfigMap + unchecked}, "ConfigMap", "Denied: ")
 	var reviews sync.WaitGroup
-	for range keystone.MaxLintersPerTenant {
+	for range keystone.MaxLinters {
 		reviews.Go(func() {
 			if diff := cmp.Diff(want, gate.Review(ctx, slow), withoutDetails); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 		})
 	}
-	for range keystone.MaxLintersPerTenant {
+	for range keystone.MaxLinters {
 		<-started
 	}
 	cancel()
@@ -315,12 +315,10 @@ func oneTenantDoesNotKeepAnotherWaiting(t *testing.T) {
 	}
 	answers := make(chan webhookstest.Answer, 100)
 	var reviews sync.WaitGroup
-	for range keystone.MaxLintersPerTenant + keystone.MaxWaitingPerTenant + 1 {
+	for range 10 {
 		reviews.Go(func() { answers <- review("attacker", slow) })
 	}
-	for range keystone.MaxLintersPerTenant {
-		<-started
-	}
+	<-started
 	want := webhookstest.Answer{Decision: webhooks.Denied, Reason: "TooManyRequests", Status: metav1.StatusReasonTooManyRequests}
 	if diff := cmp.Diff(want, <-answers); diff != "" {
 		t.Errorf("the first request over the limit (-want +got):\n%s", diff)

@@ -35,12 +35,12 @@ func (g *Gate) admitsFirst(ctx context.Context) bool {
 }
 
 // tryAgain removes the advice to repeat a request.
-var tryAgain = strings.NewReplacer("; try again later", "", "; try again", "")
+var tryAgain = strings.NewReplacer("; send fewer at the same time, and try again in a few seconds", "", "; try again later", "", "; try again", "")
 
 // admitFirst admits a first claim in spite of an answer without a verdict.
 func (g *Gate) admitFirst(ctx context.Context, c change, answer webhooks.Answer, dryRun bool) webhooks.Answer {
 	const admitted = "; the machine named none before, so this is admitted, and the audit checks it as soon as there is an answer"
-	answer.Decision = webhooks.Warned
+	answer.Decision, answer.Status, answer.RetryAfter = webhooks.Warned, "", 0
 	for _, text := range []*string{&answer.Message, &answer.Lasting} {
 		*text = tryAgain.Replace(*text) + admitted
 	}

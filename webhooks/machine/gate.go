@@ -17,8 +17,8 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/share"
 	"warrantgate.dev/webhooks"
 )
 
@@ -28,11 +28,11 @@ const Path = "/machine/ownership"
 // Owners decides which user an instance belongs to.
 type Owners interface {
 	// Decide answers a claim of a tenant before ctx ends. The error is an *ownership.UnknownError.
-	Decide(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
+	Decide(ctx context.Context, tenant share.Tenant, claim ownership.Claim) (ownership.Answer, error)
 	// Preview is Decide for dry runs.
-	Preview(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
+	Preview(ctx context.Context, tenant share.Tenant, claim ownership.Claim) (ownership.Answer, error)
 	// First is Decide for the first claim of a machine: it asks again until shortly before ctx ends, as long as the cloud denies the claim.
-	First(ctx context.Context, tenant fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error)
+	First(ctx context.Context, tenant share.Tenant, claim ownership.Claim) (ownership.Answer, error)
 }
 
 // Objects reads the current state of other objects from the API server.
@@ -53,7 +53,8 @@ type Objects interface {
 // warning.
 //
 // A first claim, of a machine that named no instance before, is admitted by default if the cloud does not answer, because a provider that
-// loses it creates another server. All that needs no cloud is checked before. The audit checks such a claim as soon as there is an answer.
+// loses it creates another server. The same holds for first claims of a tenant that already uses its share of the requests to the cloud. All that
+// needs no cloud is checked before. The audit checks such a claim as soon as there is an answer.
 //
 // Two writes of one object cannot do together what neither may do alone. The API server sends the whole object as it is going to be
 // stored: a write of the status has the stored metadata, and the other way round. It stores the object only if it has not changed since,
@@ -138,7 +139,7 @@ func (g *Gate) check(ctx context.Context, c change, id string, dryRun bool) webh
 		return *denial
 	}
 	answer := g.ask(ctx, c, id, account, dryRun)
-	if !c.first || !isAway(answer) || !g.admitsFirst(ctx) {
+	if !c.first || !isUnasked(answer) || !g.admitsFirst(ctx) {
 		return answer
 	}
 	if denial := g.unheld(ctx, c, id, anyMachine); denial != nil {
@@ -183,7 +184,7 @@ func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.A
 }
 
 func (g *Gate) decide(ctx context.Context, c change, claim ownership.Claim, dryRun bool) (ownership.Answer, error) {
-	tenant := fairqueue.TenantOf(ctx)
+	tenant := share.FromContext(ctx)
 	switch {
 	case dryRun: // also from the cache: repeated dry runs of a first claim must not reach the cloud each time
 		return g.owners.Preview(ctx, tenant, claim)
@@ -244,14 +245,17 @@ func (g *Gate) about(subject webhooks.Subject, path string, answer webhooks.Answ
 	return answer
 }
 
-// isAway reports whether there is no answer because the cloud or its identity provider is away.
-func isAway(answer webhooks.Answer) bool {
-	return answer.Reason == ownership.ReasonUnknown &&
-		slices.ContainsFunc(answer.Causes, func(cause metav1.StatusCause) bool { return ownership.Cause(cause.Type).IsAway() })
+// isUnasked reports whether there is no answer because the cloud or its identity provider is away, or was not asked because it is asked about
+// too many other claims.
+func isUnasked(answer webhooks.Answer) bool {
+	return answer.Reason == ownership.ReasonUnknown && slices.ContainsFunc(answer.Causes, func(cause metav1.StatusCause) bool {
+		of := ownership.Cause(cause.Type)
+		return of.IsAway() || of == ownership.CauseBusy || of == ownership.CauseTenantBusy
+	})
 }
 
 // isOutage reports whether an undecided answer is because of the cloud or its identity provider. The author of a request could cause all
-// other reasons: a full queue, and objects that cannot be read in time because they are many or large.
+// other reasons: too many other claims, and objects that cannot be read in time because they are many or large.
 func isOutage(answer webhooks.Answer) bool {
 	busy := func(cause metav1.StatusCause) bool { return cause.Type == metav1.CauseType(ownership.CauseBusy) }
 	return answer.Reason == ownership.ReasonUnknown && !slices.ContainsFunc(answer.Causes, busy)

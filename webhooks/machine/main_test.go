@@ -23,8 +23,8 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/share"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
 )
@@ -243,14 +243,14 @@ func (w *world) count() {
 	w.reads++
 }
 
-func (w *world) Decide(_ context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
+func (w *world) Decide(_ context.Context, _ share.Tenant, claim ownership.Claim) (ownership.Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.decided = append(w.decided, claim)
 	return w.answer(claim)
 }
 
-func (w *world) Preview(_ context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
+func (w *world) Preview(_ context.Context, _ share.Tenant, claim ownership.Claim) (ownership.Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.preview = append(w.preview, claim)
@@ -258,7 +258,7 @@ func (w *world) Preview(_ context.Context, _ fairqueue.Tenant, claim ownership.C
 }
 
 // First asks once. Package ownership tests that it asks again.
-func (w *world) First(_ context.Context, _ fairqueue.Tenant, claim ownership.Claim) (ownership.Answer, error) {
+func (w *world) First(_ context.Context, _ share.Tenant, claim ownership.Claim) (ownership.Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.decided = append(w.decided, claim)

@@ -21,8 +21,8 @@ import (
 	"warrantgate.dev/internal/audit"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/fairqueue"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/share"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
 )
@@ -374,7 +374,7 @@ func (e explainer) own(ctx context.Context, report *explanation, one *audit.One)
 	if slices.ContainsFunc(report.Instances, failed) { // the list would fail, too
 		return
 	}
-	instances, err := e.cloud.gate.Instances(ctx, fairqueue.Tenant{}, one.Account)
+	instances, err := e.cloud.gate.Instances(ctx, share.Tenant{}, one.Account)
 	if identity, ok := errors.AsType[*ownership.IdentityError](err); ok {
 		report.add(machineFinding{Reason: identity.Reason, Message: identity.Message})
 		return

@@ -16,8 +16,8 @@ import (
 	"warrantgate.dev/e2e/env/volume"
 )
 
-// tooManyPolicies is in the denial of a tenant whose policies wait for each other.
-const tooManyPolicies = "too many policies of this namespace wait to be checked"
+// tooManyPolicies is in the denial of a tenant that writes policies at the same time.
+const tooManyPolicies = "another policy of this namespace is being checked"
 
 // endlessPolicies are policies that keep the linter busy for long, the first until its deadline. If it ends, openPolicy is denied. Each rule
 // has almost the size that is read.

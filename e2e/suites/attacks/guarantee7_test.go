@@ -31,14 +31,14 @@ var _ = Describe("the editor of a namespace who names random instances", Serial,
 		}
 		server := w.server(users[victim.name], "worker-1")
 
-		const slow = 500 * time.Millisecond // 3 concurrent lookups of a tenant take this long, or twice if they are denied
+		const slow = 500 * time.Millisecond // a lookup takes this long, or twice if it is denied
 		w.cloud.SetLatency(slow, cloudsigmatest.GetServer, cloudsigmatest.ListServers)
 		DeferCleanup(func() { w.cloud.SetLatency(0) })
 		flooding, stop := context.WithCancel(ctx)
 		var flood sync.WaitGroup
 		DeferCleanup(flood.Wait)
 		DeferCleanup(stop)
-		for i := range volume.Of(60, 500) { // 3 are looked up, and 32 wait
+		for i := range volume.Of(60, 500) {
 			flood.Go(func() {
 				defer GinkgoRecover()
 				for flooding.Err() == nil {

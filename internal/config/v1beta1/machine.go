@@ -220,8 +220,8 @@ type CloudSigma struct {
 	// Audience is the audience of the requested token. Default: service_provider_api for the flow ServiceProvider,
 	// cloudsigma-api for TokenExchange.
 	Audience string `json:"audience,omitzero"`
-	// Concurrency limits the concurrent requests to the cloud. A namespace, or a logical cluster on kcp, gets at most three quarters of
-	// them, and at least one. Default: 16.
+	// Concurrency limits the concurrent requests to the cloud. A namespace, or a logical cluster on kcp, gets at most as many
+	// as it leaves free, and at least one. Default: 16.
 	Concurrency int32 `json:"concurrency,omitzero"`
 }
 

@@ -78,8 +78,8 @@ type OpenStack struct {
 	AuthURLs []string `json:"authURLs,omitzero"`
 	// CAFile is a file of trusted CA certificates besides those of a Secret, in PEM. Default: those of the system.
 	CAFile string `json:"caFile,omitzero"`
-	// Concurrency limits the concurrent requests to the cloud. A namespace, or a logical cluster on kcp, gets at most three quarters of
-	// them, and at least one. Default: 16.
+	// Concurrency limits the concurrent requests to the cloud. A namespace, or a logical cluster on kcp, gets at most as many
+	// as it leaves free, and at least one. Default: 16.
 	Concurrency int32 `json:"concurrency,omitzero"`
 }
 
