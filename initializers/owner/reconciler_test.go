@@ -291,11 +291,9 @@ func TestRepairIsLimited(t *testing.T) {
 		reporter: reporter{recorder: &recorded{}},
 	}
 	r.limiter.Allow()
-	ctx, cancel := context.WithTimeout(t.Context(), reconcileTimeout)
-	defer cancel()
 	reconcile := func(want string) {
 		t.Helper()
-		result, err := r.Reconcile(ctx, theRequest)
+		result, err := r.Reconcile(asTheController(t), theRequest)
 		if got := stateOf(t, clients).Owner; err != nil || requeueOf(result) != poll || got != want {
 			t.Errorf("Reconcile() = %+v, %v and the owner %s, want %s", result, err, got, want)
 		}
@@ -304,6 +302,14 @@ func TestRepairIsLimited(t *testing.T) {
 	r.limiter = limiter()
 	reconcile(globalName)
 	reconcile(globalName)
+}
+
+// asTheController returns a context with the deadline of a reconcile.
+func asTheController(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), reconcileTimeout)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // A user who may write a LogicalCluster can make each write of the repair conflict with a write of the user.
