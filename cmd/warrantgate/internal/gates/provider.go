@@ -36,14 +36,11 @@ func Exportable(config v1beta1.GateConfiguration) v1beta1.GateConfiguration {
 // checks the machines of the provider.
 func ProviderRegistration(server webhooks.Server, config v1beta1.GateConfiguration, provider logicalcluster.Name, audited bool) []client.Object {
 	config = Exportable(config)
-	within := func(hooks []webhooks.Hook) []webhooks.Hook {
-		for i := range hooks {
-			hooks[i].Path = ProviderPath(provider.String(), hooks[i].Path)
-		}
-		return hooks
+	hooks := append(machine.Hooks(config.Machine.Mode, config.Machine.UnknownPolicy(audited), config.MachineKinds()), cluster.ProviderHooks(config.Cluster)...)
+	for i := range hooks {
+		hooks[i].Path = ProviderPath(provider.String(), hooks[i].Path)
 	}
-	validating := machine.Hooks(config.Machine.Mode, config.Machine.UnknownPolicy(audited), config.MachineKinds())
-	return server.Registration(nil, within(append(validating, cluster.ProviderHooks(config.Cluster)...)))
+	return server.Registration(nil, hooks)
 }
 
 // IsGated reports whether a validating webhook of a registration is for a resource.

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
@@ -35,21 +34,23 @@ func TestExportable(t *testing.T) {
 func TestProviderRegistration(t *testing.T) {
 	off := v1beta1.Default()
 	off.Machine.Mode, off.Cluster.Impersonation.Mode, off.Cluster.Delegation.Mode = v1beta1.Off, v1beta1.Off, v1beta1.Off
-	warn := v1beta1.Default()
-	warn.Cluster.Impersonation.Mode = v1beta1.Warn
 	for name, tc := range map[string]struct {
 		config v1beta1.GateConfiguration
 		want   []string
 	}{
-		"by default":                   {v1beta1.Default(), []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}},
-		"the gate on users only warns": {warn, []string{"ValidatingWebhookConfiguration"}},
-		"gates are off":                {off, nil},
+		"by default":    {v1beta1.Default(), []string{"ValidatingWebhookConfiguration"}},
+		"gates are off": {off, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			for _, object := range ProviderRegistration(webhooks.Server{URL: "https://gate"}, tc.config, "2ckxs5l4w09g7c29", false) {
 				got = append(got, object.GetObjectKind().GroupVersionKind().Kind)
-				for hook, path := range hookPaths(t, object) {
+				configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
+				if !ok || len(configuration.Webhooks) == 0 {
+					t.Fatalf("%T, want validating webhooks", object)
+				}
+				for i := range configuration.Webhooks {
+					hook, path := configuration.Webhooks[i].Name, *configuration.Webhooks[i].ClientConfig.URL
 					if !strings.HasPrefix(path, "https://gate/kcp/2ckxs5l4w09g7c29/") || strings.Contains(hook, "openstack") || strings.Contains(hook, "secrets") {
 						t.Errorf("webhook %s with the path %s", hook, path)
 					}
@@ -60,26 +61,6 @@ func TestProviderRegistration(t *testing.T) {
 			}
 		})
 	}
-}
-
-// hookPaths returns the URLs of the webhooks of a configuration, by their names.
-func hookPaths(t *testing.T, configuration client.Object) map[string]string {
-	t.Helper()
-	paths := map[string]string{}
-	switch configuration := configuration.(type) {
-	case *admissionregistrationv1.MutatingWebhookConfiguration:
-		for i := range configuration.Webhooks {
-			paths[configuration.Webhooks[i].Name] = *configuration.Webhooks[i].ClientConfig.URL
-		}
-	case *admissionregistrationv1.ValidatingWebhookConfiguration:
-		for i := range configuration.Webhooks {
-			paths[configuration.Webhooks[i].Name] = *configuration.Webhooks[i].ClientConfig.URL
-		}
-	}
-	if len(paths) == 0 {
-		t.Fatalf("%T without webhooks", configuration)
-	}
-	return paths
 }
 
 func TestKubernetesRegistrationOfOpenStack(t *testing.T) {
