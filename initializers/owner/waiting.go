@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/internal/install"
 	"warrantgate.dev/internal/kcp"
-	"warrantgate.dev/internal/managed"
 )
 
 // Waiting returns the workspaces on all shards that wait for the initializer of the WorkspaceType warranted, as users know them. There are
@@ -23,7 +23,7 @@ func (s *Shards) Waiting(ctx context.Context) ([]string, error) {
 	if err := s.readWarranted(ctx, &wt); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if wt.Labels[managed.Label] != managed.By {
+	if !install.IsOurs(&wt) {
 		return nil, nil
 	}
 	var waiting []string

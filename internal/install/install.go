@@ -4,6 +4,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -12,9 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"warrantgate.dev/internal/managed"
 )
+
+// managedBy is the label with the name of the tool that manages an object.
+const managedBy = "app.kubernetes.io/managed-by"
+
+// Labels returns the labels of objects that warrantgate creates. Uninstall removes only objects with them.
+func Labels() map[string]string { return map[string]string{managedBy: fieldManager} }
+
+// IsOurs reports whether warrantgate created an object.
+func IsOurs(object client.Object) bool { return object.GetLabels()[managedBy] == fieldManager }
 
 // fieldManager is the field manager of server-side apply (KEP-555).
 const fieldManager = "warrantgate"
@@ -51,7 +59,7 @@ func Prepare(object client.Object) (*unstructured.Unstructured, error) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[managed.Label] = managed.By
+	maps.Copy(labels, Labels())
 	prepared.SetLabels(labels)
 	return prepared, nil
 }
@@ -71,9 +79,9 @@ func Apply(ctx context.Context, c client.Client, objects []client.Object) ([]Res
 		}
 		outcome := Created
 		if existing != nil {
-			if existing.GetLabels()[managed.Label] != managed.By {
+			if !IsOurs(existing) {
 				return results, fmt.Errorf("%s exists and was not installed by warrantgate (no label %s=%s); rename or delete it first",
-					describe(desired), managed.Label, managed.By)
+					describe(desired), managedBy, fieldManager)
 			}
 			outcome = Unchanged
 		}
@@ -152,7 +160,7 @@ func Remove(ctx context.Context, c client.Client, objects []client.Object) ([]Re
 		switch {
 		case existing == nil:
 			outcome = Absent
-		case existing.GetLabels()[managed.Label] != managed.By:
+		case !IsOurs(existing):
 			outcome = Foreign
 		default:
 			if err := c.Delete(ctx, existing); client.IgnoreNotFound(err) != nil {

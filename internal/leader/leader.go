@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"warrantgate.dev/internal/managed"
+	"warrantgate.dev/internal/install"
 )
 
 const (
@@ -56,7 +56,7 @@ func NewElection(config *rest.Config, namespace, name string) (*Election, error)
 		Client:     leases,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
 		// Uninstall removes only Leases with this label.
-		Labels: managed.Labels(),
+		Labels: install.Labels(),
 	}}, nil
 }
 
