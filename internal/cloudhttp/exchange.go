@@ -22,6 +22,13 @@ import (
 // maxRetryAfter limits the pause that a response can request, so that a wrong value does not require a restart.
 const maxRetryAfter = 5 * time.Minute
 
+const (
+	// MaxBytes limits the size of a response about one object, which usually has a few KiB.
+	MaxBytes = 1 << 20
+	// MaxListBytes limits the size of a page of 100 objects, to 80 KiB for each.
+	MaxListBytes = 8 << 20
+)
+
 // Exchange is one request and its response. It is the http.RoundTripper of this request.
 type Exchange struct {
 	// Next sends the request.

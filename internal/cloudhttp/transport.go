@@ -10,28 +10,17 @@ import (
 const (
 	// requestTimeout limits a request whose context has no earlier deadline.
 	requestTimeout = 30 * time.Second
-	// handshakeTimeout limits the TLS handshake of a new connection.
-	handshakeTimeout = 10 * time.Second
 	// maxIdleConnections is the number of idle connections per host. It is larger than the limits of concurrent requests, because a
 	// closed connection costs the next request a TLS handshake.
 	maxIdleConnections = 256
-	// idleTimeout is the time until an idle connection is closed.
-	idleTimeout = 90 * time.Second
-	// maxHeaderBytes limits the size of response headers.
-	maxHeaderBytes = 64 << 10
 )
 
-// NewTransport returns a transport for many requests. If roots is nil, it trusts the CAs of the system.
+// NewTransport returns a transport for many requests, with the timeouts of net/http. If roots is nil, it trusts the CAs of the system.
 func NewTransport(roots *x509.CertPool) *http.Transport {
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
-		TLSHandshakeTimeout:    handshakeTimeout,
-		ForceAttemptHTTP2:      true,
-		MaxIdleConnsPerHost:    maxIdleConnections,
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxHeaderBytes,
-	}
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck,forcetypeassert // nothing replaces it
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, maxIdleConnections
+	return transport
 }
 
 // NewClient returns a client for one request. It times out after 30 seconds and does not follow redirects.

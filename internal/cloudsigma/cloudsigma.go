@@ -107,7 +107,7 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 		return ownership.Answer{}, err
 	}
 	var s server
-	x, err := l.get(ctx, request{operation: opServer, path: []string{"servers", id}, limit: maxBytes}, &s)
+	x, err := l.get(ctx, request{operation: opServer, path: []string{"servers", id}, limit: cloudhttp.MaxBytes}, &s)
 	switch {
 	case err == nil:
 		return l.compareOwner(ctx, claim, id, s, x)

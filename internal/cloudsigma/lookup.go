@@ -14,12 +14,8 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-const (
-	// maxBytes limits the size of a response about one server or one user.
-	maxBytes = 1 << 20
-	// regionPlaceholder is replaced with the region in the URL templates.
-	regionPlaceholder = "{region}"
-)
+// regionPlaceholder is replaced with the region in the URL templates.
+const regionPlaceholder = "{region}"
 
 // lookup is a check for one user in one region. It may need several requests.
 type lookup struct {

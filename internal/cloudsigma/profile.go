@@ -96,7 +96,7 @@ func (l *lookup) loadProfile(ctx context.Context, _ profileKey) (profile, error)
 		UUID  string `json:"uuid"`
 		Email string `json:"email"`
 	}
-	x, err := l.get(ctx, request{operation: opProfile, path: []string{"profile"}, limit: maxBytes}, &answer)
+	x, err := l.get(ctx, request{operation: opProfile, path: []string{"profile"}, limit: cloudhttp.MaxBytes}, &answer)
 	if err != nil {
 		return profile{}, err
 	}

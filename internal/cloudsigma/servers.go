@@ -16,8 +16,6 @@ const (
 	pageSize = 100
 	// maxPages limits the list of one user's servers to 10,000.
 	maxPages = 100
-	// maxListBytes limits the size of a page to 80 KiB per server. A server takes a few KiB.
-	maxListBytes = 8 << 20
 )
 
 // server contains the required fields of a server. The SDK's type contains all fields, including console passwords.
@@ -59,7 +57,7 @@ func (l *lookup) page(ctx context.Context, name string, offset int) (page, *exch
 		query.Set("name", name)
 	}
 	var p page
-	x, err := l.get(ctx, request{operation: opList, path: []string{"servers", "detail"}, query: query, limit: maxListBytes}, &p)
+	x, err := l.get(ctx, request{operation: opList, path: []string{"servers", "detail"}, query: query, limit: cloudhttp.MaxListBytes}, &p)
 	switch {
 	case err != nil:
 		return page{}, x, err

@@ -14,12 +14,9 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// maxAuthBytes is the maximum size of Keystone's response. The largest part is the catalog: about 2 KiB for each service in each region.
-const maxAuthBytes = 1 << 20
-
 // authenticate gets a token, or a rejection, with one request. The error is an *ownership.UnknownError.
 func (c *Cloud) authenticate(ctx context.Context, with *credentials) (*session, error) {
-	x := newExchange(with.transport, opToken, maxAuthBytes)
+	x := newExchange(with.transport, opToken, cloudhttp.MaxBytes)
 	// No version discovery: it would be another request, and its response could contain another URL.
 	keystone := &gophercloud.ServiceClient{
 		ProviderClient: newClient(x, c.userAgent, ""), Endpoint: with.keystone + identityVersion + "/", Type: "identity",
@@ -58,7 +55,7 @@ func newSession(began time.Time, secret string, body tokenBody, x *cloudhttp.Exc
 	}
 	return &session{
 		token: body.token(x.RequestID()), secret: secret, endpoints: computeEndpoints(body.Catalog),
-		began: began, usedUntil: began.Add(time.Duration(float64(min(life, maxLife)) * usedFor)),
+		began: began, usedUntil: began.Add(time.Duration(float64(life) * usedFor)),
 	}, nil
 }
 

@@ -14,14 +14,10 @@ import (
 )
 
 const (
-	// maxServerBytes is the maximum size of the response for one server, which usually has a few KiB.
-	maxServerBytes = 1 << 20
 	// pageSize is the requested number of servers of a page. Nova may return fewer.
 	pageSize = 100
 	// maxPages limits the list of the servers of one project to 10,000.
 	maxPages = 100
-	// maxListBytes is the maximum size of a page: 80 KiB for each server.
-	maxListBytes = 8 << 20
 )
 
 // server contains the used fields of a server. gophercloud's own type has all fields, and decoding fails if any of them has another format.
@@ -66,7 +62,7 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 		return ownership.Answer{}, err
 	}
 	var s server
-	x, err := l.get(ctx, request{operation: opServer, limit: maxServerBytes, send: func(ctx context.Context, nova *gophercloud.ServiceClient) error {
+	x, err := l.get(ctx, request{operation: opServer, limit: cloudhttp.MaxBytes, send: func(ctx context.Context, nova *gophercloud.ServiceClient) error {
 		return servers.Get(ctx, nova, id).ExtractInto(&s)
 	}})
 	switch {
@@ -126,7 +122,7 @@ func (l *lookup) page(ctx context.Context, options servers.ListOpts) (page, *clo
 		return page{}, nil, cloudhttp.Unknown(ownership.CauseCloud, "", "%s request: %w", opList, err)
 	}
 	var p page
-	x, err := l.get(ctx, request{operation: opList, limit: maxListBytes, send: func(ctx context.Context, nova *gophercloud.ServiceClient) error {
+	x, err := l.get(ctx, request{operation: opList, limit: cloudhttp.MaxListBytes, send: func(ctx context.Context, nova *gophercloud.ServiceClient) error {
 		p = page{}
 		_, err := nova.Get(ctx, nova.ServiceURL("servers", "detail")+query, &p, nil) //nolint:bodyclose // closed by gophercloud, which decodes it
 		return err

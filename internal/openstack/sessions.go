@@ -18,8 +18,6 @@ const (
 	rolesTTL = 5 * time.Minute
 	// usedFor is the part of its lifetime for which a token is used for Nova.
 	usedFor = 0.8
-	// maxLife is the maximum time for which a token is used.
-	maxLife = 24 * time.Hour
 	// rejectionTTL is the TTL of rejections. Keystone may lock a user after many failed authentications. It is shorter than the 10
 	// seconds between the retries of controllers, so that a correction in Keystone has an effect at the next retry.
 	rejectionTTL = 9 * time.Second

@@ -35,8 +35,6 @@ const (
 	grantUMATicket = "urn:ietf:params:oauth:grant-type:uma-ticket"
 	// impersonatePath is relative to the URL of the service provider API.
 	impersonatePath = "user/impersonate"
-	// maxBodyBytes limits the size of a response. The oauth2 package has the same limit.
-	maxBodyBytes = 1 << 20
 	// regionPlaceholder is replaced with the region in URL templates.
 	regionPlaceholder = "{region}"
 )
@@ -167,7 +165,7 @@ func (s *Source) send(
 		return issued{}, cloudhttp.Unknown(ownership.CauseIdentityProvider, "", "%s request: the URL has to begin with https://", want.step)
 	}
 	return s.server(target.Host).send(ctx, func(ctx context.Context) (issued, *ownership.UnknownError) {
-		x := &cloudhttp.Exchange{Next: s.transport, Operation: want.step, Limit: maxBodyBytes, KindOf: codeOf}
+		x := &cloudhttp.Exchange{Next: s.transport, Operation: want.step, Limit: cloudhttp.MaxBytes, KindOf: codeOf}
 		client := cloudhttp.NewClient(x)
 		if bearer != "" {
 			client.Transport = &oauth2.Transport{Base: x, Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: bearer})}
