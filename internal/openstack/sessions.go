@@ -2,7 +2,7 @@ package openstack
 
 import (
 	"context"
-	"sync"
+	"errors"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -23,9 +23,9 @@ const (
 	rejectionTTL = 9 * time.Second
 	// maxSessions is the maximum number of cached tokens. One takes some KiB.
 	maxSessions = 5_000
-	// maxPerShare is the maximum number of concurrent authentications of one share of tenants. A tenant can write any number of other
-	// credentials into Secrets, and each of them is checked.
-	maxPerShare = 16
+	// authenticationsAtOnce is the number of concurrent authentications. A tenant can write any number of other credentials into Secrets, and
+	// each of them is checked.
+	authenticationsAtOnce = 32
 	// tenantRetryAfter is the Retry-After for a tenant with too many authentications.
 	tenantRetryAfter = 2 * time.Second
 	// authTimeout is the timeout of an authentication, which continues if its callers are canceled.
@@ -67,13 +67,11 @@ type sessions struct {
 	authenticate func(context.Context, *credentials) (*session, error)
 	remembered   *otter.Cache[digest, *session]
 	inFlight     singleflight.Group
-
-	mu      sync.Mutex
-	running map[share.Tenant]int
+	running      *share.Limit[share.Tenant]
 }
 
 func newSessions(authenticate func(context.Context, *credentials) (*session, error)) *sessions {
-	return &sessions{authenticate: authenticate, running: map[share.Tenant]int{}, remembered: otter.Must(&otter.Options[digest, *session]{
+	return &sessions{authenticate: authenticate, running: share.New[share.Tenant](authenticationsAtOnce), remembered: otter.Must(&otter.Options[digest, *session]{
 		MaximumSize: maxSessions,
 		ExpiryCalculator: otter.ExpiryWritingFunc(func(entry otter.Entry[digest, *session]) time.Duration {
 			return max(time.Until(entry.Value.usedUntil), 1)
@@ -121,9 +119,12 @@ func (s *sessions) wait(ctx context.Context, with *credentials, wanted func(*ses
 		if known := s.known(with, wanted); known != nil { // an earlier authentication has ended in the meantime
 			return known, nil
 		}
-		release, err := s.acquire(ctx)
-		if err != nil {
-			return nil, err
+		release, err := s.running.Take(ctx, share.FromContext(ctx), 1)
+		switch {
+		case errors.Is(err, share.ErrExceeded): // at once: a tenant could otherwise make its own lookups take too long, as in an outage
+			return nil, &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: tenantRetryAfter, Err: err}
+		case err != nil:
+			return nil, cloudhttp.Unknown(ownership.CauseBusy, "", "wait for other authentications: %w", err)
 		}
 		defer release()
 		got, err := s.authenticate(ctx, with)
@@ -132,23 +133,4 @@ func (s *sessions) wait(ctx context.Context, with *credentials, wanted func(*ses
 		}
 		return got, err
 	})
-}
-
-// acquire counts an authentication for the tenant of ctx until release is called. The error is an *ownership.UnknownError. It does not wait: a
-// tenant could otherwise make its own lookups take too long, as in an outage.
-func (s *sessions) acquire(ctx context.Context) (release func(), err error) {
-	tenant := share.FromContext(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running[tenant] >= maxPerShare {
-		return nil, &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: tenantRetryAfter, Err: share.ErrExceeded}
-	}
-	s.running[tenant]++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.running[tenant]--; s.running[tenant] == 0 {
-			delete(s.running, tenant)
-		}
-	}, nil
 }
