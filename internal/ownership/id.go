@@ -50,19 +50,10 @@ func (f IDFormat) Parse(value string) (string, error) {
 	return "", fmt.Errorf("%q%s", message.Value(value), f.requirement)
 }
 
-// CEL returns the CEL expression for the UUID that Parse returns for a string, and the empty string if Parse returns an error.
-func (f IDFormat) CEL(value string) string {
-	return fmt.Sprintf(`[%s.trim().lowerAscii()].map(text, size(text) <= %d && text.matches(r'%s') ? text.find(r'%s/?$').replace('/', '') : '')`+
-		`.map(id, id == '%s' ? '' : id)[0]`, value, maxIDRunes, f.pattern, uuidPattern, uuid.Nil)
-}
-
 // CELIsID returns the CEL expression that is true for a value that is an instance ID in lower case, without blanks or a slash.
 func CELIsID(value string) string {
 	return fmt.Sprintf("type(%[1]s) == string && size(%[1]s) == %[2]d && %[1]s != '%[3]s' && %[1]s.matches(r'^%[4]s$')", value, uuidLength, uuid.Nil, uuidPattern)
 }
-
-// Requirement is the message of the error of Parse without the value that it begins with.
-func (f IDFormat) Requirement() string { return f.requirement }
 
 // ParseInstanceID parses an ID in the format InstanceIDs.
 func ParseInstanceID(s string) (string, error) { return InstanceIDs.Parse(s) }

@@ -47,7 +47,7 @@ var _ = Describe("guarantee 3: a machine that names a server", func() {
 			machine := a.machine(ctx, "worker", a.own, ownedBy("owner"))
 			a.expectDenied(way.metadata(ctx, a.attacker.client, owner, inCluster("second")), "OwnerClusterMismatch",
 				`label cluster.x-k8s.io/cluster-name "second" of Machine "owner"`, `CloudSigmaMachine "worker" of cluster "first"`)
-			a.expectDenied(way.metadata(ctx, a.attacker.client, machine, inCluster("second")), "InstanceNotOwned")
+			a.expectDenied(way.metadata(ctx, a.attacker.client, machine, inCluster("second")), "OwnerClusterMismatch", `Machine "owner", belongs to cluster "first"`)
 			Expect(a.current(ctx, owner).GetLabels()).To(Equal(labelsOf("first")))
 		}, SpecTimeout(startTimeout))
 	}

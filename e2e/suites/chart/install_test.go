@@ -56,9 +56,9 @@ var _ = Describe("The chart", Ordered, func() {
 			ContainSubstring(`may not impersonate "tenant@example.com"`))))
 	}, SpecTimeout(timeout))
 
-	DescribeTable("denies a malformed ID by a policy", func(ctx SpecContext, machine *unstructured.Unstructured) {
+	DescribeTable("denies a malformed ID", func(ctx SpecContext, machine *unstructured.Unstructured) {
 		machine.SetNamespace(w.newNamespace(ctx))
-		Expect(w.admin.Create(ctx, machine)).To(MatchError(MatchRegexp("ValidatingAdmissionPolicy '.*machines.machine.warrantgate.dev'.* is not a provider ID")))
+		Expect(w.admin.Create(ctx, machine)).To(MatchError(MatchRegexp(`admission webhook ".*machines.machine.warrantgate.dev".* is not a provider ID`)))
 	},
 		Entry("of CloudSigma", ofProvider("CloudSigmaMachine", map[string]any{"providerID": "cloudsigma://no-uuid"}), SpecTimeout(timeout)),
 		Entry("of OpenStack", ofProvider("OpenStackMachine", map[string]any{"providerID": "openstack:///no-uuid"}), SpecTimeout(timeout)),

@@ -233,7 +233,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 			if old, was := before[key]; was {
 				Expect(version).To(Equal(old), "install changed "+key)
 			} else {
-				Expect(key).To(Or(HaveSuffix("/warrantgate"), MatchRegexp("^ValidatingAdmissionPolicy.* /cloudsigma(clusters.cluster|clusters.region|machines.machine).warrantgate.dev$")))
+				Expect(key).To(Or(HaveSuffix("/warrantgate"), MatchRegexp("^ValidatingAdmissionPolicy.* /cloudsigmaclusters.(cluster|region).warrantgate.dev$")))
 			}
 		}
 		printed, err := w.uninstall(ctx)

@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -113,35 +111,6 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 		Eventually(func() error { return who.client.Create(ctx, cluster.DeepCopy()) }).Should(Succeed())
 		other := newCluster(s.namespace, "other", "other-"+email)
 		expectNotAllowed(who.client.Create(ctx, other.DeepCopy()), userEmailField, other, who, "other-"+email)
-	}, SpecTimeout(2*timeout))
-
-	It("is enforced for claims of no instance and of no cluster while no warrantgate runs", func(ctx SpecContext) {
-		s := w.withoutWarrantgate(ctx)
-		who := s.editor(ctx)
-		set := func(machine *unstructured.Unstructured, field string, value any) error {
-			return write(ctx, who.client, machine.DeepCopy(), field, fmt.Sprint(value))
-		}
-
-		By("claims that only the webhook could deny are admitted")
-		machine, unlabeled := newMachine(s.namespace, "machine", clusterName), newMachine(s.namespace, "unlabeled", "")
-		unlabeled.SetLabels(nil)
-		Expect(who.client.Create(ctx, machine.DeepCopy())).To(Succeed())
-		Expect(who.client.Create(ctx, unlabeled.DeepCopy())).To(Succeed())
-		Eventually(set).WithArguments(machine, instanceIDPath, noServer).Should(Succeed()) // once the API server has observed the failurePolicy
-		Expect(set(machine, providerIDPath, "cloudsigma://"+uuid.NewString())).To(Succeed())
-
-		By("all others are denied, with every permission in the namespace")
-		expectDenial(set(unlabeled, instanceIDPath, noServer), "MachineWithoutCluster", instanceIDPath)
-		expectDenial(set(unlabeled, providerIDPath, "cloudsigma://"+noServer), "MachineWithoutCluster", providerIDPath)
-		expectDenial(set(machine, providerIDPath, "soon"), "ProviderIDInvalid", providerIDPath)
-		expectDenial(set(machine, instanceIDPath, "soon"), "InstanceIDInvalid", instanceIDPath)
-		expectDenial(who.client.Create(ctx, newMachine(s.namespace, "new", clusterName, with(providerIDPath, "openstack:///"+noServer))), "ProviderIDInvalid", providerIDPath)
-		err := who.client.Patch(ctx, machine.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":null}}`)))
-		Expect(err).To(MatchError(And(ContainSubstring("ValidatingAdmissionPolicy"), ContainSubstring("removal of label cluster.x-k8s.io/cluster-name"))))
-
-		By("but not clearing, nor a heartbeat")
-		Expect(set(machine, "status.instanceState", "running")).To(Succeed())
-		Expect(set(machine, instanceIDPath, "")).To(Succeed())
 	}, SpecTimeout(2*timeout))
 
 	It("is removed by uninstall", func(ctx SpecContext) {

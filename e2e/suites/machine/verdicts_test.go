@@ -182,7 +182,7 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 			Expect(s.holds(ctx, machine, by.field)).To(Equal(held))
 		}
 	}
-	if reason == "" || p.isPolicy(reason) {
+	if reason == "" {
 		Expect(s.admissions(ctx, nil)).To(Equal(all), "the API server called warrantgate")
 	} else {
 		Expect(s.admissions(ctx, nil)).To(Equal(all + 1))
@@ -194,7 +194,7 @@ func verdict(ctx context.Context, s story, p policy, by way, c claim) {
 // expectTraces checks the warning and the Event of a verdict.
 func expectTraces(ctx context.Context, s story, p policy, subject client.Object, reason string, texts OmegaMatcher, warned []string) {
 	GinkgoHelper()
-	if reason == "" || reason == "Owned" || p.isPolicy(reason) {
+	if reason == "" || reason == "Owned" {
 		Expect(warned).To(BeEmpty())
 		Expect(s.finalEvents(ctx)).To(BeEmpty())
 		return
@@ -240,27 +240,9 @@ func decisionOf(p policy, reason string) string {
 	return "denied"
 }
 
-// byPolicy are texts of the denials by the admission policy. The API server does not call the gate for them, and there is no Event.
-var byPolicy = map[string]string{
-	"InstanceIDInvalid": "is not an instance ID", "ProviderIDInvalid": "is not a provider ID",
-	"MachineWithoutCluster": "it has no label cluster.x-k8s.io/cluster-name",
-}
-
-// isPolicy reports whether the admission policy denies for a reason.
-func (p policy) isPolicy(reason string) bool { return !p.warn && byPolicy[reason] != "" }
-
 // expectDenial checks the fields that a controller uses: code, reason and cause.
 func expectDenial(err error, reason, field string) {
 	GinkgoHelper()
-	if text := byPolicy[reason]; text != "" && !strings.Contains(fmt.Sprint(err), `"metalmachines.`) { // kinds of the file have no policy
-		word := metav1.StatusReasonInvalid
-		if reason == "MachineWithoutCluster" {
-			word = metav1.StatusReasonForbidden
-		}
-		expectPolicyDenial(err, "cloudsigmamachines.machine.warrantgate.dev", word)
-		Expect(messageOf(err)).To(And(HavePrefix(field+" "), ContainSubstring(text)))
-		return
-	}
 	Expect(err).To(MatchError(ContainSubstring(`.machine.warrantgate.dev" denied the request: `)))
 	var denial *apierrors.StatusError
 	Expect(errors.As(err, &denial)).To(BeTrue())

@@ -242,7 +242,7 @@ func (w *world) awaitGate(ctx context.Context) {
 		return fmt.Sprint(err, recorder.TakeWarnings())
 	}).Should(Or(ContainSubstring("machine.warrantgate.dev"), ContainSubstring("mode Warn")))
 	Eventually(func() string { // the API server evaluates a policy a moment after its creation, too
-		err := c.Create(ctx, newMachine(namespace, "canary", "no-cluster", providerID("no-uuid")), client.DryRunAll)
+		err := c.Create(ctx, newObject(clusterKind, namespace, "canary", with("spec.region", "no region")), client.DryRunAll)
 		return fmt.Sprint(err, recorder.TakeWarnings())
 	}).Should(Or(ContainSubstring("ValidatingAdmissionPolicy"), ContainSubstring("mode Warn")))
 }
@@ -253,9 +253,8 @@ func (w *world) awaitNoGate(ctx context.Context) {
 	namespace := w.namespace(ctx)
 	c, recorder := w.warned()
 	Eventually(func(g Gomega) {
-		for _, id := range []string{noServer, "no-uuid"} {
-			g.Expect(c.Create(ctx, newMachine(namespace, "canary", "no-cluster", providerID(id)), client.DryRunAll)).To(Succeed())
-		}
+		g.Expect(c.Create(ctx, newMachine(namespace, "canary", "no-cluster", providerID(noServer)), client.DryRunAll)).To(Succeed())
+		g.Expect(c.Create(ctx, newObject(clusterKind, namespace, "canary", with("spec.region", "no region")), client.DryRunAll)).To(Succeed())
 		g.Expect(recorder.TakeWarnings()).To(BeEmpty())
 	}).Should(Succeed())
 }

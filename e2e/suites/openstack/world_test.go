@@ -117,11 +117,6 @@ func (w *world) awaitGate(ctx context.Context) {
 		}
 		return w.recorder.TakeWarnings() // a gate that only warns
 	}).WithContext(ctx).Should(HaveExactElements(HavePrefix("ClusterMissing")))
-	malformed := newMachine(w.namespace(ctx), "canary", "no-cluster", with(providerIDPath, "no-uuid"))
-	Eventually(func() string { // the API server evaluates a policy a moment after its creation, too
-		err := w.client.Create(ctx, malformed.DeepCopy(), client.DryRunAll)
-		return fmt.Sprint(err, w.recorder.TakeWarnings())
-	}).WithContext(ctx).Should(Or(ContainSubstring("ValidatingAdmissionPolicy"), ContainSubstring("mode Warn")))
 }
 
 // endWorld ends the current world, if there is one: it removes warrantgate and all objects of specs. warrantgate must have sent no unknown

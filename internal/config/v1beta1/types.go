@@ -70,15 +70,11 @@ type GateConfiguration struct {
 
 // MachineKinds returns all kinds of machines that are evaluated: the built-in ones and those of the file.
 func (c GateConfiguration) MachineKinds() []MachineKind {
-	return append(c.BuiltInMachineKinds(), c.Machine.Kinds...)
-}
-
-// BuiltInMachineKinds returns the kinds of machines that are evaluated although the file does not list them.
-func (c GateConfiguration) BuiltInMachineKinds() []MachineKind {
+	kinds := []MachineKind{cloudSigmaMachine}
 	if c.OpenStack.Enabled() {
-		return []MachineKind{cloudSigmaMachine, openStackMachine}
+		kinds = append(kinds, openStackMachine)
 	}
-	return []MachineKind{cloudSigmaMachine}
+	return append(kinds, c.Machine.Kinds...)
 }
 
 // ReadsMachines reports whether a gate or the audit reads machines on Kubernetes besides the one of the request.

@@ -4,7 +4,6 @@ package gates
 import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/cmd/warrantgate/internal/clouds"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
@@ -29,8 +28,7 @@ func KubernetesRegistration(server webhooks.Server, config v1beta1.GateConfigura
 	return append(KubernetesPolicies(config), server.Registration(mutating, validating)...)
 }
 
-// KubernetesPolicies returns the policies that the API server evaluates itself. The kinds of the file have none: the chart has the policies
-// as a file.
+// KubernetesPolicies returns the policies that the API server evaluates itself.
 func KubernetesPolicies(config v1beta1.GateConfiguration) []client.Object {
-	return append(cluster.Policies(config.Cluster, config.CloudSigma.Regions), machine.Policies(config.Machine.Mode, config.BuiltInMachineKinds(), clouds.ProviderIDs)...)
+	return cluster.Policies(config.Cluster, config.CloudSigma.Regions)
 }
