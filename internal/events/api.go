@@ -38,7 +38,7 @@ func NewKubernetesWriter(config *rest.Config) (Writer, error) {
 }
 
 func newAPIWriter(config *rest.Config, w *apiWriter) (Writer, error) {
-	config.QPS = -1 // the recorder writes one Event at a time; client-go's limit of five requests per second would fill its queue
+	config.QPS = -1 // the recorder limits the waiting Events; client-go's limit of five requests per second would fill its queues
 	core, err := corev1client.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client for Events: %w", err)

@@ -1,8 +1,10 @@
 // Package events writes Kubernetes Events about what warrantgate did, on the objects concerned, in their logical cluster.
 //
-// Events do not delay decisions. Record puts an Event into a queue of limited length and returns. Namespaces and logical clusters
-// share the queue. An Event that does not fit is dropped and counted. A failed write is counted and logged. Repeated Events with
-// the same text on the same object are aggregated into a count, by the rules of client-go's recorder.
+// Events do not delay decisions, and the Events of one tenant do not delay those of others. Record puts an Event into the queue of its tenant and
+// returns. The tenants share the places of their queues (package share), and each queue is written by a goroutine of its own. An Event that
+// gets no place is dropped and counted. A failed write is counted and logged. Repeated Events with the same text on the same object are
+// aggregated into a count, by the correlator of client-go's recorder. client-go's broadcaster is not used: it writes the Events of all tenants
+// one after the other, and waits for minutes for an API server that does not answer.
 package events
 
 import (
@@ -33,13 +35,11 @@ import (
 
 const (
 	component = "warrantgate"
-	// queueLength limits the memory of waiting Events. An Event on a Workspace takes about 1 KiB.
-	queueLength = 1000
-	// writeTimeout limits one request, so that it does not delay the next ones for longer.
+	// places limits the memory of waiting Events. An Event on a Workspace takes about 1 KiB.
+	places = 1000
+	// writeTimeout limits one request. On kcp a tenant can register webhooks in its workspace that delay each Event there. After a request that
+	// takes so long, the waiting Events of its tenant are dropped.
 	writeTimeout = 5 * time.Second
-	// slowFor is how long the Events of a share are dropped after a write that took writeTimeout. On kcp a tenant can register webhooks in
-	// its workspace that delay each Event there.
-	slowFor = time.Minute
 	// permissionInterval is the time between two permission checks while the permission is missing.
 	permissionInterval = 5 * time.Second
 	// userBurst and userRate limit the Events that one user causes on one object for one reason: a burst, and then one Event in five
@@ -88,34 +88,40 @@ type Writer interface {
 	Permitted(ctx context.Context) (permitted bool, reason string, err error)
 }
 
-// share returns the tenant whose Events share places in the queue. On kcp the owner of a logical cluster can create any number of namespaces.
-func (e Event) share() share.Tenant {
-	return share.TenantOf(e.Cluster.String(), e.Object.Namespace)
-}
+// tenant returns the tenant whose queue an Event waits in.
+func (e *Event) tenant() share.Tenant { return share.TenantOf(e.Cluster.String(), e.Object.Namespace) }
 
 // Recorder writes Events asynchronously.
 type Recorder struct {
-	writer  Writer
-	queue   chan *Event // pointers, because a channel allocates its whole capacity
-	mu      sync.Mutex
-	waiting map[share.Tenant]int // number of queued Events by share
-	// slow contains the time until which the Events of a share are dropped. Only the goroutine that writes uses it.
-	slow       map[share.Tenant]time.Time
+	writer     Writer
 	permitted  atomic.Bool
 	correlator *record.EventCorrelator
 	// perUser limits the Events that one user causes on one object.
 	perUser *record.EventSourceObjectSpamFilter
+	// places are those in all queues.
+	places *share.Limit[share.Tenant]
+
+	mu sync.Mutex
+	// queues are the waiting Events of each tenant that has a goroutine. begun are the tenants that need one.
+	queues map[share.Tenant][]waiting
+	begun  chan share.Tenant
+}
+
+// waiting is an Event with a place.
+type waiting struct {
+	Event
+	leave func()
 }
 
 // NewRecorder returns a recorder that writes with writer after Start. If writer is nil, Events are disabled.
 func NewRecorder(writer Writer) *Recorder {
 	return &Recorder{
 		writer:     writer,
-		queue:      make(chan *Event, queueLength),
-		waiting:    map[share.Tenant]int{},
-		slow:       map[share.Tenant]time.Time{},
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{SpamKeyFunc: allowance}),
 		perUser:    record.NewEventSourceObjectSpamFilter(usersRemembered, userBurst, userRate, clock.RealClock{}, allowance),
+		places:     share.New[share.Tenant](places),
+		queues:     map[share.Tenant][]waiting{},
+		begun:      make(chan share.Tenant, places),
 	}
 }
 
@@ -151,16 +157,19 @@ func (r *Recorder) Record(event Event) {
 		return
 	}
 	event.By, event.Message = "", message.Clip(event.Message, maxMessageBytes) // names in it can be long
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	// A share may use at most as many places as it leaves free, so that other shares always find a place.
-	if of := event.share(); r.waiting[of] < cap(r.queue)-len(r.queue) {
-		r.queue <- &event // does not block: only this line sends, under the lock
-		r.waiting[of]++
-		waiting.Inc()
+	tenant := event.tenant()
+	leave, found := r.places.Try(tenant, 1)
+	if !found {
+		count(outcomeDropped)
 		return
 	}
-	count(outcomeDropped)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	queue, begun := r.queues[tenant]
+	r.queues[tenant] = append(queue, waiting{event, leave})
+	if !begun {
+		r.begun <- tenant // does not block: each of these tenants has a place
+	}
 }
 
 // short limits the length of each field of a reference. The object can be the owner of another one, and a tenant can write a MiB into each field
@@ -172,37 +181,53 @@ func short(object corev1.ObjectReference) corev1.ObjectReference {
 	return object
 }
 
-// taken updates the counts after an event left the queue.
-func (r *Recorder) taken(event *Event) {
-	waiting.Dec()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if of := event.share(); r.waiting[of] > 1 {
-		r.waiting[of]--
-	} else {
-		delete(r.waiting, of)
-	}
-}
-
-// Start writes events until ctx ends, and then the waiting ones. If Events are disabled, it logs the reason and repeats the
-// permission check.
+// Start writes events until ctx ends, and then the waiting ones, for at most the timeout of a single write. If Events are disabled, it logs the
+// reason and repeats the permission check.
 func (r *Recorder) Start(ctx context.Context) error {
 	if r.writer == nil {
 		logf.FromContext(ctx).Info("Events are off: no kubeconfig for kcp was given (--kcp-kubeconfig)")
 		return nil
 	}
 	r.awaitPermission(ctx)
-	writes := context.WithoutCancel(ctx) // a write is limited by its own timeout, not by the end of ctx
-	for ctx.Err() == nil {
+	writes, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var tenants sync.WaitGroup
+	for ctx.Err() == nil || len(r.begun) > 0 {
 		select {
-		case event := <-r.queue:
-			r.taken(event)
-			r.write(writes, *event)
+		case tenant := <-r.begun:
+			tenants.Go(func() { r.writeAll(writes, tenant) })
 		case <-ctx.Done():
 		}
 	}
-	r.drain(writes)
+	defer time.AfterFunc(writeTimeout, cancel).Stop()
+	tenants.Wait()
 	return nil
+}
+
+// writeAll writes the Events of a tenant until none waits.
+func (r *Recorder) writeAll(ctx context.Context, tenant share.Tenant) {
+	answers := true
+	for event := r.next(tenant); event != nil; event = r.next(tenant) {
+		if !answers || ctx.Err() != nil {
+			count(outcomeDropped)
+			continue
+		}
+		answers = !errors.Is(r.write(ctx, event), context.DeadlineExceeded)
+	}
+}
+
+// next takes the next Event of a tenant. If there is none, it returns nil, and the tenant needs another goroutine for further ones.
+func (r *Recorder) next(tenant share.Tenant) *Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	queue := r.queues[tenant]
+	if len(queue) == 0 {
+		delete(r.queues, tenant)
+		return nil
+	}
+	r.queues[tenant] = queue[1:]
+	queue[0].leave()
+	return &queue[0].Event
 }
 
 func (r *Recorder) awaitPermission(ctx context.Context) {
@@ -227,27 +252,7 @@ func (r *Recorder) awaitPermission(ctx context.Context) {
 	})
 }
 
-// drain writes the queued events at shutdown, for at most the timeout of a single write.
-func (r *Recorder) drain(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	for {
-		select {
-		case event := <-r.queue:
-			r.taken(event)
-			r.write(ctx, *event)
-		default:
-			return
-		}
-	}
-}
-
-func (r *Recorder) write(ctx context.Context, event Event) {
-	if time.Now().Before(r.slow[event.share()]) {
-		count(outcomeDropped)
-		return
-	}
-	delete(r.slow, event.share())
+func (r *Recorder) write(ctx context.Context, event *Event) error {
 	correlated := newCoreEvent(event)
 	// The correlator aggregates by source and object. The same object name in two logical clusters means two objects, so the source
 	// contains the logical cluster during correlation.
@@ -256,11 +261,11 @@ func (r *Recorder) write(ctx context.Context, event Event) {
 	if err != nil {
 		logf.FromContext(ctx).Error(err, "aggregate an Event", "reason", event.Reason)
 		count(outcomeFailed)
-		return
+		return err
 	}
 	if result.Skip {
 		count(outcomeSuppressed)
-		return
+		return nil
 	}
 	result.Event.Source.Host = ""
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -275,21 +280,19 @@ func (r *Recorder) write(ctx context.Context, event Event) {
 		result.Event.ResourceVersion = ""
 		written, err = r.writer.Create(ctx, event.Cluster, result.Event)
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		r.slow[event.share()] = time.Now().Add(slowFor)
-	}
 	if err != nil {
 		logf.FromContext(ctx).Error(err, "write an Event", "reason", event.Reason,
 			"cluster", event.Cluster, "object", event.Object.Name, "message", event.Message)
 		count(outcomeFailed)
-		return
+		return err
 	}
 	written.Source.Host = correlated.Source.Host
 	r.correlator.UpdateState(written)
 	count(outcomeWritten)
+	return nil
 }
 
-func newCoreEvent(event Event) *corev1.Event {
+func newCoreEvent(event *Event) *corev1.Event {
 	now := metav1.Now()
 	// Events of cluster-scoped objects are in namespace default, as in Kubernetes.
 	namespace := event.Object.Namespace

@@ -251,8 +251,7 @@ func TestKCPWriterChecksThePermissionInRoot(t *testing.T) {
 	}
 }
 
-// The recorder writes one Event at a time. client-go's limit of five requests per second would fill its queue long before the
-// server has too much load.
+// client-go's limit of five requests per second would fill the queues of the recorder long before the server has too much load.
 func TestKCPWriterHasNoClientRateLimit(t *testing.T) {
 	const many = 50
 	event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "team-a.1", Namespace: "default"}}
