@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -18,6 +19,7 @@ import (
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/internal/preflight"
+	"warrantgate.dev/internal/share"
 )
 
 const (
@@ -101,7 +103,8 @@ func (c *Controller) runRepair(ctx context.Context) {
 	run(ctx, "owner-repair", controller.TypedOptions[request]{
 		Reconciler: &repairReconciler{
 			steps: c.repair.Steps, pending: initializing.has, untilStuck: initializing.untilDue, reporter: c.reporter,
-			limiter: c.repair.Limiter, backoff: newBackoff(), repeats: newRepeats(c.repair.Limiter.Limit()), continued: newContinued(),
+			workers: share.New[logicalcluster.Name](workers), limiter: c.repair.Limiter,
+			backoff: newBackoff(), repeats: newRepeats(c.repair.Limiter.Limit()), continued: newContinued(),
 		},
 		RateLimiter: newBackoff(),
 	}, initializing, readyWorkspaces(c.repair))

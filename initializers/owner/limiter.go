@@ -1,7 +1,6 @@
 package owner
 
 import (
-	"sync"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -38,37 +37,4 @@ func (r *repeats) after(parent logicalcluster.Name) time.Duration {
 		r.parents.Add(parent, limiter) // of two concurrent ones, one is lost with its token
 	}
 	return limiter.Reserve().Delay()
-}
-
-// workerShares shares the workers of the repair between logical clusters. A tenant can delay each check of its Workspaces, with webhooks for
-// LogicalClusters or SubjectAccessReviews in its workspaces.
-type workerShares struct {
-	mu   sync.Mutex
-	busy map[logicalcluster.Name]int
-	all  int
-}
-
-// take takes a worker for a Workspace of a logical cluster. A logical cluster may have as many as it leaves free, and one in any case.
-func (s *workerShares) take(parent logicalcluster.Name) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.busy[parent] > 0 && s.busy[parent] >= workers-s.all {
-		return false
-	}
-	if s.busy == nil {
-		s.busy = map[logicalcluster.Name]int{}
-	}
-	s.busy[parent]++
-	s.all++
-	return true
-}
-
-// free frees a worker.
-func (s *workerShares) free(parent logicalcluster.Name) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all--
-	if s.busy[parent]--; s.busy[parent] == 0 {
-		delete(s.busy, parent)
-	}
 }

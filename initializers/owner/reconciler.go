@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/tenancy/initialization"
 	"golang.org/x/time/rate"
@@ -21,6 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"warrantgate.dev/internal/share"
 )
 
 const (
@@ -51,7 +54,9 @@ type repairReconciler struct {
 	pending func(request) bool
 	// untilStuck is the time until that Workspace counts as stuck. Before, nothing is repaired.
 	untilStuck func(request) time.Duration
-	workers    workerShares
+	// workers are shared between the logical clusters that have Workspaces. A tenant can delay each check of its Workspaces, with webhooks for
+	// LogicalClusters or SubjectAccessReviews in its workspaces.
+	workers *share.Limit[logicalcluster.Name]
 	// limiter limits how many Workspaces are checked per second. Those that are listed Ready have waited for it. backoff and repeats are when one that is still stuck is checked again.
 	limiter *rate.Limiter
 	backoff workqueue.TypedRateLimiter[request]
@@ -74,10 +79,11 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 	if req.Cluster == "" {
 		return reconcile.Result{}, nil // once it has one, there is another request
 	}
-	if !r.workers.take(req.Parent) {
+	free, taken := r.workers.Try(req.Parent, 1)
+	if !taken {
 		return giveWay(), nil
 	}
-	defer r.workers.free(req.Parent)
+	defer free()
 	if begins := r.continued.NumRequeues(req) == 0; begins && !req.Ready && r.limiter.Wait(ctx) != nil {
 		return giveWay(), nil
 	}

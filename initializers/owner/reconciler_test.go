@@ -19,6 +19,7 @@ import (
 
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/preflight"
+	"warrantgate.dev/internal/share"
 )
 
 var (
@@ -219,7 +220,7 @@ func TestRepairReconcile(t *testing.T) {
 				steps:      &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun},
 				pending:    func(request) bool { return !tc.notPending },
 				untilStuck: func(request) time.Duration { return tc.untilStuck },
-				limiter:    unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
+				workers:    newWorkers(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
 				reporter: reporter{recorder: &got, checker: preflight.Checker{Client: clients}},
 			}
 			result, err := r.Reconcile(t.Context(), tc.request)
@@ -247,6 +248,8 @@ func TestRepairReconcile(t *testing.T) {
 // unlimited does not limit the checks.
 var unlimited = rate.NewLimiter(rate.Inf, 1)
 
+func newWorkers() *share.Limit[logicalcluster.Name] { return share.New[logicalcluster.Name](workers) }
+
 // isStuck is true of every Workspace.
 func isStuck(request) time.Duration { return 0 }
 
@@ -256,7 +259,7 @@ func TestBackoffIsShortWhileACauseIsKnown(t *testing.T) {
 	clients := fakeKCP(t, lacking, nil)
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
-		untilStuck: isStuck, limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
+		untilStuck: isStuck, workers: newWorkers(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}, checker: preflight.Checker{Client: clients}},
 	}
 	check := func() time.Duration {
@@ -287,7 +290,7 @@ func TestRepairIsLimited(t *testing.T) {
 	limiter := func() *rate.Limiter { return rate.NewLimiter(rate.Every(time.Hour), 1) }
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
-		untilStuck: isStuck, limiter: limiter(), backoff: newBackoff(), continued: newContinued(),
+		untilStuck: isStuck, workers: newWorkers(), limiter: limiter(), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}},
 	}
 	r.limiter.Allow()
@@ -325,7 +328,7 @@ func TestRepairOfAContestedWorkspaceDoesNotDelayOthers(t *testing.T) {
 	for name, r := range map[string]reconcile.TypedReconciler[request]{
 		"repair": &repairReconciler{
 			steps: steps, pending: func(request) bool { return pending },
-			untilStuck: isStuck, limiter: unlimited, repeats: newRepeats(rate.Inf),
+			untilStuck: isStuck, workers: newWorkers(), limiter: unlimited, repeats: newRepeats(rate.Inf),
 			backoff: newBackoff(), continued: newContinued(), reporter: reporter{recorder: &recorded{}},
 		},
 		"initializer": &initializerReconciler{
@@ -368,7 +371,7 @@ func TestBackoffGrowsWhileAWorkspaceIsStuck(t *testing.T) {
 	pending := true
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return pending },
-		untilStuck: isStuck, limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
+		untilStuck: isStuck, workers: newWorkers(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}},
 	}
 	within := func(want time.Duration) {
