@@ -55,11 +55,6 @@ func CELChanged(path ...string) string {
 	return fmt.Sprintf("%s != %s", CELField("object", path...), CELField("oldObject", path...))
 }
 
-// CELText returns the CEL expression for the string at a path, and the empty string for a value of another type.
-func CELText(object string, path ...string) string {
-	return fmt.Sprintf("[%s].map(value, type(value) == string ? value : '')[0]", CELField(object, path...))
-}
-
 // CELString returns a string literal of CEL.
 func CELString(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
@@ -74,9 +69,4 @@ func CELValue(value string) string {
 // are replaced.
 func CELQuoted(value string) string {
 	return fmt.Sprintf(`'"' + %s.split('').map(c, c in ['"', '\\'] ? '\\' + c : c != ' ' && c.matches(r'[\pC\pZ]') ? '\ufffd' : c).join('') + '"'`, value)
-}
-
-// CELFirst returns the CEL expression for the first string that is not empty, and the empty string if all are.
-func CELFirst(values ...string) string {
-	return fmt.Sprintf("([dyn(%s)].filter(value, value != '') + [dyn('')])[0]", strings.Join(values, "), dyn("))
 }

@@ -20,9 +20,9 @@ const (
 	// deniedFor is the TTL of the verdicts Foreign and Absent. It is shorter than the 10 seconds between the retries of providers, so
 	// that only a hot loop gets cached denials.
 	deniedFor = 9 * time.Second
-	// firstDeniedFor is the TTL of a denial of First, which has asked the cloud for several seconds.
+	// firstDeniedFor is the TTL of a denial of a first claim, which has asked the cloud for several seconds.
 	firstDeniedFor = time.Minute
-	// askAgainEvery is the time between the lookups of First, and answerTime the time before its deadline that it leaves for the response.
+	// askAgainEvery is the time between the lookups of a first claim, and answerTime the time before its deadline that it leaves for the response.
 	askAgainEvery, answerTime = time.Second, 500 * time.Millisecond
 	// maxRemembered is the maximum number of entries of each cache. An entry takes about 500 bytes.
 	maxRemembered = 20_000
@@ -57,7 +57,7 @@ func (c Claim) instance() instance { return instance{Account: c.Plain(), id: c.I
 type denial struct {
 	claim  Claim
 	answer Answer
-	// first is true for a denial of First.
+	// first is true for a denial of Gate.first.
 	first bool
 }
 
@@ -112,9 +112,24 @@ func (g *Gate) Close() {
 	g.denied.StopAllGoroutines()
 }
 
-// Decide returns the answer for the claim of a tenant before ctx ends. The error is an *UnknownError: there is no verdict. Its cause is CauseTenantBusy
-// if the tenant has too many lookups in flight. Errors are not cached.
-func (g *Gate) Decide(ctx context.Context, tenant share.Tenant, claim Claim) (Answer, error) {
+// Options select how a claim is decided.
+type Options struct {
+	// DryRun is true for a request that is never stored. Only denials are then cached: a tenant that tries many IDs gets these, and a cached
+	// denial admits no request.
+	DryRun bool
+	// First is true for the first claim of a machine; see Gate.first.
+	First bool
+}
+
+// Decide returns the answer for the claim of a tenant before ctx ends. The error is an *UnknownError: there is no verdict. Its cause is
+// CauseTenantBusy if the tenant has too many queued lookups. Errors are not cached.
+func (g *Gate) Decide(ctx context.Context, tenant share.Tenant, claim Claim, options Options) (Answer, error) {
+	switch {
+	case options.DryRun: // also from the cache: repeated dry runs of a first claim must not reach the cloud each time
+		return g.decide(ctx, tenant, claim, memory{denied: true})
+	case options.First:
+		return g.first(ctx, tenant, claim)
+	}
 	return g.decide(ctx, tenant, claim, memory{owned: true, denied: true})
 }
 
@@ -124,17 +139,12 @@ func (g *Gate) Confirmed(claim Claim) bool {
 	return found
 }
 
-// Preview is Decide for dry runs. It caches denials only: a tenant that tries many IDs gets these, and a cached denial admits no request.
-func (g *Gate) Preview(ctx context.Context, tenant share.Tenant, claim Claim) (Answer, error) {
-	return g.decide(ctx, tenant, claim, memory{denied: true})
-}
-
-// First is Decide for the first claim of a machine. Its instance may have been created a moment ago, and the cloud may show it to its owner only
-// after a while. So First sends a lookup each second, until the verdict is Owned or ctx is about to end. It does
+// first decides the first claim of a machine. Its instance may have been created a moment ago, and the cloud may show it to its owner only
+// after a while. So first sends a lookup each second, until the verdict is Owned or ctx is about to end. It does
 // not use cached denials, except its own: for a minute after it has denied a claim, it denies the same instance for the same account at once.
 //
 // Once the cloud has denied the claim, a lookup without a verdict does not change that.
-func (g *Gate) First(ctx context.Context, tenant share.Tenant, claim Claim) (Answer, error) {
+func (g *Gate) first(ctx context.Context, tenant share.Tenant, claim Claim) (Answer, error) {
 	if denied, found := g.denied.GetIfPresent(claim.instance()); found && denied.first {
 		observe(claim.Cloud, string(denied.answer.Verdict), sourceCache)
 		return denied.about(claim), nil
@@ -206,7 +216,7 @@ func (g *Gate) decide(ctx context.Context, tenant share.Tenant, claim Claim, kee
 		return Answer{}, unknown
 	}
 	observe(claim.Cloud, string(answer.Verdict), sourceCloud)
-	g.remember(claim, answer, keep) // the lookup may have been started by Preview
+	g.remember(claim, answer, keep) // the lookup may have been started by a dry run
 	return answer, nil
 }
 

@@ -28,7 +28,7 @@ func TestDecideReturnsTheAnswerOfTheCloud(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			gate := newGate(t, 1, cloudWith(want, nil))
 			for from, decide := range map[string]func(context.Context, share.Tenant, ownership.Claim) (ownership.Answer, error){
-				"the cloud": gate.Preview, "the cloud or memory": gate.Decide,
+				"the cloud": asDryRun(gate), "the cloud or memory": asChanged(gate),
 			} {
 				got, err := decide(t.Context(), tenant, claim())
 				if err != nil {
@@ -95,7 +95,7 @@ func TestDecideErrors(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := newGate(t, 1, tc.cloud).Decide(t.Context(), tenant, tc.claim)
+			got, err := newGate(t, 1, tc.cloud).Decide(t.Context(), tenant, tc.claim, ownership.Options{})
 			if diff := cmp.Diff(ownership.Answer{}, got); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
@@ -117,7 +117,7 @@ func TestDecideErrors(t *testing.T) {
 
 func TestRegionErrorIsWrapped(t *testing.T) {
 	want := &ownership.RegionError{Region: "zrh", Allowed: []string{"next"}}
-	_, err := newGate(t, 1, cloudWith(ownership.Answer{}, want)).Decide(t.Context(), tenant, claim())
+	_, err := newGate(t, 1, cloudWith(ownership.Answer{}, want)).Decide(t.Context(), tenant, claim(), ownership.Options{})
 	var got *ownership.RegionError
 	if !errors.As(err, &got) {
 		t.Fatalf("error = %v, want a RegionError in it", err)
@@ -163,7 +163,7 @@ func TestFirst(t *testing.T) {
 				first := func() (ownership.Answer, error) {
 					ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 					defer cancel()
-					return gate.First(ctx, tenant, claim())
+					return gate.Decide(ctx, tenant, claim(), ownership.Options{First: true})
 				}
 				began := time.Now()
 				got, err := first()
@@ -199,18 +199,18 @@ func TestRepeatsOfFirst(t *testing.T) {
 			}
 		}
 		another := claim(func(c *ownership.Claim) { c.Name = "another" })
-		expect("a changed claim", 1, 1, gate.Decide, claim())
-		expect("a first claim after it", 8, 1, gate.First, claim())
+		expect("a changed claim", 1, 1, asChanged(gate), claim())
+		expect("a first claim after it", 8, 1, asFirst(gate), claim())
 		for range 50 {
-			expect("its repetition", 0, 1, gate.First, claim())
+			expect("its repetition", 0, 1, asFirst(gate), claim())
 			<-time.After(time.Second)
 		}
-		expect("the first claim of another machine", 0, 0, gate.First, another)
-		expect("a changed claim", 0, 1, gate.Decide, claim())
-		expect("a dry run", 0, 1, gate.Preview, claim())
-		expect("the first claim of another account", 8, 1, gate.First, claim(func(c *ownership.Claim) { c.User = "bob@example.com" }))
+		expect("the first claim of another machine", 0, 0, asFirst(gate), another)
+		expect("a changed claim", 0, 1, asChanged(gate), claim())
+		expect("a dry run", 0, 1, asDryRun(gate), claim())
+		expect("the first claim of another account", 8, 1, asFirst(gate), claim(func(c *ownership.Claim) { c.User = "bob@example.com" }))
 		<-time.After(10 * time.Second)
-		expect("a first claim after a minute", 8, 1, gate.First, claim())
+		expect("a first claim after a minute", 8, 1, asFirst(gate), claim())
 	})
 }
 
@@ -222,11 +222,13 @@ func TestFirstHoldsNoSlot(t *testing.T) {
 		defer cancel()
 		var firsts sync.WaitGroup
 		for i := range 5 {
-			firsts.Go(func() { _, _ = gate.First(ctx, tenant, claim(func(c *ownership.Claim) { c.ID = fmt.Sprint(i) })) })
+			firsts.Go(func() {
+				_, _ = gate.Decide(ctx, tenant, claim(func(c *ownership.Claim) { c.ID = fmt.Sprint(i) }), ownership.Options{First: true})
+			})
 		}
 		synctest.Wait()
 		began := time.Now()
-		if _, err := gate.Decide(ctx, tenant, claim()); err != nil || time.Since(began) > 0 {
+		if _, err := gate.Decide(ctx, tenant, claim(), ownership.Options{}); err != nil || time.Since(began) > 0 {
 			t.Errorf("another lookup: %v after %s", err, time.Since(began))
 		}
 		firsts.Wait()
@@ -236,7 +238,7 @@ func TestFirstHoldsNoSlot(t *testing.T) {
 func TestFirstWithoutADeadlineAsksOnce(t *testing.T) {
 	cloud := cloudWith(ownership.Answer{Verdict: ownership.Absent}, nil)
 	gate := newGate(t, 1, cloud)
-	if answer, err := gate.First(t.Context(), tenant, claim()); err != nil || answer.Verdict != ownership.Absent || cloud.lookups.Load() != 1 {
+	if answer, err := gate.Decide(t.Context(), tenant, claim(), ownership.Options{First: true}); err != nil || answer.Verdict != ownership.Absent || cloud.lookups.Load() != 1 {
 		t.Errorf("First() = %v, %v after %d lookups", answer, err, cloud.lookups.Load())
 	}
 }
@@ -257,7 +259,7 @@ func TestCacheTTL(t *testing.T) {
 				cloud := cloudWith(tc.answer, tc.err)
 				gate := newGate(t, 1, cloud)
 				decide := func() int32 {
-					_, _ = gate.Decide(t.Context(), tenant, claim()) // another test checks the result
+					_, _ = gate.Decide(t.Context(), tenant, claim(), ownership.Options{}) // another test checks the result
 					return cloud.lookups.Load()
 				}
 				decide()
@@ -287,7 +289,7 @@ func TestRepeatsCauseOneLookup(t *testing.T) {
 			var callers sync.WaitGroup
 			for range 1000 {
 				callers.Go(func() {
-					got, err := gate.Decide(t.Context(), tenant, claim())
+					got, err := gate.Decide(t.Context(), tenant, claim(), ownership.Options{})
 					if err != nil || got.RequestID != "r1" || got.Verdict != verdict {
 						t.Errorf("Decide() = %v, %v", got, err)
 					}
@@ -295,7 +297,7 @@ func TestRepeatsCauseOneLookup(t *testing.T) {
 			}
 			callers.Wait()
 			for range 1000 {
-				if _, err := gate.Decide(t.Context(), tenant, claim()); err != nil {
+				if _, err := gate.Decide(t.Context(), tenant, claim(), ownership.Options{}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -326,7 +328,7 @@ func TestDifferentClaimsCauseSeparateLookups(t *testing.T) {
 	}
 	for range 2 {
 		for _, claim := range claims {
-			got, err := gate.Decide(t.Context(), tenant, claim)
+			got, err := gate.Decide(t.Context(), tenant, claim, ownership.Options{})
 			if want := fmt.Sprintf("%q", claim); err != nil || got.RequestID != want {
 				t.Errorf("Decide(%v) = %v, %v, want that of %s", claim, got, err, want)
 			}
@@ -344,7 +346,7 @@ func TestConfirmed(t *testing.T) {
 		if gate.Confirmed(claim()) {
 			t.Error("Confirmed() before Decide")
 		}
-		if _, err := gate.Decide(t.Context(), tenant, claim()); err != nil {
+		if _, err := gate.Decide(t.Context(), tenant, claim(), ownership.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if got := gate.Confirmed(claim()); got != want {
@@ -365,11 +367,11 @@ func TestPreviewDoesNotCacheOwned(t *testing.T) {
 			t.Errorf("the cloud got %d lookups, want %d", lookups, wantAsked)
 		}
 	}
-	ask(gate.Preview, 1)
-	ask(gate.Preview, 2)
-	ask(gate.Decide, 3)
-	ask(gate.Preview, 3) // uses the cached answer
-	ask(gate.Decide, 3)
+	ask(asDryRun(gate), 1)
+	ask(asDryRun(gate), 2)
+	ask(asChanged(gate), 3)
+	ask(asDryRun(gate), 3) // uses the cached answer
+	ask(asChanged(gate), 3)
 }
 
 func TestDecideThatJoinsAPreviewCachesTheAnswer(t *testing.T) {
@@ -380,11 +382,11 @@ func TestDecideThatJoinsAPreviewCachesTheAnswer(t *testing.T) {
 		}}
 		gate := newGate(t, 1, cloud)
 		var callers sync.WaitGroup
-		callers.Go(func() { _, _ = gate.Preview(t.Context(), tenant, claim()) })
+		callers.Go(func() { _, _ = gate.Decide(t.Context(), tenant, claim(), ownership.Options{DryRun: true}) })
 		synctest.Wait()
-		callers.Go(func() { _, _ = gate.Decide(t.Context(), tenant, claim()) })
+		callers.Go(func() { _, _ = gate.Decide(t.Context(), tenant, claim(), ownership.Options{}) })
 		callers.Wait()
-		if _, err := gate.Decide(t.Context(), tenant, claim()); err != nil || cloud.lookups.Load() != 1 {
+		if _, err := gate.Decide(t.Context(), tenant, claim(), ownership.Options{}); err != nil || cloud.lookups.Load() != 1 {
 			t.Errorf("error %v, and the cloud got %d lookups, want 1", err, cloud.lookups.Load())
 		}
 	})
@@ -408,7 +410,7 @@ func TestCanceledCallerDoesNotCancelOthers(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			t.Cleanup(leave)
 			callers.Go(func() {
-				answer, err := gate.Decide(ctx, tenant, claim())
+				answer, err := gate.Decide(ctx, tenant, claim(), ownership.Options{})
 				var unknown *ownership.UnknownError
 				switch {
 				case err == nil && answer.Verdict == ownership.Owned:
@@ -441,7 +443,7 @@ func TestLateAnswerIsCached(t *testing.T) {
 		}}
 		gate := newGate(t, 4, cloud)
 		for name, decide := range map[string]func(context.Context, share.Tenant, ownership.Claim) (ownership.Answer, error){
-			"a request": gate.Decide, "a dry run": gate.Preview,
+			"a request": asChanged(gate), "a dry run": asDryRun(gate),
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			t.Cleanup(cancel)
@@ -453,10 +455,10 @@ func TestLateAnswerIsCached(t *testing.T) {
 		}
 		<-time.After(10 * time.Second)
 		lookups := cloud.lookups.Load()
-		if _, err := gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.Name = "a request" })); err != nil || cloud.lookups.Load() != lookups {
+		if _, err := gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.Name = "a request" }), ownership.Options{}); err != nil || cloud.lookups.Load() != lookups {
 			t.Errorf("error %v, and the cloud got another lookup", err)
 		}
-		if _, err := gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.Name = "a dry run" })); err != nil || cloud.lookups.Load() != lookups+1 {
+		if _, err := gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.Name = "a dry run" }), ownership.Options{}); err != nil || cloud.lookups.Load() != lookups+1 {
 			t.Errorf("error %v, and a dry run was cached", err)
 		}
 	})
@@ -472,7 +474,7 @@ func TestConcurrentLookupsAreLimited(t *testing.T) {
 		var callers sync.WaitGroup
 		for i := range 2 * most { // each of another tenant
 			callers.Go(func() {
-				_, err := gate.Decide(t.Context(), share.Tenant{Namespace: fmt.Sprint(i)}, numbered(i))
+				_, err := gate.Decide(t.Context(), share.Tenant{Namespace: fmt.Sprint(i)}, numbered(i), ownership.Options{})
 				mu.Lock()
 				defer mu.Unlock()
 				got[fmt.Sprint(err)]++
@@ -518,7 +520,7 @@ func TestUnresponsiveCloud(t *testing.T) {
 		var callers sync.WaitGroup
 		for i := range 6 {
 			callers.Go(func() {
-				_, err := gate.Decide(t.Context(), tenant, numbered(i))
+				_, err := gate.Decide(t.Context(), tenant, numbered(i), ownership.Options{})
 				mu.Lock()
 				defer mu.Unlock()
 				got[fmt.Sprintf("%s: %v", time.Since(begin), err)]++
@@ -526,7 +528,7 @@ func TestUnresponsiveCloud(t *testing.T) {
 			synctest.Wait()
 		}
 		callers.Go(func() {
-			_, err := gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.Cloud = "openstack" }))
+			_, err := gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.Cloud = "openstack" }), ownership.Options{})
 			if err != nil || time.Since(begin) > 0 {
 				t.Errorf("the other cloud: %v after %s", err, time.Since(begin))
 			}
@@ -556,7 +558,7 @@ func TestMetrics(t *testing.T) {
 	gate, counted := newGate(t, 1, cloud), newAnswers(t)
 	for range 3 {
 		for _, name := range []string{"m", "n", "o", "p"} {
-			_, _ = gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.User = name })) // only counted here
+			_, _ = gate.Decide(t.Context(), tenant, claim(func(c *ownership.Claim) { c.User = name }), ownership.Options{}) // only counted here
 		}
 	}
 	want := map[string]float64{
@@ -576,7 +578,7 @@ func TestSeriesDoNotGrowWithClaims(t *testing.T) {
 		c := numbered(i)
 		c.User, c.Region, c.Name, c.MachineUID = fmt.Sprint("user", i), fmt.Sprint("region", i), fmt.Sprint("name", i), fmt.Sprint("uid", i)
 		for range 2 {
-			if _, err := gate.Decide(t.Context(), tenant, c); err != nil {
+			if _, err := gate.Decide(t.Context(), tenant, c, ownership.Options{}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -606,7 +608,7 @@ func TestCredentialsThatChange(t *testing.T) {
 		cloud.ask = func(context.Context, ownership.Claim) (ownership.Answer, error) {
 			return ownership.Answer{Verdict: want}, nil
 		}
-		if got, err := gate.Decide(t.Context(), tenant, of); err != nil || got.Verdict != want {
+		if got, err := gate.Decide(t.Context(), tenant, of, ownership.Options{}); err != nil || got.Verdict != want {
 			t.Errorf("Decide() = %s, %v, want %s", got.Verdict, err, want)
 		}
 	}

@@ -108,3 +108,16 @@ func newAnswers(t *testing.T) func() map[string]float64 {
 		return since
 	}
 }
+
+// decide is Gate.Decide with options.
+type decide = func(context.Context, share.Tenant, ownership.Claim) (ownership.Answer, error)
+
+func with(gate *ownership.Gate, options ownership.Options) decide {
+	return func(ctx context.Context, tenant share.Tenant, claim ownership.Claim) (ownership.Answer, error) {
+		return gate.Decide(ctx, tenant, claim, options)
+	}
+}
+
+func asChanged(gate *ownership.Gate) decide { return with(gate, ownership.Options{}) }
+func asDryRun(gate *ownership.Gate) decide  { return with(gate, ownership.Options{DryRun: true}) }
+func asFirst(gate *ownership.Gate) decide   { return with(gate, ownership.Options{First: true}) }

@@ -68,9 +68,9 @@ func flood(t *testing.T, gate *ownership.Gate, n int) (answers func() map[string
 	var callers sync.WaitGroup
 	got := map[string]int{}
 	for i := range n {
-		decide := gate.Decide
+		decide := asChanged(gate)
 		if i%2 == 0 {
-			decide = gate.Preview
+			decide = asDryRun(gate)
 		}
 		callers.Go(func() {
 			answer, err := decide(t.Context(), attacker, numbered(i))
@@ -98,11 +98,11 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 	const slots, ofAttacker = 4, 2
 	for name, ask := range map[string]func(ctx context.Context, gate *ownership.Gate) error{
 		"a claim": func(ctx context.Context, gate *ownership.Gate) error {
-			_, err := gate.Decide(ctx, victim, claim(func(c *ownership.Claim) { c.User = "victim" }))
+			_, err := gate.Decide(ctx, victim, claim(func(c *ownership.Claim) { c.User = "victim" }), ownership.Options{})
 			return err
 		},
 		"a claim in a dry run": func(ctx context.Context, gate *ownership.Gate) error {
-			_, err := gate.Preview(ctx, victim, claim(func(c *ownership.Claim) { c.User = "victim" }))
+			_, err := gate.Decide(ctx, victim, claim(func(c *ownership.Claim) { c.User = "victim" }), ownership.Options{DryRun: true})
 			return err
 		},
 		"a list": func(ctx context.Context, gate *ownership.Gate) error {
@@ -110,7 +110,7 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 			return err
 		},
 		"the same claim as the other tenant": func(ctx context.Context, gate *ownership.Gate) error {
-			_, err := gate.Decide(ctx, victim, numbered(999))
+			_, err := gate.Decide(ctx, victim, numbered(999), ownership.Options{})
 			return err
 		},
 	} {
@@ -145,7 +145,7 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 				if diff := cmp.Diff(want, got()); diff != "" {
 					t.Errorf("answers for the attacker (-want +got):\n%s", diff)
 				}
-				if _, err := gate.Decide(t.Context(), attacker, numbered(5000)); err != nil {
+				if _, err := gate.Decide(t.Context(), attacker, numbered(5000), ownership.Options{}); err != nil {
 					t.Errorf("the attacker, after all lookups: %v", err)
 				}
 			})
@@ -167,12 +167,12 @@ func TestDenialIsCachedForDryRunsAndOtherNames(t *testing.T) {
 					claim  ownership.Claim
 					want   ownership.Answer
 				}{
-					{gate.Preview, claim(), full},
-					{gate.Preview, claim(), full},
-					{gate.Decide, claim(), full},
+					{asDryRun(gate), claim(), full},
+					{asDryRun(gate), claim(), full},
+					{asChanged(gate), claim(), full},
 					// The candidates of another machine are not those of this one.
-					{gate.Preview, claim(func(c *ownership.Claim) { c.Name = "other" }), bare},
-					{gate.Decide, claim(func(c *ownership.Claim) { c.MachineUID = "other" }), bare},
+					{asDryRun(gate), claim(func(c *ownership.Claim) { c.Name = "other" }), bare},
+					{asChanged(gate), claim(func(c *ownership.Claim) { c.MachineUID = "other" }), bare},
 				} {
 					got, err := step.decide(t.Context(), attacker, step.claim)
 					if err != nil {
@@ -190,7 +190,7 @@ func TestDenialIsCachedForDryRunsAndOtherNames(t *testing.T) {
 					claim(func(c *ownership.Claim) { c.Region = "zrh" }),
 					claim(func(c *ownership.Claim) { c.ID = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519" }),
 				} {
-					if _, err := gate.Preview(t.Context(), attacker, other); err != nil {
+					if _, err := gate.Decide(t.Context(), attacker, other, ownership.Options{DryRun: true}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -198,7 +198,7 @@ func TestDenialIsCachedForDryRunsAndOtherNames(t *testing.T) {
 					t.Errorf("%d lookups, want 4: another user, region or instance is another lookup", lookups)
 				}
 				<-time.After(9*time.Second + time.Millisecond)
-				if _, err := gate.Preview(t.Context(), attacker, claim()); err != nil || cloud.lookups.Load() != 5 {
+				if _, err := gate.Decide(t.Context(), attacker, claim(), ownership.Options{DryRun: true}); err != nil || cloud.lookups.Load() != 5 {
 					t.Errorf("%v, and the cloud got %d lookups, want another one after 9 seconds", err, cloud.lookups.Load())
 				}
 			})

@@ -78,7 +78,7 @@ func (k kind) regionPolicy(regions []string) []client.Object {
 // as none here; the gate denies it.
 func celEmail(object string) string { return celText(object, "spec", userEmailKey) }
 
-// celText is webhooks.CELText with the type string.
+// celText returns the CEL expression for the string at a path, and the empty string for a value of another type.
 func celText(object string, path ...string) string {
 	return fmt.Sprintf("[%s].map(value, type(value) == string ? string(value) : '')[0]", webhooks.CELField(object, path...))
 }

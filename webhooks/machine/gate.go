@@ -28,11 +28,7 @@ const Path = "/machine/ownership"
 // Owners decides which user an instance belongs to.
 type Owners interface {
 	// Decide answers a claim of a tenant before ctx ends. The error is an *ownership.UnknownError.
-	Decide(ctx context.Context, tenant share.Tenant, claim ownership.Claim) (ownership.Answer, error)
-	// Preview is Decide for dry runs.
-	Preview(ctx context.Context, tenant share.Tenant, claim ownership.Claim) (ownership.Answer, error)
-	// First is Decide for the first claim of a machine: it asks again until shortly before ctx ends, as long as the cloud denies the claim.
-	First(ctx context.Context, tenant share.Tenant, claim ownership.Claim) (ownership.Answer, error)
+	Decide(ctx context.Context, tenant share.Tenant, claim ownership.Claim, options ownership.Options) (ownership.Answer, error)
 }
 
 // Objects reads the current state of other objects from the API server.
@@ -169,7 +165,7 @@ func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.A
 	if c.exists { // no instance can be created for a machine that does not exist, and each attempt to create it has another UID
 		claim.MachineUID = string(c.machine.UID)
 	}
-	answer, err := g.decide(ctx, c, claim, dryRun)
+	answer, err := g.owners.Decide(ctx, share.FromContext(ctx), claim, ownership.Options{DryRun: dryRun, First: c.first})
 	var region *ownership.RegionError
 	var identity *ownership.IdentityError
 	switch {
@@ -181,17 +177,6 @@ func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.A
 		return unknownOwner(c, account, err)
 	}
 	return verdict(c, id, account, answer)
-}
-
-func (g *Gate) decide(ctx context.Context, c change, claim ownership.Claim, dryRun bool) (ownership.Answer, error) {
-	tenant := share.FromContext(ctx)
-	switch {
-	case dryRun: // also from the cache: repeated dry runs of a first claim must not reach the cloud each time
-		return g.owners.Preview(ctx, tenant, claim)
-	case c.first:
-		return g.owners.First(ctx, tenant, claim)
-	}
-	return g.owners.Decide(ctx, tenant, claim)
 }
 
 func (g *Gate) kindOf(request admission.Request) (clusterapi.Kind, bool) {

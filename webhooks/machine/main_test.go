@@ -243,26 +243,19 @@ func (w *world) count() {
 	w.reads++
 }
 
-func (w *world) Decide(_ context.Context, _ share.Tenant, claim ownership.Claim) (ownership.Answer, error) {
+// Decide asks once. Package ownership tests that it asks again about first claims.
+func (w *world) Decide(_ context.Context, _ share.Tenant, claim ownership.Claim, options ownership.Options) (ownership.Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.decided = append(w.decided, claim)
-	return w.answer(claim)
-}
-
-func (w *world) Preview(_ context.Context, _ share.Tenant, claim ownership.Claim) (ownership.Answer, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.preview = append(w.preview, claim)
-	return w.answer(claim)
-}
-
-// First asks once. Package ownership tests that it asks again.
-func (w *world) First(_ context.Context, _ share.Tenant, claim ownership.Claim) (ownership.Answer, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.decided = append(w.decided, claim)
-	w.first = append(w.first, claim)
+	switch {
+	case options.DryRun:
+		w.preview = append(w.preview, claim)
+	case options.First:
+		w.first = append(w.first, claim)
+		fallthrough
+	default:
+		w.decided = append(w.decided, claim)
+	}
 	return w.answer(claim)
 }
 

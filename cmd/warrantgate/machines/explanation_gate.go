@@ -52,7 +52,7 @@ func (c *cloudOnce) ask(ctx context.Context, claim ownership.Claim) (ownership.A
 	if c.answers == nil {
 		c.answers = map[string]cloudAnswer{}
 	}
-	answer, err := c.gate.Preview(ctx, share.Tenant{}, claim)
+	answer, err := c.gate.Decide(ctx, share.Tenant{}, claim, ownership.Options{DryRun: true})
 	c.answers[claim.ID] = cloudAnswer{answer, err}
 	return answer, err
 }
@@ -66,16 +66,6 @@ func (c *cloudOnce) answered(id string) (ownership.Answer, error) {
 }
 
 // Decide implements machine.Owners.
-func (c *cloudOnce) Decide(ctx context.Context, _ share.Tenant, claim ownership.Claim) (ownership.Answer, error) {
-	return c.ask(ctx, claim)
-}
-
-// Preview implements machine.Owners.
-func (c *cloudOnce) Preview(ctx context.Context, _ share.Tenant, claim ownership.Claim) (ownership.Answer, error) {
-	return c.ask(ctx, claim)
-}
-
-// First implements machine.Owners.
-func (c *cloudOnce) First(ctx context.Context, _ share.Tenant, claim ownership.Claim) (ownership.Answer, error) {
+func (c *cloudOnce) Decide(ctx context.Context, _ share.Tenant, claim ownership.Claim, _ ownership.Options) (ownership.Answer, error) {
 	return c.ask(ctx, claim)
 }
