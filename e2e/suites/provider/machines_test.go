@@ -38,7 +38,9 @@ func consumer(ctx context.Context, email string) *rest.Config {
 			map[string]any{"providerID": "cloudsigma://no-uuid"}), client.DryRunAll)
 	}).Should(MatchError(ContainSubstring("machine.warrantgate.dev")))
 	pool := object("CloudSigmaCluster", "pool", "pool", map[string]any{"region": incident.Region, "userEmail": email})
-	Expect(unstructuredClient(config).Create(ctx, pool)).To(Succeed())
+	c := unstructuredClient(config)
+	Eventually(func() error { return c.Create(ctx, pool.DeepCopy(), client.DryRunAll) }).Should(Succeed()) // until it can check the permission
+	Expect(c.Create(ctx, pool)).To(Succeed())
 	return config
 }
 
