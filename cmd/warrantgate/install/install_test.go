@@ -820,7 +820,7 @@ func TestFailurePolicyAppliesToWebhooksOnly(t *testing.T) {
 		"kubernetes": {"Validating": {
 			"cloudsigmamachines.machine.warrantgate.dev Ignore", "first.cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore", "secrets.cluster.warrantgate.dev Ignore",
-		}, "admission policy": {"cloudsigmaclusters.cluster.warrantgate.dev Fail", "cloudsigmaclusters.region.warrantgate.dev Fail", "cloudsigmamachines.machine.warrantgate.dev Fail"}},
+		}, "admission policy": {"cloudsigmaclusters.cluster.warrantgate.dev Fail", "cloudsigmaclusters.region.warrantgate.dev Fail"}},
 		"provider": {"Validating": {
 			"cloudsigmamachines.machine.warrantgate.dev Ignore", "first.cloudsigmamachines.machine.warrantgate.dev Ignore", "owner.machine.warrantgate.dev Ignore", "cloudsigmaclusters.cluster.warrantgate.dev Ignore",
 			"kdcclusters.cluster.warrantgate.dev Ignore",

@@ -2,9 +2,11 @@ package serve
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,8 +52,6 @@ func TestTheProviderOfAPath(t *testing.T) {
 				`{"url":"http://` + r.Host + `/one/services/apiexport/root/tenancy.kcp.io"}]}}`))
 		case objects + "cloudsigmaclusters":
 			_, _ = w.Write([]byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"CloudSigmaClusterList","items":[]}`))
-		case objects + "namespaces/default/cloudsigmaclusters/a": // not stored yet
-			w.WriteHeader(http.StatusNotFound)
 		default:
 			w.WriteHeader(http.StatusForbidden)
 		}
@@ -77,7 +77,6 @@ func TestTheProviderOfAPath(t *testing.T) {
 			code: http.StatusOK, says: "ImpersonationUnknown",
 			requested: []string{
 				"GET /clusters/m82w61j76ws21znq" + exports, "GET " + slices, "GET " + objects + "cloudsigmaclusters",
-				"GET " + objects + "namespaces/default/cloudsigmaclusters/a",
 				"POST /clusters/m82w61j76ws21znq/apis/authorization.k8s.io/v1/subjectaccessreviews",
 			},
 		},
@@ -109,13 +108,43 @@ func TestTheProviderOfAPath(t *testing.T) {
 			t.Errorf("%s: requests to kcp (-want +got):\n%s", path, diff)
 		}
 	}
-	// A caller with the token of a provider takes only a part of the room for bodies.
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/kcp/m82w61j76ws21znq/cluster/impersonation", strings.NewReader(review))
-	request.ContentLength = 4 << 20
+	// A caller with the token of a provider takes only a part of the room for bodies: two of the largest, which it never ends, leave no more.
+	const path, largest = "/kcp/m82w61j76ws21znq/cluster/impersonation", 7 << 20
+	for range 2 {
+		body, end := io.Pipe()
+		reading := make(chan struct{})
+		var answered sync.WaitGroup
+		answered.Go(func() {
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, &signaled{Reader: body, read: reading})
+			request.Header.Set("Content-Type", "application/json")
+			request.ContentLength = largest
+			mux.ServeHTTP(httptest.NewRecorder(), request)
+		})
+		t.Cleanup(func() {
+			_ = end.Close()
+			answered.Wait()
+		})
+		<-reading
+	}
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(review))
+	request.Header.Set("Content-Type", "application/json")
+	request.ContentLength = largest
 	answer := httptest.NewRecorder()
 	if mux.ServeHTTP(answer, request); answer.Code != http.StatusTooManyRequests {
-		t.Errorf("a large body: %d %s, want 429", answer.Code, answer.Body)
+		t.Errorf("a third large body: %d %s, want 429", answer.Code, answer.Body)
 	}
+}
+
+// signaled closes read before its first byte is read.
+type signaled struct {
+	io.Reader
+	read chan struct{}
+	once sync.Once
+}
+
+func (s *signaled) Read(p []byte) (int, error) {
+	s.once.Do(func() { close(s.read) })
+	return s.Reader.Read(p)
 }
 
 // TestAuditedProviders checks that an APIExport is read once, and that one that cannot be read counts as one of another provider.
