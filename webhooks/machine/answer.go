@@ -34,8 +34,9 @@ func invalidf(reason, format string, args ...any) *webhooks.Answer {
 	return &answer
 }
 
-func undecided(reason, message string, err error) webhooks.Answer {
-	return webhooks.Answer{Decision: webhooks.Undecided, Reason: reason, Message: message}.WithDetails("error", err.Error())
+// unreadable is the answer if objects of the API server that the decision needs cannot be read.
+func unreadable(message string, err error) webhooks.Answer {
+	return webhooks.Answer{Decision: webhooks.Undecided, Reason: "ObjectsUnknown", Message: message}.WithDetails("error", err.Error())
 }
 
 // noAccount is the answer if the account of the machine's provider is not known.
@@ -44,7 +45,7 @@ func noAccount(err error) webhooks.Answer {
 	if errors.As(err, &accountErr) {
 		return deniedf(string(accountErr.Reason), "the user that its provider acts as is unknown: %v", accountErr)
 	}
-	return undecided("ObjectsUnknown", "the cluster of the machine cannot be read now; try again", err)
+	return unreadable("the cluster of the machine cannot be read now; try again", err)
 }
 
 // noOwner is the answer if the Machine of Cluster API that owns the machine is not known.
@@ -53,7 +54,7 @@ func noOwner(err error) webhooks.Answer {
 	if errors.As(err, &accountErr) {
 		return deniedf(string(accountErr.Reason), "the cluster that its provider acts for is unknown: %v", accountErr)
 	}
-	return undecided("ObjectsUnknown", "the Machine that owns the machine cannot be read now; try again", err)
+	return unreadable("the Machine that owns the machine cannot be read now; try again", err)
 }
 
 // regionField names the field with the region of an account.

@@ -39,7 +39,7 @@ func (g *Gate) unheld(ctx context.Context, c change, id string, counts func(clus
 	holder, err := g.objects.Holder(ctx, id, c.machine, counts)
 	switch {
 	case err != nil:
-		return ptr.To(undecided("ObjectsUnknown", "it cannot be checked now whether another machine names the instance; try again", err))
+		return ptr.To(unreadable("it cannot be checked now whether another machine names the instance; try again", err))
 	case holder != nil:
 		return ptr.To(conflict(c, id, *holder))
 	}

@@ -286,11 +286,6 @@ func (w *world) gateOn(config v1beta1.Machine, kinds ...clusterapi.Kind) *machin
 	return machine.New(config, kinds, w, w)
 }
 
-// gateWith is a gate of the world that gets its verdicts from owners.
-func (w *world) gateWith(config v1beta1.Machine, owners machine.Owners) *machine.Gate {
-	return machine.New(config, kinds, w, owners)
-}
-
 // handler serves a gate of the world.
 func (w *world) handler(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) http.Handler {
 	return webhooks.Handler(w.gate(v1beta1.Machine{Mode: mode, Unknown: unknown}), mode, w)

@@ -50,7 +50,7 @@ func (g *Gate) reviewOwner(ctx context.Context, request admission.Request) webho
 func (g *Gate) checkOwner(ctx context.Context, machine metav1.ObjectMeta, cluster string) webhooks.Answer {
 	owned, err := g.objects.Owned(ctx, machine.Namespace, machine.Name)
 	if err != nil {
-		return undecided("ObjectsUnknown", "the machines that it owns cannot be read now; try again", err)
+		return unreadable("the machines that it owns cannot be read now; try again", err)
 	}
 	var names []string
 	for _, m := range owned {
