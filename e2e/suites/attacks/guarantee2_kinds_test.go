@@ -174,7 +174,7 @@ var _ = Describe("the owner of a workspace with a kind of its own", func() {
 			owner  string
 			server cloudsigmatest.Server
 			reason metav1.CauseType
-		}{{"pool", theirs, "InstanceNotOwned"}, {"other", theirs, "InstanceNotOwned"}, {"other", mine, "OwnerClusterMismatch"}} {
+		}{{"pool", theirs, "InstanceNotOwned"}, {"other", theirs, "OwnerClusterMismatch"}, {"other", mine, "OwnerClusterMismatch"}} {
 			err := claim(denied.owner, denied.server)
 			Expect(apierrors.HasStatusCause(err, denied.reason)).To(BeTrue(), "owned by %s: %v", denied.owner, err)
 		}

@@ -122,7 +122,8 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 	It("fails helm test if kcp does not call it, until helm upgrade restores the webhook configuration", func(ctx SpecContext) {
 		root, err := kcptest.NewClient(w.kcp.Admin("root"))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(root.Delete(ctx, registered())).To(Succeed())
+		mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: registered().Name}}
+		Expect(root.Delete(ctx, mutating)).To(Succeed())
 		Eventually(w.testing(ctx, "warrantgate-test-kcp")).WithContext(ctx).Should(And(
 			ContainSubstring("owner-rewrite.warrantgate.dev: NOT REWRITTEN\n"),
 			ContainSubstring(`webhook "owner-rewrite.warrantgate.dev" did not rewrite the object`),
