@@ -119,9 +119,9 @@ func (w *kubeWorld) modelWorld(ctx context.Context, name string) *model.World {
 	return world
 }
 
-// reportedSoon reports whether the audit reports a machine, also if warrantgate is being restarted.
+// reportedSoon reports whether the audit reports a machine, also if warrantgate is restarted again and again, as other sequences do meanwhile.
 func (w *kubeWorld) reportedSoon(ctx context.Context, namespace, machine string) bool {
-	const soon = 30 * time.Second
+	const soon = 2 * time.Minute
 	return wait.PollUntilContextTimeout(ctx, time.Second, soon, true, func(ctx context.Context) (bool, error) {
 		return len(w.auditEvents(ctx, namespace, machine)) > 0, nil
 	}) == nil
