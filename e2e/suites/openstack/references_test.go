@@ -179,7 +179,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, first
 		}
 		AddReportEntry("pairs", fmt.Sprintf("both admitted: %d of 20", len(both)), ReportEntryVisibilityAlways)
 		for _, machine := range both {
-			Eventually(a.eventsOn).WithContext(ctx).WithArguments(machine).WithTimeout(10 * time.Second).Should(ContainElement(
+			Eventually(a.eventsOn).WithContext(ctx).WithArguments(machine).WithTimeout(time.Minute).Should(ContainElement(
 				HaveField("Message", HavePrefix("Audit: "))))
 		}
 	}, SpecTimeout(2*timeout))
