@@ -127,6 +127,7 @@ var _ = Describe("Events", sharing, func() {
 	It("has the Event on the owner if the machine was denied at creation", func(ctx SpecContext) {
 		s := begin(ctx)
 		owner := newObject(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"}, s.namespace, "worker")
+		owner.SetLabels(inCluster(clusterName))
 		Expect(s.client.Create(ctx, owner)).To(Succeed())
 		foreign := s.cloud.AddServer(region, s.cloud.AddUser("somebody@example.com"), "worker")
 		create := func(modify ...func(*unstructured.Unstructured)) error {

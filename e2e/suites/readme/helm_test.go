@@ -16,7 +16,7 @@ import (
 const helmBesideKCP, helmForClusterAPI = "### Helm, next to kcp", "### Helm, for Cluster API"
 
 var _ = Describe("The quick start with Helm", func() {
-	DescribeTable("installs a release whose test passes", func(ctx SpecContext, heading, server string, prepare func(context.Context, *cluster)) {
+	DescribeTable("installs a release whose test passes", func(ctx SpecContext, heading, server, proof string, prepare func(context.Context, *cluster)) {
 		c := newCluster(ctx)
 		prepare(ctx, c)
 		name := "warrantgate-test-" + server
@@ -28,10 +28,10 @@ var _ = Describe("The quick start with Helm", func() {
 		t := c.newTerminal(ctx)
 		t.follow(section(readme, start)...)
 		t.follow(section(readme, heading)...)
-		Expect(c.kubelet.Output(name)).To(ContainSubstring("warrantgate denied the object: "))
+		Expect(c.kubelet.Output(name)).To(ContainSubstring(proof))
 	},
-		Entry("next to a kcp", helmBesideKCP, "kcp", besideKCP, SpecTimeout(specTimeout)),
-		Entry("for Cluster API", helmForClusterAPI, "kubernetes", forClusterAPI, SpecTimeout(specTimeout)),
+		Entry("next to a kcp", helmBesideKCP, "kcp", "warrantgate rewrote the object\n", besideKCP, SpecTimeout(specTimeout)),
+		Entry("for Cluster API", helmForClusterAPI, "kubernetes", "warrantgate denied the object: ", forClusterAPI, SpecTimeout(specTimeout)),
 	)
 })
 

@@ -46,12 +46,6 @@ var marks int
 // trust makes the API server trust CAs, and returns once it does.
 func (w *world) trust(ctx context.Context, bundle []byte) {
 	GinkgoHelper()
-	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	Expect(w.admin.Get(ctx, client.ObjectKey{Name: release}, mutating)).To(Succeed())
-	for i := range mutating.Webhooks {
-		mutating.Webhooks[i].ClientConfig.CABundle = bundle
-	}
-	Expect(w.admin.Update(ctx, mutating)).To(Succeed())
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	Expect(w.admin.Get(ctx, client.ObjectKey{Name: release}, validating)).To(Succeed())
 	for i := range validating.Webhooks {
@@ -59,28 +53,20 @@ func (w *world) trust(ctx context.Context, bundle []byte) {
 	}
 	Expect(w.admin.Update(ctx, validating)).To(Succeed())
 
-	// The API server observes the configurations of one kind with a delay and in order. So it has observed these as soon as it calls unreachable
-	// webhooks that were installed later.
+	// The API server observes the configurations with a delay and in order. So it has observed this one as soon as it calls an unreachable
+	// webhook that was installed later.
 	marks++
 	unreachable := mark(fmt.Sprintf("mark-%d", marks))
-	mutatingMark := &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: unreachable.Name}, Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name: unreachable.Name, ClientConfig: unreachable.ClientConfig, Rules: unreachable.Rules, ObjectSelector: unreachable.ObjectSelector,
-			SideEffects: unreachable.SideEffects, TimeoutSeconds: unreachable.TimeoutSeconds, AdmissionReviewVersions: unreachable.AdmissionReviewVersions,
-		}},
-	}
-	validatingMark := &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: unreachable.Name}, Webhooks: []admissionregistrationv1.ValidatingWebhook{unreachable},
-	}
 	marked := policy(metav1.NamespaceDefault, "marked", sound)
 	marked.Labels = unreachable.ObjectSelector.MatchLabels
-	for _, mark := range []client.Object{mutatingMark, validatingMark} { // one after the other, because the error does not tell which was called
-		Expect(w.admin.Create(ctx, mark)).To(Succeed())
-		Eventually(func() error { return w.admin.Create(ctx, marked.DeepCopy(), client.DryRunAll) }).WithContext(ctx).
-			Should(MatchError(ContainSubstring("failed calling webhook")))
-		Expect(w.admin.Delete(ctx, mark)).To(Succeed())
-		Eventually(func() error { return w.admin.Create(ctx, marked.DeepCopy(), client.DryRunAll) }).WithContext(ctx).Should(Succeed())
+	mark := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: unreachable.Name}, Webhooks: []admissionregistrationv1.ValidatingWebhook{unreachable},
 	}
+	Expect(w.admin.Create(ctx, mark)).To(Succeed())
+	Eventually(func() error { return w.admin.Create(ctx, marked.DeepCopy(), client.DryRunAll) }).WithContext(ctx).
+		Should(MatchError(ContainSubstring("failed calling webhook")))
+	Expect(w.admin.Delete(ctx, mark)).To(Succeed())
+	Eventually(func() error { return w.admin.Create(ctx, marked.DeepCopy(), client.DryRunAll) }).WithContext(ctx).Should(Succeed())
 }
 
 // mark is an unreachable webhook for objects with a label of its name.
