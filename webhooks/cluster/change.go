@@ -104,16 +104,16 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 	case err != nil:
 		return ptr.To(undecided("SecretUnknown", "the Secret cannot be read now; try again", err))
 	}
-	whom := openly
+	nameOf := openly
 	if c.by.ref.SecretName != "" {
-		whom = func(account ownership.Account) (open, public string) {
+		nameOf = func(account ownership.Account) (open, public string) {
 			if open, public = account.Plain().Owner(), c.by.bySecret(); !g.knows(ctx, requester, c.by) {
 				open = public
 			}
 			return open, public
 		}
 	}
-	return g.holdings.check(ctx, o, whom, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: c.identity(o), Account: account})
+	return g.holdings.check(ctx, o, nameOf, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: c.identity(o), Account: account})
 }
 
 // holdSecret is hold for all clusters that take their user from the Secret of the request.
@@ -126,9 +126,9 @@ func (g *Impersonation) holdSecret(ctx context.Context, o object, c change) *web
 	case err != nil:
 		return ptr.To(undecided("ClustersUnknown", "the clusters that take their user from this Secret could not be read; try again", err))
 	}
-	whom := openly
+	nameOf := openly
 	if len(c.after.names) > 0 {
-		whom = func(account ownership.Account) (open, public string) { return account.Owner(), c.by.bySecret() }
+		nameOf = func(account ownership.Account) (open, public string) { return account.Owner(), c.by.bySecret() }
 	}
-	return g.holdings.check(ctx, o, whom, nil, dependents...)
+	return g.holdings.check(ctx, o, nameOf, nil, dependents...)
 }

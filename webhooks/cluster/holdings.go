@@ -45,15 +45,15 @@ func NewHoldings(machines Machines, instances Instances) *Holdings {
 	return &Holdings{machines: machines, instances: instances}
 }
 
-// whom returns the name of the owner of an account for the requester, and the name for all readers of Events.
-type whom func(account ownership.Account) (open, public string)
+// ownerName returns the name of the owner of an account for the requester, and the name for all readers of Events.
+type ownerName func(account ownership.Account) (open, public string)
 
 // openly is for owners that all readers of Events may know.
 func openly(account ownership.Account) (open, public string) { return account.Owner(), account.Owner() }
 
 // check compares the new accounts with the instances that machines name. lister lists the instances of an account; nil means the cloud
 // of the account.
-func (h *Holdings) check(ctx context.Context, o object, whom whom, lister ownership.Lister, dependents ...clusterapi.Dependent) *webhooks.Answer {
+func (h *Holdings) check(ctx context.Context, o object, nameOf ownerName, lister ownership.Lister, dependents ...clusterapi.Dependent) *webhooks.Answer {
 	if h == nil {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (h *Holdings) check(ctx context.Context, o object, whom whom, lister owners
 		if len(machines) == 0 {
 			continue
 		}
-		open, public := whom(dependent.Account)
+		open, public := nameOf(dependent.Account)
 		d := held{dependent: dependent, elsewhere: dependent.Cluster.Namespace != o.Namespace, open: open, public: public}
 		account := dependent.Account.Plain()
 		if own[account] == nil {
@@ -121,7 +121,7 @@ type held struct {
 }
 
 // answer denies with a text for the requester and one for Events, which name the owner differently.
-func (h held) answer(reason string, text func(whom string) string) *webhooks.Answer {
+func (h held) answer(reason string, text func(owner string) string) *webhooks.Answer {
 	answer := denied(reason, text(h.open)).WithDetails("cluster", h.dependent.Cluster.Namespace+"/"+h.dependent.Cluster.Name, "machines", len(h.machines))
 	answer.Lasting = text(h.public)
 	return &answer
@@ -145,8 +145,8 @@ func (h held) place() string {
 
 // deny names the machines if they are in the namespace of the request.
 func (h held) deny() *webhooks.Answer {
-	return h.answer("MachinesHoldInstances", func(whom string) string {
-		text := fmt.Sprintf("machines of %s name instances that do not belong to %s in %s", h.cluster(), whom, h.place())
+	return h.answer("MachinesHoldInstances", func(owner string) string {
+		text := fmt.Sprintf("machines of %s name instances that do not belong to %s in %s", h.cluster(), owner, h.place())
 		if h.elsewhere {
 			return text + "; their owner has to delete them or clear their instance IDs first"
 		}
@@ -182,9 +182,9 @@ func (h held) notListed(err error) *webhooks.Answer {
 	}
 	unknown := &ownership.UnknownError{Cause: ownership.CauseCloud}
 	errors.As(err, &unknown)
-	answer := h.answer(ownership.ReasonUnknown, func(whom string) string {
+	answer := h.answer(ownership.ReasonUnknown, func(owner string) string {
 		return fmt.Sprintf("it cannot be checked whether the instances that machines of %s name belong to %s in %s: %s",
-			h.cluster(), whom, h.place(), unknown.Explain())
+			h.cluster(), owner, h.place(), unknown.Explain())
 	})
 	answer.Decision = webhooks.Undecided
 	if unknown.Cause == ownership.CauseTenantBusy {

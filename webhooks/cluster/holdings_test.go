@@ -88,8 +88,8 @@ func userDependent(namespace, name string) clusterapi.Dependent {
 func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 	spec := func(email, region string) object { return clusterWith(object{"userEmail": email, "region": region}) }
 	ref := clusterWith(object{"userRef": userRef("user", ""), "region": "next"})
-	denied := func(field, whom, listed string) webhookstest.Answer {
-		message := field + ofCluster + `machines of cluster "prod" name instances that do not belong to ` + whom + ` in region "next": ` + listed +
+	denied := func(field, owner, listed string) webhookstest.Answer {
+		message := field + ofCluster + `machines of cluster "prod" name instances that do not belong to ` + owner + ` in region "next": ` + listed +
 			`; delete these machines or clear their instance IDs first`
 		return webhookstest.Answer{Reason: "MachinesHoldInstances", Field: field, Message: message,
 			Events: eventOnCluster("MachinesHoldInstances", "Denied: "+message)}
@@ -303,7 +303,7 @@ func TestASecretKeepsTheUserOfInstances(t *testing.T) {
 		dependent clusterapi.Dependent
 		err       error // of the list of clusters
 		cloudErr  error
-		want      string // the expected message, with whom in place of the user
+		want      string // the expected message, with WHOM in place of the user
 		reason    string
 		decision  webhooks.Decision
 	}{
