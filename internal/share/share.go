@@ -146,7 +146,7 @@ func (l *Limit[T]) leave(w *waiter[T]) bool {
 	return true
 }
 
-// releaser returns the function that gives back n units, and serves the waiters that may have them.
+// releaser returns the function that releases n units, and serves the waiters that may have them.
 func (l *Limit[T]) releaser(tenant T, n int64) func() {
 	return sync.OnceFunc(func() {
 		l.mu.Lock()
