@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -124,15 +125,19 @@ func (g *Gate) review(ctx context.Context, c change, dryRun bool) (answer webhoo
 
 // check finds the first reason to deny the claim of an instance, cheapest first. Everything that it reads is the current state.
 func (g *Gate) check(ctx context.Context, c change, id string, dryRun bool) webhooks.Answer {
+	var mismatch *webhooks.Answer
+	var reads sync.WaitGroup
+	reads.Go(func() { mismatch = g.sameCluster(ctx, c) }) // at the same time, because each read takes a round trip to the API server
 	account, err := g.objects.Account(ctx, c.machine.Cluster())
+	reads.Wait()
 	if err != nil {
 		return noAccount(err)
 	}
 	if denial := g.unheld(ctx, c, id, g.rivals(ctx, c, account)); denial != nil {
 		return *denial
 	}
-	if denial := g.sameCluster(ctx, c); denial != nil {
-		return *denial
+	if mismatch != nil {
+		return *mismatch
 	}
 	answer := g.ask(ctx, c, id, account, dryRun)
 	if !c.first || !isUnasked(answer) || !g.admitsFirst(ctx) {
