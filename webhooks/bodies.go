@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -54,36 +53,23 @@ func callerOf(ctx context.Context) string {
 	return caller
 }
 
-type sizeKey struct{}
+type roomKey struct{}
 
-// limited returns a handler that reads a body only when there is room for it. Without room the answer is 429 if the caller takes too much, or
-// 503 after the deadline. The answer is not an AdmissionReview, which needs the UID from the body.
-func (b *bodies) limited(gate string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		size := r.ContentLength
-		if size < 0 || size > maxReviewBytes { // unknown, or rejected when it is read
-			size = maxReviewBytes
-		}
-		release, err := b.wait(r.Context(), size)
-		if err != nil {
-			discard(r)
-			admissions.WithLabelValues(gate, Undecided.String(), "Overloaded").Inc()
-			logger.V(1).Info("no room for a review", "gate", gate, "bytes", size)
-			code := http.StatusServiceUnavailable
-			if errors.Is(err, share.ErrExceeded) {
-				code = http.StatusTooManyRequests
-			}
-			http.Error(w, "warrantgate has no room for this request; try again", code)
-			return
-		}
-		defer release()
-		// The client has readTimeout to send the body, from now on. The recorder of a test has no deadline.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), sizeKey{}, size)))
-	})
+// room is what the body of a request takes of a budget.
+type room struct {
+	of    *bodies
+	bytes int64
 }
 
-// wait waits for room for at most half of the remaining time, so that the rest is enough for the decision.
+// sizeOf returns the number of bytes that the body of a request may have.
+func sizeOf(r *http.Request) int64 {
+	if r.ContentLength < 0 || r.ContentLength > maxReviewBytes { // unknown, or rejected when it is read
+		return maxReviewBytes
+	}
+	return r.ContentLength
+}
+
+// wait waits for room for a body of the caller of ctx. It waits at most half of the remaining time, so that the rest is enough for the decision.
 func (b *bodies) wait(ctx context.Context, size int64) (release func(), err error) {
 	if end, ends := ctx.Deadline(); ends {
 		waiting, cancel := context.WithTimeout(ctx, time.Until(end)/2)
@@ -94,13 +80,13 @@ func (b *bodies) wait(ctx context.Context, size int64) (release func(), err erro
 }
 
 // shared calls review for the tenant of ctx. Reviews of one tenant that wait for a cloud do not keep those of others from being read.
-func (b *bodies) shared(ctx context.Context, review func() Answer) Answer {
-	size, _ := ctx.Value(sizeKey{}).(int64)
+func shared(ctx context.Context, review func() Answer) Answer {
+	room, limited := ctx.Value(roomKey{}).(room)
 	tenant := share.FromContext(ctx)
-	if tenant == (share.Tenant{}) {
+	if !limited || tenant == (share.Tenant{}) {
 		return review()
 	}
-	release, taken := b.ofTenants.Try(holder{tenant: tenant, caller: callerOf(ctx)}, size)
+	release, taken := room.of.ofTenants.Try(holder{tenant: tenant, caller: callerOf(ctx)}, room.bytes)
 	if !taken {
 		return Answer{Decision: Denied, Status: metav1.StatusReasonTooManyRequests, Reason: "TooManyRequests", RetryAfter: 2 * time.Second,
 			Message: "too many large requests of this namespace (on kcp: of this workspace) are being checked already; send fewer at the same time, " +

@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"context"
 	"net/http"
 	"time"
 )
@@ -15,19 +14,6 @@ const (
 	// readTimeout limits the time that a client needs to send a request body.
 	readTimeout = 5 * time.Second
 )
-
-// withDeadline cancels the context of a request before the timeout of the API server. The context does not depend on that of the
-// server, which is canceled when the shutdown begins: running admissions are completed.
-func withDeadline(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The recorder of a test has no deadline.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
-
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), budget(r))
-		defer cancel()
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
 
 // budget returns the time limit of a gate, from the parameter that the API server adds to the URL of a webhook, such as timeout=3s.
 func budget(r *http.Request) time.Duration {

@@ -26,6 +26,7 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/message"
+	"warrantgate.dev/internal/share"
 )
 
 // Gate decides about admission requests.
@@ -43,7 +44,7 @@ type EventRecorder interface {
 
 // Handler serves a gate in a mode.
 func Handler(gate Gate, mode v1beta1.Mode, recorder EventRecorder) http.Handler {
-	return withDeadline(inFlight.limited(gate.Name(), withTrace(&handler{gate: gate, mode: mode, recorder: recorder})))
+	return &handler{gate: gate, mode: mode, recorder: recorder, bodies: inFlight}
 }
 
 // logger is the logger of all gates.
@@ -53,6 +54,7 @@ type handler struct {
 	gate     Gate
 	mode     v1beta1.Mode
 	recorder EventRecorder
+	bodies   *bodies
 }
 
 // respond returns the response to a request, and writes the Events, the metric and the log line.
@@ -125,11 +127,11 @@ func (h *handler) review(ctx context.Context, request admission.Request) (answer
 			}
 		}
 	}()
-	ctx = withTenant(ctx, request, "")
+	ctx = share.WithTenant(ctx, share.TenantOf("", request.Namespace))
 	if _, perCluster := h.gate.(*perCluster); perCluster { // the tenant is not known yet
 		answer = h.gate.Review(ctx, request)
 	} else {
-		answer = inFlight.shared(ctx, func() Answer { return h.gate.Review(ctx, request) })
+		answer = shared(ctx, func() Answer { return h.gate.Review(ctx, request) })
 	}
 	// After the deadline, only an approval is replaced: it may be based on an incomplete check. A denial stays valid, and an
 	// undecided answer already contains its reason.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/share"
 )
 
 // clusterField is the path of the annotation with the logical cluster of an object.
@@ -51,8 +52,8 @@ func (p *perCluster) Review(ctx context.Context, request admission.Request) Answ
 			Details: func() []any { return []any{"cluster", cluster, "error", err.Error()} },
 		}
 	}
-	ctx = withTenant(ctx, request, cluster)
-	answer := inFlight.shared(ctx, func() Answer { return gate.Review(ctx, request) })
+	ctx = share.WithTenant(ctx, share.TenantOf(cluster.String(), request.Namespace))
+	answer := shared(ctx, func() Answer { return gate.Review(ctx, request) })
 	answer.Subject.Cluster = cluster
 	return answer
 }

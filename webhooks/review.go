@@ -2,11 +2,13 @@ package webhooks
 
 import (
 	"cmp"
+	"context"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"warrantgate.dev/internal/share"
 )
 
 // maxReviewBytes limits the size of a review. It contains the object before and after the request, of at most 3 MiB each, and
@@ -28,16 +32,37 @@ var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.Stri
 // decode again.
 var leniently = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
-// ServeHTTP answers an AdmissionReview. It rejects any other body without calling the gate.
+// ServeHTTP answers an AdmissionReview. It rejects any other body without calling the gate, and reads a body only when there is room for it.
+// Without room the answer is 429 if the caller takes too much, or 503 after the deadline. It is then not an AdmissionReview, which needs the
+// UID from the body.
+//
+// The gate has until shortly before the timeout of the API server. Its context does not depend on that of the server, which is canceled when
+// the shutdown begins: running admissions are completed.
 //
 // admission.Webhook of controller-runtime parses each body four times, which takes longer than the decision of a gate. It also
 // accepts YAML from every client that reaches the port, and a few megabytes of YAML take seconds and most of a gigabyte of memory.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), budget(r))
+	defer cancel()
+	// The client has readTimeout to send the body, also what is discarded. The recorder of a test has no deadline.
+	body := http.NewResponseController(w)
+	_ = body.SetReadDeadline(time.Now().Add(readTimeout))
+
+	size := sizeOf(r)
+	release, err := h.bodies.wait(ctx, size)
+	if err != nil {
+		h.withoutRoom(w, r, err)
+		return
+	}
+	defer release()
+	_ = body.SetReadDeadline(time.Now().Add(readTimeout)) // again, after the wait
+
 	var response *admissionv1.AdmissionResponse
 	if request, err := readRequest(r); err != nil {
 		response = h.unreadable(err)
 	} else {
-		response = h.respond(r.Context(), admission.Request{AdmissionRequest: *request})
+		ctx = context.WithValue(withTrace(ctx, r.Header), roomKey{}, room{h.bodies, size})
+		response = h.respond(ctx, admission.Request{AdmissionRequest: *request})
 	}
 	answer, err := stdjson.Marshal(admissionv1.AdmissionReview{TypeMeta: reviewType, Response: response})
 	if err != nil { // a response always marshals
@@ -47,6 +72,18 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(answer))) // else a long one is sent in chunks
 	_, _ = w.Write(answer)                                      // it fails where the client is gone
+}
+
+// withoutRoom answers a request whose body is not read.
+func (h *handler) withoutRoom(w http.ResponseWriter, r *http.Request, err error) {
+	discard(r)
+	admissions.WithLabelValues(h.gate.Name(), Undecided.String(), "Overloaded").Inc()
+	logger.V(1).Info("no room for a review", "gate", h.gate.Name(), "bytes", r.ContentLength)
+	code := http.StatusServiceUnavailable
+	if errors.Is(err, share.ErrExceeded) {
+		code = http.StatusTooManyRequests
+	}
+	http.Error(w, "warrantgate has no room for this request; try again", code)
 }
 
 // readRequest returns the request of a review (KEP-492, admission.k8s.io/v1). The error is for the API server.
