@@ -18,7 +18,7 @@ const (
 	pool       = "pool"
 	machineOne = "pool-worker-hl9tl-qbrcf"
 	// reviewedID is the instance in the template of a review. Each review replaces its digits.
-	reviewedID = "63dd227a-9502-4311-919e-cd49f3416753"
+	reviewedID = "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
 )
 
 var (

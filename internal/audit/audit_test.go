@@ -29,12 +29,12 @@ import (
 
 // IDs of the tests: the machine's own instance, an instance that no machine names, and an instance of another user.
 const (
-	idOwn   = "63dd227a-9502-4311-919e-cd49f3416753"
-	idSpare = "4192fc6e-0372-4961-99fa-6dc9d4038dbf"
-	idOther = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
+	idOwn   = "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
+	idSpare = "3e7a4c21-3b5d-4f60-9a12-6d0c1e2f3b45"
+	idOther = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34"
 )
 
-var tsap = ownership.Account{Cloud: "cloudsigma", User: "tsap@example.com", Region: "next"}
+var tenant = ownership.Account{Cloud: "cloudsigma", User: "tenant@example.com", Region: "next"}
 
 // kind accepts every text with the length of a UUID as an ID.
 var kind = clusterapi.Kind{
@@ -200,7 +200,7 @@ func TestPass(t *testing.T) {
 	own := ownership.Instance{ID: idOwn, Name: "worker", MachineUID: "uid-worker"}
 	for name, tc := range map[string]struct {
 		machines    []clusterapi.Machine
-		accounts    map[string]any // default: cluster team/pool acts as tsap
+		accounts    map[string]any // default: cluster team/pool acts as tenant
 		owners      map[string]any
 		byReference map[string]bool
 		instances   []ownership.Instance
@@ -223,7 +223,7 @@ func TestPass(t *testing.T) {
 			machines:  []clusterapi.Machine{machine("worker", idOther)},
 			instances: []ownership.Instance{own},
 			want: []string{
-				"InstanceNotOwned CloudSigmaMachine/worker: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", ` +
+				"InstanceNotOwned CloudSigmaMachine/worker: instance " + idOther + ` exists, but is not one of user "tenant@example.com" in region "next", ` +
 					`which cluster "pool" acts as; the user's own instance for this machine is ` + idOwn +
 					"; clear the field, so that the provider adopts an instance of the user or creates one",
 			},
@@ -232,7 +232,7 @@ func TestPass(t *testing.T) {
 			machines:  []clusterapi.Machine{machine("worker", idOwn)},
 			instances: []ownership.Instance{own, {ID: idSpare, Name: "worker"}},
 			want: []string{
-				"InstanceDuplicate CloudSigmaMachine/worker: instance " + idSpare + ` ("worker") of user "tsap@example.com" in region "next" was created ` +
+				"InstanceDuplicate CloudSigmaMachine/worker: instance " + idSpare + ` ("worker") of user "tenant@example.com" in region "next" was created ` +
 					"for this machine, which names " + idOwn + "; delete the one that is not needed",
 			},
 		},
@@ -240,16 +240,16 @@ func TestPass(t *testing.T) {
 			machines:  []clusterapi.Machine{machine("worker", idOwn)},
 			instances: []ownership.Instance{own, {ID: idSpare, Name: "worker-0", MachineUID: "uid-gone"}},
 			want: []string{
-				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idSpare + ` ("worker-0") of user "tsap@example.com" in region "next" was created ` +
+				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idSpare + ` ("worker-0") of user "tenant@example.com" in region "next" was created ` +
 					"for a machine that does not exist here; delete it if nothing else uses it",
 			},
 		},
 		"an instance that an earlier identity created for a machine that now acts as another user": {
 			machines: []clusterapi.Machine{machine("worker", idOther, ofCluster("other"))},
-			accounts: map[string]any{"team/pool": tsap, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
+			accounts: map[string]any{"team/pool": tenant, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
 			hidden:   map[string]ownership.Verdict{idOther: ownership.Owned}, instances: []ownership.Instance{own},
 			want: []string{
-				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idOwn + ` ("worker") of user "tsap@example.com" in region "next" was created ` +
+				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idOwn + ` ("worker") of user "tenant@example.com" in region "next" was created ` +
 					"for a machine whose cluster acts as another user; delete it if nothing else uses it",
 			},
 		},
@@ -258,31 +258,31 @@ func TestPass(t *testing.T) {
 		},
 		"an instance with the name of a machine in a namespace of another user": {
 			machines: []clusterapi.Machine{machine("my-desktop", idOther, inNamespace("elsewhere"))},
-			accounts: map[string]any{"team/pool": tsap, "elsewhere/pool": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
+			accounts: map[string]any{"team/pool": tenant, "elsewhere/pool": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
 			hidden:   map[string]ownership.Verdict{idOther: ownership.Owned}, instances: []ownership.Instance{{ID: idSpare, Name: "my-desktop"}},
 		},
 		"an instance with the name of machines in two namespaces of the account": {
 			machines: []clusterapi.Machine{machine("worker", ""), machine("worker", "", inNamespace("second"), ofCluster("other"))},
 			accounts: map[string]any{
-				"team/pool": tsap, "second/pool": tsap, "second/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"},
+				"team/pool": tenant, "second/pool": tenant, "second/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"},
 			},
 			instances: []ownership.Instance{own},
 		},
 		"an instance with a machine's name that an earlier attempt created as another user": {
 			machines: []clusterapi.Machine{machine("worker", "", withProviderID(idSpare), ofCluster("other"))},
-			accounts: map[string]any{"team/pool": tsap, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
+			accounts: map[string]any{"team/pool": tenant, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
 			instances: []ownership.Instance{
 				{ID: idOther, Name: "worker"}, {ID: idOwn, Name: "my-desktop"},
 			},
 			hidden: map[string]ownership.Verdict{idSpare: ownership.Owned},
 			want: []string{
-				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idOther + ` ("worker") of user "tsap@example.com" in region "next" was created ` +
+				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idOther + ` ("worker") of user "tenant@example.com" in region "next" was created ` +
 					"for a machine whose cluster acts as another user; delete it if nothing else uses it",
 			},
 		},
 		"two machines of two users that name one instance": {
 			machines: []clusterapi.Machine{machine("worker", idOwn), machine("copy", "", withProviderID(idOwn), ofCluster("other"))},
-			accounts: map[string]any{"team/pool": tsap, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
+			accounts: map[string]any{"team/pool": tenant, "team/other": ownership.Account{Cloud: "cloudsigma", User: "else@example.com", Region: "next"}},
 			instances: []ownership.Instance{
 				own,
 			},
@@ -345,7 +345,7 @@ func TestPass(t *testing.T) {
 			machines: []clusterapi.Machine{machine("worker", idOwn), machine("thief", idOther)}, byReference: map[string]bool{"team/pool": true},
 			instances: []ownership.Instance{own},
 			want: []string{
-				"InstanceNotOwned CloudSigmaMachine/thief: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", ` +
+				"InstanceNotOwned CloudSigmaMachine/thief: instance " + idOther + ` exists, but is not one of user "tenant@example.com" in region "next", ` +
 					`which cluster "pool" acts as; clear the field, so that the provider adopts an instance of the user or creates one`,
 			},
 		},
@@ -382,7 +382,7 @@ func TestPass(t *testing.T) {
 		"an instance that does not exist": {
 			machines: []clusterapi.Machine{machine("worker", idOwn)}, hidden: map[string]ownership.Verdict{idOwn: ownership.Absent},
 			want: []string{
-				"InstanceNotFound CloudSigmaMachine/worker: there is no instance " + idOwn + ` of user "tsap@example.com" in region "next", ` +
+				"InstanceNotFound CloudSigmaMachine/worker: there is no instance " + idOwn + ` of user "tenant@example.com" in region "next", ` +
 					`which cluster "pool" acts as; clear the field, so that the provider adopts an instance of the user or creates one`,
 			},
 		},
@@ -393,7 +393,7 @@ func TestPass(t *testing.T) {
 			machines: []clusterapi.Machine{machine("worker", idOwn)},
 			askErr:   &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: context.DeadlineExceeded},
 			want: []string{
-				`OwnershipUnknown CloudSigmaMachine/worker: it could not be determined whether its instance belongs to user "tsap@example.com" in region "next": ` +
+				`OwnershipUnknown CloudSigmaMachine/worker: it could not be determined whether its instance belongs to user "tenant@example.com" in region "next": ` +
 					"the cloud or its identity provider did not answer in time; try again",
 			},
 		},
@@ -401,10 +401,10 @@ func TestPass(t *testing.T) {
 			machines: []clusterapi.Machine{machine("worker", idOther)},
 			listErr:  &ownership.UnknownError{Cause: ownership.CauseRateLimited, Err: errors.New("429")},
 			want: []string{
-				`OwnershipUnknown CloudSigmaCluster/pool: the instances of user "tsap@example.com" in region "next" could not be listed: ` +
+				`OwnershipUnknown CloudSigmaCluster/pool: the instances of user "tenant@example.com" in region "next" could not be listed: ` +
 					"the cloud or its identity provider limits the rate of requests; try again later",
 			},
-			wantErr: `instances of user "tsap@example.com" in region "next": RateLimited: 429`,
+			wantErr: `instances of user "tenant@example.com" in region "next": RateLimited: 429`,
 		},
 		"a region that is not allowed": {
 			machines: []clusterapi.Machine{machine("worker", idOther)},
@@ -414,10 +414,10 @@ func TestPass(t *testing.T) {
 			},
 		},
 		"a cluster that cannot be read": {
-			accounts: map[string]any{"team/pool": errors.New("secrets are forbidden"), "other/pool": tsap},
+			accounts: map[string]any{"team/pool": errors.New("secrets are forbidden"), "other/pool": tenant},
 			machines: []clusterapi.Machine{machine("worker", idOwn), machine("stray", idOther, inNamespace("other"))}, instances: []ownership.Instance{own},
 			want: []string{
-				"InstanceNotOwned CloudSigmaMachine/stray: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", ` +
+				"InstanceNotOwned CloudSigmaMachine/stray: instance " + idOther + ` exists, but is not one of user "tenant@example.com" in region "next", ` +
 					`which cluster "pool" acts as; clear the field, so that the provider adopts an instance of the user or creates one`,
 				"AccountsNotAudited CloudSigmaCluster/pool: the account of this cluster could not be read, so no other clusters of this namespace " +
 					"(on kcp: of this workspace) were checked; the cause is in the log of warrantgate",
@@ -425,21 +425,21 @@ func TestPass(t *testing.T) {
 			wantErr: `accounts of 1 namespaces or logical clusters could not be read, among them namespace "team": secrets are forbidden`,
 		},
 		"a cloud that is not configured": {
-			accounts: map[string]any{"team/pool": ownership.Account{Cloud: "elsewhere", User: "tsap@example.com", Region: "next"}},
+			accounts: map[string]any{"team/pool": ownership.Account{Cloud: "elsewhere", User: "tenant@example.com", Region: "next"}},
 			want: []string{
-				`OwnershipUnknown CloudSigmaCluster/pool: the instances of user "tsap@example.com" in region "next" could not be listed: ` +
+				`OwnershipUnknown CloudSigmaCluster/pool: the instances of user "tenant@example.com" in region "next" could not be listed: ` +
 					"the cloud is unavailable or its response is invalid; try again",
 			},
-			wantErr: `instances of user "tsap@example.com" in region "next": no access to the cloud "elsewhere" is configured`,
+			wantErr: `instances of user "tenant@example.com" in region "next": no access to the cloud "elsewhere" is configured`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := fakeObjects{machines: tc.machines, accounts: tc.accounts, owners: tc.owners, byReference: tc.byReference}
 			if objects.accounts == nil {
-				objects.accounts = map[string]any{"team/pool": tsap}
+				objects.accounts = map[string]any{"team/pool": tenant}
 			}
 			cloud := &fakeCloud{
-				instances: map[string][]ownership.Instance{tsap.User: tc.instances}, errs: map[string]error{tsap.User: tc.listErr},
+				instances: map[string][]ownership.Instance{tenant.User: tc.instances}, errs: map[string]error{tenant.User: tc.listErr},
 				hidden: tc.hidden, askErr: tc.askErr,
 			}
 			result, err := newAudit(objects, cloud).Run(t.Context())
@@ -463,7 +463,7 @@ func TestPass(t *testing.T) {
 
 // A tenant can make the read of each of its clusters last long.
 func TestOnlyOneClusterOfANamespaceThatCannotBeRead(t *testing.T) {
-	accounts := map[string]any{"fair/pool": tsap}
+	accounts := map[string]any{"fair/pool": tenant}
 	for i := range 100 {
 		accounts[fmt.Sprintf("slow/pool-%d", i)] = context.DeadlineExceeded
 	}
@@ -494,7 +494,7 @@ func (o *countingObjects) Account(ctx context.Context, cluster clusterapi.Cluste
 func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 	own := ownership.Instance{ID: idOwn, Name: "worker", MachineUID: "uid-worker"}
 	byName := ownership.Instance{ID: idSpare, Name: "worker"}
-	const of = ` ("worker") of user "tsap@example.com" in region "next" was created for this machine, which names none; if the provider does not ` +
+	const of = ` ("worker") of user "tenant@example.com" in region "next" was created for this machine, which names none; if the provider does not ` +
 		`adopt it, delete it`
 	type pass struct {
 		machines  []clusterapi.Machine
@@ -541,7 +541,7 @@ func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 		"the cloud fails in between": {
 			{machines: unnamed, instances: []ownership.Instance{own}, wantNew: 1},
 			{machines: unnamed, listErr: away, want: []string{
-				`OwnershipUnknown pool: the instances of user "tsap@example.com" in region "next" could not be listed: the cloud is unavailable or its response is invalid; try again`,
+				`OwnershipUnknown pool: the instances of user "tenant@example.com" in region "next" could not be listed: the cloud is unavailable or its response is invalid; try again`,
 			}},
 			{machines: unnamed, instances: []ownership.Instance{own}, want: []string{"InstanceNotNamed worker: instance " + idOwn + of}},
 		},
@@ -555,8 +555,8 @@ func TestAnInstanceThatItsMachineDoesNotName(t *testing.T) {
 			cloud := &fakeCloud{instances: map[string][]ownership.Instance{}, errs: map[string]error{}}
 			audited := newAudit(fakeObjects{}, cloud)
 			for i, p := range passes {
-				audited.Objects = fakeObjects{machines: p.machines, accounts: map[string]any{"team/pool": tsap}}
-				cloud.instances[tsap.User], cloud.errs[tsap.User] = p.instances, p.listErr
+				audited.Objects = fakeObjects{machines: p.machines, accounts: map[string]any{"team/pool": tenant}}
+				cloud.instances[tenant.User], cloud.errs[tenant.User] = p.instances, p.listErr
 				result, err := audited.Run(t.Context())
 				if !errors.Is(err, p.listErr) {
 					t.Errorf("pass %d: error %v", i, err)
@@ -633,7 +633,7 @@ func TestPassChecksCredentials(t *testing.T) {
 			wantErr:  `instances of the project of cloud "tenant" of Secret "keys" in the region of its credentials: IdentityProviderUnavailable: 503`,
 			requests: 4,
 		},
-		"that the cluster does not have": {accounts: map[string]any{"team/pool": tsap}, requests: 3},
+		"that the cluster does not have": {accounts: map[string]any{"team/pool": tenant}, requests: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud := &fakeCloud{errs: map[string]error{"": tc.listErr}}
@@ -664,7 +664,7 @@ func TestPassListsEachAccountOnce(t *testing.T) {
 	for i := range 100 {
 		user := fmt.Sprintf("user-%d@example.com", i%5)
 		objects.accounts[fmt.Sprintf("team/c%d", i)] = ownership.Account{Cloud: "cloudsigma", User: user, Region: "next"}
-		id := fmt.Sprintf("%08d-9502-4311-919e-cd49f3416753", i)
+		id := fmt.Sprintf("%08d-9a47-4b6e-8f21-7c9d0e1f2a3b", i)
 		objects.machines = append(objects.machines, machine(fmt.Sprintf("m%d", i), id, ofCluster(fmt.Sprintf("c%d", i))))
 		cloud.instances[user] = append(cloud.instances[user], ownership.Instance{ID: id, Name: fmt.Sprintf("m%d", i)})
 	}
@@ -683,22 +683,22 @@ func TestPassListsEachAccountOnce(t *testing.T) {
 // Readers of Events in a namespace may not be allowed to read the Secret of another namespace with the user of a cluster. Clusters of one user
 // share one list, however they name the user.
 func TestFindingsDoNotNameTheUserInASecretOfAnotherNamespace(t *testing.T) {
-	hidden := tsap
+	hidden := tenant
 	hidden.UserSecret = types.NamespacedName{Namespace: "users", Name: "theirs"}
 	spare := ownership.Instance{ID: idSpare, Name: "gone", MachineUID: "uid-gone"}
-	cloud := &fakeCloud{instances: map[string][]ownership.Instance{tsap.User: {
+	cloud := &fakeCloud{instances: map[string][]ownership.Instance{tenant.User: {
 		{ID: idOwn, Name: "worker", MachineUID: "uid-worker"}, {ID: idOther, Name: "node", MachineUID: "uid-node"}, spare,
 	}}}
-	const foreignA, foreignB = "aaaaaaaa-9502-4311-919e-cd49f3416753", "bbbbbbbb-9502-4311-919e-cd49f3416753"
+	const foreignA, foreignB = "aaaaaaaa-9a47-4b6e-8f21-7c9d0e1f2a3b", "bbbbbbbb-9a47-4b6e-8f21-7c9d0e1f2a3b"
 	objects := fakeObjects{
-		accounts: map[string]any{"team/pool": hidden, "zoe/pool": tsap},
+		accounts: map[string]any{"team/pool": hidden, "zoe/pool": tenant},
 		machines: []clusterapi.Machine{
 			machine("worker", idOwn), machine("wrong", foreignA), machine("new", ""),
 			machine("node", idOther, inNamespace("zoe")), machine("wrong-as-well", foreignB, inNamespace("zoe")),
 		},
 	}
-	cloud.instances[tsap.User] = append(cloud.instances[tsap.User],
-		ownership.Instance{ID: "cccccccc-9502-4311-919e-cd49f3416753", Name: "worker"}, ownership.Instance{ID: "dddddddd-9502-4311-919e-cd49f3416753", Name: "new"})
+	cloud.instances[tenant.User] = append(cloud.instances[tenant.User],
+		ownership.Instance{ID: "cccccccc-9a47-4b6e-8f21-7c9d0e1f2a3b", Name: "worker"}, ownership.Instance{ID: "dddddddd-9a47-4b6e-8f21-7c9d0e1f2a3b", Name: "new"})
 	a := newAudit(objects, cloud)
 	for run := range 2 { // a server of a machine that names none is a finding of the second run
 		result, err := a.Run(t.Context())
@@ -711,10 +711,10 @@ func TestFindingsDoNotNameTheUserInASecretOfAnotherNamespace(t *testing.T) {
 		var got []string
 		for _, f := range result.Findings {
 			got = append(got, f.Reason+" "+f.Object.Namespace)
-			if f.Account.User != tsap.User {
+			if f.Account.User != tenant.User {
 				t.Errorf("the log of %s names user %q", f.Reason, f.Account.User)
 			}
-			shown, secret := strings.Contains(f.Message, tsap.User), strings.Contains(f.Message, `Secret "theirs" of namespace "users"`)
+			shown, secret := strings.Contains(f.Message, tenant.User), strings.Contains(f.Message, `Secret "theirs" of namespace "users"`)
 			if elsewhere := f.Object.Namespace == "zoe"; shown != elsewhere || secret == elsewhere {
 				t.Errorf("in namespace %s: %s", f.Object.Namespace, f.Message)
 			}
@@ -727,9 +727,9 @@ func TestFindingsDoNotNameTheUserInASecretOfAnotherNamespace(t *testing.T) {
 			t.Errorf("findings of run %d (-want +got):\n%s", run, diff)
 		}
 	}
-	cloud.errs = map[string]error{tsap.User: &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: errors.New("late")}}
+	cloud.errs = map[string]error{tenant.User: &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: errors.New("late")}}
 	result, _ := a.Run(t.Context()) // the error is for the operator
-	if len(result.Findings) != 1 || strings.Contains(result.Findings[0].Message, tsap.User) {
+	if len(result.Findings) != 1 || strings.Contains(result.Findings[0].Message, tenant.User) {
 		t.Errorf("findings without an answer: %+v", result.Findings)
 	}
 }
@@ -764,7 +764,7 @@ func (elected) Run(ctx context.Context, lead func(context.Context)) error {
 
 func TestControllerMakesAPassAtAnIntervalOnceAllIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		objects := fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther)}, accounts: map[string]any{"team/pool": tsap}}
+		objects := fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther)}, accounts: map[string]any{"team/pool": tenant}}
 		recorder := &recorded{}
 		notYet := errors.New("not yet")
 		var mu sync.Mutex
@@ -797,7 +797,7 @@ func TestControllerMakesAPassAtAnIntervalOnceAllIsSeen(t *testing.T) {
 				APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "CloudSigmaMachine", Namespace: "team", Name: "worker", UID: "uid-worker",
 			},
 			Type: "Warning", Reason: "InstanceNotOwned",
-			Message: "Audit: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", which cluster "pool" acts as; ` +
+			Message: "Audit: instance " + idOther + ` exists, but is not one of user "tenant@example.com" in region "next", which cluster "pool" acts as; ` +
 				"clear the field, so that the provider adopts an instance of the user or creates one",
 		}}
 		if diff := cmp.Diff(want, after(2*time.Second)); diff != "" {
@@ -841,16 +841,16 @@ func TestTheRateHoldsOverAllRequests(t *testing.T) {
 // tenant has one finding instead of theirs.
 func TestManyAccountsOfOneTenantDelayNoOthersForLong(t *testing.T) {
 	const requests, most = 3, 500 // of an account; accounts in five minutes, at 5 requests a second
-	for name, tenant := range map[string]string{"a namespace": "mallory/", "a workspace of kcp": "mallory|any/"} {
+	for name, prefix := range map[string]string{"a namespace": "mallory/", "a workspace of kcp": "mallory|any/"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				objects := fakeObjects{
 					machines: []clusterapi.Machine{machine("worker", idOther)},
 					// Another tenant's cluster uses one of the accounts, and the account is checked for that tenant.
-					accounts: map[string]any{"team/pool": tsap, "zoe/pool": ownership.Account{Cloud: "cloudsigma", User: "mallory-999@example.com", Region: "next"}},
+					accounts: map[string]any{"team/pool": tenant, "zoe/pool": ownership.Account{Cloud: "cloudsigma", User: "mallory-999@example.com", Region: "next"}},
 				}
 				for i := range 1000 {
-					objects.accounts[fmt.Sprintf("%sc%d", tenant, i)] = ownership.Account{
+					objects.accounts[fmt.Sprintf("%sc%d", prefix, i)] = ownership.Account{
 						Cloud: "cloudsigma", User: fmt.Sprintf("mallory-%d@example.com", i), Region: "next",
 					}
 				}
@@ -869,14 +869,14 @@ func TestManyAccountsOfOneTenantDelayNoOthersForLong(t *testing.T) {
 				for _, f := range result.Findings {
 					got = append(got, f.Reason+" "+within(f.LogicalCluster, f.Object.Namespace))
 				}
-				want := []string{"AccountsNotAudited " + strings.TrimSuffix(tenant, "/"), "InstanceNotOwned team"}
+				want := []string{"AccountsNotAudited " + strings.TrimSuffix(prefix, "/"), "InstanceNotOwned team"}
 				if slices.Sort(got); !slices.Equal(got, want) {
 					t.Errorf("findings %q, want %q", got, want)
 				}
 				if got := (audit.Result{Accounts: result.Accounts, Requests: result.Requests}); got.Accounts != most+2 || got.Requests != (most+2)*requests+1 {
 					t.Errorf("checked %d accounts with %d requests", got.Accounts, got.Requests)
 				}
-				for _, user := range []string{"mallory-999@example.com", tsap.User} {
+				for _, user := range []string{"mallory-999@example.com", tenant.User} {
 					if !slices.Contains(cloud.requested, user) {
 						t.Errorf("%s was not checked", user)
 					}
@@ -911,7 +911,7 @@ func (o arriving) Machines() iter.Seq[clusterapi.Machine] {
 // The next pass checks a machine that is created during a pass, because its cluster may be new.
 func TestAMachineThatIsCreatedDuringAPass(t *testing.T) {
 	audited := newAudit(fakeObjects{}, &fakeCloud{})
-	audited.Objects = arriving{late: machine("worker", idOther, ofCluster("new")), requested: new(int), fakeObjects: fakeObjects{accounts: map[string]any{"team/pool": tsap}}}
+	audited.Objects = arriving{late: machine("worker", idOther, ofCluster("new")), requested: new(int), fakeObjects: fakeObjects{accounts: map[string]any{"team/pool": tenant}}}
 	for i, want := range []int{0, 1} {
 		result, err := audited.Run(t.Context())
 		if err != nil {

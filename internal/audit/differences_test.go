@@ -16,7 +16,7 @@ func TestFieldsThatNameDifferentInstances(t *testing.T) {
 		differ = "InstanceIDMismatch worker: status.instanceID names instance " + idOwn + ", and spec.providerID names " + idSpare + "; if " + idOwn +
 			" is the instance of this machine, write it into spec.providerID, too; otherwise clear status.instanceID, so that the " +
 			"provider adopts an instance of the user or creates one, and writes both fields"
-		gone  = "InstanceNotFound worker: there is no instance " + idSpare + ` of user "tsap@example.com" in region "next", which cluster "pool" acts as`
+		gone  = "InstanceNotFound worker: there is no instance " + idSpare + ` of user "tenant@example.com" in region "next", which cluster "pool" acts as`
 		oneOf = "; clear the field, so that the provider adopts an instance of the user or creates one"
 		made  = "; the user's own instance for this machine is " + idOwn
 	)
@@ -73,18 +73,18 @@ func TestFieldsThatNameDifferentInstances(t *testing.T) {
 		},
 		"and the former instance is another user's, which no provider corrects by itself": {
 			instances: instances[:1], runs: []run{{machines: differing, wantYoung: 1, want: []string{
-				"InstanceNotOwned worker: instance " + idSpare + ` exists, but is not one of user "tsap@example.com" in region "next", which cluster "pool" acts as` +
+				"InstanceNotOwned worker: instance " + idSpare + ` exists, but is not one of user "tenant@example.com" in region "next", which cluster "pool" acts as` +
 					made + oneOf,
 			}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cloud := &fakeCloud{instances: map[string][]ownership.Instance{tsap.User: tc.instances}, hidden: tc.hidden}
+			cloud := &fakeCloud{instances: map[string][]ownership.Instance{tenant.User: tc.instances}, hidden: tc.hidden}
 			audited, now := newAudit(fakeObjects{}, cloud), time.Unix(0, 0)
 			audited.Now = func() time.Time { return now }
 			for i, r := range tc.runs {
 				now = now.Add(r.after)
-				audited.Objects = fakeObjects{machines: r.machines, accounts: map[string]any{"team/pool": tsap}}
+				audited.Objects = fakeObjects{machines: r.machines, accounts: map[string]any{"team/pool": tenant}}
 				result, err := audited.Run(t.Context())
 				if err != nil {
 					t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// other is another user than tsap.
+// other is another user than tenant.
 var other = ownership.Account{Cloud: "cloudsigma", User: "other@example.com", Region: "next"}
 
 // at moves a machine to a logical cluster of kcp.
@@ -31,7 +31,7 @@ func at(in string) func(*clusterapi.Machine) {
 
 // Workspaces contain objects with the same names. No workspace gets a finding about objects of another one only.
 func TestPassOverWorkspaces(t *testing.T) {
-	const orphaned = `instance ` + idSpare + ` ("gone") of user "tsap@example.com" in region "next" was created for a machine that does not exist here; delete it if nothing else uses it`
+	const orphaned = `instance ` + idSpare + ` ("gone") of user "tenant@example.com" in region "next" was created for a machine that does not exist here; delete it if nothing else uses it`
 	own := ownership.Instance{ID: idOwn, Name: "worker", MachineUID: "uid-a-worker"}
 	orphan := ownership.Instance{ID: idSpare, Name: "gone", MachineUID: "uid-gone"}
 	notOwned := func(id, user string) string {
@@ -49,8 +49,8 @@ func TestPassOverWorkspaces(t *testing.T) {
 	}{
 		"equal names in two workspaces": {
 			machines:  []clusterapi.Machine{machine("worker", idOwn, at("a")), machine("worker", idOther, at("b"))},
-			accounts:  map[string]any{"a|team/pool": tsap, "b|team/pool": other},
-			instances: map[string][]ownership.Instance{tsap.User: {own}, other.User: {{ID: idOther, Name: "worker", MachineUID: "uid-b-worker"}}},
+			accounts:  map[string]any{"a|team/pool": tenant, "b|team/pool": other},
+			instances: map[string][]ownership.Instance{tenant.User: {own}, other.User: {{ID: idOther, Name: "worker", MachineUID: "uid-b-worker"}}},
 		},
 		"a cluster of the same name in another workspace is not that of a machine": {
 			machines: []clusterapi.Machine{machine("worker", idOwn, at("a"))},
@@ -59,61 +59,61 @@ func TestPassOverWorkspaces(t *testing.T) {
 		},
 		"two workspaces of one user with machines of one server": {
 			machines:  []clusterapi.Machine{machine("worker", idOwn, at("a")), machine("twin", idOwn, at("b"))},
-			accounts:  map[string]any{"a|team/pool": tsap, "b|team/pool": tsap},
-			instances: map[string][]ownership.Instance{tsap.User: {own}},
+			accounts:  map[string]any{"a|team/pool": tenant, "b|team/pool": tenant},
+			instances: map[string][]ownership.Instance{tenant.User: {own}},
 			want:      []string{"a InstanceIDConflict worker: " + conflict, "b InstanceIDConflict twin: " + conflict},
 		},
 		"a machine that names a server of another workspace's user causes findings in its own one only": {
 			machines:  []clusterapi.Machine{machine("worker", idOwn, at("a")), machine("thief", idOwn, at("b"))},
-			accounts:  map[string]any{"a|team/pool": tsap, "b|team/pool": other},
-			instances: map[string][]ownership.Instance{tsap.User: {own}},
+			accounts:  map[string]any{"a|team/pool": tenant, "b|team/pool": other},
+			instances: map[string][]ownership.Instance{tenant.User: {own}},
 			want:      []string{"b InstanceNotOwned thief: " + notOwned(idOwn, other.User)},
 		},
 		"a machine without a cluster that names a server of another workspace, too": {
 			machines:  []clusterapi.Machine{machine("worker", idOwn, at("a")), machine("thief", idOwn, at("b"), ofCluster(""))},
-			accounts:  map[string]any{"a|team/pool": tsap},
-			instances: map[string][]ownership.Instance{tsap.User: {own}},
+			accounts:  map[string]any{"a|team/pool": tenant},
+			instances: map[string][]ownership.Instance{tenant.User: {own}},
 			want: []string{
 				"b MachineWithoutCluster thief: it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown",
 			},
 		},
 		"an orphan of a user of one workspace is reported there": {
-			accounts:  map[string]any{"a|team/pool": tsap, "b|team/pool": other},
-			instances: map[string][]ownership.Instance{tsap.User: {orphan}},
+			accounts:  map[string]any{"a|team/pool": tenant, "b|team/pool": other},
+			instances: map[string][]ownership.Instance{tenant.User: {orphan}},
 			want:      []string{"a InstanceOrphaned pool: " + orphaned},
 		},
 		"an orphan of a user of two workspaces is reported in none of them": {
-			accounts:  map[string]any{"a|team/pool": tsap, "b|team/pool": tsap},
-			instances: map[string][]ownership.Instance{tsap.User: {orphan}},
+			accounts:  map[string]any{"a|team/pool": tenant, "b|team/pool": tenant},
+			instances: map[string][]ownership.Instance{tenant.User: {orphan}},
 			want:      []string{" InstanceOrphaned : " + orphaned},
 		},
 		"another workspace cannot hide an orphan": {
 			machines:  []clusterapi.Machine{machine("thief", idSpare, at("b"))},
-			accounts:  map[string]any{"a|team/pool": tsap, "b|team/pool": other},
-			instances: map[string][]ownership.Instance{tsap.User: {orphan}},
+			accounts:  map[string]any{"a|team/pool": tenant, "b|team/pool": other},
+			instances: map[string][]ownership.Instance{tenant.User: {orphan}},
 			want:      []string{"a InstanceOrphaned pool: " + orphaned, "b InstanceNotOwned thief: " + notOwned(idSpare, other.User)},
 		},
 		"a server whose machine is in another workspace of another user": {
 			machines: []clusterapi.Machine{machine("moved", "", at("b"))},
-			accounts: map[string]any{"a|team/pool": tsap, "b|team/pool": other},
-			instances: map[string][]ownership.Instance{tsap.User: {
+			accounts: map[string]any{"a|team/pool": tenant, "b|team/pool": other},
+			instances: map[string][]ownership.Instance{tenant.User: {
 				{ID: idSpare, Name: "gone", MachineUID: "uid-b-moved"},
 			}},
 			want: []string{"a InstanceOrphaned pool: " + orphaned},
 		},
 		"a server of one user in another of the user's workspaces": {
 			machines:  []clusterapi.Machine{machine("worker", idOwn, at("b"))},
-			accounts:  map[string]any{"a|team/pool": tsap, "b|team/pool": tsap},
-			instances: map[string][]ownership.Instance{tsap.User: {{ID: idOwn, Name: "worker"}}},
+			accounts:  map[string]any{"a|team/pool": tenant, "b|team/pool": tenant},
+			instances: map[string][]ownership.Instance{tenant.User: {{ID: idOwn, Name: "worker"}}},
 		},
 		"owners that cannot be read in one workspace": {
 			machines: []clusterapi.Machine{
 				machine("worker", idOther, at("a"), ownedBy("slow")), machine("again", idOther, at("a"), ownedBy("slow")),
 				machine("worker", idOwn, at("b"), ownedBy("of-other")),
 			},
-			accounts:  map[string]any{"a|team/pool": other, "b|team/pool": tsap},
+			accounts:  map[string]any{"a|team/pool": other, "b|team/pool": tenant},
 			owners:    map[string]any{"a|slow": errors.New("deadline exceeded"), "b|of-other": "other"},
-			instances: map[string][]ownership.Instance{tsap.User: {{ID: idOwn, Name: "worker"}}, other.User: {{ID: idOther, Name: "x"}}},
+			instances: map[string][]ownership.Instance{tenant.User: {{ID: idOwn, Name: "worker"}}, other.User: {{ID: idOther, Name: "x"}}},
 			want: []string{
 				"a InstanceIDConflict again: 2 machines name instance " + idOther + ", which can be that of one only",
 				"a InstanceIDConflict worker: 2 machines name instance " + idOther + ", which can be that of one only",
@@ -149,10 +149,10 @@ func TestControllerOnKCP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects := fakeObjects{
 			machines: []clusterapi.Machine{machine("worker", idOther, at("a"))},
-			accounts: map[string]any{"a|team/pool": tsap, "b|team/pool": tsap},
+			accounts: map[string]any{"a|team/pool": tenant, "b|team/pool": tenant},
 		}
 		recorder := &recorded{}
-		audited := newAudit(objects, &fakeCloud{instances: map[string][]ownership.Instance{tsap.User: {{ID: idSpare, Name: "gone", MachineUID: "uid-gone"}}}})
+		audited := newAudit(objects, &fakeCloud{instances: map[string][]ownership.Instance{tenant.User: {{ID: idSpare, Name: "gone", MachineUID: "uid-gone"}}}})
 		var unread atomic.Bool
 		audited.Refresh = func(context.Context) error {
 			if unread.Load() {

@@ -33,7 +33,7 @@ func TestOne(t *testing.T) {
 			want: []string{"InstanceDuplicate renamed"},
 		},
 		"an instance of the user with another name": {
-			one:  audit.One{Machine: machine("worker", "4192fc6e-0372-4961-99fa-000000000000"), All: true, Listed: true, Instances: []ownership.Instance{{ID: "4192fc6e-0372-4961-99fa-000000000000", Name: "x"}}},
+			one:  audit.One{Machine: machine("worker", "3e7a4c21-3b5d-4f60-9a12-000000000000"), All: true, Listed: true, Instances: []ownership.Instance{{ID: "3e7a4c21-3b5d-4f60-9a12-000000000000", Name: "x"}}},
 			want: nil,
 		},
 		"another user's": {
@@ -63,7 +63,7 @@ func TestOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.one.Unknown == nil {
-				tc.one.Account = tsap
+				tc.one.Account = tenant
 			}
 			tc.one.Ask = func(string) (ownership.Answer, error) { return ownership.Answer{Verdict: ownership.Foreign}, nil }
 			var got []string

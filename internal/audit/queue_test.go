@@ -24,7 +24,7 @@ var (
 )
 
 const (
-	notOwnedOther = "InstanceNotOwned worker: instance " + idOther + ` exists, but is not one of user "tsap@example.com" in region "next", which cluster ` +
+	notOwnedOther = "InstanceNotOwned worker: instance " + idOther + ` exists, but is not one of user "tenant@example.com" in region "next", which cluster ` +
 		`"pool" acts as; clear the field, so that the provider adopts an instance of the user or creates one`
 	otherCluster = `OwnerClusterMismatch worker: its owner, Machine "a", belongs to cluster "other" by its label cluster.x-k8s.io/cluster-name, ` +
 		`which the provider uses, but the machine has the label of cluster "pool"; set the same label on both`
@@ -79,14 +79,14 @@ func TestRecheck(t *testing.T) {
 		},
 		"another workspace's machine of the same user": {
 			machines: []clusterapi.Machine{machine("worker", idOwn, at("a")), machine("twin", idOwn, at("b")), machine("thief", idOwn, at("c"))}, confirmed: true,
-			accounts: map[string]any{"a|team/pool": tsap, "b|team/pool": tsap, "c|team/pool": other},
+			accounts: map[string]any{"a|team/pool": tenant, "b|team/pool": tenant, "c|team/pool": other},
 			want:     []string{"InstanceIDConflict worker: 2 machines name instance " + idOwn + ", which can be that of one only; not all of them are in this workspace"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := fakeObjects{machines: tc.machines, accounts: tc.accounts, owners: tc.owners}
 			if objects.accounts == nil {
-				objects.accounts = map[string]any{"team/pool": tsap}
+				objects.accounts = map[string]any{"team/pool": tenant}
 			}
 			a := newAudit(objects, &fakeCloud{hidden: tc.hidden, askErr: tc.askErr})
 			a.Now = func() time.Time { return time.Unix(0, 0) }
@@ -212,9 +212,9 @@ func TestClaimsAreCheckedOnceTheCloudAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := &recheckable{askErr: away}
-				r.objects = fakeObjects{machines: []clusterapi.Machine{worker}, accounts: map[string]any{"team/pool": tsap}}
+				r.objects = fakeObjects{machines: []clusterapi.Machine{worker}, accounts: map[string]any{"team/pool": tenant}}
 				if tc.in != "" {
-					r.objects = fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther, at(tc.in))}, accounts: map[string]any{tc.in + "|team/pool": tsap}}
+					r.objects = fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther, at(tc.in))}, accounts: map[string]any{tc.in + "|team/pool": tenant}}
 				}
 				defer r.start(t.Context(), t, tc.elector, tc.onKCP)()
 				tc.change(r)
@@ -239,7 +239,7 @@ func TestClaimsAreCheckedOnceTheCloudAnswers(t *testing.T) {
 // A replica without the Lease ignores the changes of watches on Kubernetes: the leader has the same watches.
 func TestChangesAreIgnoredWithoutTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &recheckable{objects: fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther)}, accounts: map[string]any{"team/pool": tsap}}}
+		r := &recheckable{objects: fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther)}, accounts: map[string]any{"team/pool": tenant}}}
 		defer r.start(t.Context(), t, never{}, false)()
 		r.Changed(r.objects.machines[0].Key())
 		r.Admitted(t.Context(), r.objects.machines[0])
@@ -254,7 +254,7 @@ func TestFindingsBetweenRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		differing, moved := machine("differing", idOwn, withProviderID(idSpare)), machine("moved", "", withProviderID("server-1"), ownedBy("a"))
 		r := &recheckable{objects: fakeObjects{
-			machines: []clusterapi.Machine{differing, moved}, accounts: map[string]any{"team/pool": tsap}, owners: map[string]any{"a": "pool"},
+			machines: []clusterapi.Machine{differing, moved}, accounts: map[string]any{"team/pool": tenant}, owners: map[string]any{"a": "pool"},
 		}}
 		r.askErr = away
 		defer r.start(t.Context(), t, elected{}, false)()
@@ -273,7 +273,7 @@ func TestFindingsBetweenRuns(t *testing.T) {
 // A tenant that changes many machines does not delay the check of another one's, and each machine is checked once.
 func TestManyChangesOfOneTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &recheckable{objects: fakeObjects{accounts: map[string]any{"team/pool": tsap, "mallory/pool": tsap}}}
+		r := &recheckable{objects: fakeObjects{accounts: map[string]any{"team/pool": tenant, "mallory/pool": tenant}}}
 		defer r.start(t.Context(), t, elected{}, false)()
 		for i := range 1000 {
 			r.objects.machines = append(r.objects.machines, machine(fmt.Sprintf("m-%d", i), fmt.Sprintf("%08d", i)+idOther[8:], inNamespace("mallory")))

@@ -344,8 +344,9 @@ func TestTokenOfAnotherUser(t *testing.T) {
 		"who is denied without a name":    {answers: answers{getServer: denied("canary"), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
 		"without such a server":           {answers: answers{getServer: notFound(), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
 		"whose name folds to that of the user": {
-			answers: answers{getServer: owned(userID), getProfile: theProfile()}, user: "tſap@shalb.com", // with the sign for a long s
-			wantAs: fmt.Sprintf("%q (%s)", userEmail, userID), wantRequestID: "req-200",
+			answers: answers{getServer: owned(userID), getProfile: reply(http.StatusOK, inJSON(object{"uuid": userID, "email": "susan@example.com"}))},
+			user:    "suſan@example.com", // with the sign for a long s
+			wantAs:  fmt.Sprintf("%q (%s)", "susan@example.com", userID), wantRequestID: "req-200",
 		},
 		"who is denied, while the profile in the cache is the user's": {
 			before:  answers{getServer: denied(userID), getProfile: theProfile(), getCandidates: reply(http.StatusOK, aPage(0))},
@@ -459,8 +460,8 @@ func TestRejectedTokenIsDroppedAndTheRequestRepeatedOnce(t *testing.T) {
 	}
 	api.expect(getServer, getServer, getProfile, getProfile)
 	if diff := cmp.Diff([]string{
-		"Bearer canary-0-of-tsap@shalb.com-in-next", "Bearer canary-1-of-tsap@shalb.com-in-next",
-		"Bearer canary-1-of-tsap@shalb.com-in-next", "Bearer canary-2-of-tsap@shalb.com-in-next",
+		"Bearer canary-0-of-tenant@example.com-in-next", "Bearer canary-1-of-tenant@example.com-in-next",
+		"Bearer canary-1-of-tenant@example.com-in-next", "Bearer canary-2-of-tenant@example.com-in-next",
 	}, sent); diff != "" {
 		t.Errorf("tokens (-want +got):\n%s", diff)
 	}
@@ -475,7 +476,7 @@ func TestRejectedTokenIsDroppedAndTheRequestRepeatedOnce(t *testing.T) {
 }
 
 func TestCandidates(t *testing.T) {
-	id := func(n int) string { return fmt.Sprintf("63dd227a-9502-4311-919e-%012d", n) }
+	id := func(n int) string { return fmt.Sprintf("5d0c3e1f-9a47-4b6e-8f21-%012d", n) }
 	var many []object
 	var wantMany []ownership.Instance
 	for n := 12; n > 0; n-- {
@@ -591,7 +592,7 @@ func TestLegacyAccount(t *testing.T) {
 		want         failure // the zero value for a server that is owned
 		wantRequests []string
 	}{
-		"for its own user": {answers: owned, legacy: credentials, user: "Tsap@Shalb.com", wantRequests: []string{legacyServer, legacyProfile}},
+		"for its own user": {answers: owned, legacy: credentials, user: "Tenant@Example.com", wantRequests: []string{legacyServer, legacyProfile}},
 		"without a user":   {answers: owned, legacy: credentials, wantRequests: []string{legacyServer, legacyProfile}},
 		"for another user": {
 			answers: owned, legacy: credentials, user: "other@example.com", wantRequests: []string{legacyServer, legacyProfile},

@@ -17,7 +17,7 @@ func TestRequestHeaders(t *testing.T) {
 	api := newAPI(t, answers{getServer: reply(http.StatusBadGateway, "")})
 	_, _ = api.cloud(&fakeTokens{}, func(o *cloudsigma.Options) { o.UserAgent = "warrantgate/v1.2.3" }).Ask(t.Context(), claim())
 	for key, want := range map[string]string{
-		"User-Agent": "warrantgate/v1.2.3", "Accept": "application/json", "Authorization": "Bearer canary-0-of-tsap@shalb.com-in-next",
+		"User-Agent": "warrantgate/v1.2.3", "Accept": "application/json", "Authorization": "Bearer canary-0-of-tenant@example.com-in-next",
 	} {
 		if got := api.headers[0].Get(key); got != want {
 			t.Errorf("%s = %q, want %q", key, got, want)

@@ -11,7 +11,7 @@ import (
 const wantProviderIDWords = `is not a provider ID of CloudSigma: it has to be "cloudsigma://" and the UUID of a server, such as "cloudsigma://`
 
 func TestParseProviderID(t *testing.T) {
-	const id = "63dd227a-9502-4311-919e-cd49f3416753"
+	const id = "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
 	for name, tc := range map[string]struct {
 		in   string
 		want string // "" for an error
@@ -59,8 +59,8 @@ func TestErrorsAboutProviderIDsAreShort(t *testing.T) {
 
 func FuzzParseProviderID(f *testing.F) {
 	ownershiptest.FuzzID(f, cloudsigma.ProviderIDs.Parse, "cloudsigma://",
-		"63dd227a-9502-4311-919e-cd49f3416753", "cloudsigma://63DD227A-9502-4311-919E-CD49F3416753/", " cloudsigma:///63dd227a-9502-4311-919e-cd49f3416753",
-		"cloudsigma://urn:uuid:63dd227a-9502-4311-919e-cd49f3416753", "cloudsigma://{63dd227a-9502-4311-919e-cd49f3416753}",
+		"5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", "cloudsigma://5D0C3E1F-9A47-4B6E-8F21-7C9D0E1F2A3B/", " cloudsigma:///5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b",
+		"cloudsigma://urn:uuid:5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", "cloudsigma://{5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b}",
 		"cloudsigma://00000000-0000-0000-0000-000000000000", "cloudsigma://", "openstack:///x", "", "cloudsigma://../../profile",
 	)
 }

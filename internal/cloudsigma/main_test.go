@@ -29,13 +29,13 @@ func TestMain(m *testing.M) {
 // Identities of all tests. The server and the user are those of the incident.
 const (
 	region      = "next"
-	userEmail   = "tsap@shalb.com"
-	userID      = "4705fb9a-0591-4ead-9d42-b2e86493f9b4"
+	userEmail   = "tenant@example.com"
+	userID      = "2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12"
 	strangerID  = "0f9d5f5e-8c0d-4b7e-9d37-5b0a3c1e2d11"
 	machineName = "metal-worker-pool-1-hl9tl-qbrcf"
 	machineUID  = "a7d7c1f2-33a4-4b5c-8d6e-7f8091a2b3c4"
-	serverID    = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
-	otherID     = "63dd227a-9502-4311-919e-cd49f3416753"
+	serverID    = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34"
+	otherID     = "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
 )
 
 // Requests, in the notation of the tests.

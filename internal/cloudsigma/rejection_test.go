@@ -16,27 +16,27 @@ func TestParseRejection(t *testing.T) {
 		wantUserID string
 	}{
 		"a list, as documented": {
-			body:     `[{"error_type":"permission","error_message":"User 4705fb9a-0591-4ead-9d42-b2e86493f9b4 does not have all of the permissions [LIST]","error_point":null}]`,
-			wantKind: "permission", wantUserID: "4705fb9a-0591-4ead-9d42-b2e86493f9b4",
+			body:     `[{"error_type":"permission","error_message":"User 2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12 does not have all of the permissions [LIST]","error_point":null}]`,
+			wantKind: "permission", wantUserID: "2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12",
 		},
 		"a single object": {
-			body:     `{"error_type":"permission","error_message":"User 4705FB9A-0591-4EAD-9D42-B2E86493F9B4 does not have all of the permissions [LIST]"}`,
-			wantKind: "permission", wantUserID: "4705fb9a-0591-4ead-9d42-b2e86493f9b4",
+			body:     `{"error_type":"permission","error_message":"User 2F6B80D3-1C4E-4D7A-B5F9-3A8E6C0D7B12 does not have all of the permissions [LIST]"}`,
+			wantKind: "permission", wantUserID: "2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12",
 		},
 		"several errors": {
 			body:     `[{"error_message":"first"},{"error_type":"notexist"},{"error_type":"permission"}]`,
 			wantKind: "notexist",
 		},
 		"a message with a user in another place": {
-			body:     `[{"error_type":"permission","error_message":"Owner is User 4705fb9a-0591-4ead-9d42-b2e86493f9b4 does not have "}]`,
+			body:     `[{"error_type":"permission","error_message":"Owner is User 2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12 does not have "}]`,
 			wantKind: "permission",
 		},
 		"a message without a UUID": {
-			body:     `[{"error_type":"permission","error_message":"User 4705fb9a-0591-4ead-9d42-b2e86493f9bx does not have all"}]`,
+			body:     `[{"error_type":"permission","error_message":"User 2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b1x does not have all"}]`,
 			wantKind: "permission",
 		},
 		"36 characters that are not a UUID": {
-			body:     `[{"error_type":"permission","error_message":"User 4705fb9a00591-4ead-9d42-b2e86493f9b4 does not have all"}]`,
+			body:     `[{"error_type":"permission","error_message":"User 2f6b80d301c4e-4d7a-b5f9-3a8e6c0d7b12 does not have all"}]`,
 			wantKind: "permission",
 		},
 		"a message that is not a string": {body: `[{"error_type":"validation","error_message":{"name":["too long"]}}]`, wantKind: "validation"},
@@ -62,8 +62,8 @@ func TestParseRejection(t *testing.T) {
 // FuzzRejection checks that parseRejection returns only a word and a UUID of a body.
 func FuzzRejection(f *testing.F) {
 	for _, seed := range []string{
-		`[{"error_type":"permission","error_message":"User 4705fb9a-0591-4ead-9d42-b2e86493f9b4 does not have all of the permissions [LIST]","error_point":null}]`,
-		`{"error_type":"permission","error_message":"User 4705fb9a-0591-4ead-9d42-b2e86493f9b4 does not have all"}`,
+		`[{"error_type":"permission","error_message":"User 2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12 does not have all of the permissions [LIST]","error_point":null}]`,
+		`{"error_type":"permission","error_message":"User 2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12 does not have all"}`,
 		`[{"error_type":"notexist","error_message":"gone"},{"error_type":"permission"}]`,
 		`[{"error_type":null,"error_message":[]}]`, `{}`, `[]`, `null`, ``, `[[[[`, "\xff", `{"ERROR_TYPE":"a b"}`,
 	} {

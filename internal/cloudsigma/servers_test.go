@@ -14,7 +14,7 @@ import (
 // numbered returns the servers of the user from first to last, and the expected instances.
 func numbered(first, last int) (servers []object, want []ownership.Instance) {
 	for n := first; n <= last; n++ {
-		instance := ownership.Instance{ID: fmt.Sprintf("63dd227a-9502-4311-919e-%012d", n), Name: fmt.Sprintf("server-%05d", n)}
+		instance := ownership.Instance{ID: fmt.Sprintf("5d0c3e1f-9a47-4b6e-8f21-%012d", n), Name: fmt.Sprintf("server-%05d", n)}
 		servers = append(servers, aServer(instance.ID, instance.Name, userID, ""))
 		want = append(want, instance)
 	}

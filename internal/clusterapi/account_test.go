@@ -53,10 +53,10 @@ func TestAccount(t *testing.T) {
 		wantErr       *clusterapi.AccountError
 	}{
 		"a user in the cluster": {
-			cluster: cluster(with("spec.userEmail", "tsap@example.com")), want: account("tsap@example.com"),
+			cluster: cluster(with("spec.userEmail", "tenant@example.com")), want: account("tenant@example.com"),
 		},
 		"an email with capital letters": {
-			cluster: cluster(with("spec.userEmail", "Tsap@Example.COM")), want: account("tsap@example.com"),
+			cluster: cluster(with("spec.userEmail", "Tenant@Example.COM")), want: account("tenant@example.com"),
 		},
 		"a user in a Secret": {
 			cluster: cluster(userRef("name", "bob")), secret: bobs, want: account("bob@example.com"),
@@ -71,21 +71,21 @@ func TestAccount(t *testing.T) {
 			},
 		},
 		"a user in a Secret of another namespace, and another in the cluster": {
-			cluster: cluster(with("spec.userEmail", "tsap@example.com"), userRef("name", "bob", "namespace", "team-b")),
-			secret:  secret("team-b", "bob", "bob@example.com"), want: account("tsap@example.com"),
+			cluster: cluster(with("spec.userEmail", "tenant@example.com"), userRef("name", "bob", "namespace", "team-b")),
+			secret:  secret("team-b", "bob", "bob@example.com"), want: account("tenant@example.com"),
 		},
 		"a user in a Secret of the same namespace, by its name": {
 			cluster: cluster(userRef("name", "bob", "namespace", namespace)), secret: bobs, want: account("bob@example.com"),
 		},
 		"a user in the cluster and another in the Secret": {
-			cluster: cluster(with("spec.userEmail", "tsap@example.com"), userRef("name", "bob")), secret: bobs, want: account("tsap@example.com"),
+			cluster: cluster(with("spec.userEmail", "tenant@example.com"), userRef("name", "bob")), secret: bobs, want: account("tenant@example.com"),
 		},
 		"a null user": {
 			cluster: cluster(with("spec.userEmail", nil), userRef("name", "bob")), secret: bobs, want: account("bob@example.com"),
 		},
 		"shared account, no user": {cluster: cluster(), shared: true, want: account("")},
 		"shared account, and a user": {
-			cluster: cluster(with("spec.userEmail", "tsap@example.com")), shared: true, want: account("tsap@example.com"),
+			cluster: cluster(with("spec.userEmail", "tenant@example.com")), shared: true, want: account("tenant@example.com"),
 		},
 		"shared account, and a missing Secret": {
 			cluster: cluster(userRef("name", "bob")), shared: true,
@@ -97,7 +97,7 @@ func TestAccount(t *testing.T) {
 		},
 		"shared account, no cluster": {shared: true, want: ownership.Account{Cloud: "cloudsigma", Region: "zrh"}},
 		"shared account of all clusters, and a user": {
-			cluster: cluster(with("spec.userEmail", "tsap@example.com")), shared: true, byAll: true, want: account(""),
+			cluster: cluster(with("spec.userEmail", "tenant@example.com")), shared: true, byAll: true, want: account(""),
 		},
 		"shared account of all clusters, and a user in a Secret": {
 			cluster: cluster(userRef("name", "bob", "namespace", "team-b")), secret: secret("team-b", "bob", "bob@example.com"),
@@ -136,11 +136,11 @@ func TestAccount(t *testing.T) {
 			},
 		},
 		"blanks around the email": {
-			cluster: cluster(with("spec.userEmail", " tsap@example.com"), userRef("name", "bob")), secret: bobs, shared: true,
+			cluster: cluster(with("spec.userEmail", " tenant@example.com"), userRef("name", "bob")), secret: bobs, shared: true,
 			wantErr: &clusterapi.AccountError{Reason: "UserMalformed", Message: `CloudSigmaCluster "metal": spec.userEmail: ` + clusterapi.BlanksAroundEmail},
 		},
 		"many blanks around the email": {
-			cluster: cluster(with("spec.userEmail", strings.Repeat("\n", 2000)+"tsap@example.com")),
+			cluster: cluster(with("spec.userEmail", strings.Repeat("\n", 2000)+"tenant@example.com")),
 			wantErr: &clusterapi.AccountError{Reason: "UserMalformed", Message: `CloudSigmaCluster "metal": spec.userEmail: ` + clusterapi.BlanksAroundEmail},
 		},
 		"an email of blanks": {
@@ -160,25 +160,25 @@ func TestAccount(t *testing.T) {
 			},
 		},
 		"no region": {
-			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", nil)),
-			want:    ownership.Account{Cloud: "cloudsigma", User: "tsap@example.com", Region: "zrh"},
+			cluster: cluster(with("spec.userEmail", "tenant@example.com"), with("spec.region", nil)),
+			want:    ownership.Account{Cloud: "cloudsigma", User: "tenant@example.com", Region: "zrh"},
 		},
 		"a region with a space": {
-			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", "next ")),
+			cluster: cluster(with("spec.userEmail", "tenant@example.com"), with("spec.region", "next ")),
 			wantErr: &clusterapi.AccountError{Reason: "RegionNotAllowed", Message: `CloudSigmaCluster "metal": spec.region: region "next " is none of those configured (next, zrh)`},
 		},
 		"another host as the region": {
-			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", "@127.0.0.1:8443/#")), shared: true,
+			cluster: cluster(with("spec.userEmail", "tenant@example.com"), with("spec.region", "@127.0.0.1:8443/#")), shared: true,
 			wantErr: &clusterapi.AccountError{
 				Reason: "RegionNotAllowed", Message: `CloudSigmaCluster "metal": spec.region: region "@127.0.0.1:8443/#" is none of those configured (next, zrh)`,
 			},
 		},
 		"a region that is a number": {
-			cluster: cluster(with("spec.userEmail", "tsap@example.com"), with("spec.region", int64(1))),
+			cluster: cluster(with("spec.userEmail", "tenant@example.com"), with("spec.region", int64(1))),
 			wantErr: &clusterapi.AccountError{Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "metal": spec.region is int64 where a string belongs`},
 		},
 		"a user that is a list": {
-			cluster: cluster(with("spec.userEmail", []any{"tsap@example.com"})),
+			cluster: cluster(with("spec.userEmail", []any{"tenant@example.com"})),
 			wantErr: &clusterapi.AccountError{Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "metal": spec.userEmail is []interface {} where a string belongs`},
 		},
 		"a reference that is a string": {
@@ -320,8 +320,8 @@ func TestReadUserRef(t *testing.T) {
 	}{
 		"no fields": {cluster: cluster(), want: clusterapi.UserRef{SecretNamespace: namespace}},
 		"all fields": {
-			cluster: cluster(with("spec.userEmail", " Tsap@example.com "), with("spec.userRef", map[string]any{"name": " bob", "namespace": "team-b "})),
-			want:    clusterapi.UserRef{Email: " Tsap@example.com ", SecretNamespace: "team-b ", SecretName: " bob"},
+			cluster: cluster(with("spec.userEmail", " Tenant@example.com "), with("spec.userRef", map[string]any{"name": " bob", "namespace": "team-b "})),
+			want:    clusterapi.UserRef{Email: " Tenant@example.com ", SecretNamespace: "team-b ", SecretName: " bob"},
 		},
 		"the namespace is empty": {
 			cluster: cluster(with("spec.userRef", map[string]any{"name": "bob", "namespace": ""})),
@@ -347,7 +347,7 @@ func TestUserDependents(t *testing.T) {
 			named("second", ref(map[string]any{"name": "bob"})),
 			named("first", ref(map[string]any{"name": "bob"})),
 			named("elsewhere", ref(map[string]any{"name": "bob", "namespace": namespace}), inNamespace("team-b")),
-			named("own-email", ref(map[string]any{"name": "bob"}), with("spec.userEmail", "tsap@example.com")),
+			named("own-email", ref(map[string]any{"name": "bob"}), with("spec.userEmail", "tenant@example.com")),
 			named("other-secret", ref(map[string]any{"name": "carol"})),
 			named("same-name-elsewhere", ref(map[string]any{"name": "bob"}), inNamespace("team-c")),
 			named("odd", with("spec.userRef", "bob")),

@@ -28,7 +28,7 @@ func TestOnChange(t *testing.T) {
 			with("status.instanceID", ownID), with("metadata.ownerReferences", []any{owning("a")}), with("metadata.resourceVersion", "7"),
 		}, modify...)...)
 	}
-	owned := cluster(with("spec.userEmail", "tsap@example.com"), with("metadata.resourceVersion", "7"))
+	owned := cluster(with("spec.userEmail", "tenant@example.com"), with("metadata.resourceVersion", "7"))
 	type write struct {
 		resource schema.GroupVersionResource
 		object   *unstructured.Unstructured // nil deletes the object
@@ -53,7 +53,7 @@ func TestOnChange(t *testing.T) {
 		"an owner that is deleted":       {write: write{resource: owners, name: "a"}, want: []string{"worker"}},
 		"an owner of no machine":         {write: write{resource: owners, object: ownerMachine("b", "other")}},
 		"another user of the cluster":    {write: write{resource: clusterapi.CloudSigmaClusters, object: cluster(with("spec.userEmail", "else@example.com"))}, want: []string{"unclaimed", "worker"}},
-		"a heartbeat of the cluster":     {write: write{resource: clusterapi.CloudSigmaClusters, object: cluster(with("spec.userEmail", "tsap@example.com"), heartbeat)}},
+		"a heartbeat of the cluster":     {write: write{resource: clusterapi.CloudSigmaClusters, object: cluster(with("spec.userEmail", "tenant@example.com"), heartbeat)}},
 		"a cluster that is deleted":      {write: write{resource: clusterapi.CloudSigmaClusters, name: "metal"}, want: []string{"unclaimed", "worker"}},
 		"a new cluster without machines": {write: write{resource: clusterapi.CloudSigmaClusters, object: object("CloudSigmaCluster", "new")}},
 	} {

@@ -45,8 +45,8 @@ func TestRead(t *testing.T) {
 			want:   read{ProviderID: "cloudsigma://" + ownID, Cluster: "metal", IDs: []string{ownID}},
 		},
 		"fields are not changed": {
-			modify: []func(map[string]any){with("status.instanceID", " 63DD227A-9502-4311-919E-CD49F3416753 ")},
-			want:   read{InstanceID: " 63DD227A-9502-4311-919E-CD49F3416753 ", Cluster: "metal", IDs: []string{ownID}},
+			modify: []func(map[string]any){with("status.instanceID", " 5D0C3E1F-9A47-4B6E-8F21-7C9D0E1F2A3B ")},
+			want:   read{InstanceID: " 5D0C3E1F-9A47-4B6E-8F21-7C9D0E1F2A3B ", Cluster: "metal", IDs: []string{ownID}},
 		},
 		"invalid IDs": {
 			modify: []func(map[string]any){with("status.instanceID", "soon"), with("spec.providerID", "openstack:///x")},

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	// ownID and otherID are the IDs of two servers with the same name.
-	ownID     = "63dd227a-9502-4311-919e-cd49f3416753"
-	otherID   = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
+	ownID     = "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
+	otherID   = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34"
 	namespace = "team-a"
 )
 

@@ -61,7 +61,7 @@ func TestHolder(t *testing.T) {
 			want:    `CloudSigmaMachine "holder" of namespace "team-a"`,
 		},
 		"with another spelling of the ID": {
-			objects: []runtime.Object{machine(cloudSigmaMachines, "holder", with("status.instanceID", " 63DD227A-9502-4311-919E-CD49F3416753"))},
+			objects: []runtime.Object{machine(cloudSigmaMachines, "holder", with("status.instanceID", " 5D0C3E1F-9A47-4B6E-8F21-7C9D0E1F2A3B"))},
 			want:    `CloudSigmaMachine "holder" of namespace "team-a"`,
 		},
 		"with one of two IDs": {
@@ -167,7 +167,7 @@ func TestNewHolderIsFoundWithoutRequests(t *testing.T) {
 
 func TestMachinesAndClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := newServer(t, false, cluster(with("metadata.resourceVersion", "7"), with("spec.userEmail", "tsap@example.com")),
+		server := newServer(t, false, cluster(with("metadata.resourceVersion", "7"), with("spec.userEmail", "tenant@example.com")),
 			machine(cloudSigmaMachines, "a", with("status.instanceID", ownID)), machine(metalMachines, "b"), machine(cloudSigmaMachines, "unreadable", with("spec.providerID", int64(5))))
 		defer server.start(t.Context(), t)()
 
@@ -275,12 +275,12 @@ func TestThousandsOfMachines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var objects []runtime.Object
 		for i := range 2000 {
-			objects = append(objects, machine(cloudSigmaMachines, fmt.Sprint("m", i), with("status.instanceID", fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i))))
+			objects = append(objects, machine(cloudSigmaMachines, fmt.Sprint("m", i), with("status.instanceID", fmt.Sprintf("5d0c3e1f-9a47-4b6e-8f21-%012d", i))))
 		}
 		server := newServer(t, false, objects...)
 		defer server.start(t.Context(), t)()
 		server.machines.ClearActions()
-		holder, err := server.objects.Holder(t.Context(), "63dd227a-9502-4311-919e-000000001234", claimant(t), anyMachine)
+		holder, err := server.objects.Holder(t.Context(), "5d0c3e1f-9a47-4b6e-8f21-000000001234", claimant(t), anyMachine)
 		if err != nil || holder == nil || holder.Name != "m1234" {
 			t.Errorf("Holder() = %v, %v, want m1234", holder, err)
 		}
@@ -288,7 +288,7 @@ func TestThousandsOfMachines(t *testing.T) {
 			t.Errorf("it took %d requests, want one for the holder", requests)
 		}
 		nobody := func(clusterapi.Machine) bool { return false }
-		if holder, err := server.objects.Holder(t.Context(), "63dd227a-9502-4311-919e-000000001234", claimant(t), nobody); holder != nil || err != nil {
+		if holder, err := server.objects.Holder(t.Context(), "5d0c3e1f-9a47-4b6e-8f21-000000001234", claimant(t), nobody); holder != nil || err != nil {
 			t.Errorf("Holder() = %v, %v, although that machine does not count", holder, err)
 		}
 	})

@@ -332,9 +332,9 @@ func TestEssentials(t *testing.T) {
 		},
 		"a cluster": {
 			keep:   clusterapi.EssentialsOfCluster,
-			object: cluster(append(dress, with("spec.userEmail", "tsap@example.com"), with("spec.userRef", map[string]any{"name": "bob"}))...),
+			object: cluster(append(dress, with("spec.userEmail", "tenant@example.com"), with("spec.userRef", map[string]any{"name": "bob"}))...),
 			want: identity("CloudSigmaCluster", "metal", map[string]any{
-				"spec.region": "next", "spec.userEmail": "tsap@example.com", "spec.userRef": map[string]any{"name": "bob"},
+				"spec.region": "next", "spec.userEmail": "tenant@example.com", "spec.userRef": map[string]any{"name": "bob"},
 			}),
 		},
 	} {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	user   = "tsap@shalb.com"
+	user   = "tenant@example.com"
 	secret = "cloudsigma-impersonation"
 	argsAt = "spec.template.spec.containers[0].args"
 )
@@ -83,23 +83,23 @@ func TestFlags(t *testing.T) {
 		"none":                                 {},
 		"harmless ones":                        {args: []string{"--cloud-provider=cloudsigma", "-v=4", "-v", "4", "--leader-elect", "serve", "user-email", "--kubeconfig=$(HOME)/k"}},
 		"one that the configuration allows":    {args: []string{"--zap-devel", "-zap-level", "x"}, allowed: []string{"zap-devel", "zap-level"}},
-		"an email":                             {args: []string{"--user-email=boss@shalb.com"}, want: denied(0, "--user-email")},
-		"an email, and the configuration":      {args: []string{"--user-email=boss@shalb.com"}, allowed: []string{"user", "email"}, want: denied(0, "--user-email")},
-		"one dash":                             {args: []string{"-user-email=boss@shalb.com"}, want: denied(0, "-user-email")},
-		"three dashes":                         {args: []string{"---user-email=boss@shalb.com"}, want: denied(0, "---user-email")},
-		"an underscore":                        {args: []string{"--user_email=boss@shalb.com"}, want: denied(0, "--user_email")},
+		"an email":                             {args: []string{"--user-email=boss@example.com"}, want: denied(0, "--user-email")},
+		"an email, and the configuration":      {args: []string{"--user-email=boss@example.com"}, allowed: []string{"user", "email"}, want: denied(0, "--user-email")},
+		"one dash":                             {args: []string{"-user-email=boss@example.com"}, want: denied(0, "-user-email")},
+		"three dashes":                         {args: []string{"---user-email=boss@example.com"}, want: denied(0, "---user-email")},
+		"an underscore":                        {args: []string{"--user_email=boss@example.com"}, want: denied(0, "--user_email")},
 		"other letters":                        {args: []string{"--Leader-Elect"}, want: denied(0, "--Leader-Elect")},
-		"the prefix of the environment":        {args: []string{"--cloudsigma-user-email=boss@shalb.com"}, want: denied(0, "--cloudsigma-user-email")},
-		"after an argument that is not a flag": {args: []string{"serve", "--user-email=boss@shalb.com"}, want: denied(1, "--user-email")},
-		"after a harmless one":                 {args: []string{"--leader-elect", "--user-email=boss@shalb.com"}, want: denied(1, "--user-email")},
-		"after two dashes":                     {args: []string{"serve", "--", "--user-email=boss@shalb.com"}, want: denied(1, "--")},
+		"the prefix of the environment":        {args: []string{"--cloudsigma-user-email=boss@example.com"}, want: denied(0, "--cloudsigma-user-email")},
+		"after an argument that is not a flag": {args: []string{"serve", "--user-email=boss@example.com"}, want: denied(1, "--user-email")},
+		"after a harmless one":                 {args: []string{"--leader-elect", "--user-email=boss@example.com"}, want: denied(1, "--user-email")},
+		"after two dashes":                     {args: []string{"serve", "--", "--user-email=boss@example.com"}, want: denied(1, "--")},
 		"a part of an allowed name":            {args: []string{"--leader", "x"}, want: denied(0, "--leader")},
-		"two":                                  {args: []string{"--region=zrh", "--user-email=boss@shalb.com"}, want: append(denied(0, "--region"), denied(1, "--user-email")...)},
+		"two":                                  {args: []string{"--region=zrh", "--user-email=boss@example.com"}, want: append(denied(0, "--region"), denied(1, "--user-email")...)},
 		"a value with a dash is not shown":     {args: []string{"--client-secret", "-s3cret", "--region"}, want: append(denied(0, "--client-secret"), denied(2, "--region")...)},
 		"a value is not shown":                 {args: []string{"--client-secret=s3cret"}, want: denied(0, "--client-secret")},
 		"a variable":                           {args: []string{"$(FLAG)"}, want: variable},
-		"a variable before a flag":             {args: []string{"$(EMPTY)--user-email=boss@shalb.com"}, want: variable},
-		"a variable in the name":               {args: []string{"--user$(HALF)=boss@shalb.com"}, want: variable},
+		"a variable before a flag":             {args: []string{"$(EMPTY)--user-email=boss@example.com"}, want: variable},
+		"a variable in the name":               {args: []string{"--user$(HALF)=boss@example.com"}, want: variable},
 		"a dash and a variable":                {args: []string{"-$(FLAG)"}, want: variable},
 		"a variable in a value":                {args: []string{"--cluster-name=$(NAME)", "/path/$(NODE)"}},
 		"a token for the tenant cluster":       {args: []string{"--enable-csi-token"}, want: csiToken},
@@ -208,7 +208,7 @@ func TestEnvironment(t *testing.T) {
 	const (
 		at          = "spec.template.spec.containers[0].env"
 		ofTheSecret = ` of Secret "cloudsigma-impersonation" (valueFrom.secretKeyRef, not optional)`
-		hasEmail    = `it has to be "tsap@shalb.com", the user of CloudSigmaCluster "metal"`
+		hasEmail    = `it has to be "tenant@example.com", the user of CloudSigmaCluster "metal"`
 		removeIt    = ": remove the variable, and warrantgate sets it"
 	)
 	optional := func(of bool, key string) corev1.EnvVar {
@@ -263,9 +263,9 @@ func TestEnvironment(t *testing.T) {
 			Reason: "SecretReferenceMismatch", Fix: replaced(3),
 			Message: `CLOUDSIGMA_CLIENT_SECRET comes from the key "client-secret" of Secret "own"; it has to come from the key client-secret` + ofTheSecret,
 		}},
-		"an email in capitals": {4, corev1.EnvVar{Value: "TSAP@shalb.com"}, nil},
-		"another email": {4, corev1.EnvVar{Value: "boss@shalb.com"}, &controllermanager.Problem{
-			Reason: "UserEmailMismatch", Message: `CLOUDSIGMA_USER_EMAIL is "boss@shalb.com"; ` + hasEmail + removeIt + ", or correct the cluster",
+		"an email in capitals": {4, corev1.EnvVar{Value: "TENANT@example.com"}, nil},
+		"another email": {4, corev1.EnvVar{Value: "boss@example.com"}, &controllermanager.Problem{
+			Reason: "UserEmailMismatch", Message: `CLOUDSIGMA_USER_EMAIL is "boss@example.com"; ` + hasEmail + removeIt + ", or correct the cluster",
 		}},
 		"an email from elsewhere": {4, corev1.EnvVar{ValueFrom: fieldRef}, &controllermanager.Problem{
 			Reason:  "UserEmailMismatch",
@@ -310,9 +310,9 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestDollarsOfAnEmailAreNotExpanded(t *testing.T) {
-	odd := controllermanager.Identity{Cluster: "metal", Account: ownership.Account{User: "$(clientsecret)@shalb.com", Region: "next"}}
+	odd := controllermanager.Identity{Cluster: "metal", Account: ownership.Account{User: "$(clientsecret)@example.com", Region: "next"}}
 	p := pod()
-	p.Containers[0].Env[4].Value = "$$(clientsecret)@shalb.com"
+	p.Containers[0].Env[4].Value = "$$(clientsecret)@example.com"
 	if got := p.ActsAs(odd); got != nil {
 		t.Errorf("problems %+v", got)
 	}
@@ -411,7 +411,7 @@ func TestCommands(t *testing.T) {
 		want             []controllermanager.Problem
 	}{
 		"none":                     {},
-		"a shell":                  {command: []string{"sh", "-c", "exec /manager --user-email=boss@shalb.com"}, want: denied},
+		"a shell":                  {command: []string{"sh", "-c", "exec /manager --user-email=boss@example.com"}, want: denied},
 		"none is allowed":          {command: []string{"/manager"}, want: denied},
 		"the one that is allowed":  {command: []string{"/manager", "--leader-elect"}, allowed: []string{"/ccm", "/manager"}},
 		"another than the allowed": {command: []string{"/bin/manager"}, allowed: []string{"/manager"}, want: denied},
@@ -432,7 +432,7 @@ func TestExecHandlers(t *testing.T) {
 	probe := func(command ...string) *corev1.Probe {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: exec(command...)}}
 	}
-	attack := []string{"sh", "-c", "exec /manager --user-email=boss@shalb.com"}
+	attack := []string{"sh", "-c", "exec /manager --user-email=boss@example.com"}
 	replaced := func(field string) controllermanager.Problem {
 		field = "spec.template.spec.containers[0]." + field + ".exec.command"
 		return controllermanager.Problem{Reason: "CommandReplaced", Field: field, Message: field + " runs another command with the credentials, " +
@@ -475,14 +475,14 @@ func TestExecHandlers(t *testing.T) {
 			c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: exec("/ccm", "stop")}}
 		}},
 		"an allowed command with another user": {
-			modify: func(c *corev1.Container) { c.ReadinessProbe = probe("/ccm", "--user-email", "boss@shalb.com") },
+			modify: func(c *corev1.Container) { c.ReadinessProbe = probe("/ccm", "--user-email", "boss@example.com") },
 			want: []controllermanager.Problem{{Reason: "FlagNotAllowed", Field: word, Message: "the flag --user-email is not known to be harmless, and could " +
 				"select another identity; remove it, because warrantgate sets the identity in the environment, or add it to controllerManager.flags of " +
 				"warrantgate's configuration"}},
 		},
 		"an allowed command with a variable": {
 			modify: func(c *corev1.Container) {
-				c.ReadinessProbe = probe("/ccm", "$(CLOUDSIGMA_CLIENT_ID)--user-email=boss@shalb.com")
+				c.ReadinessProbe = probe("/ccm", "$(CLOUDSIGMA_CLIENT_ID)--user-email=boss@example.com")
 			},
 			want: []controllermanager.Problem{{Reason: "FlagNotAllowed", Field: word,
 				Message: "an argument begins with a variable, so that it could be any flag; write it as --flag=$(VARIABLE)"}},

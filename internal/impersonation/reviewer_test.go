@@ -19,7 +19,7 @@ import (
 var asAlice = authorizationv1.SubjectAccessReviewSpec{
 	User: "alice", UID: "u1", Groups: []string{"team-a", "system:authenticated"},
 	Extra:              map[string]authorizationv1.ExtraValue{"example.com/scope": {"a", "b"}},
-	ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: "tsap@shalb.com"},
+	ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: "tenant@example.com"},
 }
 
 func TestReviewerUsesTheAPIServer(t *testing.T) {

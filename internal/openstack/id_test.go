@@ -49,8 +49,8 @@ func TestParseProviderID(t *testing.T) {
 
 func FuzzParseProviderID(f *testing.F) {
 	ownershiptest.FuzzID(f, openstack.ProviderIDs.Parse, "openstack:///",
-		"openstack:///63DD227A-9502-4311-919E-CD49F3416753/", " openstack://RegionOne/63dd227a-9502-4311-919e-cd49f3416753",
-		"openstack://", "openstack:///", "openstack:////", "cloudsigma://63dd227a-9502-4311-919e-cd49f3416753", "", "openstack:///../../flavors",
-		"openstack:///urn:uuid:63dd227a-9502-4311-919e-cd49f3416753", "openstack://\x00/63dd227a-9502-4311-919e-cd49f3416753",
+		"openstack:///5D0C3E1F-9A47-4B6E-8F21-7C9D0E1F2A3B/", " openstack://RegionOne/5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b",
+		"openstack://", "openstack:///", "openstack:////", "cloudsigma://5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", "", "openstack:///../../flavors",
+		"openstack:///urn:uuid:5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", "openstack://\x00/5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b",
 	)
 }

@@ -34,12 +34,12 @@ func TestMain(m *testing.M) {
 
 // Identities of all tests.
 const (
-	userID      = "4705fb9a05914ead9d42b2e86493f9b4"
+	userID      = "2f6b80d31c4e4d7ab5f93a8e6c0d7b12"
 	projectID   = "0f9d5f5e8c0d4b7e9d375b0a3c1e2d11"
 	strangerID  = "9e107d9d372bb6826bd81d3542a419d6"
 	machineName = "worker-pool-1.hl9tl"
-	serverID    = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
-	otherID     = "63dd227a-9502-4311-919e-cd49f3416753"
+	serverID    = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34"
+	otherID     = "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
 	region      = "RegionOne"
 )
 

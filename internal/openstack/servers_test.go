@@ -368,7 +368,7 @@ func numbered(first, last int) (servers []object, want []ownership.Instance) {
 	return servers, want
 }
 
-func numberedID(n int) string { return fmt.Sprintf("63dd227a-9502-4311-919e-%012d", n) }
+func numberedID(n int) string { return fmt.Sprintf("5d0c3e1f-9a47-4b6e-8f21-%012d", n) }
 
 func pageAfter(n int) string { return getPage1 + "&marker=" + numberedID(n) }
 

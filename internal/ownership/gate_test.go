@@ -18,10 +18,10 @@ import (
 
 func TestDecideReturnsTheAnswerOfTheCloud(t *testing.T) {
 	for name, want := range map[string]ownership.Answer{
-		"an instance of the user": {Verdict: ownership.Owned, UserID: "4705fb9a", Response: "200", RequestID: "r1"},
+		"an instance of the user": {Verdict: ownership.Owned, UserID: "2f6b80d3", Response: "200", RequestID: "r1"},
 		"an instance of another user": {
-			Verdict: ownership.Foreign, UserID: "4705fb9a", Response: "403 permission", RequestID: "r2",
-			Candidates: []ownership.Instance{{ID: "4192fc6e-0372-4961-99fa-6dc9d4038dbf", Name: "g2b7h", MachineUID: "6a1b"}},
+			Verdict: ownership.Foreign, UserID: "2f6b80d3", Response: "403 permission", RequestID: "r2",
+			Candidates: []ownership.Instance{{ID: "3e7a4c21-3b5d-4f60-9a12-6d0c1e2f3b45", Name: "g2b7h", MachineUID: "6a1b"}},
 		},
 		"no instance": {Verdict: ownership.Absent, Response: "404 not found"},
 	} {
@@ -317,7 +317,7 @@ func TestDifferentClaimsCauseSeparateLookups(t *testing.T) {
 		claim(),
 		claim(func(c *ownership.Claim) { c.User = "bob@example.com" }),
 		claim(func(c *ownership.Claim) { c.Region = "zrh" }),
-		claim(func(c *ownership.Claim) { c.ID = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519" }),
+		claim(func(c *ownership.Claim) { c.ID = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34" }),
 		claim(func(c *ownership.Claim) { c.Name = "g2b7h" }),
 		claim(func(c *ownership.Claim) { c.MachineUID = "" }),
 		// Different values whose concatenation with blanks or quotes is equal.

@@ -10,7 +10,7 @@ import (
 
 func TestParseInstanceID(t *testing.T) {
 	const (
-		id    = "63dd227a-9502-4311-919e-cd49f3416753"
+		id    = "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
 		words = `is not an instance ID: it has to be the UUID of a server, such as "`
 	)
 	for name, tc := range map[string]struct {
@@ -25,14 +25,14 @@ func TestParseInstanceID(t *testing.T) {
 		"a slash before it":              {in: "/" + id},
 		"empty":                          {in: ""},
 		"a slash":                        {in: "/"},
-		"a blank within it":              {in: "63dd227a-9502-4311 919e-cd49f3416753"},
+		"a blank within it":              {in: "5d0c3e1f-9a47-4b6e 8f21-7c9d0e1f2a3b"},
 		"the nil UUID":                   {in: "00000000-0000-0000-0000-000000000000"},
 		"a URN":                          {in: "urn:uuid:" + id},
 		"braces":                         {in: "{" + id + "}"},
 		"no dashes":                      {in: strings.ReplaceAll(id, "-", "")},
-		"dashes elsewhere":               {in: "63dd227a9-502-4311-919e-cd49f3416753"},
-		"not hexadecimal":                {in: "63dd227g-9502-4311-919e-cd49f3416753"},
-		"digits of another alphabet":     {in: "63dd227a-9502-4311-919e-cd49f34167５"},
+		"dashes elsewhere":               {in: "5d0c3e1f9-a47-4b6e-8f21-7c9d0e1f2a3b"},
+		"not hexadecimal":                {in: "5d0c3e1g-9a47-4b6e-8f21-7c9d0e1f2a3b"},
+		"digits of another alphabet":     {in: "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3５"},
 		"more after it":                  {in: id + "/action"},
 		"a parent directory":             {in: "../" + id},
 		"a provider ID":                  {in: "cloudsigma://" + id},
@@ -59,8 +59,8 @@ func TestErrorsAboutInstanceIDsAreShort(t *testing.T) {
 
 func FuzzParseInstanceID(f *testing.F) {
 	ownershiptest.FuzzID(f, ownership.ParseInstanceID, "",
-		"63dd227a-9502-4311-919e-cd49f3416753", " 63DD227A-9502-4311-919E-CD49F3416753/\n", "cloudsigma://63dd227a-9502-4311-919e-cd49f3416753",
-		"urn:uuid:63dd227a-9502-4311-919e-cd49f3416753", "{63dd227a-9502-4311-919e-cd49f3416753}", "63dd227a95024311919ecd49f3416753",
+		"5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", " 5D0C3E1F-9A47-4B6E-8F21-7C9D0E1F2A3B/\n", "cloudsigma://5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b",
+		"urn:uuid:5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", "{5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b}", "5d0c3e1f9a474b6e8f217c9d0e1f2a3b",
 		"00000000-0000-0000-0000-000000000000", "openstack:///x", "", "../../profile",
 	)
 }

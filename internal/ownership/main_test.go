@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	cloudName  = "cloudsigma"
-	instanceID = "63dd227a-9502-4311-919e-cd49f3416753"
+	instanceID = "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
 )
 
 // tenant is the tenant of tests that do not depend on it.
@@ -27,7 +27,7 @@ var tenant = share.Tenant{Namespace: "team-a"}
 // claim returns the claim of a machine, after modify.
 func claim(modify ...func(*ownership.Claim)) ownership.Claim {
 	c := ownership.Claim{
-		Account: ownership.Account{Cloud: cloudName, User: "tsap@example.com", Region: "next"},
+		Account: ownership.Account{Cloud: cloudName, User: "tenant@example.com", Region: "next"},
 		ID:      instanceID, Name: "metal-worker-pool-1-hl9tl-qbrcf", MachineUID: "6a1b",
 	}
 	for _, m := range modify {
@@ -38,7 +38,7 @@ func claim(modify ...func(*ownership.Claim)) ownership.Claim {
 
 // numbered returns the n-th claim, for the n-th instance.
 func numbered(i int) ownership.Claim {
-	return claim(func(c *ownership.Claim) { c.ID = fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i) })
+	return claim(func(c *ownership.Claim) { c.ID = fmt.Sprintf("5d0c3e1f-9a47-4b6e-8f21-%012d", i) })
 }
 
 // fakeCloud answers with ask, and counts the lookups.

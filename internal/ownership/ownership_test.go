@@ -73,12 +73,12 @@ func TestAccountInMessages(t *testing.T) {
 		want    words
 	}{
 		"a user in a region": {
-			account: ownership.Account{Cloud: "cloudsigma", User: "tsap@example.com", Region: "zrh"},
-			want:    words{`user "tsap@example.com"`, `which cluster "c" acts as`, `region "zrh"`},
+			account: ownership.Account{Cloud: "cloudsigma", User: "tenant@example.com", Region: "zrh"},
+			want:    words{`user "tenant@example.com"`, `which cluster "c" acts as`, `region "zrh"`},
 		},
 		"a user that a Secret of another namespace names": {
 			account: ownership.Account{
-				Cloud: "cloudsigma", User: "tsap@example.com", UserSecret: types.NamespacedName{Namespace: "team-b", Name: "s"}, Region: "zrh",
+				Cloud: "cloudsigma", User: "tenant@example.com", UserSecret: types.NamespacedName{Namespace: "team-b", Name: "s"}, Region: "zrh",
 			},
 			want: words{`the user that Secret "s" of namespace "team-b" names`, `which cluster "c" acts as`, `region "zrh"`},
 		},

@@ -154,7 +154,7 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 }
 
 func TestDenialIsCachedForDryRunsAndOtherNames(t *testing.T) {
-	candidate := []ownership.Instance{{ID: "4192fc6e-0372-4961-99fa-6dc9d4038dbf", Name: "g2b7h"}}
+	candidate := []ownership.Instance{{ID: "3e7a4c21-3b5d-4f60-9a12-6d0c1e2f3b45", Name: "g2b7h"}}
 	for _, verdict := range []ownership.Verdict{ownership.Foreign, ownership.Absent} {
 		t.Run(string(verdict), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestDenialIsCachedForDryRunsAndOtherNames(t *testing.T) {
 				for _, other := range []ownership.Claim{
 					claim(func(c *ownership.Claim) { c.User = "bob@example.com" }),
 					claim(func(c *ownership.Claim) { c.Region = "zrh" }),
-					claim(func(c *ownership.Claim) { c.ID = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519" }),
+					claim(func(c *ownership.Claim) { c.ID = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34" }),
 				} {
 					if _, err := gate.Decide(t.Context(), attacker, other, ownership.Options{DryRun: true}); err != nil {
 						t.Error(err)

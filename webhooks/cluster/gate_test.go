@@ -259,9 +259,9 @@ func compareAnswers(t *testing.T, want, got webhookstest.Answer) {
 func details(pairs ...any) func() []any { return func() []any { return pairs } }
 
 const (
-	grantAlice = "kubectl create clusterrole warrantgate:impersonate:tsap@shalb.com --verb=impersonate --resource=users " +
-		"--resource-name=tsap@shalb.com; kubectl create clusterrolebinding warrantgate:impersonate:tsap@shalb.com:alice " +
-		"--clusterrole=warrantgate:impersonate:tsap@shalb.com --user=alice"
+	grantAlice = "kubectl create clusterrole warrantgate:impersonate:tenant@example.com --verb=impersonate --resource=users " +
+		"--resource-name=tenant@example.com; kubectl create clusterrolebinding warrantgate:impersonate:tenant@example.com:alice " +
+		"--clusterrole=warrantgate:impersonate:tenant@example.com --user=alice"
 	ofCluster = ` of CloudSigmaCluster "prod" of namespace "team-a": `
 	ofSecret  = `data.userEmail of Secret "user" of namespace "team-a": `
 	remedy    = "; name a user that you may impersonate, or have it granted: "
@@ -297,10 +297,10 @@ func malformed(field, of string, event func(reason, message string) []events.Eve
 
 // TestUsersOfClusters tests the gate on CloudSigmaClusters.
 func TestUsersOfClusters(t *testing.T) {
-	emails := map[string]string{"team-a/user": "tsap@shalb.com", "team-b/user": "tsap@shalb.com", "team-a/empty": ""}
+	emails := map[string]string{"team-a/user": "tenant@example.com", "team-b/user": "tenant@example.com", "team-a/empty": ""}
 	allowed := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}
 	nothing := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}
-	deniedEmail := `spec.userEmail` + ofCluster + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice
+	deniedEmail := `spec.userEmail` + ofCluster + `user "alice" may not impersonate "tenant@example.com"` + remedy + grantAlice
 	deniedRef := `spec.userRef` + ofCluster + `user "alice" may not impersonate the user that Secret "user" of namespace "team-a" names` + byName
 
 	for name, tc := range map[string]struct {
@@ -311,23 +311,23 @@ func TestUsersOfClusters(t *testing.T) {
 		wantRequested []authorizationv1.SubjectAccessReviewSpec
 	}{
 		"an email of a user that the requester may impersonate": {
-			new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
-			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			new: clusterWith(object{"userEmail": "tenant@example.com"}), reviewer: reviewerThatAllows(impersonate("tenant@example.com")),
+			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com")},
 		},
 		"an email with capitals, and a permission for the email in lower case": {
-			new: clusterWith(object{"userEmail": "Tsap@Shalb.com"}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
-			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("Tsap@Shalb.com"), impersonate("tsap@shalb.com")},
+			new: clusterWith(object{"userEmail": "Tenant@Example.com"}), reviewer: reviewerThatAllows(impersonate("tenant@example.com")),
+			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("Tenant@Example.com"), impersonate("tenant@example.com")},
 		},
 		"an email with blanks around it": {
-			old: clusterWith(object{"userEmail": "tsap@shalb.com"}), new: clusterWith(object{"userEmail": "tsap@shalb.com\n"}), reviewer: reviewerThatAllows(),
+			old: clusterWith(object{"userEmail": "tenant@example.com"}), new: clusterWith(object{"userEmail": "tenant@example.com\n"}), reviewer: reviewerThatAllows(),
 			want: malformed("spec.userEmail", ofCluster, eventOnCluster),
 		},
 		"blanks only, next to a Secret": {
-			new: clusterWith(object{"userEmail": " ", "userRef": userRef("user", "")}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
+			new: clusterWith(object{"userEmail": " ", "userRef": userRef("user", "")}), reviewer: reviewerThatAllows(impersonate("tenant@example.com")),
 			want: malformed("spec.userEmail", ofCluster, nil),
 		},
 		"a Secret whose email has blanks around it": {
-			new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
+			new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(impersonate("tenant@example.com")),
 			err: &clusterapi.AccountError{Reason: clusterapi.UserMalformed, Message: `spec.userRef: key userEmail of Secret "user" in namespace "team-a": why`},
 			want: webhookstest.Answer{
 				Status: metav1.StatusReasonInvalid, Reason: "UserMalformed", Field: "spec.userRef",
@@ -335,20 +335,20 @@ func TestUsersOfClusters(t *testing.T) {
 			},
 		},
 		"an email with capitals, and a permission for the same spelling": {
-			new: clusterWith(object{"userEmail": "Tsap@Shalb.com"}), reviewer: reviewerThatAllows(impersonate("Tsap@Shalb.com")),
-			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("Tsap@Shalb.com")},
+			new: clusterWith(object{"userEmail": "Tenant@Example.com"}), reviewer: reviewerThatAllows(impersonate("Tenant@Example.com")),
+			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("Tenant@Example.com")},
 		},
 		"the email of another user on create, without an object for an Event": {
-			new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: reviewerThatAllows(),
+			new: clusterWith(object{"userEmail": "tenant@example.com"}), reviewer: reviewerThatAllows(),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: deniedEmail, Field: "spec.userEmail",
 			},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com")},
 		},
 		"the email of another user on create, with the Event on the owner": {
 			new: object{"metadata": metadata(object{"ownerReferences": []object{
 				{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "name": "prod", "uid": "7c1d"}, {"kind": "Other"},
-			}}), "spec": object{"userEmail": "tsap@shalb.com"}},
+			}}), "spec": object{"userEmail": "tenant@example.com"}},
 			reviewer: reviewerThatAllows(),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: deniedEmail, Field: "spec.userEmail",
@@ -359,38 +359,38 @@ func TestUsersOfClusters(t *testing.T) {
 					Type: corev1.EventTypeWarning, Reason: "ImpersonationNotAllowed", Message: "Denied: " + deniedEmail,
 				}},
 			},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com")},
 		},
 		"the email of another user on update": {
-			old: clusterWith(object{"userEmail": "alice@shalb.com"}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
-			reviewer: reviewerThatAllows(impersonate("alice@shalb.com")),
+			old: clusterWith(object{"userEmail": "alice@example.com"}), new: clusterWith(object{"userEmail": "tenant@example.com"}),
+			reviewer: reviewerThatAllows(impersonate("alice@example.com")),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: deniedEmail, Field: "spec.userEmail",
 				Events: eventOnCluster("ImpersonationNotAllowed", "Denied: "+deniedEmail),
 			},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com")},
 		},
 		"the email of another user and a Secret, over which the email has precedence": {
-			old: clusterWith(object{"userRef": userRef("user", "")}), new: clusterWith(object{"userEmail": "TSAP@shalb.com", "userRef": userRef("user", "")}),
+			old: clusterWith(object{"userRef": userRef("user", "")}), new: clusterWith(object{"userEmail": "TENANT@example.com", "userRef": userRef("user", "")}),
 			reviewer: reviewerThatAllows(getIn("team-a")),
 			want: webhookstest.Answer{
-				Reason: "ImpersonationNotAllowed", Message: strings.Replace(deniedEmail, "tsap@shalb.com", "TSAP@shalb.com", 1), Field: "spec.userEmail",
-				Events: eventOnCluster("ImpersonationNotAllowed", "Denied: "+strings.Replace(deniedEmail, "tsap@shalb.com", "TSAP@shalb.com", 1)),
+				Reason: "ImpersonationNotAllowed", Message: strings.Replace(deniedEmail, "tenant@example.com", "TENANT@example.com", 1), Field: "spec.userEmail",
+				Events: eventOnCluster("ImpersonationNotAllowed", "Denied: "+strings.Replace(deniedEmail, "tenant@example.com", "TENANT@example.com", 1)),
 			},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("TSAP@shalb.com"), impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("TENANT@example.com"), impersonate("tenant@example.com")},
 		},
 		"a permission that could not be evaluated": {
-			new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
+			new: clusterWith(object{"userEmail": "tenant@example.com"}),
 			reviewer: &fakeReviewer{evaluationErrors: map[authorizationv1.ResourceAttributes]string{
-				*impersonate("tsap@shalb.com").ResourceAttributes: "clusterrole \"x\" not found"}},
+				*impersonate("tenant@example.com").ResourceAttributes: "clusterrole \"x\" not found"}},
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: deniedEmail, Field: "spec.userEmail",
 				Details: details("evaluationErrors", []string{`clusterrole "x" not found`}),
 			},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com")},
 		},
 		"an API server that does not respond": {
-			old: clusterWith(object{}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}), reviewer: &fakeReviewer{err: context.DeadlineExceeded},
+			old: clusterWith(object{}), new: clusterWith(object{"userEmail": "tenant@example.com"}), reviewer: &fakeReviewer{err: context.DeadlineExceeded},
 			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "ImpersonationUnknown", Field: "spec.userEmail",
 				Message: `spec.userEmail` + ofCluster + `the permissions of the requester could not be checked; try again`,
@@ -398,12 +398,12 @@ func TestUsersOfClusters(t *testing.T) {
 				Events: eventOnCluster("ImpersonationUnknown",
 					`Denied: spec.userEmail`+ofCluster+`the permissions of the requester could not be checked; try again`),
 			},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com")},
 		},
 		// The user in a Secret.
 		"a Secret of a user that the requester may impersonate": {
-			new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
-			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(impersonate("tenant@example.com")),
+			want: allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com")},
 		},
 		"a Secret of another user, which the requester may not read": {
 			old: clusterWith(object{}), new: clusterWith(object{"userRef": userRef("user", "team-a")}), reviewer: reviewerThatAllows(),
@@ -411,7 +411,7 @@ func TestUsersOfClusters(t *testing.T) {
 				Reason: "ImpersonationNotAllowed", Message: deniedRef, Field: "spec.userRef", Details: details("secret", "team-a/user"),
 				Events: eventOnCluster("ImpersonationNotAllowed", "Denied: "+deniedRef),
 			},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com"), getIn("team-a")},
 		},
 		"a Secret of another user, which the requester may read, but readers of Events may not": {
 			old: clusterWith(object{}), new: clusterWith(object{"userRef": userRef("user", "")}), reviewer: reviewerThatAllows(getIn("team-a")),
@@ -420,25 +420,25 @@ func TestUsersOfClusters(t *testing.T) {
 				Message: strings.Replace(deniedEmail, "spec.userEmail", "spec.userRef", 1),
 				Events:  eventOnCluster("ImpersonationNotAllowed", "Denied: "+deniedRef),
 			},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com"), getIn("team-a")},
 		},
 		"an email is cleared, and the Secret is used instead": {
-			old: clusterWith(object{"userEmail": "alice@shalb.com", "userRef": userRef("user", "")}), new: clusterWith(object{"userRef": userRef("user", "")}),
-			reviewer: reviewerThatAllows(impersonate("alice@shalb.com")),
+			old: clusterWith(object{"userEmail": "alice@example.com", "userRef": userRef("user", "")}), new: clusterWith(object{"userRef": userRef("user", "")}),
+			reviewer: reviewerThatAllows(impersonate("alice@example.com")),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Message: deniedRef, Field: "spec.userRef", Details: details("secret", "team-a/user"),
 				Events: eventOnCluster("ImpersonationNotAllowed", "Denied: "+deniedRef),
 			},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com"), getIn("team-a")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com"), getIn("team-a")},
 		},
 		"a Secret of another namespace that the requester may read, of a user that it may impersonate": {
 			new:      clusterWith(object{"userRef": userRef("user", "team-b")}),
-			reviewer: reviewerThatAllows(getIn("team-b"), impersonate("tsap@shalb.com")),
-			want:     allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b"), impersonate("tsap@shalb.com")},
+			reviewer: reviewerThatAllows(getIn("team-b"), impersonate("tenant@example.com")),
+			want:     allowed, wantRequested: []authorizationv1.SubjectAccessReviewSpec{getIn("team-b"), impersonate("tenant@example.com")},
 		},
 		"a Secret of another namespace that the requester may not read, though it may impersonate all users": {
 			new: clusterWith(object{"userRef": userRef("user", "team-b")}), reviewer: &fakeReviewer{
-				allowed: map[authorizationv1.ResourceAttributes]string{*impersonate("tsap@shalb.com").ResourceAttributes: ""},
+				allowed: map[authorizationv1.ResourceAttributes]string{*impersonate("tenant@example.com").ResourceAttributes: ""},
 				evaluationErrors: map[authorizationv1.ResourceAttributes]string{
 					*getIn("team-b").ResourceAttributes: "role not found",
 				},
@@ -482,15 +482,15 @@ func TestUsersOfClusters(t *testing.T) {
 		// No other user is named.
 		"no user on create": {new: clusterWith(object{"region": "zrh"}), reviewer: reviewerThatAllows(), want: nothing},
 		"both cleared": {
-			old: clusterWith(object{"userEmail": "tsap@shalb.com", "userRef": userRef("user", "")}), new: clusterWith(object{}),
+			old: clusterWith(object{"userEmail": "tenant@example.com", "userRef": userRef("user", "")}), new: clusterWith(object{}),
 			reviewer: reviewerThatAllows(), want: nothing,
 		},
 		"another Secret below the same email": {
-			old: clusterWith(object{"userEmail": "tsap@shalb.com"}), new: clusterWith(object{"userEmail": "tsap@shalb.com", "userRef": userRef("user", "team-b")}),
+			old: clusterWith(object{"userEmail": "tenant@example.com"}), new: clusterWith(object{"userEmail": "tenant@example.com", "userRef": userRef("user", "team-b")}),
 			reviewer: reviewerThatAllows(), want: nothing,
 		},
 		"the same email in capitals": {
-			old: clusterWith(object{"userEmail": "tsap@shalb.com"}), new: clusterWith(object{"userEmail": "TSAP@SHALB.COM"}),
+			old: clusterWith(object{"userEmail": "tenant@example.com"}), new: clusterWith(object{"userEmail": "TENANT@EXAMPLE.COM"}),
 			reviewer: reviewerThatAllows(), want: nothing,
 		},
 		"the same Secret, with the namespace that it has anyway": {
@@ -503,9 +503,9 @@ func TestUsersOfClusters(t *testing.T) {
 			want: webhookstest.Answer{Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Message: `CloudSigmaCluster "prod": spec.userEmail is float64 where a string belongs`},
 		},
 		"an email that was not a string before": {
-			old: clusterWith(object{"userEmail": 5}), new: clusterWith(object{"userEmail": "tsap@shalb.com"}),
-			reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")), want: allowed,
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			old: clusterWith(object{"userEmail": 5}), new: clusterWith(object{"userEmail": "tenant@example.com"}),
+			reviewer: reviewerThatAllows(impersonate("tenant@example.com")), want: allowed,
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -521,7 +521,7 @@ func TestUsersOfClusters(t *testing.T) {
 func TestUsersOfKdcClusters(t *testing.T) {
 	const newer, older = "cloudsigma.com/owner-email", "kube-dc.com/owner-email"
 	denial := func(key string) webhookstest.Answer {
-		message := `metadata.annotations[` + key + `] of KdcCluster "prod" of namespace "team-a": user "alice" may not impersonate "tsap@shalb.com"` +
+		message := `metadata.annotations[` + key + `] of KdcCluster "prod" of namespace "team-a": user "alice" may not impersonate "tenant@example.com"` +
 			remedy + grantAlice
 		return webhookstest.Answer{
 			Reason: "ImpersonationNotAllowed", Message: message, Field: "metadata.annotations[" + key + "]",
@@ -537,60 +537,60 @@ func TestUsersOfKdcClusters(t *testing.T) {
 		wantRequested []authorizationv1.SubjectAccessReviewSpec
 	}{
 		"a user that the requester may impersonate": {
-			old: nil, new: object{newer: "Alice@shalb.com"}, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("Alice@shalb.com"), impersonate("alice@shalb.com")},
+			old: nil, new: object{newer: "Alice@example.com"}, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("Alice@example.com"), impersonate("alice@example.com")},
 		},
 		"another": {
-			old: object{newer: "alice@shalb.com"}, new: object{newer: "tsap@shalb.com"}, want: denial(newer),
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			old: object{newer: "alice@example.com"}, new: object{newer: "tenant@example.com"}, want: denial(newer),
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com")},
 		},
 		"another in the older annotation, next to one that is allowed": {
-			old: object{}, new: object{newer: "alice@shalb.com", older: "tsap@shalb.com"}, want: denial(older),
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com"), impersonate("tsap@shalb.com")},
+			old: object{}, new: object{newer: "alice@example.com", older: "tenant@example.com"}, want: denial(older),
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@example.com"), impersonate("tenant@example.com")},
 		},
 		"another user, who was already named": {
-			old: object{older: "tsap@shalb.com"}, new: object{newer: "alice@shalb.com", older: "TSAP@shalb.com"},
+			old: object{older: "tenant@example.com"}, new: object{newer: "alice@example.com", older: "TENANT@example.com"},
 			want:          webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@example.com")},
 		},
 		"another in the older annotation, which counts after the newer one is removed": {
-			old: object{newer: "alice@shalb.com", older: "tsap@shalb.com"}, new: object{older: "tsap@shalb.com"}, want: denial(older),
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			old: object{newer: "alice@example.com", older: "tenant@example.com"}, new: object{older: "tenant@example.com"}, want: denial(older),
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com")},
 		},
 		"another in the older annotation, which counts after the newer one is empty": {
-			old: object{newer: "alice@shalb.com", older: "tsap@shalb.com"}, new: object{newer: "", older: "tsap@shalb.com"}, want: denial(older),
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			old: object{newer: "alice@example.com", older: "tenant@example.com"}, new: object{newer: "", older: "tenant@example.com"}, want: denial(older),
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com")},
 		},
 		"blanks around it": {
-			old: object{newer: "alice@shalb.com"}, new: object{newer: "\talice@shalb.com"},
+			old: object{newer: "alice@example.com"}, new: object{newer: "\talice@example.com"},
 			want: malformed("metadata.annotations["+newer+"]", ` of KdcCluster "prod" of namespace "team-a": `, onKdc),
 		},
 		"blanks around the older one": {
-			old: object{}, new: object{older: "alice@shalb.com "},
+			old: object{}, new: object{older: "alice@example.com "},
 			want: malformed("metadata.annotations["+older+"]", ` of KdcCluster "prod" of namespace "team-a": `, onKdc),
 		},
 		"the same in the older annotation, after the newer one is removed": {
-			old: object{newer: "TSAP@shalb.com", older: "tsap@shalb.com"}, new: object{older: "tsap@shalb.com"},
+			old: object{newer: "TENANT@example.com", older: "tenant@example.com"}, new: object{older: "tenant@example.com"},
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"the older one is removed": {
-			old: object{newer: "tsap@shalb.com", older: "alice@shalb.com"}, new: object{newer: "tsap@shalb.com"},
+			old: object{newer: "tenant@example.com", older: "alice@example.com"}, new: object{newer: "tenant@example.com"},
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"both are cleared": {
-			old: object{newer: "tsap@shalb.com", older: "tsap@shalb.com"}, new: object{older: ""},
+			old: object{newer: "tenant@example.com", older: "tenant@example.com"}, new: object{older: ""},
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"annotations that could not be read before": {
-			old: "odd", new: object{newer: "tsap@shalb.com"}, want: denial(newer),
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			old: "odd", new: object{newer: "tenant@example.com"}, want: denial(newer),
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com")},
 		},
 		"annotations that cannot be read": {
 			old: nil, new: object{newer: 5}, want: webhookstest.Answer{Status: metav1.StatusReasonBadRequest, Reason: "Undecodable", Message: "the KdcCluster cannot be decoded"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reviewer := reviewerThatAllows(impersonate("alice@shalb.com"))
+			reviewer := reviewerThatAllows(impersonate("alice@example.com"))
 			answer := newGate(enforced, reviewer, &fakeUsers{}, nil).Review(t.Context(), request(t, "kdcclusters", kdcWith(tc.old), kdcWith(tc.new)))
 			compareAnswers(t, tc.want, answer)
 			if diff := cmp.Diff(tc.wantRequested, reviewer.requested); diff != "" {
@@ -615,49 +615,49 @@ func TestUsersOfSecrets(t *testing.T) {
 		wantRequested []authorizationv1.SubjectAccessReviewSpec
 	}{
 		"another user, in a namespace to whose Secrets no cluster can refer": {
-			old: secretWith(data("alice@shalb.com")), new: secretWith(data("tsap@shalb.com")), exempt: true,
+			old: secretWith(data("alice@example.com")), new: secretWith(data("tenant@example.com")), exempt: true,
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NamespaceExempt"},
 		},
 		"a user that the requester may impersonate": {
-			old: secretWith(data("tsap@shalb.com")), new: secretWith(data("alice@shalb.com")),
+			old: secretWith(data("tenant@example.com")), new: secretWith(data("alice@example.com")),
 			want:          webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@example.com")},
 		},
 		"another user, whose name readers of Events must not see": {
-			old: secretWith(data("alice@shalb.com")), new: secretWith(data("TSAP@shalb.com")),
+			old: secretWith(data("alice@example.com")), new: secretWith(data("TENANT@example.com")),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Field: "data.userEmail",
-				Message: ofSecret + `user "alice" may not impersonate "TSAP@shalb.com"` + remedy + grantAlice,
+				Message: ofSecret + `user "alice" may not impersonate "TENANT@example.com"` + remedy + grantAlice,
 				Details: details("secret", "team-a/user"),
 				Events:  eventOn("v1", "Secret", "user", "ImpersonationNotAllowed", public+byName),
 			},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("TSAP@shalb.com"), impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("TENANT@example.com"), impersonate("tenant@example.com")},
 		},
 		"another on create": {
-			new: secretWith(data("tsap@shalb.com")),
+			new: secretWith(data("tenant@example.com")),
 			want: webhookstest.Answer{
 				Reason: "ImpersonationNotAllowed", Field: "data.userEmail",
-				Message: ofSecret + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice,
+				Message: ofSecret + `user "alice" may not impersonate "tenant@example.com"` + remedy + grantAlice,
 				Details: details("secret", "team-a/user"),
 			},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tsap@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("tenant@example.com")},
 		},
 		"the same user in another spelling": {
-			old: secretWith(data("tsap@shalb.com")), new: secretWith(data("Tsap@Shalb.com")),
+			old: secretWith(data("tenant@example.com")), new: secretWith(data("Tenant@Example.com")),
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"a line break after the user, as from a file": {
-			old: secretWith(data("alice@shalb.com")), new: secretWith(data("alice@shalb.com\n")), want: malformed("data.userEmail",
+			old: secretWith(data("alice@example.com")), new: secretWith(data("alice@example.com\n")), want: malformed("data.userEmail",
 				` of Secret "user" of namespace "team-a": `, func(reason, message string) []events.Event { return eventOn("v1", "Secret", "user", reason, message) }),
 		},
 		"the user is cleared": {
-			old: secretWith(data("tsap@shalb.com")), new: secretWith(nil),
+			old: secretWith(data("tenant@example.com")), new: secretWith(nil),
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"a Secret that could not be read before": {
-			old: object{"data": canary}, new: secretWith(data("alice@shalb.com")),
+			old: object{"data": canary}, new: secretWith(data("alice@example.com")),
 			want:          webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
-			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@shalb.com")},
+			wantRequested: []authorizationv1.SubjectAccessReviewSpec{impersonate("alice@example.com")},
 		},
 		"a Secret that cannot be decoded, whose content is not disclosed": {
 			old: secretWith(nil), new: object{"data": object{"userEmail": canary}},
@@ -665,7 +665,7 @@ func TestUsersOfSecrets(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reviewer := reviewerThatAllows(impersonate("alice@shalb.com"))
+			reviewer := reviewerThatAllows(impersonate("alice@example.com"))
 			config := enforced
 			if tc.exempt {
 				config.ExemptNamespaces = []string{"other", "team-a"}
@@ -724,10 +724,10 @@ func TestACreationIgnoresTheOldObject(t *testing.T) {
 	config := enforced
 	config.Impersonation.Kinds = []v1beta1.UserKind{{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", EmailPath: "spec.userEmail"}}
 	for resource, content := range map[string]object{
-		"cloudsigmaclusters": clusterWith(object{"userEmail": "tsap@shalb.com"}),
-		"kdcclusters":        kdcWith(object{"cloudsigma.com/owner-email": "tsap@shalb.com"}),
-		"secrets":            secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}),
-		"farms":              clusterWith(object{"userEmail": "tsap@shalb.com"}),
+		"cloudsigmaclusters": clusterWith(object{"userEmail": "tenant@example.com"}),
+		"kdcclusters":        kdcWith(object{"cloudsigma.com/owner-email": "tenant@example.com"}),
+		"secrets":            secretWith(map[string][]byte{"userEmail": []byte("tenant@example.com")}),
+		"farms":              clusterWith(object{"userEmail": "tenant@example.com"}),
 	} {
 		t.Run(resource, func(t *testing.T) {
 			r := request(t, resource, content, content)
@@ -755,32 +755,32 @@ func TestUsersOfConfiguredKinds(t *testing.T) {
 	config := enforced
 	config.Impersonation.Kinds = []v1beta1.UserKind{{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", EmailPath: "spec.owner.email"}}
 	denied := webhookstest.Answer{
-		Reason: "ImpersonationNotAllowed", Field: "spec.owner.email", Message: of + `"tsap@shalb.com"` + remedy + grantAlice,
-		Events: eventOn("example.com/v1", "Farm", "prod", "ImpersonationNotAllowed", "Denied: "+of+`"tsap@shalb.com"`+remedy+grantAlice),
+		Reason: "ImpersonationNotAllowed", Field: "spec.owner.email", Message: of + `"tenant@example.com"` + remedy + grantAlice,
+		Events: eventOn("example.com/v1", "Farm", "prod", "ImpersonationNotAllowed", "Denied: "+of+`"tenant@example.com"`+remedy+grantAlice),
 	}
 	nothing := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}
 	for name, tc := range map[string]struct {
 		old, new object
 		want     webhookstest.Answer
 	}{
-		"another":      {old: owner("alice@shalb.com"), new: owner("tsap@shalb.com"), want: denied},
-		"a first user": {old: owner(nil), new: owner("tsap@shalb.com"), want: denied},
-		"a user after a value that was not a string": {old: owner(5), new: owner("tsap@shalb.com"), want: denied},
-		"a user that the requester may impersonate":  {old: owner("tsap@shalb.com"), new: owner("alice@shalb.com"), want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}},
-		"the same user in capitals":                  {old: owner("tsap@shalb.com"), new: owner("TSAP@shalb.com"), want: nothing},
-		"blanks around the user": {old: owner("alice@shalb.com"), new: owner("alice@shalb.com "), want: malformed("spec.owner.email", ` of Farm "prod" of namespace "team-a": `,
+		"another":      {old: owner("alice@example.com"), new: owner("tenant@example.com"), want: denied},
+		"a first user": {old: owner(nil), new: owner("tenant@example.com"), want: denied},
+		"a user after a value that was not a string": {old: owner(5), new: owner("tenant@example.com"), want: denied},
+		"a user that the requester may impersonate":  {old: owner("tenant@example.com"), new: owner("alice@example.com"), want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}},
+		"the same user in capitals":                  {old: owner("tenant@example.com"), new: owner("TENANT@example.com"), want: nothing},
+		"blanks around the user": {old: owner("alice@example.com"), new: owner("alice@example.com "), want: malformed("spec.owner.email", ` of Farm "prod" of namespace "team-a": `,
 			func(reason, message string) []events.Event {
 				return eventOn("example.com/v1", "Farm", "prod", reason, message)
 			})},
-		"no user after it": {old: owner("tsap@shalb.com"), new: owner(""), want: nothing},
-		"a value that is not a string": {old: owner("alice@shalb.com"), new: owner(5), want: webhookstest.Answer{
+		"no user after it": {old: owner("tenant@example.com"), new: owner(""), want: nothing},
+		"a value that is not a string": {old: owner("alice@example.com"), new: owner(5), want: webhookstest.Answer{
 			Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Message: `Farm "prod": spec.owner.email is not a string`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := request(t, "cloudsigmaclusters", tc.old, tc.new)
 			r.Resource = metav1.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "farms"}
-			gate := newGate(config, reviewerThatAllows(impersonate("alice@shalb.com")), &fakeUsers{}, nil)
+			gate := newGate(config, reviewerThatAllows(impersonate("alice@example.com")), &fakeUsers{}, nil)
 			compareAnswers(t, tc.want, gate.Review(t.Context(), r))
 		})
 	}
@@ -789,7 +789,7 @@ func TestUsersOfConfiguredKinds(t *testing.T) {
 // TestFieldNamesAreCaseSensitive checks that a field that only looks like the metadata does not count as what the object said before. A kind whose
 // schema preserves unknown fields can have one.
 func TestFieldNamesAreCaseSensitive(t *testing.T) {
-	annotations := object{"cloudsigma.com/owner-email": "tsap@shalb.com"}
+	annotations := object{"cloudsigma.com/owner-email": "tenant@example.com"}
 	before := object{"Metadata": object{"annotations": annotations}, "metadata": metadata(nil)}
 	after := object{"Metadata": object{"annotations": annotations}, "metadata": metadata(object{"annotations": annotations})}
 	gate := newGate(enforced, &fakeReviewer{}, &fakeUsers{}, nil)

@@ -23,10 +23,10 @@ import (
 )
 
 const (
-	aliceID = "63dd227a-9502-4311-919e-cd49f3416753"
-	tsapID  = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
+	aliceID  = "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
+	tenantID = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34"
 	// legacyID belongs to the shared account.
-	legacyID = "4192fc6e-0372-4961-99fa-6dc9d4038dbf"
+	legacyID = "3e7a4c21-3b5d-4f60-9a12-6d0c1e2f3b45"
 )
 
 // fakeMachines are the machines by the namespace/name of their cluster.
@@ -99,7 +99,7 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 	for i := range 8 {
 		many = append(many, holder(fmt.Sprintf("m%d", i), aliceID))
 	}
-	tsaps := accountOf("tsap@shalb.com")
+	tenants := accountOf("tenant@example.com")
 
 	for name, tc := range map[string]struct {
 		old, new      object
@@ -113,42 +113,42 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 		wantRequested []ownership.Account
 	}{
 		"to another user, who does not own the instances": {
-			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID), holder("m2", tsapID)},
-			account: tsaps, want: denied("spec.userEmail", `user "tsap@shalb.com"`, one), wantRequested: []ownership.Account{tsaps},
+			old: spec("alice@example.com", "next"), new: spec("tenant@example.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID), holder("m2", tenantID)},
+			account: tenants, want: denied("spec.userEmail", `user "tenant@example.com"`, one), wantRequested: []ownership.Account{tenants},
 		},
 		"to another user, who owns the instances": {
-			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m2", tsapID)},
-			account: tsaps, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}, wantRequested: []ownership.Account{tsaps},
+			old: spec("alice@example.com", "next"), new: spec("tenant@example.com", "next"), machines: []clusterapi.Machine{holder("m2", tenantID)},
+			account: tenants, want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"}, wantRequested: []ownership.Account{tenants},
 		},
 		"to another user, without machines": {
-			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), account: tsaps,
+			old: spec("alice@example.com", "next"), new: spec("tenant@example.com", "next"), account: tenants,
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 		},
 		"with more machines than the message names": {
-			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: many, account: tsaps, wantRequested: []ownership.Account{tsaps},
-			want: denied("spec.userEmail", `user "tsap@shalb.com"`, strings.ReplaceAll(`M0, M1, M2, M3, M4, and 3 more`, "M", "CloudSigmaMachine \"m")),
+			old: spec("alice@example.com", "next"), new: spec("tenant@example.com", "next"), machines: many, account: tenants, wantRequested: []ownership.Account{tenants},
+			want: denied("spec.userEmail", `user "tenant@example.com"`, strings.ReplaceAll(`M0, M1, M2, M3, M4, and 3 more`, "M", "CloudSigmaMachine \"m")),
 		},
 		"to another region": {
-			old: spec("tsap@shalb.com", "zrh"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
-			account: tsaps, want: denied("spec.region", `user "tsap@shalb.com"`, one), wantRequested: []ownership.Account{tsaps},
+			old: spec("tenant@example.com", "zrh"), new: spec("tenant@example.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)},
+			account: tenants, want: denied("spec.region", `user "tenant@example.com"`, one), wantRequested: []ownership.Account{tenants},
 		},
 		"to another user, in a region that was not allowed before": {
-			old: spec("alice@shalb.com", "far"), new: spec("tsap@shalb.com", "far"), machines: []clusterapi.Machine{holder("m2", tsapID)},
+			old: spec("alice@example.com", "far"), new: spec("tenant@example.com", "far"), machines: []clusterapi.Machine{holder("m2", tenantID)},
 			accountErr: &clusterapi.AccountError{Reason: clusterapi.RegionNotAllowed, Message: "not far"},
 			want: webhookstest.Answer{Reason: "RegionNotAllowed", Field: "spec.userEmail", Message: "spec.userEmail" + ofCluster + "not far",
 				Events: eventOnCluster("RegionNotAllowed", "Denied: spec.userEmail"+ofCluster+"not far")},
 		},
 		"to another user, in a region that was not allowed before, without machines": {
-			old: spec("alice@shalb.com", "far"), new: spec("tsap@shalb.com", "far"),
+			old: spec("alice@example.com", "far"), new: spec("tenant@example.com", "far"),
 			accountErr: &clusterapi.AccountError{Reason: clusterapi.RegionNotAllowed, Message: "not far"},
 			want:       webhookstest.Answer{Decision: webhooks.Allowed, Reason: "ImpersonationAllowed"},
 		},
 		"by a Secret, whose content is not disclosed": {
-			old: spec("alice@shalb.com", "next"), new: ref, machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
-			want: denied("spec.userRef", `the user that Secret "user" of namespace "team-a" names`, one), wantRequested: []ownership.Account{tsaps},
+			old: spec("alice@example.com", "next"), new: ref, machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tenants,
+			want: denied("spec.userRef", `the user that Secret "user" of namespace "team-a" names`, one), wantRequested: []ownership.Account{tenants},
 		},
 		"to the account that clusters without a user share": {
-			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: accountOf(""), shared: true,
+			old: spec("alice@example.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: accountOf(""), shared: true,
 			want: denied("spec.userEmail", "the shared account (legacy credentials)", one), wantRequested: []ownership.Account{accountOf("")},
 		},
 		"to the account that clusters without a user share, by the removal of a Secret": {
@@ -160,15 +160,15 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 			want: denied("spec.region", "the shared account (legacy credentials)", one), wantRequested: []ownership.Account{accountOf("")},
 		},
 		"to the account that clusters without a user share, which owns the instances": {
-			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", legacyID)}, account: accountOf(""), shared: true,
+			old: spec("alice@example.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", legacyID)}, account: accountOf(""), shared: true,
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"}, wantRequested: []ownership.Account{accountOf("")},
 		},
 		"to the account that clusters without a user share, without machines": {
-			old: spec("alice@shalb.com", "next"), new: spec("", "next"), account: accountOf(""), shared: true,
+			old: spec("alice@example.com", "next"), new: spec("", "next"), account: accountOf(""), shared: true,
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"to no user, without a shared account": {
-			old: spec("alice@shalb.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, machineErr: errors.New("not read"),
+			old: spec("alice@example.com", "next"), new: spec("", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, machineErr: errors.New("not read"),
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"to no user, by the removal of a Secret, without a shared account": {
@@ -176,32 +176,32 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"not at all": {
-			old: spec("alice@shalb.com", "next"), new: spec("ALICE@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", tsapID)},
+			old: spec("alice@example.com", "next"), new: spec("ALICE@example.com", "next"), machines: []clusterapi.Machine{holder("m1", tenantID)},
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"while the machines cannot be read": {
-			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machineErr: errors.New("boom"), account: tsaps,
+			old: spec("alice@example.com", "next"), new: spec("tenant@example.com", "next"), machineErr: errors.New("boom"), account: tenants,
 			want: webhookstest.Answer{Decision: webhooks.Undecided, Reason: "MachinesUnknown", Field: "spec.userEmail", Details: details("error", "boom"),
 				Message: `spec.userEmail` + ofCluster + `the machines of the cluster could not be read; try again`,
 				Events: eventOnCluster("MachinesUnknown", `Denied: spec.userEmail`+ofCluster+
 					`the machines of the cluster could not be read; try again`)},
 		},
 		"while the cloud does not respond": {
-			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
-			cloudErr: &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: errors.New("late")}, wantRequested: []ownership.Account{tsaps},
+			old: spec("alice@example.com", "next"), new: spec("tenant@example.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tenants,
+			cloudErr: &ownership.UnknownError{Cause: ownership.CauseTimeout, Err: errors.New("late")}, wantRequested: []ownership.Account{tenants},
 			want: undecidedHoldings("", "the cloud or its identity provider did not answer in time; try again"),
 		},
 		"while the tenant sends too many requests": {
-			old: spec("alice@shalb.com", "next"), new: spec("tsap@shalb.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tsaps,
-			cloudErr: &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: 2 * time.Second, Err: errors.New("busy")}, wantRequested: []ownership.Account{tsaps},
+			old: spec("alice@example.com", "next"), new: spec("tenant@example.com", "next"), machines: []clusterapi.Machine{holder("m1", aliceID)}, account: tenants,
+			cloudErr: &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: 2 * time.Second, Err: errors.New("busy")}, wantRequested: []ownership.Account{tenants},
 			want: undecidedHoldings(metav1.StatusReasonTooManyRequests, ownership.CauseTenantBusy.Explain()),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			instances := &fakeInstances{own: map[string][]string{"tsap@shalb.com": {tsapID}, "": {legacyID}}, err: tc.cloudErr}
+			instances := &fakeInstances{own: map[string][]string{"tenant@example.com": {tenantID}, "": {legacyID}}, err: tc.cloudErr}
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": tc.machines}, err: tc.machineErr}
-			users := &fakeUsers{emails: map[string]string{"team-a/user": "tsap@shalb.com"}, shared: tc.shared, account: tc.account, accountErr: tc.accountErr}
-			gate := newGate(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), users,
+			users := &fakeUsers{emails: map[string]string{"team-a/user": "tenant@example.com"}, shared: tc.shared, account: tc.account, accountErr: tc.accountErr}
+			gate := newGate(enforced, reviewerThatAllows(impersonate("tenant@example.com")), users,
 				cluster.NewHoldings(machines, instances))
 			got := gate.Review(t.Context(), request(t, "cloudsigmaclusters", tc.old, tc.new))
 			if strings.Contains(tc.want.Message, `CloudSigmaMachine "m0`) { // written short above
@@ -223,18 +223,18 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 // TestOnlyAReaderOfASecretGetsItsUser: the response names the user in a Secret of another namespace to a requester who may read it. The
 // Event names the Secret.
 func TestOnlyAReaderOfASecretGetsItsUser(t *testing.T) {
-	theirs := accountOf("tsap@shalb.com")
+	theirs := accountOf("tenant@example.com")
 	theirs.UserSecret = types.NamespacedName{Namespace: "team-b", Name: "user"}
-	users := &fakeUsers{emails: map[string]string{"team-b/user": "tsap@shalb.com"}, account: theirs}
+	users := &fakeUsers{emails: map[string]string{"team-b/user": "tenant@example.com"}, account: theirs}
 	machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": {holder("m1", aliceID)}}}
-	reviewer := reviewerThatAllows(impersonate("tsap@shalb.com"), getIn("team-b"))
+	reviewer := reviewerThatAllows(impersonate("tenant@example.com"), getIn("team-b"))
 	got := newGate(enforced, reviewer, users, cluster.NewHoldings(machines, &fakeInstances{})).Review(t.Context(),
 		request(t, "cloudsigmaclusters", clusterWith(object{"region": "next"}), clusterWith(object{"userRef": userRef("user", "team-b"), "region": "next"})))
-	if got.Reason != "MachinesHoldInstances" || !strings.Contains(got.Message, `user "tsap@shalb.com"`) {
+	if got.Reason != "MachinesHoldInstances" || !strings.Contains(got.Message, `user "tenant@example.com"`) {
 		t.Errorf("the response: %s %s", got.Reason, got.Message)
 	}
 	for _, event := range got.Events {
-		if !strings.Contains(event.Message, `Secret "user" of namespace "team-b"`) || strings.Contains(event.Message, "tsap@shalb.com") {
+		if !strings.Contains(event.Message, `Secret "user" of namespace "team-b"`) || strings.Contains(event.Message, "tenant@example.com") {
 			t.Errorf("the Event: %s", event.Message)
 		}
 	}
@@ -245,7 +245,7 @@ func TestOnlyAReaderOfASecretGetsItsUser(t *testing.T) {
 
 // TestAClearedSecretKeepsTheUserOfInstances: clusters without a user may share an account, to which the instances do not belong.
 func TestAClearedSecretKeepsTheUserOfInstances(t *testing.T) {
-	named := map[string][]byte{"userEmail": []byte("alice@shalb.com")}
+	named := map[string][]byte{"userEmail": []byte("alice@example.com")}
 	held := `machines of cluster "prod" name instances that do not belong to the shared account (legacy credentials) in region "next": CloudSigmaMachine "m1" (` +
 		aliceID + `); delete these machines or clear their instance IDs first`
 	for name, tc := range map[string]struct {
@@ -287,7 +287,7 @@ func TestAClearedSecretKeepsTheUserOfInstances(t *testing.T) {
 
 func undecidedHoldings(status metav1.StatusReason, why string) webhookstest.Answer {
 	message := `spec.userEmail` + ofCluster + `it cannot be checked whether the instances that machines of cluster "prod" name belong to ` +
-		`user "tsap@shalb.com" in region "next": ` + why
+		`user "tenant@example.com" in region "next": ` + why
 	answer := webhookstest.Answer{Decision: webhooks.Undecided, Status: status, Reason: "OwnershipUnknown", Field: "spec.userEmail", Message: message,
 		Events: eventOnCluster("OwnershipUnknown", "Denied: "+message)}
 	if status != "" {
@@ -332,13 +332,13 @@ func TestASecretKeepsTheUserOfInstances(t *testing.T) {
 				"team-a/prod": {holder("m1", aliceID)}, "team-b/theirs": {holder("hidden", aliceID)},
 			}}
 			users := &fakeUsers{err: tc.err, dependents: map[string][]clusterapi.Dependent{"team-a/user": {tc.dependent}}}
-			gate := newGate(enforced, reviewerThatAllows(impersonate("tsap@shalb.com")), users,
+			gate := newGate(enforced, reviewerThatAllows(impersonate("tenant@example.com")), users,
 				cluster.NewHoldings(machines, &fakeInstances{err: tc.cloudErr}))
-			r := request(t, "secrets", secretWith(nil), secretWith(map[string][]byte{"userEmail": []byte("tsap@shalb.com")}))
+			r := request(t, "secrets", secretWith(nil), secretWith(map[string][]byte{"userEmail": []byte("tenant@example.com")}))
 			r.Name = "user"
 			got := gate.Review(t.Context(), r)
 			want := webhookstest.Answer{
-				Decision: tc.decision, Reason: tc.reason, Field: "data.userEmail", Message: ofSecret + strings.Replace(tc.want, "WHOM", `user "tsap@shalb.com"`, 1),
+				Decision: tc.decision, Reason: tc.reason, Field: "data.userEmail", Message: ofSecret + strings.Replace(tc.want, "WHOM", `user "tenant@example.com"`, 1),
 				Events: eventOn("v1", "Secret", "user", tc.reason, "Denied: "+ofSecret+strings.Replace(tc.want, "WHOM", public, 1)),
 			}
 			got.Details = nil
@@ -375,11 +375,11 @@ func TestOnlyAReaderOfASecretRefersToIt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reviewer := reviewerThatAllows(impersonate("tsap@shalb.com"))
+			reviewer := reviewerThatAllows(impersonate("tenant@example.com"))
 			if tc.readable {
-				reviewer = reviewerThatAllows(impersonate("tsap@shalb.com"), getIn("team-b"))
+				reviewer = reviewerThatAllows(impersonate("tenant@example.com"), getIn("team-b"))
 			}
-			users := &fakeUsers{emails: map[string]string{"team-b/user": "tsap@shalb.com"}, account: accountOf("tsap@shalb.com")}
+			users := &fakeUsers{emails: map[string]string{"team-b/user": "tenant@example.com"}, account: accountOf("tenant@example.com")}
 			gate := newGate(enforced, reviewer, users, cluster.NewHoldings(&fakeMachines{}, &fakeInstances{}))
 			if tc.old == nil { // no object can have an Event
 				tc.want.Events = nil
@@ -511,8 +511,8 @@ func TestConfiguredKinds(t *testing.T) {
 	}
 	gate := newGate(config, reviewerThatAllows(), &fakeUsers{}, nil)
 	for resource, after := range map[string]object{
-		"farms": {"metadata": metadata(nil), "spec": object{"owner": object{"email": "tsap@shalb.com"}}},
-		"barns": kdcWith(object{"example.com/email": "tsap@shalb.com"}),
+		"farms": {"metadata": metadata(nil), "spec": object{"owner": object{"email": "tenant@example.com"}}},
+		"barns": kdcWith(object{"example.com/email": "tenant@example.com"}),
 	} {
 		r := request(t, "kdcclusters", nil, after)
 		r.Resource = metav1.GroupVersionResource{Group: "example.com", Version: "v1", Resource: resource}

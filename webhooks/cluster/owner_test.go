@@ -36,7 +36,7 @@ func TestTheOwnerOfAKdcClusterAndTheUserOfItsCluster(t *testing.T) {
 		return recorded
 	}
 	byAnnotation := func(key string) string { return "metadata.annotations[" + key + "]" }
-	tsap, bob := "tsap@shalb.com", "bob@shalb.com"
+	tenant, bob := "tenant@example.com", "bob@example.com"
 
 	for name, tc := range map[string]struct {
 		resource string
@@ -46,28 +46,28 @@ func TestTheOwnerOfAKdcClusterAndTheUserOfItsCluster(t *testing.T) {
 		want     webhookstest.Answer
 	}{
 		"an owner who is not the user of the cluster": {
-			resource: "kdcclusters", new: kdcWith(object{newer: tsap}), objects: map[string]object{"cloudsigmaclusters": clusterWith(object{"userEmail": bob})},
+			resource: "kdcclusters", new: kdcWith(object{newer: tenant}), objects: map[string]object{"cloudsigmaclusters": clusterWith(object{"userEmail": bob})},
 			want: warned(byAnnotation(newer), ofKdc, "spec.userEmail of CloudSigmaCluster", onKdc),
 		},
 		"an owner who is, in another spelling": {
-			resource: "kdcclusters", new: kdcWith(object{newer: tsap}), objects: map[string]object{"cloudsigmaclusters": clusterWith(object{"userEmail": "TSAP@shalb.com"})},
+			resource: "kdcclusters", new: kdcWith(object{newer: tenant}), objects: map[string]object{"cloudsigmaclusters": clusterWith(object{"userEmail": "TENANT@example.com"})},
 			want: allowed,
 		},
 		"an owner by the older annotation": {
-			resource: "kdcclusters", new: kdcWith(object{older: tsap}), objects: map[string]object{"cloudsigmaclusters": clusterWith(object{"userEmail": bob})},
+			resource: "kdcclusters", new: kdcWith(object{older: tenant}), objects: map[string]object{"cloudsigmaclusters": clusterWith(object{"userEmail": bob})},
 			want: warned(byAnnotation(older), ofKdc, "spec.userEmail of CloudSigmaCluster", onKdc),
 		},
 		"the older annotation below the newer one": {
-			resource: "kdcclusters", old: kdcWith(object{newer: bob, older: bob}), new: kdcWith(object{newer: bob, older: tsap}),
+			resource: "kdcclusters", old: kdcWith(object{newer: bob, older: bob}), new: kdcWith(object{newer: bob, older: tenant}),
 			objects: map[string]object{"cloudsigmaclusters": clusterWith(object{"userEmail": bob})}, want: allowed,
 		},
-		"an owner of a cluster that does not exist yet": {resource: "kdcclusters", new: kdcWith(object{newer: tsap}), want: allowed},
+		"an owner of a cluster that does not exist yet": {resource: "kdcclusters", new: kdcWith(object{newer: tenant}), want: allowed},
 		"an owner of a cluster whose user a Secret names": {
-			resource: "kdcclusters", new: kdcWith(object{newer: tsap}),
+			resource: "kdcclusters", new: kdcWith(object{newer: tenant}),
 			objects: map[string]object{"cloudsigmaclusters": clusterWith(object{"userRef": userRef("user", "")})}, want: allowed,
 		},
 		"an owner of a cluster that cannot be read": {
-			resource: "kdcclusters", new: kdcWith(object{newer: tsap}), err: errors.New("etcd is away"),
+			resource: "kdcclusters", new: kdcWith(object{newer: tenant}), err: errors.New("etcd is away"),
 			want: webhookstest.Answer{
 				Decision: webhooks.Warned, Reason: "OwnerEmailNotCompared", Field: byAnnotation(newer), Message: byAnnotation(newer) + ofKdc + notCompared,
 				Events:  onKdc("OwnerEmailNotCompared", "Admitted with a warning: "+byAnnotation(newer)+ofKdc+notCompared),
@@ -75,26 +75,26 @@ func TestTheOwnerOfAKdcClusterAndTheUserOfItsCluster(t *testing.T) {
 			},
 		},
 		"a user who is not the owner": {
-			resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": tsap}), objects: map[string]object{"kdcclusters": kdcWith(object{newer: bob, older: tsap})},
+			resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": tenant}), objects: map[string]object{"kdcclusters": kdcWith(object{newer: bob, older: tenant})},
 			want: warned("spec.userEmail", ofCluster, byAnnotation(newer)+" of KdcCluster", eventOnCluster),
 		},
 		"a user who is the owner": {
-			resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": tsap}), objects: map[string]object{"kdcclusters": kdcWith(object{newer: tsap, older: bob})},
+			resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": tenant}), objects: map[string]object{"kdcclusters": kdcWith(object{newer: tenant, older: bob})},
 			want: allowed,
 		},
 		"a user of a cluster without an owner": {
-			resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": tsap}), objects: map[string]object{"kdcclusters": kdcWith(nil)}, want: allowed,
+			resource: "cloudsigmaclusters", new: clusterWith(object{"userEmail": tenant}), objects: map[string]object{"kdcclusters": kdcWith(nil)}, want: allowed,
 		},
 		"a cluster whose user a Secret names, with an owner that cannot be read": {
 			resource: "cloudsigmaclusters", new: clusterWith(object{"userRef": userRef("user", "")}), err: errors.New("etcd is away"), want: allowed,
 		},
 		"an owner that is not changed": {
-			resource: "kdcclusters", old: kdcWith(object{newer: tsap}), new: kdcWith(object{newer: tsap}),
+			resource: "kdcclusters", old: kdcWith(object{newer: tenant}), new: kdcWith(object{newer: tenant}),
 			objects: map[string]object{"cloudsigmaclusters": clusterWith(object{"userEmail": bob})},
 			want:    webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
 		"another region of a cluster that differs": {
-			resource: "cloudsigmaclusters", old: clusterWith(object{"userEmail": tsap, "region": "next"}), new: clusterWith(object{"userEmail": tsap, "region": "zrh"}),
+			resource: "cloudsigmaclusters", old: clusterWith(object{"userEmail": tenant, "region": "next"}), new: clusterWith(object{"userEmail": tenant, "region": "zrh"}),
 			objects: map[string]object{"kdcclusters": kdcWith(object{newer: bob})},
 			want:    webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
@@ -103,8 +103,8 @@ func TestTheOwnerOfAKdcClusterAndTheUserOfItsCluster(t *testing.T) {
 			if tc.old == nil {
 				tc.old = map[string]object{"kdcclusters": kdcWith(nil), "cloudsigmaclusters": clusterWith(object{})}[tc.resource]
 			}
-			reviewer := reviewerThatAllows(impersonate(tsap), impersonate(bob))
-			gate := newGate(enforced, reviewer, &fakeUsers{emails: map[string]string{"team-a/user": tsap}, objects: tc.objects, objectsErr: tc.err}, nil)
+			reviewer := reviewerThatAllows(impersonate(tenant), impersonate(bob))
+			gate := newGate(enforced, reviewer, &fakeUsers{emails: map[string]string{"team-a/user": tenant}, objects: tc.objects, objectsErr: tc.err}, nil)
 			compareAnswers(t, tc.want, gate.Review(t.Context(), request(t, tc.resource, tc.old, tc.new)))
 		})
 	}

@@ -86,7 +86,7 @@ func newValidator(tb testing.TB) validator {
 		Policies: cluster.Policies(enforced, regions), Authorizer: v,
 		Objects: []apiruntime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}},
 		Evaluates: func(ctx context.Context) error {
-			if v.validate(ctx, tb, write{name: "prod", spec: object{"userEmail": "tsap@shalb.com"}, user: "alice"}) == nil {
+			if v.validate(ctx, tb, write{name: "prod", spec: object{"userEmail": "tenant@example.com"}, user: "alice"}) == nil {
 				return errors.New("the policy denies nothing")
 			}
 			return nil
@@ -156,7 +156,7 @@ func (v validator) check(tb testing.TB, w write) string {
 	if w.old != nil {
 		r.Operation, r.OldObject.Raw = admissionv1.Update, encoded(w.old)
 	}
-	answer := newGate(enforced, v, &fakeUsers{emails: map[string]string{"team-a/user": "tsap@shalb.com"}}, nil).Review(tb.Context(), r)
+	answer := newGate(enforced, v, &fakeUsers{emails: map[string]string{"team-a/user": "tenant@example.com"}}, nil).Review(tb.Context(), r)
 
 	const prefix = `cloudsigmaclusters.infrastructure.cluster.x-k8s.io `
 	policy := "cloudsigmaclusters.cluster.warrantgate.dev"
@@ -197,21 +197,21 @@ func TestPolicy(t *testing.T) {
 		write write
 		want  string
 	}{
-		"no permission":                                  {write{spec: email("tsap@shalb.com")}, deniedByPolicy},
-		"the user":                                       {write{spec: email("tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
-		"another user":                                   {write{spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
-		"all users":                                      {write{spec: email("tsap@shalb.com"), permitted: []string{"*"}}, admitted},
-		"capitals, as in RBAC":                           {write{spec: email("Tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, admitted},
-		"capitals, in lower case in RBAC":                {write{spec: email("Tsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, admitted},
-		"lower case, in capitals in RBAC":                {write{spec: email("tsap@shalb.com"), permitted: []string{"Tsap@shalb.com"}}, deniedByPolicy},
-		"the sign for Kelvin":                            {write{spec: email("\u212Aate@shalb.com"), permitted: []string{"kate@shalb.com"}}, deniedByPolicy},
-		"another letter that is not ASCII":               {write{spec: email("\u00C9@shalb.com"), permitted: []string{"\u00E9@shalb.com"}}, deniedByPolicy},
-		"a line break after it":                          {write{spec: email("tsap@shalb.com\n"), permitted: []string{"*"}}, deniedByPolicy},
-		"a tab before it":                                {write{spec: email("\ttsap@shalb.com"), permitted: []string{"*"}}, deniedByPolicy},
-		"other blanks around it":                         {write{spec: email("\u00a0tsap@shalb.com\u2003"), permitted: []string{"*"}}, deniedByPolicy},
-		"blanks around, without permission":              {write{spec: email(" tsap@shalb.com")}, deniedByPolicy},
+		"no permission":                                  {write{spec: email("tenant@example.com")}, deniedByPolicy},
+		"the user":                                       {write{spec: email("tenant@example.com"), permitted: []string{"tenant@example.com"}}, admitted},
+		"another user":                                   {write{spec: email("tenant@example.com"), permitted: []string{"arno@example.com"}}, deniedByPolicy},
+		"all users":                                      {write{spec: email("tenant@example.com"), permitted: []string{"*"}}, admitted},
+		"capitals, as in RBAC":                           {write{spec: email("Tenant@example.com"), permitted: []string{"Tenant@example.com"}}, admitted},
+		"capitals, in lower case in RBAC":                {write{spec: email("Tenant@example.com"), permitted: []string{"tenant@example.com"}}, admitted},
+		"lower case, in capitals in RBAC":                {write{spec: email("tenant@example.com"), permitted: []string{"Tenant@example.com"}}, deniedByPolicy},
+		"the sign for Kelvin":                            {write{spec: email("\u212Aate@example.com"), permitted: []string{"kate@example.com"}}, deniedByPolicy},
+		"another letter that is not ASCII":               {write{spec: email("\u00C9@example.com"), permitted: []string{"\u00E9@example.com"}}, deniedByPolicy},
+		"a line break after it":                          {write{spec: email("tenant@example.com\n"), permitted: []string{"*"}}, deniedByPolicy},
+		"a tab before it":                                {write{spec: email("\ttenant@example.com"), permitted: []string{"*"}}, deniedByPolicy},
+		"other blanks around it":                         {write{spec: email("\u00a0tenant@example.com\u2003"), permitted: []string{"*"}}, deniedByPolicy},
+		"blanks around, without permission":              {write{spec: email(" tenant@example.com")}, deniedByPolicy},
 		"blanks only":                                    {write{spec: email(" \n\u2003"), permitted: []string{"*"}}, deniedByPolicy},
-		"a blank that has no width":                      {write{spec: email("\u200btsap@shalb.com"), permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
+		"a blank that has no width":                      {write{spec: email("\u200btenant@example.com"), permitted: []string{"tenant@example.com"}}, deniedByPolicy},
 		"no spec":                                        {write{}, admitted},
 		"a region":                                       {write{spec: object{"region": "zrh"}}, admitted},
 		"another host as the region":                     {write{spec: object{"region": "@127.0.0.1:8443/#"}}, deniedByPolicy},
@@ -227,39 +227,39 @@ func TestPolicy(t *testing.T) {
 		"a region that was a number":                     {write{old: object{"region": 5}, spec: object{"region": "@a"}}, deniedByPolicy},
 		"null":                                           {write{spec: email(nil)}, admitted},
 		"a number":                                       {write{spec: email(5)}, deniedByGate},
-		"a spec that is a list":                          {write{spec: []any{email("tsap@shalb.com")}}, deniedByGate},
+		"a spec that is a list":                          {write{spec: []any{email("tenant@example.com")}}, deniedByGate},
 		"a Secret":                                       {write{spec: object{"userRef": userRef("user", "")}}, deniedByGate},
-		"an email and a Secret":                          {write{spec: object{"userEmail": "arno@shalb.com", "userRef": userRef("user", "")}, permitted: []string{"tsap@shalb.com"}}, deniedByPolicy},
-		"the same as before":                             {write{old: email("tsap@shalb.com"), spec: email("tsap@shalb.com")}, admitted},
-		"the same in another spelling":                   {write{old: email("tsap@shalb.com"), spec: email("TSAP@shalb.com")}, admitted},
-		"a blank is added":                               {write{old: email("tsap@shalb.com"), spec: email("tsap@shalb.com "), permitted: []string{"*"}}, deniedByPolicy},
-		"a blank that was there before":                  {write{old: email("tsap@shalb.com "), spec: email("tsap@shalb.com ")}, admitted},
-		"a blank is removed":                             {write{old: email("tsap@shalb.com "), spec: email("tsap@shalb.com")}, deniedByPolicy},
-		"the same except for a letter that is not ASCII": {write{old: email("kate@shalb.com"), spec: email("\u212Aate@shalb.com")}, deniedByPolicy},
-		"another user than before":                       {write{old: email("arno@shalb.com"), spec: email("tsap@shalb.com"), permitted: []string{"arno@shalb.com"}}, deniedByPolicy},
-		"no user after the update":                       {write{old: email("tsap@shalb.com"), spec: object{}}, admitted},
-		"the user that a Secret named before":            {write{old: object{"userRef": userRef("user", "")}, spec: email("tsap@shalb.com")}, deniedByPolicy},
-		"a number before":                                {write{old: email(5), spec: email("tsap@shalb.com")}, deniedByPolicy},
-		"by a service account":                           {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:capi:manager"}, deniedByPolicy},
-		"by a malformed service account":                 {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:capi"}, deniedByPolicy},
-		"by a service account of too long a namespace":   {write{spec: email("tsap@shalb.com"), user: "system:serviceaccount:" + strings.Repeat("a", 64) + ":bot"}, deniedByPolicy},
-		"by a user of an identity provider":              {write{spec: email("tsap@shalb.com"), user: "https://idp.example.com/realms/a#alice%"}, deniedByPolicy},
-		"by a user with blanks":                          {write{spec: email("tsap@shalb.com"), user: "Alice Doe"}, deniedByPolicy},
-		"by a user with quotes":                          {write{spec: email("tsap@shalb.com"), user: `o'"brien\`}, deniedByPolicy},
-		"by a user with a control":                       {write{spec: email("tsap@shalb.com"), user: "alice\x1b[2J\n"}, deniedByPolicy},
-		"by a user with a long name":                     {write{spec: email("tsap@shalb.com"), user: long}, deniedByPolicy},
-		"by a user with a longer name":                   {write{spec: email("tsap@shalb.com"), user: long + long}, deniedByPolicy},
-		"by a user with a long name that is not ASCII":   {write{spec: email("tsap@shalb.com"), user: strings.Repeat("я", 90)}, deniedByPolicy},
-		"by a user without a name":                       {write{spec: email("tsap@shalb.com"), user: ""}, deniedByPolicy},
-		"a long email":                                   {write{spec: email(long + "@shalb.com")}, deniedByPolicy},
+		"an email and a Secret":                          {write{spec: object{"userEmail": "arno@example.com", "userRef": userRef("user", "")}, permitted: []string{"tenant@example.com"}}, deniedByPolicy},
+		"the same as before":                             {write{old: email("tenant@example.com"), spec: email("tenant@example.com")}, admitted},
+		"the same in another spelling":                   {write{old: email("tenant@example.com"), spec: email("TENANT@example.com")}, admitted},
+		"a blank is added":                               {write{old: email("tenant@example.com"), spec: email("tenant@example.com "), permitted: []string{"*"}}, deniedByPolicy},
+		"a blank that was there before":                  {write{old: email("tenant@example.com "), spec: email("tenant@example.com ")}, admitted},
+		"a blank is removed":                             {write{old: email("tenant@example.com "), spec: email("tenant@example.com")}, deniedByPolicy},
+		"the same except for a letter that is not ASCII": {write{old: email("kate@example.com"), spec: email("\u212Aate@example.com")}, deniedByPolicy},
+		"another user than before":                       {write{old: email("arno@example.com"), spec: email("tenant@example.com"), permitted: []string{"arno@example.com"}}, deniedByPolicy},
+		"no user after the update":                       {write{old: email("tenant@example.com"), spec: object{}}, admitted},
+		"the user that a Secret named before":            {write{old: object{"userRef": userRef("user", "")}, spec: email("tenant@example.com")}, deniedByPolicy},
+		"a number before":                                {write{old: email(5), spec: email("tenant@example.com")}, deniedByPolicy},
+		"by a service account":                           {write{spec: email("tenant@example.com"), user: "system:serviceaccount:capi:manager"}, deniedByPolicy},
+		"by a malformed service account":                 {write{spec: email("tenant@example.com"), user: "system:serviceaccount:capi"}, deniedByPolicy},
+		"by a service account of too long a namespace":   {write{spec: email("tenant@example.com"), user: "system:serviceaccount:" + strings.Repeat("a", 64) + ":bot"}, deniedByPolicy},
+		"by a user of an identity provider":              {write{spec: email("tenant@example.com"), user: "https://idp.example.com/realms/a#alice%"}, deniedByPolicy},
+		"by a user with blanks":                          {write{spec: email("tenant@example.com"), user: "Alice Doe"}, deniedByPolicy},
+		"by a user with quotes":                          {write{spec: email("tenant@example.com"), user: `o'"brien\`}, deniedByPolicy},
+		"by a user with a control":                       {write{spec: email("tenant@example.com"), user: "alice\x1b[2J\n"}, deniedByPolicy},
+		"by a user with a long name":                     {write{spec: email("tenant@example.com"), user: long}, deniedByPolicy},
+		"by a user with a longer name":                   {write{spec: email("tenant@example.com"), user: long + long}, deniedByPolicy},
+		"by a user with a long name that is not ASCII":   {write{spec: email("tenant@example.com"), user: strings.Repeat("я", 90)}, deniedByPolicy},
+		"by a user without a name":                       {write{spec: email("tenant@example.com"), user: ""}, deniedByPolicy},
+		"a long email":                                   {write{spec: email(long + "@example.com")}, deniedByPolicy},
 		"an email of 64 KiB":                             {write{spec: email(strings.Repeat(long, 550)), permitted: []string{"*"}}, admitted},
-		"an email with a command":                        {write{spec: email("tsap@shalb.com;reboot")}, deniedByPolicy},
-		"an email with quotes":                           {write{spec: email("o'\"brien\\@shalb.com")}, deniedByPolicy},
-		"an email that is not ASCII":                     {write{spec: email("j\u00FCrgen@shalb.com")}, deniedByPolicy},
-		"an email with a slash":                          {write{spec: email("a/b@shalb.com")}, deniedByPolicy},
-		"an email with a mark for another direction":     {write{spec: email("a\u202Eb@shalb.com")}, deniedByPolicy},
-		"an email with a line break":                     {write{spec: email("tsap@\nshalb.com")}, deniedByPolicy},
-		"a cluster with a long name":                     {write{name: strings.Repeat("c", 250), spec: email("tsap@shalb.com")}, deniedByPolicy},
+		"an email with a command":                        {write{spec: email("tenant@example.com;reboot")}, deniedByPolicy},
+		"an email with quotes":                           {write{spec: email("o'\"brien\\@example.com")}, deniedByPolicy},
+		"an email that is not ASCII":                     {write{spec: email("j\u00FCrgen@example.com")}, deniedByPolicy},
+		"an email with a slash":                          {write{spec: email("a/b@example.com")}, deniedByPolicy},
+		"an email with a mark for another direction":     {write{spec: email("a\u202Eb@example.com")}, deniedByPolicy},
+		"an email with a line break":                     {write{spec: email("tenant@\nexample.com")}, deniedByPolicy},
+		"a cluster with a long name":                     {write{name: strings.Repeat("c", 250), spec: email("tenant@example.com")}, deniedByPolicy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.write.name == "" {
@@ -317,7 +317,7 @@ func someWrite(r *rand.Rand) write {
 		}
 	}
 	for range r.IntN(3) {
-		w.permitted = append(w.permitted, pick(r, "tsap@shalb.com", "kate@shalb.com", someEmail(r), "*@shalb.com"))
+		w.permitted = append(w.permitted, pick(r, "tenant@example.com", "kate@example.com", someEmail(r), "*@example.com"))
 	}
 	if spec, ok := w.spec.(object); ok && r.IntN(4) == 0 {
 		if email, ok := spec["userEmail"].(string); ok {
@@ -338,13 +338,13 @@ func someSpec(r *rand.Rand) any {
 	if r.IntN(4) == 0 { // all other users are permitted then, because either policy may be the one that denies
 		spec["region"] = pick[any](r, "zrh", "", "wdc", "NEXT", "next ", "\nnext", "next\n", "@127.0.0.1/#", "next.example.com", strings.Repeat("z", r.IntN(70)), "é", nil, 5, someEmail(r))
 		if r.IntN(2) == 0 {
-			spec["userEmail"] = pick(r, "tsap@shalb.com", "Kate@shalb.com")
+			spec["userEmail"] = pick(r, "tenant@example.com", "Kate@example.com")
 		}
 		return spec
 	}
 	switch {
 	case r.IntN(30) == 0:
-		spec["userEmail"] = pick[any](r, nil, 1, true, object{"a": "b"}, []any{"tsap@shalb.com"})
+		spec["userEmail"] = pick[any](r, nil, 1, true, object{"a": "b"}, []any{"tenant@example.com"})
 	case r.IntN(8) > 0:
 		spec["userEmail"] = someEmail(r)
 	}
@@ -355,7 +355,7 @@ func someSpec(r *rand.Rand) any {
 }
 
 func someEmail(r *rand.Rand) string {
-	email := pick(r, "tsap@shalb.com", "kate@shalb.com", "", strings.Repeat("x", r.IntN(200))+"@shalb.com")
+	email := pick(r, "tenant@example.com", "kate@example.com", "", strings.Repeat("x", r.IntN(200))+"@example.com")
 	for range max(0, r.IntN(5)-2) {
 		at := 0
 		if len(email) > 0 {

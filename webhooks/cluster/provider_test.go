@@ -29,9 +29,9 @@ func TestOnKCPTheProviderAuthorizes(t *testing.T) {
 		subject = `spec.userEmail of CloudSigmaCluster "prod" of namespace "team-a": `
 		where   = ` in logical cluster "pppppppp", the provider's workspace`
 		end     = "; name a user that you may impersonate, or have it granted: "
-		role    = "kubectl ws :pppppppp; kubectl create clusterrole warrantgate:impersonate:tsap@shalb.com --verb=impersonate --resource=users " +
-			"--resource-name=tsap@shalb.com; kubectl create clusterrolebinding warrantgate:impersonate:tsap@shalb.com:"
-		to     = " --clusterrole=warrantgate:impersonate:tsap@shalb.com "
+		role    = "kubectl ws :pppppppp; kubectl create clusterrole warrantgate:impersonate:tenant@example.com --verb=impersonate --resource=users " +
+			"--resource-name=tenant@example.com; kubectl create clusterrolebinding warrantgate:impersonate:tenant@example.com:"
+		to     = " --clusterrole=warrantgate:impersonate:tenant@example.com "
 		access = "; kubectl create clusterrolebinding warrantgate:access:"
 		forged = " in logical cluster \"pppppppp\", the provider's workspace: its scopes do not include the home that it claims; " +
 			"use the service account's own token, as one that was impersonated in another workspace has no permissions there"
@@ -39,7 +39,7 @@ func TestOnKCPTheProviderAuthorizes(t *testing.T) {
 	impersonateAs := func(user string, groups []string, extra map[string]authorizationv1.ExtraValue) []authorizationv1.SubjectAccessReviewSpec {
 		return []authorizationv1.SubjectAccessReviewSpec{{
 			User: user, Groups: groups, Extra: extra,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: "tsap@shalb.com"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: "tenant@example.com"},
 		}}
 	}
 	authenticated := []string{"system:authenticated"}
@@ -52,7 +52,7 @@ func TestOnKCPTheProviderAuthorizes(t *testing.T) {
 		"a user who signed in, with all fields": {
 			requester:     authenticationv1.UserInfo{Username: "alice", Groups: authenticated, Extra: extra{warrantKey: {`{"user":"carol"}`}}},
 			wantRequested: impersonateAs("alice", authenticated, map[string]authorizationv1.ExtraValue{warrantKey: {`{"user":"carol"}`}}),
-			wantMessage: `user "alice" may not impersonate "tsap@shalb.com"` + where + end + role + "2bd806c9" + to + "--user=alice" +
+			wantMessage: `user "alice" may not impersonate "tenant@example.com"` + where + end + role + "2bd806c9" + to + "--user=alice" +
 				access + "2bd806c9 --clusterrole=system:kcp:workspace:access --user=alice",
 		},
 		"a service account of another workspace, by its global name": {
@@ -61,14 +61,14 @@ func TestOnKCPTheProviderAuthorizes(t *testing.T) {
 				Extra: extra{homeKey: {"wwwwwwww"}, scopesKey: {"cluster:wwwwwwww"}, warrantKey: {`{"user":"carol"}`}},
 			},
 			wantRequested: impersonateAs("system:kcp:serviceaccount:wwwwwwww:default:bot", []string{"system:authenticated", "system:cluster:wwwwwwww"}, nil),
-			wantMessage: `user "` + bot + `" may not impersonate "tsap@shalb.com"` + where + end + role + "82e3bca3" + to +
+			wantMessage: `user "` + bot + `" may not impersonate "tenant@example.com"` + where + end + role + "82e3bca3" + to +
 				"--user=system:kcp:serviceaccount:wwwwwwww:default:bot" + access + "82e3bca3 --clusterrole=system:kcp:workspace:access " +
 				"--user=system:kcp:serviceaccount:wwwwwwww:default:bot",
 		},
 		"a service account of the provider's workspace, which needs no access, by its own name": {
 			requester:     authenticationv1.UserInfo{Username: bot, Groups: authenticated, Extra: extra{homeKey: {"pppppppp"}, scopesKey: {"cluster:pppppppp"}}},
 			wantRequested: impersonateAs(bot, authenticated, map[string]authorizationv1.ExtraValue{homeKey: {"pppppppp"}, scopesKey: {"cluster:pppppppp"}}),
-			wantMessage: `user "` + bot + `" may not impersonate "tsap@shalb.com"` + where + end + role + "edf06253" + to +
+			wantMessage: `user "` + bot + `" may not impersonate "tenant@example.com"` + where + end + role + "edf06253" + to +
 				"--serviceaccount=default:bot",
 		},
 		"a user who was impersonated elsewhere, as a member of a group only": {
@@ -77,19 +77,19 @@ func TestOnKCPTheProviderAuthorizes(t *testing.T) {
 				Extra: extra{scopesKey: {"cluster:pppppppp", "cluster:wwwwwwww"}, warrantKey: {`{"user":"carol"}`}},
 			},
 			wantRequested: impersonateAs("system:anonymous", authenticated, nil),
-			wantMessage: `user "alice" may not impersonate "tsap@shalb.com"` + where + end + "verb impersonate on resource users, by the name of " +
+			wantMessage: `user "alice" may not impersonate "tenant@example.com"` + where + end + "verb impersonate on resource users, by the name of " +
 				`this user in lower case, to an identity that is not confined to other workspaces as "alice" is (an impersonated one always is)`,
 		},
 		"a name that needs escapes in a shell": {
 			requester:     authenticationv1.UserInfo{Username: "o'brien", Groups: authenticated},
 			wantRequested: impersonateAs("o'brien", authenticated, nil),
-			wantMessage: `user "o'brien" may not impersonate "tsap@shalb.com"` + where + end + role + "65b87174" + to + `--user='o'\''brien'` +
+			wantMessage: `user "o'brien" may not impersonate "tenant@example.com"` + where + end + role + "65b87174" + to + `--user='o'\''brien'` +
 				access + `65b87174 --clusterrole=system:kcp:workspace:access --user='o'\''brien'`,
 		},
 		"a name that cannot be shown as it is has no commands": {
 			requester:     authenticationv1.UserInfo{Username: "al\u202eice", Groups: authenticated},
 			wantRequested: impersonateAs("al\u202eice", authenticated, nil),
-			wantMessage: `user "al\u202eice" may not impersonate "tsap@shalb.com"` + where + end + "verb impersonate on resource users, by the name of " +
+			wantMessage: `user "al\u202eice" may not impersonate "tenant@example.com"` + where + end + "verb impersonate on resource users, by the name of " +
 				"this user in lower case, and ClusterRole system:kcp:workspace:access",
 		},
 		"a service account with a name that is too long for commands": {
@@ -98,7 +98,7 @@ func TestOnKCPTheProviderAuthorizes(t *testing.T) {
 			},
 			wantRequested: impersonateAs("system:kcp:serviceaccount:wwwwwwww:default:bot"+strings.Repeat("t", 80),
 				[]string{"system:authenticated", "system:cluster:wwwwwwww"}, nil),
-			wantMessage: `user "` + bot + strings.Repeat("t", 67) + `…" may not impersonate "tsap@shalb.com"` + where +
+			wantMessage: `user "` + bot + strings.Repeat("t", 67) + `…" may not impersonate "tenant@example.com"` + where +
 				`, where it is user "system:kcp:serviceaccount:wwwwwwww:default:bot` + strings.Repeat("t", 54) + `…"` + end +
 				"verb impersonate on resource users, by the name of this user in lower case, and ClusterRole system:kcp:workspace:access",
 		},
@@ -122,7 +122,7 @@ func TestOnKCPTheProviderAuthorizes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reviewer := reviewerThatAllows()
-			r := request(t, "cloudsigmaclusters", nil, clusterWith(object{"userEmail": "tsap@shalb.com"}))
+			r := request(t, "cloudsigmaclusters", nil, clusterWith(object{"userEmail": "tenant@example.com"}))
 			r.UserInfo = tc.requester
 			got := newForProvider(enforced, reviewer, &fakeUsers{}).Review(t.Context(), r)
 			reason := tc.wantReason

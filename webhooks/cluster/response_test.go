@@ -27,7 +27,7 @@ func (r *fakeRecorder) Record(event events.Event) { *r = append(*r, event.Messag
 
 // TestResponses compares whole responses.
 func TestResponses(t *testing.T) {
-	message := `spec.userEmail` + ofCluster + `user "alice" may not impersonate "tsap@shalb.com"` + remedy + grantAlice
+	message := `spec.userEmail` + ofCluster + `user "alice" may not impersonate "tenant@example.com"` + remedy + grantAlice
 	unanswered := `spec.userEmail` + ofCluster + `the permissions of the requester could not be checked; try again`
 	annotations := func(decision, reason string) map[string]string {
 		return map[string]string{"decision": decision, "reason": reason, "decision-id": "d1"}
@@ -52,7 +52,7 @@ func TestResponses(t *testing.T) {
 		wantEvents []string
 	}{
 		"allowed": {
-			reviewer: reviewerThatAllows(impersonate("tsap@shalb.com")),
+			reviewer: reviewerThatAllows(impersonate("tenant@example.com")),
 			want: &admissionv1.AdmissionResponse{
 				UID: "d1", Allowed: true, Result: success, AuditAnnotations: annotations("allowed", "ImpersonationAllowed"),
 			},
@@ -85,7 +85,7 @@ func TestResponses(t *testing.T) {
 			if tc.mode != "" {
 				mode = tc.mode
 			}
-			r := request(t, "cloudsigmaclusters", clusterWith(object{}), clusterWith(object{"userEmail": "tsap@shalb.com"})).AdmissionRequest
+			r := request(t, "cloudsigmaclusters", clusterWith(object{}), clusterWith(object{"userEmail": "tenant@example.com"})).AdmissionRequest
 			r.DryRun = ptr.To(tc.dryRun)
 			recorder := &fakeRecorder{}
 			handler := webhooks.Handler(newGate(v1beta1.Cluster{Impersonation: v1beta1.ClusterImpersonation{Mode: mode}}, tc.reviewer, &fakeUsers{}, nil).Gate, mode, recorder)

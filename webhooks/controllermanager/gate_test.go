@@ -30,7 +30,7 @@ import (
 const (
 	clusterLabel = "cluster.x-k8s.io/cluster-name"
 	subject      = `Deployment "ccm" of namespace "tenant-a": `
-	wantUser     = `"tsap@shalb.com", the user of CloudSigmaCluster "metal"`
+	wantUser     = `"tenant@example.com", the user of CloudSigmaCluster "metal"`
 )
 
 // config is that of an installation with all defaults.
@@ -84,7 +84,7 @@ func (a *accounts) Account(_ context.Context, cluster clusterapi.Cluster) (owner
 	return account, nil
 }
 
-func metal() *accounts { return actingAs("tsap@shalb.com", "next") }
+func metal() *accounts { return actingAs("tenant@example.com", "next") }
 
 func actingAs(user, region string) *accounts {
 	return &accounts{byName: map[string]ownership.Account{
@@ -141,7 +141,7 @@ func identity(instead ...corev1.EnvVar) []corev1.EnvVar {
 		fromSecret("CLOUDSIGMA_OAUTH_URL", "cloudsigma-impersonation", "oauth-url"),
 		fromSecret("CLOUDSIGMA_CLIENT_ID", "cloudsigma-impersonation", "client-id"),
 		fromSecret("CLOUDSIGMA_CLIENT_SECRET", "cloudsigma-impersonation", "client-secret"),
-		value("CLOUDSIGMA_USER_EMAIL", "tsap@shalb.com"),
+		value("CLOUDSIGMA_USER_EMAIL", "tenant@example.com"),
 		value("CLOUDSIGMA_REGION", "next"),
 	}
 	for _, other := range instead {
@@ -261,16 +261,16 @@ func TestBothGatesDenyProblemsThatCannotBeCorrected(t *testing.T) {
 		want    summary
 	}{
 		"the email of another user": {
-			object: deployment(withEnv(identity(value("CLOUDSIGMA_USER_EMAIL", "boss@shalb.com"))...)),
-			want:   denial("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "boss@shalb.com"; it has to be `+wantUser+correct),
+			object: deployment(withEnv(identity(value("CLOUDSIGMA_USER_EMAIL", "boss@example.com"))...)),
+			want:   denial("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "boss@example.com"; it has to be `+wantUser+correct),
 		},
 		"the email of another user, after the correct one": {
-			object: deployment(withEnv(append(identity(), value("CLOUDSIGMA_USER_EMAIL", "boss@shalb.com"))...)),
-			want:   denial("UserEmailMismatch", env+"[6]", `CLOUDSIGMA_USER_EMAIL is "boss@shalb.com"; it has to be `+wantUser+correct),
+			object: deployment(withEnv(append(identity(), value("CLOUDSIGMA_USER_EMAIL", "boss@example.com"))...)),
+			want:   denial("UserEmailMismatch", env+"[6]", `CLOUDSIGMA_USER_EMAIL is "boss@example.com"; it has to be `+wantUser+correct),
 		},
 		"an email with a blank": {
-			object: deployment(withEnv(value("CLOUDSIGMA_USER_EMAIL", "tsap@shalb.com "))),
-			want:   denial("UserEmailMismatch", env+"[0]", `CLOUDSIGMA_USER_EMAIL is "tsap@shalb.com "; it has to be `+wantUser+correct),
+			object: deployment(withEnv(value("CLOUDSIGMA_USER_EMAIL", "tenant@example.com "))),
+			want:   denial("UserEmailMismatch", env+"[0]", `CLOUDSIGMA_USER_EMAIL is "tenant@example.com "; it has to be `+wantUser+correct),
 		},
 		"an email with a reference to another variable": {
 			object: deployment(withEnv(value("CLOUDSIGMA_USER_EMAIL", "$(USER)"))),

@@ -34,7 +34,7 @@ const (
 )
 
 func needs(names string) string {
-	return subject + `container "ccm" needs ` + names + ` to act as user "tsap@shalb.com" in region "next", as CloudSigmaCluster "metal" does`
+	return subject + `container "ccm" needs ` + names + ` to act as user "tenant@example.com" in region "next", as CloudSigmaCluster "metal" does`
 }
 
 func TestIdentity(t *testing.T) {
@@ -88,7 +88,7 @@ func TestIdentity(t *testing.T) {
 			env: func() []corev1.EnvVar { env := identity(); slices.Reverse(env); return env }(), want: inPlace,
 		},
 		"an email in capitals, of the same user": {
-			env: identity(value("CLOUDSIGMA_USER_EMAIL", "Tsap@Shalb.COM")), want: inPlace,
+			env: identity(value("CLOUDSIGMA_USER_EMAIL", "Tenant@Example.COM")), want: inPlace,
 		},
 		"a key that is explicitly not optional": {
 			env: identity(optional(fromSecret(secret, "cloudsigma-impersonation", "client-secret"), false)), want: inPlace,

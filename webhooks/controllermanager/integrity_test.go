@@ -65,7 +65,7 @@ func TestIntegrity(t *testing.T) {
 			if diff := cmp.Diff(tc.want, summaryOf(answer)); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
-			wantDetails := []any{"cluster", "metal", "user", "tsap@shalb.com", "region", "next"}
+			wantDetails := []any{"cluster", "metal", "user", "tenant@example.com", "region", "next"}
 			if diff := cmp.Diff(wantDetails, answer.Details()); diff != "" {
 				t.Errorf("details (-want +got):\n%s", diff)
 			}

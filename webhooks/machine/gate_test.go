@@ -23,9 +23,9 @@ import (
 // Texts of denials and their Events.
 const (
 	advice       = `clear the field, so that the provider adopts an instance of the user or creates one`
-	ofUser       = `of user "tsap@shalb.com" (` + userID + `), which cluster "metal" acts as`
+	ofUser       = `of user "tenant@example.com" (` + userID + `), which cluster "metal" acts as`
 	ownCandidate = `the user's own instance for this machine is ` + ownID + ` ("` + machineName + `"): name that, or `
-	notChecked   = `it cannot be checked now whether the instance belongs to user "tsap@shalb.com", which cluster "metal" acts as: `
+	notChecked   = `it cannot be checked now whether the instance belongs to user "tenant@example.com", which cluster "metal" acts as: `
 )
 
 // errorOf is the text of a parser's error. The tests of the parser check it.
@@ -115,18 +115,18 @@ func situations() map[string]situation {
 			changed: fields(instanceID(absentID)), wantID: absentID,
 			want: outcome{
 				reason: "InstanceNotFound", field: instance,
-				message: of(instance, absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", which cluster "metal" acts as; ` +
+				message: of(instance, absentID) + `there is no such instance in region "next" of user "tenant@example.com", which cluster "metal" acts as; ` +
 					`the cloud answered 404 not found; ` + advice,
-				event: of(instance, absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", which cluster "metal" acts as; ` + advice,
+				event: of(instance, absentID) + `there is no such instance in region "next" of user "tenant@example.com", which cluster "metal" acts as; ` + advice,
 			},
 		},
 		"one that does not exist, by provider ID": {
 			changed: fields(providerID("cloudsigma://" + absentID)), wantID: absentID,
 			want: outcome{
 				reason: "InstanceNotFound", field: provider,
-				message: of(provider, "cloudsigma://"+absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", which cluster "metal" acts as; ` +
+				message: of(provider, "cloudsigma://"+absentID) + `there is no such instance in region "next" of user "tenant@example.com", which cluster "metal" acts as; ` +
 					`the cloud answered 404 not found; ` + advice,
-				event: of(provider, "cloudsigma://"+absentID) + `there is no such instance in region "next" of user "tsap@shalb.com", which cluster "metal" acts as; ` + advice,
+				event: of(provider, "cloudsigma://"+absentID) + `there is no such instance in region "next" of user "tenant@example.com", which cluster "metal" acts as; ` + advice,
 			},
 		},
 		// There is no verdict.
@@ -587,7 +587,7 @@ func TestDetailsForTheOperator(t *testing.T) {
 			id: foreignID,
 			want: []any{
 				"cluster", "metal", "instance", foreignID, "verdict", ownership.Foreign, "cloud", "cloudsigma", "region", "next",
-				"user", "tsap@shalb.com", "cloudRequestID", "r-foreign", "cloudResponse", "403 permission",
+				"user", "tenant@example.com", "cloudRequestID", "r-foreign", "cloudResponse", "403 permission",
 			},
 		},
 		"a verdict about the credentials of a cluster": {
@@ -606,7 +606,7 @@ func TestDetailsForTheOperator(t *testing.T) {
 			},
 			want: []any{
 				"cluster", "metal", "cause", ownership.CauseCredentials, "cloud", "cloudsigma", "region", "next",
-				"user", "tsap@shalb.com", "cloudRequestID", "r1", "error", "CredentialsDenied: invalid_client",
+				"user", "tenant@example.com", "cloudRequestID", "r1", "error", "CredentialsDenied: invalid_client",
 			},
 		},
 		"a machine of another namespace": {

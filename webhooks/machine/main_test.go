@@ -34,17 +34,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The objects of all tests, as in the incident that the gate prevents.
 const (
 	// ownID is the server of the user, foreignID a server of the same name that another identity created. There is no server absentID.
-	ownID       = "63dd227a-9502-4311-919e-cd49f3416753"
-	foreignID   = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
-	absentID    = "4192fc6e-0372-4961-99fa-6dc9d4038dbf"
-	userID      = "4705fb9a-0591-4ead-9d42-b2e86493f9b4"
+	ownID       = "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
+	foreignID   = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34"
+	absentID    = "3e7a4c21-3b5d-4f60-9a12-6d0c1e2f3b45"
+	userID      = "2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12"
 	machineName = "metal-worker-pool-1-hl9tl-qbrcf"
 	// ofMachine follows the field in every message.
 	ofMachine = ` of CloudSigmaMachine "` + machineName + `" of namespace "team-a": `
 )
 
 var (
-	account = ownership.Account{Cloud: "cloudsigma", User: "tsap@shalb.com", Region: "next"}
+	account = ownership.Account{Cloud: "cloudsigma", User: "tenant@example.com", Region: "next"}
 	kinds   = []clusterapi.Kind{kindOf(v1beta1.GateConfiguration{}.MachineKinds()[0]), kindOf(metalMachine)}
 	// metalMachine has the ID in spec, so that one request can change both fields.
 	metalMachine = v1beta1.MachineKind{

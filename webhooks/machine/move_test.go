@@ -59,7 +59,7 @@ func moves() map[string]situation {
 	noOther := func(path string) string {
 		return `; leave ` + path + ` as it is, or clear status.instanceID and spec.providerID first`
 	}
-	const foreignToOther = `this instance of region "next" exists, but is not one of user "tsap@shalb.com" (` + userID + `), which cluster "other" acts as`
+	const foreignToOther = `this instance of region "next" exists, but is not one of user "tenant@example.com" (` + userID + `), which cluster "other" acts as`
 	missing := &clusterapi.AccountError{Reason: clusterapi.OwnerMachineMissing, Message: `its owner references name Machine "gone", which does not exist`}
 	two := &clusterapi.AccountError{Reason: clusterapi.OwnerMachineAmbiguous, Message: `its owner references name 2 Machines`}
 	mismatch := func(machine, is string) string {

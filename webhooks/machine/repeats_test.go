@@ -265,7 +265,7 @@ func TestTheNumberOfSeriesDoesNotGrowWithMachines(t *testing.T) {
 	handler := w.handlerOf(t, foreignCloud(), enforce, w)
 	evaluate := func(i int) {
 		w.account.User, w.account.Region = fmt.Sprint("series-user-", i), fmt.Sprint("series-region-", i)
-		id := fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i)
+		id := fmt.Sprintf("5d0c3e1f-9a47-4b6e-8f21-%012d", i)
 		send(t, handler, review(t, newMachine(instanceID(ownID)), newMachine(instanceID(id), with("metadata.name", fmt.Sprint("series-name-", i)),
 			with("metadata.namespace", fmt.Sprint("series-namespace-", i))), numbered(i)))
 	}

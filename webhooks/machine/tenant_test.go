@@ -85,7 +85,7 @@ func TestATenantThatSendsTooManyRequests(t *testing.T) {
 				var rejected *metav1.Status
 				for i := range requests {
 					callers.Go(func() {
-						id := fmt.Sprintf("63dd227a-9502-4311-919e-%012d", i)
+						id := fmt.Sprintf("5d0c3e1f-9a47-4b6e-8f21-%012d", i)
 						got := send(t, handler, review(t, newMachine(), newMachine(instanceID(id)), numbered(i), from("team-a")))
 						mu.Lock()
 						defer mu.Unlock()

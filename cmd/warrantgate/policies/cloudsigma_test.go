@@ -19,11 +19,11 @@ import (
 
 const (
 	tenantEmail  = "tenant@example.com"
-	tenantID     = "4705fb9a-0591-4ead-9d42-b2e86493f9b4"
+	tenantID     = "2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12"
 	partnerEmail = "partner@example.com"
 	partnerID    = "0f9d5f5e-8c0d-4b7e-9d37-5b0a3c1e2d11"
 	sharedEmail  = "shared@example.com"
-	sharedID     = "63dd227a-9502-4311-919e-cd49f3416753"
+	sharedID     = "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
 )
 
 // aCloudSigma is an identity provider, and an API with two hosts: below /direct, a token acts as its user, and below /other as the service

@@ -21,7 +21,7 @@ import (
 var errLost = errors.New("the object has been modified")
 
 // stale is the UUID of the server that a machine names at first.
-const stale = "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"
+const stale = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34"
 
 // TestOrderOfWrites compares with the section "How the real provider behaves" of the project's notes on CloudSigma. The UUID of the server that
 // the user has, or gets, is replaced by "own".

@@ -22,13 +22,13 @@ func (c *Cloud) Incident() (Incident, error) {
 		machine = "metal-worker-pool-1-hl9tl-qbrcf"
 		sibling = "metal-worker-pool-1-hl9tl-g2b7h"
 	)
-	user := c.addUser(User{UUID: "4705fb9a-0591-4ead-9d42-b2e86493f9b4", Email: "tsap@shalb.com"})
+	user := c.addUser(User{UUID: "2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12", Email: "tenant@example.com"})
 	other := c.AddUser("earlier-identity@example.com")
 	client := c.AddClient("kube-dc-partner")
 	return Incident{
 		Region: region, Client: client, User: user, Other: other,
-		Stale:   c.AddServer(region, other, machine, WithUUID("feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519")),
-		Sibling: c.AddServer(region, user, sibling, WithUUID("4192fc6e-0372-4961-99fa-6dc9d4038dbf")),
-		Created: c.AddServer(region, user, machine, WithUUID("63dd227a-9502-4311-919e-cd49f3416753")),
+		Stale:   c.AddServer(region, other, machine, WithUUID("b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34")),
+		Sibling: c.AddServer(region, user, sibling, WithUUID("3e7a4c21-3b5d-4f60-9a12-6d0c1e2f3b45")),
+		Created: c.AddServer(region, user, machine, WithUUID("5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b")),
 	}, c.AllowImpersonation(client.ID, user.Email, other.Email)
 }

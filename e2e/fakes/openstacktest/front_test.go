@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	serverPath = "/v2.1/servers/63dd227a-9502-4311-919e-cd49f3416753"
+	serverPath = "/v2.1/servers/5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
 	detailPath = "/v2.1/servers/detail"
 )
 

@@ -102,7 +102,7 @@ var _ = Describe("The permissions of the service account", Ordered, func() {
 
 	It("are needed to find the cluster of a machine of OpenStack by the Cluster", func(ctx SpecContext) {
 		w.startCalled(ctx)
-		machine := ofProvider("OpenStackMachine", map[string]any{"providerID": "openstack:///63dd227a-9502-4311-919e-4d0b8b3a6c11"})
+		machine := ofProvider("OpenStackMachine", map[string]any{"providerID": "openstack:///5d0c3e1f-9a47-4b6e-8f21-4d0b8b3a6c11"})
 		machine.SetNamespace(w.newTenancy(ctx))
 		machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "metal"})
 		try := func() error { return w.admin.Create(ctx, machine.DeepCopy(), client.DryRunAll) }

@@ -34,7 +34,7 @@ var _ = Describe("the audit", Ordered, func() {
 		versions map[string]string
 		servers  []cloudsigmatest.Server
 	)
-	const gone = "00000000-9502-4311-919e-cd49f3416753"
+	const gone = "00000000-9a47-4b6e-8f21-7c9d0e1f2a3b"
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx, setup{configuration: oftenAudited, before: func(w *world) {
 			var err error
@@ -59,7 +59,7 @@ var _ = Describe("the audit", Ordered, func() {
 			GinkgoHelper()
 			Eventually(w.eventsOn).WithContext(ctx).WithArguments(object).Should(ConsistOf(want...))
 		}
-		user := `of user "tsap@shalb.com" in region "next"`
+		user := `of user "tenant@example.com" in region "next"`
 		expectEvents(stale,
 			counted("InstanceNotOwned", "Audit: instance "+incident.Stale.UUID+" exists, but is not one "+user+`, which cluster "pool" acts as; `+
 				"the user's own instance for this machine is "+incident.Created.UUID+

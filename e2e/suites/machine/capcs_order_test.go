@@ -168,7 +168,7 @@ func (s story) leaveMachines(ctx context.Context) []*unstructured.Unstructured {
 		s.leave(ctx, "stale-alone", both(others("stale-alone"))),
 		s.leave(ctx, "stale-provider", fields{InstanceID: own("stale-provider"), ProviderID: "cloudsigma://" + others("stale-provider")}),
 		s.leave(ctx, "renamed", both(others("renamed"))),
-		s.leave(ctx, "gone", both("00000000-9502-4311-919e-cd49f3416753")),
+		s.leave(ctx, "gone", both("00000000-9a47-4b6e-8f21-7c9d0e1f2a3b")),
 		s.leave(ctx, "new", fields{}),
 	}
 	own("stale")

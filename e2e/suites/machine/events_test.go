@@ -23,7 +23,7 @@ import (
 )
 
 // noServer is a UUID that no server has.
-const noServer = "00000000-9502-4311-919e-cd49f3416753"
+const noServer = "00000000-9a47-4b6e-8f21-7c9d0e1f2a3b"
 
 // Users find the reason why a machine is not Ready in its Events.
 var _ = Describe("kubectl describe of a machine", sharing, func() {

@@ -48,11 +48,11 @@ var _ = Describe("the incident", Ordered, func() {
 		machine := s.createMachine(ctx, incident.Created.Name)
 		err := w.setInstanceID(ctx, machine, incident.Stale.UUID)
 		Expect(err).To(MatchError(And(
-			ContainSubstring(`status.instanceID "feaf4d9d-7cdc-4ecc-b2f7-bef11a0c7519"`),
+			ContainSubstring(`status.instanceID "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34"`),
 			ContainSubstring(`CloudSigmaMachine "metal-worker-pool-1-hl9tl-qbrcf"`),
-			ContainSubstring(`user "tsap@shalb.com" (4705fb9a-0591-4ead-9d42-b2e86493f9b4)`),
+			ContainSubstring(`user "tenant@example.com" (2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12)`),
 			ContainSubstring("403 permission, request id 00000000-0000-4000-8000-"),
-			ContainSubstring("63dd227a-9502-4311-919e-cd49f3416753"),
+			ContainSubstring("5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"),
 		)))
 		Expect(apierrors.IsForbidden(err)).To(BeTrue())
 		Expect(apierrors.HasStatusCause(err, "InstanceNotOwned")).To(BeTrue())

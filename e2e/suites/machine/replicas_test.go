@@ -27,7 +27,7 @@ var _ = Describe("two replicas of warrantgate", Ordered, func() {
 			user := w.user("replicas@example.com")
 			left = w.namespace(ctx)
 			Expect(w.client.Create(ctx, newCluster(left, clusterName, user.Email))).To(Succeed())
-			w.leaveMachine(ctx, left, "left", "00000000-9502-4311-919e-cd49f3416753")
+			w.leaveMachine(ctx, left, "left", "00000000-9a47-4b6e-8f21-7c9d0e1f2a3b")
 		}})
 		awaitAuditing(ctx, w.gate)
 		second = w.replica(ctx)

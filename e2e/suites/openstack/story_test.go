@@ -184,7 +184,7 @@ func (s story) server(ctx context.Context, name string) novatest.Server {
 func (w *world) foreignServer(ctx context.Context, name string) novatest.Server {
 	GinkgoHelper()
 	server, err := w.nova.AddServer(ctx, novatest.Server{
-		Name: name, ProjectID: "9e107d9d372bb6826bd81d3542a419d6", UserID: "4705fb9a05914ead9d42b2e86493f9b4",
+		Name: name, ProjectID: "9e107d9d372bb6826bd81d3542a419d6", UserID: "2f6b80d31c4e4d7ab5f93a8e6c0d7b12",
 	})
 	Expect(err).NotTo(HaveOccurred())
 	return server
