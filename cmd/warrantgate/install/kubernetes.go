@@ -22,14 +22,12 @@ import (
 
 // kubernetesTarget is the API server that a command changes, and the kubeconfig and context it uses.
 type kubernetesTarget struct {
-	kubeconfig     string
-	context        string
+	cli.Connection
 	leaseNamespace string
 }
 
 func (t *kubernetesTarget) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator (default $KUBECONFIG)")
-	flags.StringVar(&t.context, "context", "", "context of --kubeconfig (default: the current one)")
+	t.AddFlags(flags, "kubeconfig of an administrator")
 	flags.StringVar(&t.leaseNamespace, "lease-namespace", metav1.NamespaceSystem, "namespace of the Lease that the auditing replica holds")
 }
 
@@ -143,7 +141,7 @@ func (t kubernetesTarget) registrable() []client.Object {
 }
 
 func (t kubernetesTarget) client() (client.Client, error) {
-	config, err := cli.LoadKubeconfig(t.kubeconfig, t.context)
+	config, err := t.Config()
 	if err != nil {
 		return nil, err
 	}

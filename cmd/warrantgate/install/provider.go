@@ -135,7 +135,7 @@ func newUninstallProviderCommand() *cobra.Command {
 				return err
 			}
 			shards := target.shards
-			shards.kubeconfig, shards.context = target.kubeconfig, target.context
+			shards.Connection = target.Connection
 			return shards.noteShards(cmd.ErrOrStderr(), "provider", target.shardRegistrable())
 		},
 	}
@@ -145,14 +145,13 @@ func newUninstallProviderCommand() *cobra.Command {
 
 // providerTarget is the workspace and the kcp that a command changes, and the kubeconfigs and contexts it uses.
 type providerTarget struct {
-	kubeconfig, context string
-	shards              kcpTarget // only its shards are used
+	cli.Connection
+	shards kcpTarget // only its shards are used
 }
 
 func (t *providerTarget) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of the workspace with the APIExport (default $KUBECONFIG)")
-	flags.StringVar(&t.context, "context", "", "context of --kubeconfig, for the workspace (default: the current one)")
+	t.AddFlags(flags, "kubeconfig of an administrator of the workspace with the APIExport")
 	t.shards.addShardFlags(flags, "for the permissions to write Events and to read owners of machines there")
 }
 
@@ -167,7 +166,7 @@ func (t providerTarget) change(
 			return err
 		}
 	}
-	c, err := kubernetesTarget{kubeconfig: t.kubeconfig, context: t.context}.client()
+	c, err := kubernetesTarget{Connection: t.Connection}.client()
 	if err != nil {
 		return err
 	}
@@ -176,7 +175,7 @@ func (t providerTarget) change(
 
 // cluster returns a client for the workspace, the name of its logical cluster, and its path.
 func (t providerTarget) cluster(ctx context.Context) (in client.Client, name logicalcluster.Name, path string, err error) {
-	config, err := cli.LoadKubeconfig(t.kubeconfig, t.context)
+	config, err := t.Config()
 	if err != nil {
 		return nil, "", "", err
 	}

@@ -159,7 +159,7 @@ func (t kcpTarget) gatedConfig(ctx context.Context) (*rest.Config, error) {
 }
 
 func (t kcpTarget) rootConfig() (*rest.Config, error) {
-	config, err := cli.LoadKubeconfig(t.kubeconfig, t.context)
+	config, err := t.Config()
 	if err != nil {
 		return nil, err
 	}

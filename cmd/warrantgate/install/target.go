@@ -17,8 +17,7 @@ import (
 
 // kcpTarget is the kcp that a command changes, and the kubeconfigs and contexts it uses.
 type kcpTarget struct {
-	kubeconfig       string
-	context          string
+	cli.Connection
 	shardKubeconfigs []string
 	shardContext     string
 	// ignoreWaiting is whether to remove the WorkspaceType warranted although workspaces wait for its initializer.
@@ -26,8 +25,7 @@ type kcpTarget struct {
 }
 
 func (t *kcpTarget) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&t.kubeconfig, "kubeconfig", "", "kubeconfig of an administrator of root (default $KUBECONFIG)")
-	flags.StringVar(&t.context, "context", "", "context of --kubeconfig (default: the current one)")
+	t.AddFlags(flags, "kubeconfig of an administrator of root")
 	t.addShardFlags(flags, "for the permissions of the user of serve there")
 }
 
@@ -47,30 +45,30 @@ func (t kcpTarget) noteShards(notes io.Writer, command string, roles []client.Ob
 		names = append(names, role.GetName())
 	}
 	shard := " --shard-kubeconfig=SHARD.kubeconfig"
-	if admin := kcp.SystemAdmin.String(); cli.HasContext(t.kubeconfig, admin) { // the kubeconfig is that of "kcp start"
-		shard = " --shard-kubeconfig=" + impersonation.ShellWord(t.kubeconfig) + cli.KubeconfigFlags("shard-", "", admin)
+	if admin := kcp.SystemAdmin.String(); t.HasContext(admin) { // the kubeconfig is that of "kcp start"
+		shard = " --shard-kubeconfig=" + impersonation.ShellWord(t.Kubeconfig) + cli.KubeconfigFlags("shard-", "", admin)
 	}
 	_, err := fmt.Fprintf(notes, "Without --shard-kubeconfig, ClusterRoles and ClusterRoleBindings that install has created on the shards stay there: %s, in the "+
 		"logical cluster system:admin. Remove them with `warrantgate uninstall %s%s%s`, with --shard-kubeconfig once for each shard.\n",
-		strings.Join(slices.Compact(names), ", "), command, cli.KubeconfigFlags("", t.kubeconfig, t.context), shard)
+		strings.Join(slices.Compact(names), ", "), command, t.Flags(), shard)
 	return err
 }
 
 func (t kcpTarget) rootClient() (client.Client, error) {
-	return clientFor(t.kubeconfig, t.context, kcp.Root)
+	return clientFor(t.Connection, kcp.Root)
 }
 
 // inShard calls do with a client for the logical cluster system:admin of a shard. Its RBAC applies in all workspaces of the shard.
 func (t kcpTarget) inShard(i int, do func(client.Client) error) error {
-	c, err := clientFor(t.shardKubeconfigs[i], t.shardContext, kcp.SystemAdmin)
+	c, err := clientFor(cli.NewConnection(t.shardKubeconfigs[i], t.shardContext), kcp.SystemAdmin)
 	if err != nil {
 		return err
 	}
 	return do(c)
 }
 
-func clientFor(kubeconfig, kubeContext string, cluster logicalcluster.Path) (client.Client, error) {
-	config, err := cli.LoadKubeconfig(kubeconfig, kubeContext)
+func clientFor(connection cli.Connection, cluster logicalcluster.Path) (client.Client, error) {
+	config, err := connection.Config()
 	if err != nil {
 		return nil, err
 	}

@@ -30,10 +30,10 @@ const syncTimeout = time.Minute
 
 type auditOptions struct {
 	clouds.Flags
-	config              string
-	kubeconfig, context string
-	rate                int32
-	output              string
+	cli.Connection
+	config string
+	rate   int32
+	output string
 }
 
 // NewAuditCommand returns the command audit.
@@ -65,11 +65,10 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if not everything
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file of serve, for the kinds of machines and the cloud")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for the Kubernetes API server (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
+	o.Connection.AddFlags(flags, "kubeconfig for the Kubernetes API server")
 	flags.Int32Var(&o.rate, "rate", 0, "limit of requests per second to each cloud (default: audit.requestsPerSecond of the configuration)")
 	flags.StringVarP(&o.output, "output", "o", "table", "table, or json with one object per line")
-	o.AddFlags(flags)
+	o.Flags.AddFlags(flags)
 	return cmd
 }
 
@@ -109,7 +108,7 @@ func (o auditOptions) prepare(ctx context.Context, notes io.Writer) (func(contex
 	if o.rate > 0 {
 		config.Audit.RequestsPerSecond = o.rate
 	}
-	kubernetes, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	kubernetes, err := o.Config()
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func (o explainOptions) explain(ctx context.Context, name string) (explanation, 
 	if err != nil {
 		return explanation{}, err
 	}
-	kubernetes, err := cli.LoadKubeconfig(o.Kubeconfig, o.Context)
+	kubernetes, err := o.Connection.Config()
 	if err != nil {
 		return explanation{}, err
 	}
@@ -131,7 +131,7 @@ func (o explainOptions) place(name string) (namespace, plain string, err error) 
 		return "", "", fmt.Errorf("%q is not of the form NAMESPACE/NAME", name)
 	}
 	if namespace == "" {
-		if namespace, err = cli.LoadNamespace(o.Kubeconfig, o.Context); err != nil {
+		if namespace, err = o.Connection.Namespace(); err != nil {
 			return "", "", err
 		}
 	}

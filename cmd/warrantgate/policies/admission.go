@@ -25,9 +25,9 @@ import (
 
 // checkAdmissionOptions are the API server to check, the kubeconfig to use, and the requests that its gates have to deny.
 type checkAdmissionOptions struct {
-	kubeconfig, context string
-	config              string
-	namespace           string
+	cli.Connection
+	config    string
+	namespace string
 	// policiesOnly is whether kcp has only the admission policies, and no webhooks.
 	policiesOnly bool
 	// wait is how long to repeat the check until it succeeds.
@@ -35,8 +35,7 @@ type checkAdmissionOptions struct {
 }
 
 func (o *checkAdmissionOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of a user who may create the objects (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
+	o.AddFlags(flags, "kubeconfig of a user who may create the objects")
 	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates in mode Off are not tested, gates in mode Warn must warn")
 	flags.DurationVar(&o.wait, "wait", 0,
 		"how long to repeat the check until it succeeds: API servers call a new webhook or policy only after some seconds")
@@ -171,7 +170,7 @@ func (o *checkAdmissionOptions) send(
 	if len(canaries) == 0 {
 		return cli.UnknownIfError(errors.New("the configuration enables no gate that can be tested with an object that it must deny"))
 	}
-	config, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	config, err := o.Config()
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}

@@ -20,7 +20,7 @@ import (
 // reportRewrite reports whether the policy or the webhook rewrites the owners of plain service accounts. It returns the error for the exit
 // status if neither does, and with --policies-only that of the policies alone.
 func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer, config v1beta1.Workspace) error {
-	server, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	server, err := o.Config()
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}

@@ -122,9 +122,9 @@ func (o *checkCloudSigmaOptions) report(ctx context.Context, target string, note
 		return cloudSigmaReport{}, err
 	}
 	isUser := strings.Contains(target, "@") // the name of no object contains it
-	kubernetes, err := cli.LoadKubeconfig(o.Kubeconfig, o.Context)
+	kubernetes, err := o.Connection.Config()
 	switch {
-	case err != nil && isUser && o.Kubeconfig == "" && o.Context == "":
+	case err != nil && isUser && o.Connection.Flags() == "":
 		kubernetes = nil // only a Secret with the credentials needs it
 	case err != nil:
 		return cloudSigmaReport{}, err

@@ -24,7 +24,7 @@ import (
 const ownGroup = "warrantgate-events"
 
 type checkEventsOptions struct {
-	kubeconfig, context string
+	cli.Connection
 }
 
 func newCheckEventsCommand() *cobra.Command {
@@ -50,14 +50,12 @@ The exit status is 0 if Events can be written in all workspaces, 1 if not, 2 if 
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
-	flags := cmd.Flags()
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of serve for kcp (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
+	o.AddFlags(cmd.Flags(), "kubeconfig of serve for kcp")
 	return cmd
 }
 
 func (o checkEventsOptions) run(ctx context.Context, workspaces []string, out io.Writer) error {
-	config, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	config, err := o.Config()
 	if err != nil {
 		return cli.UnknownIfError(err)
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 type explainOptions struct {
-	kubeconfig, context string
-	output              string
+	cli.Connection
+	output string
 	// creation is explained instead of a workspace if it has a creator.
 	creation preflight.Creation
 }
@@ -64,8 +64,7 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknow
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig for kcp (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
+	o.Connection.AddFlags(flags, "kubeconfig for kcp")
 	flags.StringVarP(&o.output, "output", "o", cli.FormatText, "text, json or yaml")
 	flags.StringVar(&o.creation.Creator, "creator", "", "user who is to create the workspace. system:serviceaccount:NAMESPACE:NAME is a service account "+
 		"of its parent, and system:kcp:serviceaccount:CLUSTER:NAMESPACE:NAME one of another logical cluster")
@@ -101,11 +100,11 @@ func (o explainOptions) repairFlags(ctx context.Context, config *rest.Config) st
 	})
 	switch admin := kcp.SystemAdmin.String(); {
 	case writes:
-		return cli.KubeconfigFlags("", o.kubeconfig, o.context)
-	case cli.HasContext(o.kubeconfig, admin):
-		return cli.KubeconfigFlags("", o.kubeconfig, admin)
+		return o.Flags()
+	case o.HasContext(admin):
+		return cli.KubeconfigFlags("", o.Kubeconfig, admin)
 	default:
-		return cli.KubeconfigFlags("", o.kubeconfig, o.context) + " --logical-cluster-kubeconfig=lca.kubeconfig"
+		return o.Flags() + " --logical-cluster-kubeconfig=lca.kubeconfig"
 	}
 }
 
@@ -120,7 +119,7 @@ func (o explainOptions) report(ctx context.Context, path string) (preflight.Repo
 	if !where.IsValid() {
 		return preflight.Report{}, fmt.Errorf("%q is not the path of a workspace, such as root:orgs:team-a", path)
 	}
-	config, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	config, err := o.Config()
 	if err != nil {
 		return preflight.Report{}, err
 	}

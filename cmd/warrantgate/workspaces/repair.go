@@ -21,8 +21,8 @@ import (
 )
 
 type repairOptions struct {
-	config                   string
-	kubeconfig, context      string
+	config string
+	cli.Connection
 	logicalClusterKubeconfig string
 	under                    string
 	after                    time.Duration
@@ -59,8 +59,7 @@ The exit status is 1 if a workspace could not be checked or repaired, or would n
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file of serve, for its delegation policy")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig that reads the workspaces of all shards and their RBAC (default $KUBECONFIG)")
-	flags.StringVar(&o.context, "context", "", "context of --kubeconfig (default: the current one)")
+	o.Connection.AddFlags(flags, "kubeconfig that reads the workspaces of all shards and their RBAC")
 	flags.StringVar(&o.logicalClusterKubeconfig, "logical-cluster-kubeconfig", "",
 		"kubeconfig of a member of the group system:kcp:external-logical-cluster-admin, to write LogicalClusters (default --kubeconfig)")
 	flags.StringVar(&o.under, "under", "", "check only this workspace and those below it: a path such as root:orgs, or the name of a logical cluster")
@@ -113,7 +112,7 @@ func (o repairOptions) repair() (*owner.Repair, error) {
 	if err != nil {
 		return nil, err
 	}
-	reading, err := cli.LoadKubeconfig(o.kubeconfig, o.context)
+	reading, err := o.Config()
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
@@ -19,35 +20,77 @@ import (
 // RequestTimeout limits each request of a command that reports a result.
 const RequestTimeout = 15 * time.Second
 
-// LoadKubeconfig reads the kubeconfig at path, or $KUBECONFIG where it is empty. The context may be empty, too.
-func LoadKubeconfig(path, kubeContext string) (*rest.Config, error) {
-	config, err := kubeconfig(path, kubeContext).ClientConfig()
+// Connection is the API server that a command sends requests to, and the user that it sends them as.
+type Connection struct {
+	// Kubeconfig is the path of the kubeconfig, or empty for $KUBECONFIG.
+	Kubeconfig string
+	// Overrides replace what the kubeconfig says. CurrentContext is the context, or empty for the current one.
+	Overrides clientcmd.ConfigOverrides
+}
+
+// NewConnection returns the connection of a kubeconfig and one of its contexts. Both may be empty.
+func NewConnection(kubeconfig, kubeContext string) Connection {
+	return Connection{Kubeconfig: kubeconfig, Overrides: clientcmd.ConfigOverrides{CurrentContext: kubeContext}}
+}
+
+// AddFlags adds --kubeconfig, which usage describes, --context, and the flags of kubectl that replace what the kubeconfig says. Those that are
+// left out belong into a kubeconfig; kubectl's --user has another meaning in "install".
+func (c *Connection) AddFlags(flags *pflag.FlagSet, usage string) {
+	flags.StringVar(&c.Kubeconfig, clientcmd.RecommendedConfigPathFlag, "", usage+" (default $KUBECONFIG)")
+	clientcmd.BindOverrideFlags(&c.Overrides, flags, clientcmd.ConfigOverrideFlags{
+		CurrentContext: clientcmd.FlagInfo{LongName: clientcmd.FlagContext, Description: "context of --kubeconfig (default: the current one)"},
+		AuthOverrideFlags: clientcmd.AuthOverrideFlags{
+			Token:             clientcmd.FlagInfo{LongName: clientcmd.FlagBearerToken, Description: "bearer token for the API server"},
+			Impersonate:       clientcmd.FlagInfo{LongName: clientcmd.FlagImpersonate, Description: "user to impersonate"},
+			ImpersonateGroups: clientcmd.FlagInfo{LongName: clientcmd.FlagImpersonateGroup, Description: "group to impersonate; may be given again"},
+		},
+		ClusterOverrideFlags: clientcmd.ClusterOverrideFlags{
+			APIServer:             clientcmd.FlagInfo{LongName: clientcmd.FlagAPIServer, Description: "URL of the API server"},
+			CertificateAuthority:  clientcmd.FlagInfo{LongName: clientcmd.FlagCAFile, Description: "file with the CA of the API server"},
+			InsecureSkipTLSVerify: clientcmd.FlagInfo{LongName: clientcmd.FlagInsecure, Description: "do not verify the certificate of the API server"},
+		},
+	})
+}
+
+// Config returns the configuration of clients.
+func (c Connection) Config() (*rest.Config, error) {
+	config, err := c.load().ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig %q: %w", path, err)
+		return nil, fmt.Errorf("read kubeconfig %q: %w", c.Kubeconfig, err)
 	}
 	config.UserAgent = UserAgent()
 	return config, nil
 }
 
-// LoadNamespace returns the namespace of a context of the same kubeconfig, or default, as kubectl.
-func LoadNamespace(path, kubeContext string) (string, error) {
-	namespace, _, err := kubeconfig(path, kubeContext).Namespace()
+// Namespace returns the namespace of the context, or default, as kubectl.
+func (c Connection) Namespace() (string, error) {
+	namespace, _, err := c.load().Namespace()
 	if err != nil {
-		return "", fmt.Errorf("read kubeconfig %q: %w", path, err)
+		return "", fmt.Errorf("read kubeconfig %q: %w", c.Kubeconfig, err)
 	}
 	return namespace, nil
 }
 
-func kubeconfig(path, kubeContext string) clientcmd.ClientConfig {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = path
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext})
+// HasContext reports whether the kubeconfig has a context of a name.
+func (c Connection) HasContext(name string) bool {
+	raw, err := c.load().RawConfig()
+	return err == nil && raw.Contexts[name] != nil
 }
 
-// HasContext reports whether the same kubeconfig has a context of a name.
-func HasContext(path, name string) bool {
-	raw, err := kubeconfig(path, "").RawConfig()
-	return err == nil && raw.Contexts[name] != nil
+// Flags returns --kubeconfig and --context as a POSIX shell reads them, without what is empty.
+func (c Connection) Flags() string {
+	return KubeconfigFlags("", c.Kubeconfig, c.Overrides.CurrentContext)
+}
+
+func (c Connection) load() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.Kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &c.Overrides)
+}
+
+// LoadKubeconfig reads the kubeconfig at path, or $KUBECONFIG where it is empty. The context may be empty, too.
+func LoadKubeconfig(path, kubeContext string) (*rest.Config, error) {
+	return NewConnection(path, kubeContext).Config()
 }
 
 // KubeconfigFlags returns the flags for a kubeconfig and a context, --kubeconfig and --context if kind is "", as a POSIX shell reads them. It

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
@@ -13,47 +14,56 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-func TestLoadKubeconfig(t *testing.T) {
+func TestConnection(t *testing.T) {
 	kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"home": "https://home.example.com", "other": "https://other.example.com"})
 	environment := clitest.WriteKubeconfig(t, map[string]string{"home": "https://environment.example.com"})
 	t.Setenv("KUBECONFIG", environment)
 	for name, tc := range map[string]struct {
-		path, context string
-		wantHost      string
-		wantErr       string
+		args     []string
+		wantHost string
+		wantUser string
+		wantErr  string
 	}{
-		"the current context":          {path: kubeconfig, wantHost: "https://home.example.com"},
-		"another context":              {path: kubeconfig, context: "other", wantHost: "https://other.example.com"},
+		"the current context":          {args: []string{"--kubeconfig=" + kubeconfig}, wantHost: "https://home.example.com"},
+		"another context":              {args: []string{"--kubeconfig=" + kubeconfig, "--context=other"}, wantHost: "https://other.example.com"},
 		"the one of the environment":   {wantHost: "https://environment.example.com"},
-		"a context that is not there":  {path: kubeconfig, context: "none", wantErr: `context "none" does not exist`},
-		"a file that does not exist":   {path: "/nonexistent", wantErr: `read kubeconfig "/nonexistent": `},
-		"a file that is no kubeconfig": {path: clitest.WriteFile(t, "kubeconfig", "a: ["), wantErr: "read kubeconfig "},
+		"another server":               {args: []string{"--server=https://third.example.com"}, wantHost: "https://third.example.com"},
+		"another user":                 {args: []string{"--as=alice", "--as-group=a"}, wantHost: "https://environment.example.com", wantUser: "alice"},
+		"a context that is not there":  {args: []string{"--context=none"}, wantErr: `context "none" does not exist`},
+		"a file that does not exist":   {args: []string{"--kubeconfig=/nonexistent"}, wantErr: `read kubeconfig "/nonexistent": `},
+		"a file that is no kubeconfig": {args: []string{"--kubeconfig=" + clitest.WriteFile(t, "kubeconfig", "a: [")}, wantErr: "read kubeconfig "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config, err := cli.LoadKubeconfig(tc.path, tc.context)
+			var connection cli.Connection
+			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+			connection.AddFlags(flags, "kubeconfig")
+			if err := flags.Parse(tc.args); err != nil {
+				t.Fatal(err)
+			}
+			config, err := connection.Config()
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
-					t.Errorf("LoadKubeconfig() error = %v, want %q", err, tc.wantErr)
+					t.Errorf("Config() error = %v, want %q", err, tc.wantErr)
 				}
 				return
 			}
-			if err != nil || config.Host != tc.wantHost || config.UserAgent != "warrantgate/dev" {
-				t.Errorf("LoadKubeconfig() = %+v, %v, want the host %s", config, err, tc.wantHost)
+			if err != nil || config.Host != tc.wantHost || config.Impersonate.UserName != tc.wantUser || config.UserAgent != "warrantgate/dev" {
+				t.Errorf("Config() = %+v, %v, want the host %s", config, err, tc.wantHost)
 			}
 		})
 	}
 }
 
-func TestLoadNamespace(t *testing.T) {
+func TestNamespace(t *testing.T) {
 	kubeconfig := clitest.WriteFile(t, "kubeconfig", `{kind: Config, apiVersion: v1, current-context: home, clusters: [{name: c, cluster: {server: "https://a"}}],
 		contexts: [{name: home, context: {cluster: c}}, {name: other, context: {cluster: c, namespace: tenant}}]}`)
 	for context, want := range map[string]string{"": "default", "home": "default", "other": "tenant"} {
-		if got, err := cli.LoadNamespace(kubeconfig, context); err != nil || got != want {
-			t.Errorf("LoadNamespace() of context %q = %q, %v, want %q", context, got, err, want)
+		if got, err := cli.NewConnection(kubeconfig, context).Namespace(); err != nil || got != want {
+			t.Errorf("Namespace() of context %q = %q, %v, want %q", context, got, err, want)
 		}
 	}
-	if got, err := cli.LoadNamespace("/nonexistent", ""); err == nil || !strings.Contains(err.Error(), `read kubeconfig "/nonexistent": `) {
-		t.Errorf("LoadNamespace() = %q, %v", got, err)
+	if got, err := cli.NewConnection("/nonexistent", "").Namespace(); err == nil || !strings.Contains(err.Error(), `read kubeconfig "/nonexistent": `) {
+		t.Errorf("Namespace() = %q, %v", got, err)
 	}
 }
 

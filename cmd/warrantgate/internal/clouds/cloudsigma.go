@@ -47,14 +47,14 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet) {
 // ReportFlags are the flags of a command that reads a Kubernetes API server, asks the cloud with the credentials of Flags, and prints a report.
 type ReportFlags struct {
 	Flags
-	Config, Kubeconfig, Context, Output string
+	Connection     cli.Connection
+	Config, Output string
 }
 
 // AddFlags adds them to the flags of a command.
 func (f *ReportFlags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Config, "config", "", "configuration file of serve, for the kinds of machines and the cloud")
-	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig for the Kubernetes API server (default $KUBECONFIG)")
-	flags.StringVar(&f.Context, "context", "", "context of --kubeconfig (default: the current one)")
+	f.Connection.AddFlags(flags, "kubeconfig for the Kubernetes API server")
 	flags.StringVarP(&f.Output, "output", "o", "text", "text, json or yaml")
 	f.Flags.AddFlags(flags)
 }
