@@ -1,8 +1,6 @@
 package charts_test
 
 import (
-	"encoding/json"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -19,6 +17,7 @@ type alerting struct {
 	Groups []struct {
 		Rules []struct {
 			Alert       string            `json:"alert"`
+			Labels      map[string]string `json:"labels"`
 			Annotations map[string]string `json:"annotations"`
 		} `json:"rules"`
 	} `json:"groups"`
@@ -43,7 +42,7 @@ func TestTheRuleHasTheAlerts(t *testing.T) {
 }
 
 // TestEveryAlertHasARunbook checks that RUNBOOKS.md has a section for each alert, and for no other, with its meaning for users, the checks
-// and the fix, and that the alert links to it.
+// and the fix, and that the alert has a severity and the URL of its section.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	var file alerting
 	if err := yaml.Unmarshal([]byte(readFile(t, "warrantgate/files/alerts.yaml")), &file); err != nil {
@@ -53,8 +52,12 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
 			want = append(want, rule.Alert)
-			if got, link := rule.Annotations["runbook"], "charts/warrantgate/RUNBOOKS.md#"+strings.ToLower(rule.Alert); got != link {
+			const page = "https://github.com/warrantgate/warrantgate/blob/main/charts/warrantgate/RUNBOOKS.md#"
+			if got, link := rule.Annotations["runbook_url"], page+strings.ToLower(rule.Alert); got != link {
 				t.Errorf("the runbook of %s is %q, want %q", rule.Alert, got, link)
+			}
+			if severity := rule.Labels["severity"]; severity != "critical" && severity != "warning" {
+				t.Errorf("the severity of %s is %q", rule.Alert, severity)
 			}
 			if rule.Annotations["summary"] == "" {
 				t.Errorf("%s has no summary", rule.Alert)
@@ -86,24 +89,6 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 func runbooks(t *testing.T) []string {
 	t.Helper()
 	return strings.Split(readFile(t, "warrantgate/RUNBOOKS.md"), "\n## ")[1:]
-}
-
-// TestTheDashboardShowsExistingMetrics compares it with the table of metrics.
-func TestTheDashboardShowsExistingMetrics(t *testing.T) {
-	dashboard := readFile(t, "warrantgate/files/dashboard.json")
-	if !json.Valid([]byte(dashboard)) {
-		t.Fatal("the dashboard is not valid JSON")
-	}
-	readme := readFile(t, "../cmd/warrantgate/README.md")
-	names := regexp.MustCompile(`warrantgate_[a-z_]+`).FindAllString(dashboard, -1)
-	if len(names) < 8 {
-		t.Fatalf("only %q are shown", names)
-	}
-	for _, name := range names {
-		if !strings.Contains(readme, "| `"+strings.TrimSuffix(name, "_bucket")+"` |") {
-			t.Errorf("cmd/warrantgate/README.md knows no metric %s", name)
-		}
-	}
 }
 
 // TestClientsAndProfiles checks the results of these values: the CA is a file beside the configuration, and none of it exists by

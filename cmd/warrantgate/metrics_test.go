@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -148,7 +149,22 @@ func nameIn(options ast.Expr) string {
 	return ""
 }
 
-const alertsFile = "../../charts/warrantgate/files/alerts.yaml"
+const (
+	alertsFile    = "../../charts/warrantgate/files/alerts.yaml"
+	dashboardFile = "../../charts/warrantgate/files/dashboard.json"
+)
+
+// metricName is the name of a metric, without the suffix of a histogram's series, in an expression.
+var metricName = regexp.MustCompile(`\b((?:warrantgate|apiserver)_[a-z_]+?)(?:_bucket)?\b`)
+
+// metricsIn returns the names of the metrics in a text with expressions.
+func metricsIn(text string) map[string]bool {
+	names := map[string]bool{}
+	for _, found := range metricName.FindAllStringSubmatch(text, -1) {
+		names[found[1]] = true
+	}
+	return names
+}
 
 // alertsAbout returns the alerts whose expression names a metric.
 func alertsAbout(t *testing.T, name string) []string {
@@ -156,25 +172,34 @@ func alertsAbout(t *testing.T, name string) []string {
 	var found []string
 	for _, rule := range strings.Split(readFile(t, alertsFile), "- alert: ")[1:] {
 		alert, rest, _ := strings.Cut(rule, "\n")
-		expression, _, _ := strings.Cut(rest, "\n")
-		if regexp.MustCompile(`\b` + name + `(_bucket|_sum|_count)?\b`).MatchString(expression) {
+		if metricsIn(rest)[name] {
 			found = append(found, alert)
 		}
 	}
 	return found
 }
 
-// TestAlertsUseExistingMetrics checks that no alert uses a metric that does not exist.
-func TestAlertsUseExistingMetrics(t *testing.T) {
+// TestTheDashboardShowsEveryMetric checks that the dashboard shows all metrics of the registry and all that alerts are about, and that no
+// alert uses a metric that does not exist.
+func TestTheDashboardShowsEveryMetric(t *testing.T) {
+	want := metricsIn(readFile(t, alertsFile))
 	known := registered(t)
-	names := regexp.MustCompile(`\bwarrantgate_[a-z_]+`).FindAllString(readFile(t, alertsFile), -1)
-	if len(names) < 4 {
-		t.Fatalf("only %q are named", names)
-	}
-	for _, name := range names {
-		if _, exists := known[strings.TrimSuffix(name, "_bucket")]; !exists {
+	for name := range want {
+		if _, exists := known[name]; !exists && strings.HasPrefix(name, "warrantgate_") {
 			t.Errorf("there is no metric %s", name)
 		}
+	}
+	for name := range known {
+		if strings.HasPrefix(name, "warrantgate_") {
+			want[name] = true
+		}
+	}
+	dashboard := readFile(t, dashboardFile)
+	if !json.Valid([]byte(dashboard)) {
+		t.Error("the dashboard is not valid JSON")
+	}
+	if diff := cmp.Diff(want, metricsIn(dashboard)); diff != "" {
+		t.Errorf("metrics (-registry and alerts +dashboard):\n%s", diff)
 	}
 }
 
