@@ -91,18 +91,20 @@ func similar(output string) string {
 	return `\A` + expression.String() + `\z`
 }
 
-var _ = Describe("A quick start in the README", func() {
-	It("is run by a spec of this suite, and no other section has commands", func() {
-		followed := []string{start, policiesAlone, helmBesideKCP, helmForClusterAPI}
-		for line := range strings.Lines(file(readme)) {
+var _ = Describe("A quick start", func() {
+	DescribeTable("is run by a spec of this suite, and no other section has commands", func(document string, followed ...string) {
+		for line := range strings.Lines(file(document)) {
 			if heading := strings.TrimSpace(line); strings.HasPrefix(heading, "#") && !slices.Contains(followed, heading) {
-				Expect(section(readme, heading)).To(BeEmpty(), heading)
+				Expect(section(document, heading)).To(BeEmpty(), heading)
 			}
 		}
 		for _, heading := range followed {
-			Expect(section(readme, heading)).NotTo(BeEmpty(), heading)
+			Expect(section(document, heading)).NotTo(BeEmpty(), heading)
 		}
-	})
+	},
+		Entry("in the README", readme, start, policiesAlone, helmBesideKCP, helmForClusterAPI),
+		Entry("on one machine", oneMachine, oneMachineStart, oneMachineStuck, oneMachineInstall, oneMachineShown, oneMachineUninstall),
+	)
 
 	It("is read with its commands and their output", func() {
 		blocks, err := blocksOf("# A\n\n    other\n\n## B\n```mermaid\n    a --> b\n```\nStart it in a terminal of its own:\n\n    serve\n\nCall it:\n\n    call <<EOF\n      x\n\n    EOF\n\n"+

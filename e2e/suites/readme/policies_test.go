@@ -3,8 +3,6 @@
 package readme_test
 
 import (
-	"context"
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -15,19 +13,15 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
-	"warrantgate.dev/e2e/env/process"
-	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/internal/kcp"
 )
 
 const (
 	// policiesAlone is the quick start on kcp.
 	policiesAlone = "### kcp, with admission policies only"
-	// Before v0.32, kcp has no mutating policies, and these commands are run instead of the one that applies the policies.
-	workspaces, oneMachine = "webhooks/workspace/README.md", "### On one machine"
-	apply                  = "kubectl apply "
+	// Before v0.32, kcp has no mutating policies, and the webhooks are installed instead, as on the page for one machine.
+	apply = "kubectl apply "
 )
 
 var _ = Describe("The quick start on kcp", func() {
@@ -50,7 +44,7 @@ var _ = Describe("The quick start on kcp", func() {
 			if byPolicy {
 				t.follow(block{commands: apply + applying, output: b.output})
 			} else {
-				t.follow(section(workspaces, oneMachine)...)
+				t.follow(section(oneMachine, oneMachineInstall)...)
 			}
 		}
 		Expect(applied).To(BeTrue())
@@ -67,22 +61,6 @@ var _ = Describe("The quick start on kcp", func() {
 		))
 	}, SpecTimeout(specTimeout))
 })
-
-// newKCPTerminal is a terminal with kcp, kubectl and warrantgate. kcp and warrantgate listen on free ports of the loopback interface
-// instead of their defaults, because suites run at the same time.
-func newKCPTerminal(ctx context.Context) *terminal {
-	GinkgoHelper()
-	ports, err := process.FreePorts(ctx, 6)
-	Expect(err).NotTo(HaveOccurred())
-	t := newTerminal(ctx, map[string]string{
-		"kcp": fmt.Sprintf(`exec %s "$@" --bind-address=127.0.0.1 --external-hostname=127.0.0.1 --secure-port=%d --shard-base-url=https://127.0.0.1:%[2]d `+
-			`--embedded-etcd-client-port=%d --embedded-etcd-peer-port=%d`, suite.Binary(asset.KCP), ports[0], ports[1], ports[2]),
-		"warrantgate": fmt.Sprintf(`if [ "$1" = serve ]; then set -- "$@" --metrics-address=127.0.0.1:%d --health-address=127.0.0.1:%d; fi; exec %s "$@"`,
-			ports[3], ports[4], suite.Binary(asset.Warrantgate)),
-	})
-	t.replaced = strings.NewReplacer("localhost:9443", fmt.Sprintf("localhost:%d", ports[5]))
-	return t
-}
 
 // admin is the administrator of the kcp that was started in the terminal.
 func (t *terminal) admin() *rest.Config {

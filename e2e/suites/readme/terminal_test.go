@@ -136,7 +136,7 @@ func (t *terminal) run(commands string, mayFail bool) (printed string, status in
 // then bash is replaced by it, and it gets the signal to stop.
 func (t *terminal) startApart(command string) {
 	GinkgoHelper()
-	command = t.replaced.Replace(command)
+	command = strings.ReplaceAll(t.replaced.Replace(command), "\\\n", "")
 	Expect(strings.Count(command, "\n")).To(Equal(1), "a terminal of its own is for one command: %s", command)
 	dir, _ := t.run("pwd", false)
 	name := fmt.Sprintf("terminal-%d", len(t.apart)+2)
