@@ -30,8 +30,7 @@ var (
 func main() {
 	cli.Version = version
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	root := newCommand(os.Stdout, os.Stderr)
-	asKubectlPlugin(root, os.Args[0])
+	root := newCommand(os.Args[0], os.Stdout, os.Stderr)
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil {
@@ -52,10 +51,12 @@ func printable(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-func newCommand(out, errOut io.Writer) *cobra.Command {
+// newCommand returns the command of a program, which kubectl may have called as a plugin.
+func newCommand(program string, out, errOut io.Writer) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "warrantgate",
-		Short: "Admission control for the identities that control planes impersonate",
+		Use:     "warrantgate",
+		Version: version,
+		Short:   "Admission control for the identities that control planes impersonate",
 		Long: `warrantgate checks, at admission, the identities that control planes impersonate.
 
 On kcp it rewrites the owner of a Workspace that is created by a service account, or by another user that kcp considers
@@ -68,10 +69,6 @@ impersonates, and a cluster that names a user that its author may not impersonat
 Start with: warrantgate install kcp --help, or warrantgate install kubernetes --help`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cmd.Help()
-		},
 	}
 	root.SetOut(out)
 	root.SetErr(errOut)
@@ -80,5 +77,7 @@ Start with: warrantgate install kcp --help, or warrantgate install kubernetes --
 	explain.AddCommand(machines.NewExplainCommand())
 	root.AddCommand(explain, workspaces.NewRepairCommand(), machines.NewAuditCommand())
 	root.AddCommand(policies.NewLintCommand(), policies.NewCheckCommand())
+	asKubectlPlugin(root, program)
+	explainUsage(root)
 	return root
 }

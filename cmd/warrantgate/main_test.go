@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
 
@@ -43,7 +44,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 func run(t *testing.T, args ...string) (out, errOut string, err error) {
 	t.Helper()
 	var stdout, stderr clitest.Output
-	cmd := newCommand(&stdout, &stderr)
+	cmd := newCommand("warrantgate", &stdout, &stderr)
 	cmd.SetArgs(args)
 	err = cmd.ExecuteContext(t.Context())
 	return stdout.String(), stderr.String(), err
@@ -60,80 +61,36 @@ func commands(t *testing.T) map[string]*cobra.Command {
 			walk(child)
 		}
 	}
-	walk(newCommand(nil, nil))
+	walk(newCommand("warrantgate", io.Discard, io.Discard))
 	return found
 }
 
-func TestCommands(t *testing.T) {
-	want := map[string]string{
-		"warrantgate":                            "Admission control for the identities that control planes impersonate",
-		"warrantgate serve":                      "Serve the admission webhooks and repair stuck workspaces",
-		"warrantgate audit":                      "Report machines that name another user's server, and servers that no machine names",
-		"warrantgate install kubernetes":         "Install the gates on machines, clusters, controller managers and Keystone policies in Kubernetes",
-		"warrantgate install provider":           "Install the gates on machines and clusters that a provider exports on kcp",
-		"warrantgate uninstall provider":         "Uninstall the gates from the workspace of a provider's APIExport",
-		"warrantgate uninstall kubernetes":       "Uninstall the gates from Kubernetes",
-		"warrantgate lint":                       "Check files for mistakes",
-		"warrantgate lint keystone-policy":       "Report mistakes in a Keystone policy",
-		"warrantgate check":                      "Test what a policy or an API server allows",
-		"warrantgate check cloudsigma":           "Check that CloudSigma treats a token as its user",
-		"warrantgate check delegation":           "Check that a cluster on OpenStack may use credentials",
-		"warrantgate check events":               "Check that serve can write Events in workspaces of kcp",
-		"warrantgate check keystone-policy":      "Evaluate a Keystone policy for a user and an operation",
-		"warrantgate explain":                    "Explain what is wrong with an object",
-		"warrantgate explain machine":            "Explain whose server a machine names, and what to do",
-		"warrantgate explain workspace":          "Explain why a workspace is not Ready, and what to do",
-		"warrantgate install":                    "Install the gates in an API server",
-		"warrantgate install kcp":                "Install the gates on Workspaces in kcp",
-		"warrantgate uninstall":                  "Uninstall the gates from an API server",
-		"warrantgate uninstall kcp":              "Uninstall the gates on Workspaces from kcp",
-		"warrantgate repair":                     "Repair workspaces that are stuck because of their owner",
-		"warrantgate version":                    "Print the version",
-		"warrantgate check admission":            "Check that an API server denies what warrantgate must deny",
-		"warrantgate check admission kcp":        "Check that kcp denies what warrantgate must deny",
-		"warrantgate check admission kubernetes": "Check that a Kubernetes API server denies what warrantgate must deny",
-	}
-	got := map[string]string{}
-	for path, cmd := range commands(t) {
-		got[path] = cmd.Short
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("commands (-want +got):\n%s", diff)
-	}
-}
-
-func TestHelpNamesEveryFlag(t *testing.T) {
+func TestHelp(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/home/alice/secret/config") // the help text must not show values of the environment
 	for path, cmd := range commands(t) {
 		t.Run(path, func(t *testing.T) {
 			out, errOut, err := run(t, append(strings.Fields(path)[1:], "--help")...)
-			if err != nil {
-				t.Fatalf("error = %v", err)
+			if err != nil || errOut != "" {
+				t.Fatalf("error = %v, standard error = %q", err, errOut)
 			}
-			if errOut != "" {
-				t.Errorf("standard error = %q", errOut)
-			}
-			flags := 0
+			words := strings.Join(strings.Fields(out), " ") // without line breaks
 			cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-				flags++
-				if !strings.Contains(out, "--"+flag.Name+" ") || flag.Usage == "" || !strings.Contains(out, flag.Usage) {
+				if !strings.Contains(out, "--"+flag.Name) || flag.Usage == "" || !strings.Contains(words, flag.Usage) || flag.Hidden {
 					t.Errorf("help does not name --%s with %q", flag.Name, flag.Usage)
 				}
-				if flag.Hidden {
-					t.Errorf("--%s is hidden", flag.Name)
-				}
 			})
-			if cmd.HasSubCommands() {
-				for _, child := range cmd.Commands() {
-					if !strings.Contains(out, child.Short) {
-						t.Errorf("help does not name %s", child.CommandPath())
-					}
+			for _, child := range cmd.Commands() {
+				if !strings.Contains(out, child.Short) {
+					t.Errorf("help does not name %s", child.CommandPath())
 				}
-			} else if flags == 0 {
-				t.Error("there are no flags")
 			}
 			if strings.Contains(out, "/home/alice") {
 				t.Errorf("help = %s, with values of the environment", out)
+			}
+			for line := range strings.SplitSeq(out, "\n") {
+				if len(line) > helpWidth && !strings.Contains(path, "completion") { // whose text is that of cobra
+					t.Errorf("line has %d columns: %s", len(line), line)
+				}
 			}
 		})
 	}
@@ -154,43 +111,83 @@ func TestACommandThatOnlyHasOthersPrintsItsHelp(t *testing.T) {
 	}
 }
 
-func TestAMistakeIsOneLineAndExitCode1(t *testing.T) {
+// TestWrongUse runs every command in wrong ways. Each ends with exit code 2, and a message that says what is missing.
+func TestWrongUse(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nonexistent")
+	t.Chdir(t.TempDir()) // a mistake could write a file
+	const noKubeconfig = "there is no kubeconfig: set --kubeconfig to its file, or the variable KUBECONFIG"
+	// missing has the message of each command without arguments.
+	missing := map[string]string{
+		"serve":                      `required flag(s) "tls-cert-file", "tls-private-key-file" not set`,
+		"audit":                      noKubeconfig,
+		"install kubernetes":         "at least one of the flags in the group [ca-file policies-only] is required",
+		"install kcp":                "at least one of the flags in the group [ca-file policies-only] is required",
+		"install provider":           `required flag(s) "ca-file", "url" not set`,
+		"uninstall kubernetes":       noKubeconfig,
+		"uninstall kcp":              noKubeconfig,
+		"uninstall provider":         noKubeconfig,
+		"lint keystone-policy":       "FILE... is missing",
+		"check cloudsigma":           "NAMESPACE/NAME | EMAIL is missing",
+		"check delegation":           "give --os-cloud, --clouds-yaml or both, such as --os-cloud acme-prod",
+		"check events":               "WORKSPACE... is missing",
+		"check keystone-policy":      "FILE is missing",
+		"check admission kcp":        noKubeconfig,
+		"check admission kubernetes": noKubeconfig,
+		"explain machine":            "[NAMESPACE/]NAME is missing",
+		"explain workspace":          "PATH is missing",
+		"repair":                     noKubeconfig,
+	}
 	for name, tc := range map[string]struct {
 		args []string
 		want string
 	}{
-		"a command that does not exist": {
-			args: []string{"server"},
-			want: "warrantgate: unknown command \"server\" for \"warrantgate\"\n",
-		},
-		"a required flag that is missing": {
-			args: []string{"serve"},
-			want: "warrantgate: required flag(s) \"tls-cert-file\", \"tls-private-key-file\" not set\n",
-		},
-		"an invalid address": {
-			args: append(serveArgs(t), "--webhook-address=localhost"),
-			want: "warrantgate: --webhook-address: address localhost: missing port in address\n",
-		},
-		"an unexpected argument": {
-			args: []string{"version", "now"},
-			want: "warrantgate: unknown command \"now\" for \"warrantgate version\"\n",
-		},
+		"a command that is misspelled":       {[]string{"exlpain"}, `unknown command "exlpain"; did you mean explain?` + "\n" + `See "warrantgate --help".`},
+		"one below a command":                {[]string{"explain", "wokspace"}, `unknown command "wokspace"; did you mean workspace?`},
+		"a flag that is misspelled":          {[]string{"repair", "--dryrun"}, "unknown flag: --dryrun; did you mean --dry-run?\nSee \"warrantgate repair --help\". For example:\n  warrantgate repair "},
+		"a value that is none":               {[]string{"repair", "--rate=many"}, `invalid argument "many" for "--rate" flag`},
+		"a value that is out of range":       {[]string{"repair", "--rate=0"}, "--rate: 0 is less than 1"},
+		"a format that is none":              {[]string{"version", "-o", "xml"}, `--output: "xml" must be text, json or yaml`},
+		"a cluster without a kubeconfig":     {[]string{"check", "cloudsigma", "a/b"}, noKubeconfig},
+		"a workspace without":                {[]string{"explain", "workspace", "root:a"}, noKubeconfig},
+		"a machine without":                  {[]string{"explain", "machine", "a/b"}, noKubeconfig},
+		"Events without":                     {[]string{"check", "events", "root:a"}, noKubeconfig},
+		"serve without authentication":       {[]string{"serve", "--tls-cert-file=a", "--tls-private-key-file=b"}, "no authentication of callers is configured: set --webhook-path-file"},
+		"serve with an address that is none": {append(serveArgs(t), "--webhook-address=localhost"), "--webhook-address: address localhost: missing port in address"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			cmd := program(t, tc.args...)
-			var out, errOut bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &errOut
-			err := cmd.Run()
-			if code := cmd.ProcessState.ExitCode(); code != 1 {
-				t.Errorf("exit code = %d (%v), want 1", code, err)
+		t.Run(name, func(t *testing.T) { wrongUse(t, tc.want, tc.args...) })
+	}
+	for path, cmd := range commands(t) {
+		words := strings.Fields(path)[1:]
+		path = strings.Join(words, " ")
+		if cmd.HasParent() && cmd.Parent().Name() == "completion" {
+			continue // cobra's own
+		}
+		t.Run(path, func(t *testing.T) {
+			wrongUse(t, "unknown flag: --nonexistent\nSee \"warrantgate", append(words, "--nonexistent")...)
+			_, operands, _ := strings.Cut(cmd.Use, " ")
+			switch {
+			case cmd.HasSubCommands():
+				wrongUse(t, `unknown command "nonexistent"`, append(words, "nonexistent")...)
+				return
+			case !strings.HasSuffix(operands, "..."):
+				surplus := append(words, strings.Fields(operands)...)
+				wrongUse(t, `unexpected argument "surplus"`, append(surplus, "surplus")...)
 			}
-			if diff := cmp.Diff(tc.want, errOut.String()); diff != "" {
-				t.Errorf("standard error (-want +got):\n%s", diff)
-			}
-			if out.Len() > 0 {
-				t.Errorf("standard output = %q", out.String())
+			if want := missing[path]; want != "" {
+				wrongUse(t, want, words...)
+			} else if path != "version" {
+				t.Errorf("this test does not say what %q without arguments prints", path)
 			}
 		})
+	}
+}
+
+func wrongUse(t *testing.T, want string, args ...string) {
+	t.Helper()
+	out, errOut, err := run(t, args...)
+	code, reason := cli.ExitCode(err)
+	if code != cli.ExitUnknown || reason == nil || !strings.HasPrefix(reason.Error(), want) || out != "" {
+		t.Errorf("%v: exit code %d, want 2; error = %v, want %s…; output = %q, %q", args, code, reason, want, out, errOut)
 	}
 }
 
@@ -203,8 +200,7 @@ func TestHelpNamesTheProgramAsItWasCalled(t *testing.T) {
 	} {
 		t.Run(program, func(t *testing.T) {
 			var out bytes.Buffer
-			root := newCommand(&out, &out)
-			asKubectlPlugin(root, program)
+			root := newCommand(program, &out, &out)
 			root.SetArgs([]string{"explain", "workspace", "--help"})
 			if err := root.ExecuteContext(t.Context()); err != nil {
 				t.Fatal(err)
@@ -221,8 +217,7 @@ func TestHelpNamesTheProgramAsItWasCalled(t *testing.T) {
 func TestCommandsInMessagesAreThoseOfThePlugin(t *testing.T) {
 	for program, want := range map[string]string{"warrantgate": "run `warrantgate repair`", "kubectl-warrantgate": "run `kubectl warrantgate repair`"} {
 		var out, errOut bytes.Buffer
-		root := newCommand(&out, &errOut)
-		asKubectlPlugin(root, program)
+		root := newCommand(program, &out, &errOut)
 		for _, writer := range []io.Writer{root.OutOrStdout(), root.ErrOrStderr()} {
 			if _, err := io.WriteString(writer, "run `warrantgate repair`"); err != nil {
 				t.Error(err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -10,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
 )
 
 // build is the version, commit, Go version and platform of this binary.
@@ -68,20 +69,6 @@ func newBuildInfo(b build) prometheus.Collector {
 	return info
 }
 
-func (b build) write(out io.Writer, format string) error {
-	switch format {
-	case "text":
-		_, err := fmt.Fprintf(out, "warrantgate %s (%s, %s, revision %s)\n", b.Version, b.GoVersion, b.Platform, b.Revision)
-		return err
-	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(b)
-	default:
-		return fmt.Errorf("--output: %q is neither text nor json", format)
-	}
-}
-
 func newVersionCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
@@ -89,9 +76,16 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return thisBuild().write(cmd.OutOrStdout(), output)
+			if err := cli.CheckFormat(output); err != nil {
+				return err
+			}
+			b := thisBuild()
+			return cli.PrintReport(cmd.OutOrStdout(), output, b, func(out io.Writer) error {
+				_, err := fmt.Fprintf(out, "warrantgate %s (%s, %s, revision %s)\n", b.Version, b.GoVersion, b.Platform, b.Revision)
+				return err
+			})
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	cmd.Flags().StringVarP(&output, "output", "o", cli.FormatText, "text, json or yaml")
 	return cmd
 }

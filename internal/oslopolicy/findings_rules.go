@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"warrantgate.dev/internal/message"
 )
 
 // MaxFindings is the maximum number of findings of each severity. It limits the time for malicious files. Notes and warnings have limits of
@@ -197,7 +199,7 @@ func (l *linter) lintName(r *rule) {
 	case l.table.rules[r.name] != nil, l.isExtension(r.name):
 	case strings.HasPrefix(r.name, prefix):
 		l.add(r, SeverityError, CodeUnknownOperation, "Keystone has no such operation, so the rule has no effect",
-			cmp.Or(didYouMean(nearest(r.name, slices.Collect(maps.Keys(l.table.rules)))), "if an extension evaluates it, list it in keystonePolicy.knownRules (--known-rule)"))
+			cmp.Or(didYouMean(message.Nearest(r.name, slices.Collect(maps.Keys(l.table.rules)))), "if an extension evaluates it, list it in keystonePolicy.knownRules (--known-rule)"))
 	case r.name == defaultRule:
 		if l.outcome(r.check, nil) != neverPasses {
 			l.add(r, SeverityWarning, CodeOpenDefault, "it replaces every rule that does not exist: a misspelled reference may allow",
@@ -321,13 +323,13 @@ func (l *linter) lintReference(r *rule, c ruleCheck, negated bool) {
 	if _, ok := l.policy.rules[c.name]; ok || len(tokenize(c.name)) > 1 { // lintList reports expressions
 		return
 	}
-	message := fmt.Sprintf("there is no rule %q, which counts as false", c.name)
+	text := fmt.Sprintf("there is no rule %q, which counts as false", c.name)
 	if _, ok := l.policy.rules[defaultRule]; ok {
-		message = fmt.Sprintf("there is no rule %q, and the rule %q is used instead", c.name, defaultRule)
+		text = fmt.Sprintf("there is no rule %q, and the rule %q is used instead", c.name, defaultRule)
 	} else if negated {
-		message += `; the "not" before it makes that true`
+		text += `; the "not" before it makes that true`
 	}
-	l.add(r, SeverityError, CodeUnknownRule, message, didYouMean(nearest(c.name, slices.Collect(maps.Keys(l.policy.rules)))))
+	l.add(r, SeverityError, CodeUnknownRule, text, didYouMean(message.Nearest(c.name, slices.Collect(maps.Keys(l.policy.rules)))))
 }
 
 func (l *linter) lintGeneric(r *rule, c genericCheck) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"warrantgate.dev/internal/message"
 )
 
 // defaultUser is the default user ID of a caller.
@@ -193,5 +195,5 @@ func knowsCredential(path string) (known bool, meant string) {
 			return false, lowered
 		}
 	}
-	return false, nearest(path, strings.Fields(credentialNames+" role rule"))
+	return false, message.Nearest(path, strings.Fields(credentialNames+" role rule"))
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"warrantgate.dev/internal/message"
 )
 
 // Case is a request that is checked against a policy. In a table of cases, Expect is the expected answer.
@@ -47,7 +49,7 @@ func (c Case) Ask(policy *Policy) (string, error) {
 // Without it, a misspelled name would look like a denial.
 func (p *Policy) Validate(rule string, target map[string]any) error {
 	if _, ok := p.rules[rule]; !ok {
-		hint := didYouMean(nearest(rule, slices.Collect(maps.Keys(p.rules))))
+		hint := didYouMean(message.Nearest(rule, slices.Collect(maps.Keys(p.rules))))
 		if hint != "" {
 			hint = "; " + hint
 		}

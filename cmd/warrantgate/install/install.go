@@ -43,8 +43,6 @@ func NewInstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Install the gates in an API server",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newInstallKCPCommand(), newInstallKubernetesCommand(), newInstallProviderCommand())
 	return cmd
@@ -71,8 +69,10 @@ initializer: without serve they would stay in Initializing. The error lists them
 Run it again after an upgrade or a change of the configuration. Start serve first: while the webhooks are installed and
 serve does not answer, new workspaces whose owners only the webhook can rewrite cannot be scheduled. In the end install checks, as
 "warrantgate check admission kcp" does, that kcp denies one Workspace and rewrites another, and fails if it does not within --wait.`,
-		Example: `  warrantgate install kcp --kubeconfig=admin.kubeconfig --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
-    --webhook-path-file=webhook-path --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
+		Example: `  warrantgate install kcp --kubeconfig=admin.kubeconfig \
+    --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
+    --webhook-path-file=webhook-path \
+    --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())

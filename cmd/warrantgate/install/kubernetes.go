@@ -42,7 +42,7 @@ func newInstallKubernetesCommand() *cobra.Command {
 	var o installKubernetesOptions
 	cmd := &cobra.Command{
 		Use:   "kubernetes",
-		Short: "Install the gates on machines, clusters, controller managers and Keystone policies in Kubernetes",
+		Short: "Install the gates for Cluster API and Keystone on Kubernetes",
 		Long: `Install the gates on machines, clusters and controller managers of Cluster API providers, and on policies for Keystone, in a
 Kubernetes API server, if the configuration enables them: both webhook configurations; the admission policies that deny, even
 while no serve is running, a spec.userEmail of a CloudSigmaCluster that the author may not impersonate, and malformed IDs and
@@ -51,8 +51,10 @@ Secrets, access reviews, Events, one Lease), and no other. In mode Warn there is
 
 Run it again after an upgrade or a change of the configuration. Start serve first: while the webhooks are installed and serve does
 not answer, machines cannot get another server ID.`,
-		Example: `  warrantgate install kubernetes --kubeconfig=admin.kubeconfig --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
-    --webhook-path-file=webhook-path --user=system:serviceaccount:warrantgate:warrantgate`,
+		Example: `  warrantgate install kubernetes --kubeconfig=admin.kubeconfig \
+    --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
+    --webhook-path-file=webhook-path \
+    --user=system:serviceaccount:warrantgate:warrantgate`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout())

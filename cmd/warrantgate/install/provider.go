@@ -36,7 +36,7 @@ func newInstallProviderCommand() *cobra.Command {
 	var o installProviderOptions
 	cmd := &cobra.Command{
 		Use:   "provider",
-		Short: "Install the gates on machines and clusters that a provider exports on kcp",
+		Short: "Install the gates on what a Cluster API provider exports on kcp",
 		Long: `Install the gates on machines and clusters of Cluster API providers in the kcp workspace of the provider's APIExport, where they
 apply to every workspace that binds it.
 
@@ -49,8 +49,10 @@ With --shard-kubeconfig it also grants that user the permissions to find the sha
 Events in every workspace of that shard, and no other. serve uses --kcp-kubeconfig, and needs access to the cloud.
 
 Run it again after an upgrade of serve, and after another APIExport exports one of these kinds.`,
-		Example: `  warrantgate install provider --kubeconfig=admin.kubeconfig --context=provider --url=https://warrantgate.example.com:9443 \
-    --ca-file=ca.crt --webhook-path-file=webhook-path --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
+		Example: `  warrantgate install provider --kubeconfig=admin.kubeconfig \
+    --context=provider --url=https://warrantgate.example.com:9443 \
+    --ca-file=ca.crt --webhook-path-file=webhook-path \
+    --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout())
@@ -123,8 +125,9 @@ func newUninstallProviderCommand() *cobra.Command {
 		Short: "Uninstall the gates from the workspace of a provider's APIExport",
 		Long: `Remove only the objects that "warrantgate install provider" created in the workspace of the APIExport, and with
 --shard-kubeconfig the permissions in the shards.`,
-		Example: `  warrantgate uninstall provider --kubeconfig=admin.kubeconfig --context=provider`,
-		Args:    cobra.NoArgs,
+		Example: `  warrantgate uninstall provider --kubeconfig=admin.kubeconfig \
+    --context=provider`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := target.change(cmd.Context(), cmd.OutOrStdout(), func(ctx context.Context, c client.Client, inShard bool) ([]install.Result, error) {
 				if inShard {

@@ -139,8 +139,8 @@ func (o installOptions) checkGates(ctx context.Context, config v1beta1.Workspace
 		return len(failed) == 0, nil
 	})
 	if err != nil {
-		return fmt.Errorf("the gates are installed, but did not work within %s. Until they do, new workspaces whose owners only the webhook can rewrite are "+
-			"not scheduled: correct the cause, and run this command again, or `warrantgate uninstall kcp`\n%s", o.wait, strings.Join(failed, "\n"))
+		return cli.ExitError{Code: cli.ExitWrong, Err: fmt.Errorf("the gates are installed, but did not work within %s. Until they do, new workspaces whose owners only the webhook can rewrite are "+
+			"not scheduled: correct the cause, and run this command again, or `warrantgate uninstall kcp`\n%s", o.wait, strings.Join(failed, "\n"))}
 	}
 	return nil
 }

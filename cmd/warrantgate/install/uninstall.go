@@ -19,8 +19,6 @@ func NewUninstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Uninstall the gates from an API server",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var target kcpTarget
 	uninstallKCP := &cobra.Command{
@@ -32,8 +30,9 @@ shards. Objects of the same names that warrantgate did not install are not chang
 Nothing is removed while workspaces wait for the initializer of the WorkspaceType "warranted": without serve they would stay in
 Initializing. The error lists them. Keep serve running until they are Ready, or delete them, and run the command again.
 --ignore-waiting uninstalls nevertheless. First remove "warranted" from the WorkspaceTypes that extend it.`,
-		Example: `  warrantgate uninstall kcp --kubeconfig=admin.kubeconfig --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
-		Args:    cobra.NoArgs,
+		Example: `  warrantgate uninstall kcp --kubeconfig=admin.kubeconfig \
+    --shard-kubeconfig=admin.kubeconfig --shard-context=system:admin`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := target.checkWaiting(cmd.Context()); err != nil {
 				return err

@@ -41,7 +41,7 @@ func NewAuditCommand() *cobra.Command {
 	var o auditOptions
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Report machines that name another user's server, and servers that no machine names",
+		Short: "Report machines with another user's server, and orphaned servers",
 		Long: `Check all machines and clusters once. Report machines that name a server of another user, machines whose cluster is not that of
 the Machine that owns them, clusters whose identity is unknown or was named by somebody who may not impersonate it any more, and servers that were created for a machine but that no
 machine names (orphans, duplicates). It changes nothing. "warrantgate serve" does the same at an interval, and writes Events.
@@ -50,13 +50,15 @@ A provider may be about to correct some problems: a server that was created for 
 spec.providerID that name different servers. If there are any, audit checks a second time after a minute, and reports those that are still there.
 
 The exit status is 0 if nothing is wrong, 1 if something is, 2 if not everything could be checked.`,
-		Example: `  warrantgate audit --kubeconfig=admin.kubeconfig --config=config.yaml --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
-		Args:    cobra.NoArgs,
+		Example: `  warrantgate audit --kubeconfig=admin.kubeconfig --config=config.yaml \
+    --impersonation-enabled \
+    --impersonation-secret=capcs-system/cloudsigma-impersonation`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			wrong, err := o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			switch {
 			case err != nil:
-				return cli.ExitError{Code: cli.ExitUnknown, Err: err}
+				return err
 			case wrong:
 				return cli.ExitError{Code: cli.ExitWrong}
 			}

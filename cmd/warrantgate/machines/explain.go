@@ -40,17 +40,18 @@ permission that is missing. It asks CloudSigma only with the credentials of serv
 openStack.authURLs of the configuration names the Keystone, with the Secret of the cluster. Without them, the server's owner is reported as unknown.
 
 The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknown.`,
-		Example: `  warrantgate explain machine worker-1 --namespace=tenant --config=config.yaml
-  warrantgate explain machine tenant/worker-1 --config=config.yaml --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation
-  warrantgate explain machine tenant/worker-1 --kind=OpenStackMachine --config=config.yaml -o json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			return cli.UnknownIfError(cobra.ExactArgs(1)(cmd, args))
-		},
+		Example: `  warrantgate explain machine worker-1 --namespace=tenant \
+    --config=config.yaml
+  warrantgate explain machine tenant/worker-1 --config=config.yaml \
+    --impersonation-enabled \
+    --impersonation-secret=capcs-system/cloudsigma-impersonation
+  warrantgate explain machine tenant/worker-1 --kind=OpenStackMachine \
+    --config=config.yaml -o json`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the machine (default: that of the context)")
 	flags.StringVar(&o.kind, "kind", "", "kind of the machine, such as OpenStackMachine, if machines of several kinds have the name")
@@ -61,15 +62,15 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknow
 func (o explainOptions) run(ctx context.Context, name string, out, notes io.Writer) error {
 	logger, err := cli.NewLogger(notes, "warn", "text")
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	explained, err := o.explain(log.IntoContext(ctx, logger), name)
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	text := func(out io.Writer) error { return printMachine(out, explained) }
 	if err := cli.PrintReport(out, o.Output, explained, text); err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	if code := explained.exitCode(); code != 0 {
 		return cli.ExitError{Code: code}

@@ -52,10 +52,10 @@ func (o *checkAdmissionOptions) repeat(ctx context.Context, out io.Writer, check
 		return result == nil, nil
 	})
 	if err != nil && !wait.Interrupted(err) {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	if _, err := printed.WriteTo(out); err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	return result
 }
@@ -74,20 +74,19 @@ func newCheckAdmissionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "admission",
 		Short: "Check that an API server denies what warrantgate must deny",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var inKubernetes, inKCP checkAdmissionOptions
 	kubernetes := &cobra.Command{
 		Use:   "kubernetes",
-		Short: "Check that a Kubernetes API server denies what warrantgate must deny",
+		Short: "Check that Kubernetes denies what warrantgate must deny",
 		Long: `Send an object that must be denied to a Kubernetes API server, for each enabled gate that can be tested in this way: a machine
 whose provider ID is not a UUID, and a ConfigMap with a policy that Keystone would not load.
 
 Not tested are the gate on Keystone policies without keystonePolicy.selector, because it evaluates only the objects of
 keystonePolicy.objects, where this user may lack permissions, and the admission policy on spec.userEmail of CloudSigmaClusters, because
 it admits administrators, who may impersonate everybody.` + checkAdmissionExits,
-		Example: `  warrantgate check admission kubernetes --kubeconfig=admin.kubeconfig --config=config.yaml`,
+		Example: `  warrantgate check admission kubernetes --kubeconfig=admin.kubeconfig \
+    --config=config.yaml`,
 	}
 	kubernetes.Flags().StringVar(&inKubernetes.namespace, "namespace", metav1.NamespaceDefault,
 		"namespace of the objects, which must not be exempt from the gates")
@@ -106,7 +105,8 @@ Where the policy acts, it also tests the one for restored Workspaces: a dry run 
 warrantgate.
 
 With --policies-only, for "install kcp --policies-only", all admission policies are tested, and no webhook.` + checkAdmissionExits,
-		Example: `  warrantgate check admission kcp --kubeconfig=admin.kubeconfig --context=root`,
+		Example: `  warrantgate check admission kcp --kubeconfig=admin.kubeconfig \
+    --context=root`,
 	}
 	inWorkspace.Flags().BoolVar(&inKCP.policiesOnly, "policies-only", false, "test the admission policies, and no webhook")
 	inKubernetes.addFlags(kubernetes.Flags())
@@ -117,9 +117,8 @@ With --policies-only, for "install kcp --policies-only", all admission policies 
 		},
 		inWorkspace: func(ctx context.Context, out io.Writer) error { return inKCP.repeat(ctx, out, inKCP.inKCP) },
 	} {
-		sub.Args = func(cmd *cobra.Command, args []string) error { return cli.UnknownIfError(cobra.NoArgs(cmd, args)) }
+		sub.Args = cobra.NoArgs
 		sub.RunE = func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), cmd.OutOrStdout()) }
-		sub.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 		cmd.AddCommand(sub)
 	}
 	return cmd
@@ -128,11 +127,11 @@ With --policies-only, for "install kcp --policies-only", all admission policies 
 func (o *checkAdmissionOptions) inKubernetes(ctx context.Context, out io.Writer) error {
 	config, err := config.Load(o.config)
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	canaries, err := canary.ForKubernetes(config, o.namespace)
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	return o.send(ctx, out, canaries, func(config *rest.Config) (client.Client, error) {
 		return client.New(config, client.Options{})
@@ -142,7 +141,7 @@ func (o *checkAdmissionOptions) inKubernetes(ctx context.Context, out io.Writer)
 func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error {
 	config, err := config.Load(o.config)
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	rewrite := o.reportRewrite(ctx, out, config.Workspace)
 	if _, message := cli.ExitCode(rewrite); message != nil {
@@ -168,23 +167,23 @@ func (o *checkAdmissionOptions) send(
 	ctx context.Context, out io.Writer, canaries []canary.Canary, newClient func(*rest.Config) (client.Client, error),
 ) error {
 	if len(canaries) == 0 {
-		return cli.UnknownIfError(errors.New("the configuration enables no gate that can be tested with an object that it must deny"))
+		return errors.New("the configuration enables no gate that can be tested with an object that it must deny")
 	}
 	config, err := o.Config()
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	config.Timeout = cli.RequestTimeout
 	sender, err := canary.NewSender(config, newClient)
 	if err != nil {
-		return cli.UnknownIfError(fmt.Errorf("client for the API server: %w", err))
+		return fmt.Errorf("client for the API server: %w", err)
 	}
 	seen := map[canary.Verdict]bool{}
 	for _, c := range canaries {
 		found := sender.Send(ctx, c)
 		seen[found.Verdict] = true
 		if err := printCanary(out, config.Host, c, found); err != nil {
-			return cli.UnknownIfError(err)
+			return err
 		}
 	}
 	switch {

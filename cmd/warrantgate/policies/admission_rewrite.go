@@ -22,12 +22,12 @@ import (
 func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer, config v1beta1.Workspace) error {
 	server, err := o.Config()
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	server.Timeout = cli.RequestTimeout
 	c, err := kcp.NewClient(server)
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	var wrong, unknown, leftAlone, restores bool
 	if len(workspace.RewritePolicy(config)) > 0 {
@@ -36,7 +36,7 @@ func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer
 		restores = found == canary.Acting // both are installed together
 		leftAlone = wrong && !o.policiesOnly && leavesOwnersToPolicy(ctx, server)
 		if err := o.printEffect(out, found, leftAlone, err); err != nil {
-			return cli.UnknownIfError(err)
+			return err
 		}
 	}
 	if config.OwnerIntegrity.Mode == v1beta1.Enforce && (restores || o.policiesOnly) {
@@ -49,7 +49,7 @@ func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer
 			wrong, text = true, "NOT ACTIVE\n  what kcp and warrantgate set in a restored Workspace was not removed. Run install again"
 		}
 		if _, err := fmt.Fprintf(out, "%s: %s\n", workspace.RestorePolicyName, text); err != nil {
-			return cli.UnknownIfError(err)
+			return err
 		}
 	}
 	switch {

@@ -30,8 +30,6 @@ func NewCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Test what a policy or an API server allows",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCheckKeystonePolicyCommand(), newCheckAdmissionCommand(), newCheckCloudSigmaCommand(), newCheckDelegationCommand(),
 		newCheckEventsCommand())
@@ -69,18 +67,18 @@ JSON: target.role.domain_id:=null. Attributes that Keystone does not fill in are
 have the role manager on the domain acme there. Cases that are not as expected are printed, and with -v all.
 
 The exit status is 0 if it is allowed or all cases are as expected, 1 if it is denied or a case is not, 2 if that could not be determined.`,
-		Example: `  warrantgate check keystone-policy policy.yaml --as role=manager,domain=acme --can identity:create_user --target target.user.domain_id=acme
+		Example: `  warrantgate check keystone-policy policy.yaml --as \
+    role=manager,domain=acme --can identity:create_user --target \
+    target.user.domain_id=acme
   warrantgate check keystone-policy policy.yaml --cases cases.yaml
-  warrantgate check keystone-policy overrides.zip --base /etc/keystone/policy.json --cases domain-manager`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			return cli.UnknownIfError(cobra.ExactArgs(1)(cmd, args))
-		},
+  warrantgate check keystone-policy overrides.zip --base \
+    /etc/keystone/policy.json --cases domain-manager`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.inputs.stdin = cmd.InOrStdin()
 			return o.run(args[0], cmd.OutOrStdout())
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
 	flags.StringVar(&o.as, "as", "", "who asks, such as role=manager,domain=acme")
 	flags.StringVar(&o.can, "can", "", "operation to check, such as identity:create_user")
@@ -95,30 +93,30 @@ The exit status is 0 if it is allowed or all cases are as expected, 1 if it is d
 func (o *checkOptions) run(name string, out io.Writer) error {
 	switch {
 	case (o.can == "") == (o.cases == ""):
-		return cli.UnknownIfError(errors.New("give either --can, with --as and --target, or --cases"))
+		return errors.New("give either --can, with --as and --target, or --cases")
 	case o.can != "" && o.as == "":
-		return cli.UnknownIfError(errors.New("--can needs --as, such as --as role=manager,domain=acme, or --as user=alice for a token without a role"))
+		return errors.New("--can needs --as, such as --as role=manager,domain=acme, or --as user=alice for a token without a role")
 	case o.cases != "" && (o.as != "" || len(o.target) > 0):
-		return cli.UnknownIfError(errors.New("--as and --target belong to --can; the cases have their own"))
+		return errors.New("--as and --target belong to --can; the cases have their own")
 	}
 	policy, err := o.policy(name)
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	if o.cases != "" {
 		return o.runCases(policy, out)
 	}
 	target, err := parseTarget(o.target)
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	asked := oslopolicy.Case{As: o.as, Can: o.can, Target: target}
 	answer, err := asked.Ask(policy)
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	if _, err := fmt.Fprint(out, answer+"\n"+why(asked, policy)); err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	if answer != oslopolicy.AnswerPass {
 		return cli.ExitError{Code: cli.ExitWrong}
@@ -159,24 +157,24 @@ func (o *checkOptions) policy(name string) (*oslopolicy.Policy, error) {
 func (o *checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error {
 	document, err := o.inputs.readCases(o.cases)
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	var table struct {
 		Cases []oslopolicy.Case `json:"cases"`
 	}
 	if err := yaml.UnmarshalStrict(document, &table); err != nil {
-		return cli.UnknownIfError(fmt.Errorf("%s: %w", o.cases, err))
+		return fmt.Errorf("%s: %w", o.cases, err)
 	}
 	if len(table.Cases) == 0 {
-		return cli.UnknownIfError(fmt.Errorf("%s: it has no cases", o.cases))
+		return fmt.Errorf("%s: it has no cases", o.cases)
 	}
 	failed := 0
 	for i, c := range table.Cases {
 		if c.Expect != oslopolicy.AnswerPass && c.Expect != oslopolicy.AnswerDeny {
-			return cli.UnknownIfError(fmt.Errorf("%s: cases[%d].expect: %q must be PASS or DENY", o.cases, i, c.Expect))
+			return fmt.Errorf("%s: cases[%d].expect: %q must be PASS or DENY", o.cases, i, c.Expect)
 		}
 		if c.As == "" {
-			return cli.UnknownIfError(fmt.Errorf("%s: cases[%d].as: it is missing; write user=alice for a token without a role", o.cases, i))
+			return fmt.Errorf("%s: cases[%d].as: it is missing; write user=alice for a token without a role", o.cases, i)
 		}
 		answer, err := c.Ask(policy)
 		switch {

@@ -44,16 +44,19 @@ The command reads objects, requests a token and asks for its profile. It changes
 
 The exit status is 0 if the API treats the credentials as the user, 1 if it treats them as another user or the identity provider does not permit
 to impersonate the user, 2 if that could not be determined.`,
-		Example: `  warrantgate check cloudsigma tenant/metal --kubeconfig=admin.kubeconfig --config=config.yaml --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation
-  warrantgate check cloudsigma tenant@example.com --region=zrh --config=config.yaml --impersonation-enabled --oauth-url=https://oauth.example.com --client-id=partner --client-secret-file=secret`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			return cli.UnknownIfError(cobra.ExactArgs(1)(cmd, args))
-		},
+		Example: `  warrantgate check cloudsigma tenant/metal \
+    --kubeconfig=admin.kubeconfig --config=config.yaml \
+    --impersonation-enabled \
+    --impersonation-secret=capcs-system/cloudsigma-impersonation
+  warrantgate check cloudsigma tenant@example.com --region=zrh \
+    --config=config.yaml --impersonation-enabled \
+    --oauth-url=https://oauth.example.com --client-id=partner \
+    --client-secret-file=secret`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
 	flags.StringVar(&o.region, "region", "", "region for an email address (default: cloudSigma.defaultRegion of the configuration)")
 	o.AddFlags(flags)
@@ -95,10 +98,10 @@ type cloudSigmaProfile struct {
 func (o *checkCloudSigmaOptions) run(ctx context.Context, target string, out, notes io.Writer) error {
 	report, err := o.report(ctx, target, notes)
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	if err := cloudSigmaPrinters[o.Output](out, report); err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	switch report.Result {
 	case resultOK:

@@ -61,11 +61,11 @@ because a provider cannot read them. Give the certificates of a private CA with 
 The exit status is 0 if a cluster may use each cloud (warnings do not count), 1 if it must not use one of them, 2 if that is unknown, for
 example because Keystone cannot be reached or the file has no cloud of the name.`,
 		Example: `  warrantgate check delegation --os-cloud acme-prod
-  warrantgate check delegation --clouds-yaml clouds.yaml --config config.yaml --through Trust`,
-		Args: func(cmd *cobra.Command, args []string) error { return cli.UnknownIfError(cobra.NoArgs(cmd, args)) },
+  warrantgate check delegation --clouds-yaml clouds.yaml --config \
+    config.yaml --through Trust`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
 	flags.StringVar(&o.osCloud, "os-cloud", "", "name of the cloud (default: all clouds of --clouds-yaml, or $OS_CLOUD)")
 	flags.StringVar(&o.cloudsYAML, "clouds-yaml", "", "clouds.yaml file")
@@ -79,27 +79,27 @@ example because Keystone cannot be reached or the file has no cloud of the name.
 func (o checkDelegationOptions) run(ctx context.Context, out io.Writer) error {
 	config, err := o.configuration()
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	file, err := o.file()
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	data, err := o.secret(file)
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	authURLs := openstack.CloudsIn(data)
 	names := slices.Sorted(maps.Keys(authURLs))
 	if o.osCloud != "" || len(names) == 0 {
 		if _, found := authURLs[o.osCloud]; !found && len(names) > 0 {
-			return cli.UnknownIfError(fmt.Errorf("%s has no cloud %q; its clouds are %q", file, o.osCloud, names))
+			return fmt.Errorf("%s has no cloud %q; its clouds are %q", file, o.osCloud, names)
 		}
 		names = []string{o.osCloud}
 	}
 	if denial := cluster.TooManyClouds(len(names)); denial != nil {
 		if _, err := fmt.Fprintf(out, "%s: DENIED\n  %s: %s\n", file, denial.Reason, denial.Message); err != nil {
-			return cli.UnknownIfError(err)
+			return err
 		}
 		return cli.ExitError{Code: cli.ExitWrong}
 	}
@@ -111,14 +111,14 @@ func (o checkDelegationOptions) run(ctx context.Context, out io.Writer) error {
 	}
 	cloud, err := clouds.NewOpenStack(config.OpenStack, func(context.Context, string, string) (map[string][]byte, error) { return data, nil })
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	defer cloud.Stop()
 	seen := map[webhooks.Decision]bool{}
 	for _, name := range names {
 		decision, err := checkCredentials(ctx, out, &heard{Delegations: cloud, authURL: authURLs[name]}, ownership.Identity{Secret: file, Entry: name}, config)
 		if err != nil {
-			return cli.UnknownIfError(err)
+			return err
 		}
 		seen[decision] = true
 	}
@@ -157,7 +157,7 @@ func (o *checkDelegationOptions) file() (string, error) {
 	}
 	o.osCloud = cmp.Or(o.osCloud, os.Getenv("OS_CLOUD"))
 	if o.osCloud == "" {
-		return "", errors.New("give --os-cloud, --clouds-yaml or both")
+		return "", errors.New("give --os-cloud, --clouds-yaml or both, such as --os-cloud acme-prod")
 	}
 	if named := os.Getenv("OS_CLIENT_CONFIG_FILE"); named != "" {
 		return named, nil

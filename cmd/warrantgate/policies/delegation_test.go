@@ -201,7 +201,7 @@ func TestCheckDelegation(t *testing.T) {
 		"no file": {
 			args: []string{"--clouds-yaml=missing.yaml"}, wantCode: cli.ExitUnknown, wantMessage: "open missing.yaml: no such file or directory",
 		},
-		"nothing to check": {wantCode: cli.ExitUnknown, wantMessage: "give --os-cloud, --clouds-yaml or both"},
+		"nothing to check": {wantCode: cli.ExitUnknown, wantMessage: "give --os-cloud, --clouds-yaml or both, such as --os-cloud acme-prod"},
 		"an argument":      {args: []string{"tenant"}, wantCode: cli.ExitUnknown, wantMessage: `unknown command "tenant" for "check delegation"`},
 		"invalid certificates": {
 			clouds: cloudsFor(authURL, "tenant"+good), args: []string{"--os-cloud=tenant", "--cacert=clouds.yaml"},

@@ -41,15 +41,13 @@ workspaces in it. Workspaces that are created there require the same groups.
 The kubeconfig is that of serve, its --kcp-kubeconfig. Nothing is written.
 
 The exit status is 0 if Events can be written in all workspaces, 1 if not, 2 if that could not be determined.`,
-		Example: `  warrantgate check events root:orgs root:orgs:team-a --kubeconfig=warrantgate.kubeconfig`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			return cli.UnknownIfError(cobra.MinimumNArgs(1)(cmd, args))
-		},
+		Example: `  warrantgate check events root:orgs root:orgs:team-a \
+    --kubeconfig=warrantgate.kubeconfig`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args, cmd.OutOrStdout())
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	o.AddFlags(cmd.Flags(), "kubeconfig of serve for kcp")
 	return cmd
 }
@@ -57,12 +55,12 @@ The exit status is 0 if Events can be written in all workspaces, 1 if not, 2 if 
 func (o checkEventsOptions) run(ctx context.Context, workspaces []string, out io.Writer) error {
 	config, err := o.Config()
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	config.Timeout = cli.RequestTimeout
 	inRoot, err := mayWriteEvents(ctx, config, kcp.Root)
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	denied, unknown := false, false
 	for _, workspace := range workspaces {
@@ -77,7 +75,7 @@ func (o checkEventsOptions) run(ctx context.Context, workspaces []string, out io
 			text, denied = "NOT PERMITTED\n  "+groupsNeeded(workspace, cli.UserOf(ctx, config)), true
 		}
 		if _, err := fmt.Fprintf(out, "%s: %s\n", workspace, text); err != nil {
-			return cli.UnknownIfError(err)
+			return err
 		}
 	}
 	switch {

@@ -35,8 +35,6 @@ func NewLintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint",
 		Short: "Check files for mistakes",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLintKeystonePolicyCommand())
 	return cmd
@@ -75,17 +73,16 @@ The exit status is 0 if nothing is wrong (notes do not count), 1 if there are er
 read.`,
 		Example: `  warrantgate lint keystone-policy /etc/keystone/policy.yaml
   warrantgate lint keystone-policy policy.yaml -o sarif >policy.sarif
-  warrantgate lint keystone-policy overrides.zip --base /etc/keystone/policy.json
-  ssh keystone cat /etc/keystone/policy.yaml | warrantgate lint keystone-policy - --keystone-release caracal`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			return cli.UnknownIfError(cobra.MinimumNArgs(1)(cmd, args))
-		},
+  warrantgate lint keystone-policy overrides.zip --base \
+    /etc/keystone/policy.json
+  ssh keystone cat /etc/keystone/policy.yaml | warrantgate lint \
+    keystone-policy - --keystone-release caracal`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.inputs.stdin = cmd.InOrStdin()
 			return o.run(cmd.Context(), args, cmd.OutOrStdout())
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
 	flags.StringVarP(&o.output, "output", "o", "text", "text, table (one line for each finding), json or sarif")
 	flags.BoolVar(&o.notes, "notes", false, "print notes, too")
@@ -133,33 +130,33 @@ func findingsOf(all []linted) []oslopolicy.Finding {
 func (o *lintOptions) run(ctx context.Context, files []string, out io.Writer) error {
 	least := slices.Index(severities, oslopolicy.Severity(o.failOn))
 	if least < 0 {
-		return cli.UnknownIfError(fmt.Errorf("--fail-on: %q must be error, warning or note", o.failOn))
+		return fmt.Errorf("--fail-on: %q must be error, warning or note", o.failOn)
 	}
 	if outputs[o.output] == nil {
-		return cli.UnknownIfError(fmt.Errorf("--output: %q must be text, table, json or sarif", o.output))
+		return fmt.Errorf("--output: %q must be text, table, json or sarif", o.output)
 	}
 	for _, pattern := range o.lint.KnownRules {
 		if _, err := path.Match(pattern, ""); err != nil {
-			return cli.UnknownIfError(fmt.Errorf("--known-rule: %q must be a pattern such as identity:scim_*", pattern))
+			return fmt.Errorf("--known-rule: %q must be a pattern such as identity:scim_*", pattern)
 		}
 	}
 	var err error
 	if o.lint.Release, err = oslopolicy.ParseRelease(o.release); err != nil {
-		return cli.UnknownIfError(fmt.Errorf("--keystone-release: %w", err))
+		return fmt.Errorf("--keystone-release: %w", err)
 	}
 	if o.lint.Base, err = o.inputs.readBase(o.base); err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	all := make([]linted, 0, len(files))
 	for _, name := range files {
 		l, err := o.of(ctx, name)
 		if err != nil {
-			return cli.UnknownIfError(err)
+			return err
 		}
 		all = append(all, l)
 	}
 	if err := outputs[o.output](out, all, o.notes || o.failOn == string(oslopolicy.SeverityNote)); err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	if slices.ContainsFunc(findingsOf(all), func(f oslopolicy.Finding) bool { return slices.Index(severities, f.Severity) <= least }) {
 		return cli.ExitError{Code: cli.ExitWrong}

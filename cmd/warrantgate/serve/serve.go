@@ -81,11 +81,14 @@ Flags, or the environment variables of CloudSigma's own controllers, configure t
 clusters (at cloudSigma.api), legacy credentials (at cloudSigma.legacyAPI), or both. "warrantgate check cloudsigma" tests it. Requests
 to OpenStack use the credentials of the clusters, at the Keystone URLs of the configuration.`,
 		Example: `  openssl rand -hex 32 >webhook-path
-  warrantgate serve --webhook-path-file=webhook-path --tls-cert-file=tls.crt --tls-private-key-file=tls.key \
+  warrantgate serve --webhook-path-file=webhook-path \
+    --tls-cert-file=tls.crt --tls-private-key-file=tls.key \
     --kcp-kubeconfig=warrantgate.kubeconfig
-  warrantgate serve --client-ca-file=api-servers.crt --client-names=kube-apiserver \
-    --tls-cert-file=tls.crt --tls-private-key-file=tls.key --kubeconfig=warrantgate.kubeconfig \
-    --config=config.yaml --impersonation-enabled --impersonation-secret=capcs-system/cloudsigma-impersonation`,
+  warrantgate serve --client-ca-file=api-servers.crt \
+    --client-names=kube-apiserver --tls-cert-file=tls.crt \
+    --tls-private-key-file=tls.key --kubeconfig=warrantgate.kubeconfig \
+    --config=config.yaml --impersonation-enabled \
+    --impersonation-secret=capcs-system/cloudsigma-impersonation`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.ErrOrStderr())

@@ -30,8 +30,6 @@ func NewExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "Explain what is wrong with an object",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newExplainWorkspaceCommand())
 	return cmd
@@ -52,17 +50,16 @@ If kcp denies the creation of a workspace, there is nothing to read. With --crea
 PATH, of the WorkspaceType --type, and to have it become Ready.
 
 The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknown.`,
-		Example: `  warrantgate explain workspace root:orgs:team-a --kubeconfig=admin.kubeconfig
+		Example: `  warrantgate explain workspace root:orgs:team-a \
+    --kubeconfig=admin.kubeconfig
   warrantgate explain workspace root:orgs:team-a -o json
-  warrantgate explain workspace root:orgs:team-a --creator=system:serviceaccount:default:bot --type=root:org`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			return cli.UnknownIfError(cobra.ExactArgs(1)(cmd, args))
-		},
+  warrantgate explain workspace root:orgs:team-a \
+    --creator=system:serviceaccount:default:bot --type=root:org`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UnknownIfError(err) })
 	flags := cmd.Flags()
 	o.Connection.AddFlags(flags, "kubeconfig for kcp")
 	flags.StringVarP(&o.output, "output", "o", cli.FormatText, "text, json or yaml")
@@ -76,11 +73,11 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknow
 func (o explainOptions) run(ctx context.Context, path string, out io.Writer) error {
 	report, err := o.report(ctx, path)
 	if err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	text := func(out io.Writer) error { return printExplanation(out, report) }
 	if err := cli.PrintReport(out, o.output, report, text); err != nil {
-		return cli.UnknownIfError(err)
+		return err
 	}
 	switch report.Verdict() {
 	case preflight.Yes:

@@ -49,9 +49,12 @@ From kcp v0.32 on, only the groups system:kcp:external-logical-cluster-admin and
 
 --dry-run sends the writes as dry runs, so that it also prints why a repair would fail.
 
-The exit status is 1 if a workspace could not be checked or repaired, or would not be, and if there is no workspace --under.`,
-		Example: `  warrantgate repair --kubeconfig=admin.kubeconfig --logical-cluster-kubeconfig=lca.kubeconfig --dry-run
-  warrantgate repair --kubeconfig=admin.kubeconfig --logical-cluster-kubeconfig=lca.kubeconfig --under=root:orgs -o json`,
+The exit status is 1 if a stuck workspace could not be repaired, or would not be, and 2 if not all could be checked.`,
+		Example: `  warrantgate repair --kubeconfig=admin.kubeconfig \
+    --logical-cluster-kubeconfig=lca.kubeconfig --dry-run
+  warrantgate repair --kubeconfig=admin.kubeconfig \
+    --logical-cluster-kubeconfig=lca.kubeconfig --under=root:orgs -o \
+    json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -102,7 +105,7 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 	})
 	err = errors.Join(err, flush())
 	if err == nil && failed > 0 {
-		err = fmt.Errorf("%d workspaces were repaired, %d could not be", repaired, failed)
+		err = cli.ExitError{Code: cli.ExitWrong, Err: fmt.Errorf("%d workspaces were repaired, %d could not be", repaired, failed)}
 	}
 	return err
 }

@@ -53,7 +53,7 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 			ContainSubstring(p.path+":child (logical cluster "),
 		)
 		uninstalled := suite.Warrantgate(ctx, "uninstall", "kcp", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
-		Expect(uninstalled.Status).To(Equal(1))
+		Expect(uninstalled.Status).To(Equal(2))
 		Expect(uninstalled.Stderr).To(explained)
 		withoutRepair, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Configuration: withoutGates + "repair: {mode: \"Off\"}\n"})
 		Expect(err).NotTo(HaveOccurred())

@@ -32,7 +32,7 @@ var _ = Describe("On several shards, with the policies alone", func() {
 		installed := asAdmin(ctx, "install", "kcp", "--policies-only")
 		if byPolicy, err := kcp.HasMutatingPolicies(); !byPolicy {
 			Expect(err).NotTo(HaveOccurred())
-			Expect(installed.Status).To(Equal(1), installed.Stderr)
+			Expect(installed.Status).To(Equal(2), installed.Stderr)
 			return
 		}
 		Expect(installed.Status).To(BeZero(), installed.Stderr)

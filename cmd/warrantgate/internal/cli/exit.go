@@ -5,11 +5,12 @@ import (
 	"fmt"
 )
 
-// Exit codes of commands whose exit code is a result for scripts.
+// Exit codes of all commands besides 0.
 const (
-	// ExitWrong means that something is wrong.
+	// ExitWrong means that something is wrong with what the command checks.
 	ExitWrong = 1
-	// ExitUnknown means that the result could not be determined.
+	// ExitUnknown means that the command was called in a wrong way, could not do its work, or could not determine a result. Every error that is
+	// not an ExitError has this code.
 	ExitUnknown = 2
 )
 
@@ -36,13 +37,5 @@ func ExitCode(err error) (code int, message error) {
 	if exit, ok := errors.AsType[ExitError](err); ok {
 		return exit.Code, exit.Err
 	}
-	return 1, err
-}
-
-// UnknownIfError wraps an error after which the result is unknown.
-func UnknownIfError(err error) error {
-	if err == nil {
-		return nil
-	}
-	return ExitError{Code: ExitUnknown, Err: err}
+	return ExitUnknown, err
 }

@@ -13,10 +13,10 @@ func TestExitCodes(t *testing.T) {
 		want        int
 		wantMessage error
 	}{
-		"any error of any command":   {err: plain, want: 1, wantMessage: plain},
-		"a verdict":                  {err: ExitError{Code: ExitWrong}, want: 1},
-		"an error without a verdict": {err: UnknownIfError(plain), want: 2, wantMessage: plain},
-		"a wrapped one":              {err: fmt.Errorf("explain: %w", ExitError{Code: ExitUnknown}), want: 2},
+		"any error of any command": {err: plain, want: 2, wantMessage: plain},
+		"a verdict":                {err: ExitError{Code: ExitWrong}, want: 1},
+		"a verdict with an error":  {err: ExitError{Code: ExitWrong, Err: plain}, want: 1, wantMessage: plain},
+		"a wrapped one":            {err: fmt.Errorf("explain: %w", ExitError{Code: ExitUnknown}), want: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, message := ExitCode(tc.err)
@@ -24,8 +24,5 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("ExitCode() = %d, %v, want %d, %v", code, message, tc.want, tc.wantMessage)
 			}
 		})
-	}
-	if err := UnknownIfError(nil); err != nil {
-		t.Errorf("no error became %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,6 +56,9 @@ func (c *Connection) AddFlags(flags *pflag.FlagSet, usage string) {
 // Config returns the configuration of clients.
 func (c Connection) Config() (*rest.Config, error) {
 	config, err := c.load().ClientConfig()
+	if c.Kubeconfig == "" && clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("there is no kubeconfig: set --kubeconfig to its file, or the variable KUBECONFIG")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig %q: %w", c.Kubeconfig, err)
 	}
