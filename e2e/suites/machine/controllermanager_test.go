@@ -278,9 +278,6 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 	},
 		Entry("because impersonation is off", corev1.EnvVar{Name: "CLOUDSIGMA_IMPERSONATION_ENABLED", Value: "false"}, 0,
 			`CLOUDSIGMA_IMPERSONATION_ENABLED has another value; it has to be "true"`, SpecTimeout(timeout)),
-		Entry("because it has another identity provider", corev1.EnvVar{Name: "CLOUDSIGMA_OAUTH_URL", Value: "https://idp.evil.example"}, 1,
-			`CLOUDSIGMA_OAUTH_URL has another value; it has to come from the key oauth-url of Secret "cloudsigma-impersonation" (valueFrom.secretKeyRef, not optional)`,
-			SpecTimeout(timeout)),
 		Entry("because it has the client of another Secret", fromKey("CLOUDSIGMA_CLIENT_ID", "another", "id"), 2,
 			`CLOUDSIGMA_CLIENT_ID comes from the key "id" of Secret "another"; it has to come from the key client-id of Secret "cloudsigma-impersonation" `+
 				"(valueFrom.secretKeyRef, not optional)", SpecTimeout(timeout)),
@@ -336,37 +333,12 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Entry("if it acts as another user", is("CLOUDSIGMA_USER_EMAIL", always("somebody-else@example.com"), envOfManager+"[0]", "UserEmailMismatch",
 			`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "{user}", the user of CloudSigmaCluster "pool": `+
 				"remove the variable, and warrantgate sets it, or correct the cluster"), SpecTimeout(timeout)),
-		Entry("if the user that it acts as is not known", wrong{func(_ story, d *appsv1.Deployment) {
-			withEnv(fromKey("CLOUDSIGMA_USER_EMAIL", "another", "email"))(d)
-		}, "UserEmailMismatch", envOfManager + "[0]",
-			`CLOUDSIGMA_USER_EMAIL comes from another source (valueFrom), which cannot be checked; it has to be "{user}", the user of CloudSigmaCluster "pool": ` +
-				"remove the variable, and warrantgate sets it"}, SpecTimeout(timeout)),
-		Entry("if it has the correct user first, and another one next", wrong{func(s story, d *appsv1.Deployment) {
-			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: s.user.Email},
-				corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"})(d)
-		}, "UserEmailMismatch", envOfManager + "[1]",
-			`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "{user}", the user of CloudSigmaCluster "pool": ` +
-				"remove the variable, and warrantgate sets it, or correct the cluster"}, SpecTimeout(timeout)),
 		Entry("if it acts in another region", is("CLOUDSIGMA_REGION", always("zrh"), envOfManager+"[0]", "RegionMismatch",
 			`CLOUDSIGMA_REGION is "zrh"; it has to be "next", the region of CloudSigmaCluster "pool": `+
 				"remove the variable, and warrantgate sets it, or correct the cluster"), SpecTimeout(timeout)),
 
-		Entry("if it has the global user name", global("CLOUDSIGMA_USERNAME",
-			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"})), SpecTimeout(timeout)),
 		Entry("if it has the global credentials by reference", global("CLOUDSIGMA_USERNAME, CLOUDSIGMA_PASSWORD",
 			withEnv(fromKey("CLOUDSIGMA_USERNAME", globalCredentials, "username"), fromKey("CLOUDSIGMA_PASSWORD", globalCredentials, "password"))),
-			SpecTimeout(timeout)),
-		Entry("if it has the global credentials under other names", global("TOKEN", withEnv(fromKey("TOKEN", globalCredentials, "password"))),
-			SpecTimeout(timeout)),
-		Entry("if it enables legacy credentials", global("CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS",
-			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", Value: "true"})), SpecTimeout(timeout)),
-		Entry("if it has all keys of the global Secret", global(`envFrom Secret "cloudsigma-credentials"`, func(d *appsv1.Deployment) {
-			d.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
-				{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: globalCredentials}}},
-			}
-		}), SpecTimeout(timeout)),
-		Entry("if it has the global Secret as files", global(`volume "global" with Secret "cloudsigma-credentials"`,
-			ofPods(corev1.Volume{Name: "global", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: globalCredentials}}})),
 			SpecTimeout(timeout)),
 		Entry("if it has the global Secret among its files", global(`volume "mixed" with Secret "cloudsigma-credentials"`,
 			ofPods(corev1.Volume{Name: "mixed", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
@@ -379,13 +351,6 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			d.Spec.Template.Spec.Containers[0].Args = []string{"--leader-elect", "-enable-csi-token"}
 		}, "CSITokenEnabled", "spec.template.spec.containers[0].args[1]", "the flag --enable-csi-token is set; it " + writesToken + ": remove the flag"},
 			SpecTimeout(timeout)),
-		Entry("if it writes a token of the user into the tenant cluster, by a command", wrong{func(_ story, d *appsv1.Deployment) {
-			d.Spec.Template.Spec.Containers[0].Command = []string{"/ccm", "--enable-csi-token=true"}
-		}, "CSITokenEnabled", "spec.template.spec.containers[0].command[1]", "the flag --enable-csi-token is set; it " + writesToken + ": remove the flag"},
-			SpecTimeout(timeout)),
-		Entry("if it writes a token of the user into the tenant cluster, by a variable", is("CLOUDSIGMA_ENABLE_CSI_TOKEN", always("true"), envOfManager+"[0]",
-			"CSITokenEnabled", "CLOUDSIGMA_ENABLE_CSI_TOKEN is set; it "+writesToken+": remove the variable"), SpecTimeout(timeout)),
-
 		Entry("if it has no cluster", wrong{func(_ story, d *appsv1.Deployment) {
 			d.Labels = onlyApp()
 			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"})(d)

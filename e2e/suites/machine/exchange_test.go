@@ -3,12 +3,8 @@
 package machine_test
 
 import (
-	"net/http"
-
-	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
@@ -48,13 +44,6 @@ var _ = Describe("the gate with tokens by RFC 8693", Ordered, func() {
 			Not(ContainSubstring("someone-else")))))
 	}, SpecTimeout(timeout))
 
-	It("denies one that does not exist", func(ctx SpecContext) {
-		s := w.begin(ctx)
-		err := s.setInstanceID(ctx, s.createMachine(ctx, "node"), uuid.NewString())
-		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
-		Expect(apierrors.HasStatusCause(err, "InstanceNotFound")).To(BeTrue(), "%v", err)
-	}, SpecTimeout(timeout))
-
 	It("names the reason if the service account may not act as the user", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		Expect(w.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
@@ -64,30 +53,4 @@ var _ = Describe("the gate with tokens by RFC 8693", Ordered, func() {
 		Expect(w.cloud.AllowImpersonation(serviceAccount, s.user.Email)).To(Succeed())
 		Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())
 	}, SpecTimeout(timeout))
-
-	DescribeTable("denies requests without a decision, and recovers",
-		func(ctx SpecContext, fault cloudsigmatest.Fault, cause, advice string) {
-			s := w.begin(ctx)
-			machine, own := s.createMachine(ctx, "node"), w.cloud.AddServer(region, s.user, "node").UUID
-			failure := w.cloud.Fail(fault, 0, cloudsigmatest.TokenExchange)
-			DeferCleanup(failure.Release)
-			w.forgetTokens(s.user) // the audit may have had one
-			expectUnknown(s.setInstanceID(ctx, machine, own), own, s.user, cause, advice)
-			failure.Release()
-			Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())
-		},
-		exchangeEntries())
 })
-
-// exchangeEntries are failures of each cause. The unit tests of package impersonation have the others.
-func exchangeEntries() []TableEntry {
-	entry := func(what string, fault cloudsigmatest.Fault, cause, advice string) TableEntry {
-		return Entry("when the exchange "+what, fault, cause, advice, SpecTimeout(timeout))
-	}
-	return []TableEntry{
-		entry("fails", cloudsigmatest.Status(http.StatusInternalServerError), "IdentityProviderUnavailable", providerFails),
-		entry("returns the token of another user", cloudsigmatest.TokenOf("someone-else@example.com"), "IdentityProviderUnavailable", providerFails),
-		entry("rejects the client", oauthError(http.StatusBadRequest, "unauthorized_client"), "CredentialsDenied", renewCredentials),
-		entry("rejects the user", oauthError(http.StatusBadRequest, "access_denied"), "UserNotImpersonable", allowUser),
-	}
-}

@@ -34,28 +34,19 @@ const (
 	allowUser        = "the identity provider does not permit warrantgate to impersonate this user; allow it there, or correct the user of the cluster"
 )
 
-// failureEntries are failures of each kind and of each request that a verdict needs. The unit tests of packages cloudsigma and
-// impersonation have all failures of each request.
+// failureEntries are failures with each cause, and of each request that a verdict needs. The unit tests TestNoVerdict, TestTokenErrors and
+// TestFailuresOfEachStep have all failures of each request.
 func failureEntries() []TableEntry {
 	entry := func(operation cloudsigmatest.Operation, what string, fault cloudsigmatest.Fault, cause, advice string) TableEntry {
 		return Entry(fmt.Sprintf("when %q %s", operation, what), operation, fault, cause, advice, SpecTimeout(timeout))
 	}
-	failing := cloudsigmatest.Status(http.StatusInternalServerError)
 	return []TableEntry{
-		entry(cloudsigmatest.GetServer, "answers 429", cloudsigmatest.TooManyRequests(time.Second), "RateLimited", fewerRequests),
-		entry(cloudsigmatest.GetServer, "cuts the connection", cloudsigmatest.Cut(), "CloudUnavailable", cloudFails),
 		// It must not be treated as the response that the server belongs to another user, which has the same status code.
 		entry(cloudsigmatest.GetServer, "answers 403 for another reason", cloudsigmatest.Status(http.StatusForbidden), "CloudUnavailable", cloudFails),
-		entry(cloudsigmatest.GetProfile, "answers 500", failing, "CloudUnavailable", cloudFails),
-		entry(cloudsigmatest.GetProfile, "answers bad JSON", cloudsigmatest.BadJSON(), "CloudUnavailable", cloudFails),
 		entry(cloudsigmatest.GetProfile, "takes no token", cloudsigmatest.Status(http.StatusUnauthorized), "CredentialsDenied", renewCredentials),
-		entry(cloudsigmatest.ClientCredentials, "answers 500", failing, "IdentityProviderUnavailable", providerFails),
-		entry(cloudsigmatest.ClientCredentials, "does not know the client", oauthError(http.StatusUnauthorized, "invalid_client"),
-			"CredentialsDenied", renewCredentials),
 		// Longer than any caller waits: if the retry were delayed until then, the caller would not get the reason.
 		entry(cloudsigmatest.UMATicket, "answers 429", cloudsigmatest.TooManyRequests(3*time.Second), "RateLimited", fewerRequests),
-		entry(cloudsigmatest.UMATicket, "hangs", cloudsigmatest.Hang(), "Timeout", noResponse),
-		entry(cloudsigmatest.Impersonate, "gives a token that has expired", cloudsigmatest.ExpiredToken(), "IdentityProviderUnavailable", providerFails),
+		entry(cloudsigmatest.ClientCredentials, "hangs", cloudsigmatest.Hang(), "Timeout", noResponse),
 		entry(cloudsigmatest.Impersonate, "denies access to the user", oauthError(http.StatusForbidden, "access_denied"),
 			"UserNotImpersonable", allowUser),
 		entry(cloudsigmatest.Impersonate, "returns the token of another user", cloudsigmatest.TokenOf("someone-else@example.com"),
@@ -246,70 +237,6 @@ var _ = Describe("an identity provider that fails", sharing, func() {
 		Expect(len(times)).To(BeNumerically(">=", 3))
 		Expect(times[1].Sub(times[0])).To(BeNumerically(">=", rest))
 		Expect(times[2].Sub(times[1])).To(BeNumerically(">=", rest))
-	}, SpecTimeout(timeout))
-})
-
-// Operators who prefer a wrong machine to none that starts can make the gate admit requests while the owner is not known.
-var _ = Describe("a gate that admits requests without a decision", Ordered, func() {
-	var w *world
-	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{configuration: "machine: {unknown: Admit}\n"})
-	}, NodeTimeout(setupTimeout))
-
-	DescribeTable("admits with a warning and an Event, and denies again by itself",
-		func(ctx SpecContext, operation cloudsigmatest.Operation, fault cloudsigmatest.Fault, advice string) {
-			s := w.begin(ctx)
-			machine := s.createMachine(ctx, "node")
-			foreign := w.cloud.AddServer(region, w.user("someone-else@example.com"), "node").UUID
-			own := w.cloud.AddServer(region, s.user, "node").UUID
-			id := foreign
-			failure := w.cloud.Fail(fault, 0, operation)
-			DeferCleanup(failure.Release)
-			w.forgetTokens(s.user)
-			w.recorder.TakeWarnings()
-			Expect(s.setInstanceID(ctx, machine, id)).To(Succeed())
-			Expect(w.recorder.TakeWarnings()).To(ConsistOf(And(
-				HavePrefix("OwnershipUnknown: status.instanceID "), ContainSubstring(id), ContainSubstring(s.user.Email), ContainSubstring(advice))))
-			Expect(s.instanceID(ctx, machine)).To(Equal(id))
-			Eventually(s.eventsAbout).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
-				HavePrefix("OwnershipUnknown: Admitted with a warning: "), ContainSubstring(id), HaveSuffix(advice))))
-
-			By("requests that can be decided without the cloud are denied")
-			expectDenial(s.setInstanceID(ctx, machine, "no-uuid"), "InstanceIDInvalid", instanceIDPath)
-
-			By("the admission is not cached")
-			failure.Release()
-			Expect(s.setInstanceID(ctx, machine, "")).To(Succeed())
-			Eventually(func() error {
-				defer func() { Expect(s.setInstanceID(ctx, machine, "")).To(Succeed()) }()
-				return s.setInstanceID(ctx, machine, foreign)
-			}).WithContext(ctx).Should(MatchError(ContainSubstring("exists, but is not one of user")))
-			expectNotOwned(s.setInstanceID(ctx, machine, foreign))
-			w.recorder.TakeWarnings()
-			Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
-			Expect(w.recorder.TakeWarnings()).To(BeEmpty())
-		},
-		Entry("when the request for the server is not answered", cloudsigmatest.GetServer, cloudsigmatest.Hang(), noResponse, SpecTimeout(timeout)),
-		Entry("when the request for the profile fails", cloudsigmatest.GetProfile, cloudsigmatest.Status(http.StatusInternalServerError), cloudFails,
-			SpecTimeout(timeout)),
-		Entry("when the identity provider rejects the client", cloudsigmatest.ClientCredentials, oauthError(http.StatusUnauthorized, "invalid_client"),
-			renewCredentials, SpecTimeout(timeout)),
-		Entry("when the identity provider limits the rate of requests", cloudsigmatest.Impersonate, cloudsigmatest.TooManyRequests(3*time.Second),
-			fewerRequests, SpecTimeout(timeout)),
-	)
-
-	It("admits claims that the audit finds later", func(ctx SpecContext) {
-		s := w.begin(ctx)
-		machine := s.createMachine(ctx, "node")
-		foreign := w.cloud.AddServer(region, w.user("someone-else@example.com"), "node").UUID
-		failure := w.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, cloudsigmatest.GetServer)
-		DeferCleanup(failure.Release)
-		Expect(s.setInstanceID(ctx, machine, foreign)).To(Succeed())
-		failure.Release()
-		output, err := w.runAudit(ctx)
-		Expect(err).To(MatchError(ContainSubstring("exit status 1")))
-		Expect(strings.Split(output, "\n")).To(ContainElement(And(
-			ContainSubstring(s.namespace), ContainSubstring("InstanceNotOwned"), ContainSubstring(foreign))))
 	}, SpecTimeout(timeout))
 })
 

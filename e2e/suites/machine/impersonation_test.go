@@ -304,41 +304,30 @@ var _ = Describe("a cluster's user", sharing, func() {
 		Entry("by the user's name in lower case, for every spelling", story.newUser, "capitals", permission{rule: impersonating("?")}, SpecTimeout(timeout)),
 	)
 
-	DescribeTable("cannot be named by an author who may not impersonate that user", func(ctx SpecContext, given func(s story, email string) permission) {
+	// The unit tests TestPolicy and TestReviewInProvidersWorkspace have the exact permission that is checked.
+	It("cannot be named by an author who has all permissions that are similar to that of impersonating the user", func(ctx SpecContext) {
 		s := begin(ctx)
 		who, email := s.newUser(ctx), namedIn(s)
-		s.grant(ctx, who, given(s, email))
-		cannotBeNamed(ctx, s, who, email, requests[0], requests[3]) // POST and merge patch
-	},
-		Entry("but may impersonate another one", func(s story, _ string) permission { return permission{rule: impersonating(s.user.Email)} }, SpecTimeout(timeout)),
-		Entry("but may impersonate it by a Role, which does not cover users", func(s story, email string) permission {
-			return permission{rule: impersonating(email), namespace: s.namespace}
-		}, SpecTimeout(timeout)),
-		Entry("but may impersonate a group of that name", func(_ story, email string) permission {
-			groups := rule(corev1.GroupName, "groups", "impersonate")
-			groups.ResourceNames = []string{email}
-			return permission{rule: groups}
-		}, SpecTimeout(timeout)),
-		Entry("but may read it", func(story, string) permission {
-			return permission{rule: rule(corev1.GroupName, "users", "get", "list", "bind", "escalate")}
-		}, SpecTimeout(timeout)),
-		Entry("but may impersonate users of another API group", func(story, string) permission {
-			return permission{rule: rule("example.com", "users", "impersonate")}
-		}, SpecTimeout(timeout)),
-		Entry("but may impersonate it under constraints (KEP-5284)", func(_ story, email string) permission {
-			constrained := rule("authentication.k8s.io", "users", "impersonate:user-info")
-			constrained.ResourceNames = []string{email}
-			return permission{rule: constrained}
-		}, SpecTimeout(timeout)),
-		Entry("but may impersonate all users under constraints, for every action (KEP-5284)", func(story, string) permission {
-			return permission{rule: rule("*", "*", "impersonate:user-info", "impersonate:serviceaccount", "impersonate:arbitrary-node",
+		groups := rule(corev1.GroupName, "groups", "impersonate")
+		groups.ResourceNames = []string{email}
+		constrained := rule("authentication.k8s.io", "users", "impersonate:user-info") // KEP-5284
+		constrained.ResourceNames = []string{email}
+		for _, given := range []permission{
+			{rule: impersonating(s.user.Email)},
+			{rule: impersonating(email), namespace: s.namespace}, // a Role does not cover users
+			{rule: impersonating("*", "*@example.com")},          // these are no patterns
+			{rule: groups},
+			{rule: rule(corev1.GroupName, "users", "get", "list", "bind", "escalate")},
+			{rule: rule("example.com", "users", "impersonate")},
+			{rule: constrained},
+			{rule: rule("*", "*", "impersonate:user-info", "impersonate:serviceaccount", "impersonate:arbitrary-node",
 				"impersonate:associated-node", "impersonate-on:user-info:create", "impersonate-on:user-info:update",
-				"impersonate-on:user-info:patch", "impersonate-on:user-info:get")}
-		}, SpecTimeout(timeout)),
-		Entry("but has a permission for a name that looks like a pattern", func(story, string) permission {
-			return permission{rule: impersonating("*", "*@example.com")}
-		}, SpecTimeout(timeout)),
-	)
+				"impersonate-on:user-info:patch", "impersonate-on:user-info:get")},
+		} {
+			s.grant(ctx, who, given)
+		}
+		cannotBeNamed(ctx, s, who, email, requests[0], requests[3]) // POST and merge patch
+	}, SpecTimeout(timeout))
 
 	// The provider sends an email as it is written, so another one than warrantgate would check.
 	DescribeTable("cannot be named with blanks around the email, by an author with every permission", func(ctx SpecContext, before, after string) {
@@ -350,9 +339,7 @@ var _ = Describe("a cluster's user", sharing, func() {
 			expectMalformed(err, p, object)
 		})
 	},
-		Entry("a blank before it", " ", "", SpecTimeout(timeout)),
 		Entry("a tab before it", "\t", "", SpecTimeout(timeout)),
-		Entry("a line break after it", "", "\n", SpecTimeout(timeout)),
 		Entry("a no-break space after it", "", "\u00a0", SpecTimeout(timeout)),
 	)
 
@@ -437,8 +424,6 @@ var _ = Describe("a cluster's user", sharing, func() {
 			Expect(s.named(ctx, p, object)).To(Equal(email))
 		}
 	},
-		Entry("which has a quote", "o'brien", SpecTimeout(timeout)),
-		Entry("which is not ASCII", "jürgen", SpecTimeout(timeout)),
 		Entry("which has a command", "$(touch${IFS}x)`id`", SpecTimeout(timeout)),
 	)
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -36,7 +37,7 @@ var _ = Describe("In the mode Warn the verdict on a machine", Ordered, ContinueO
 	}, SpecTimeout(timeout))
 })
 
-// With unknown: Admit, only requests without a decision are admitted.
+// Operators who prefer a wrong machine to none that starts can admit requests while the owner is not known. All others are decided as before.
 var _ = Describe("With unknown: Admit, the verdict on a machine", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
@@ -47,6 +48,58 @@ var _ = Describe("With unknown: Admit, the verdict on a machine", Ordered, Conti
 	}, NodeTimeout(setupTimeout))
 
 	everyVerdict(func(context.Context) *world { return w }, policy{admitUnknown: true})
+
+	DescribeTable("is an admission with a warning and an Event while there is no answer, and a denial again by itself",
+		func(ctx SpecContext, operation cloudsigmatest.Operation, fault cloudsigmatest.Fault, advice string) {
+			s := w.begin(ctx)
+			machine := s.createMachine(ctx, "node")
+			foreign := w.cloud.AddServer(region, w.user("someone-else@example.com"), "node").UUID
+			own := w.cloud.AddServer(region, s.user, "node").UUID
+			id := foreign
+			failure := w.cloud.Fail(fault, 0, operation)
+			DeferCleanup(failure.Release)
+			w.forgetTokens(s.user)
+			w.recorder.TakeWarnings()
+			Expect(s.setInstanceID(ctx, machine, id)).To(Succeed())
+			Expect(w.recorder.TakeWarnings()).To(ConsistOf(And(
+				HavePrefix("OwnershipUnknown: status.instanceID "), ContainSubstring(id), ContainSubstring(s.user.Email), ContainSubstring(advice))))
+			Expect(s.instanceID(ctx, machine)).To(Equal(id))
+			Eventually(s.eventsAbout).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
+				HavePrefix("OwnershipUnknown: Admitted with a warning: "), ContainSubstring(id), HaveSuffix(advice))))
+
+			By("requests that can be decided without the cloud are denied")
+			expectDenial(s.setInstanceID(ctx, machine, "no-uuid"), "InstanceIDInvalid", instanceIDPath)
+
+			By("the admission is not cached")
+			failure.Release()
+			Expect(s.setInstanceID(ctx, machine, "")).To(Succeed())
+			Eventually(func() error {
+				defer func() { Expect(s.setInstanceID(ctx, machine, "")).To(Succeed()) }()
+				return s.setInstanceID(ctx, machine, foreign)
+			}).WithContext(ctx).Should(MatchError(ContainSubstring("exists, but is not one of user")))
+			expectNotOwned(s.setInstanceID(ctx, machine, foreign))
+			w.recorder.TakeWarnings()
+			Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
+			Expect(w.recorder.TakeWarnings()).To(BeEmpty())
+		},
+		Entry("when the request for the server is not answered", cloudsigmatest.GetServer, cloudsigmatest.Hang(), noResponse, SpecTimeout(timeout)),
+		Entry("when the identity provider rejects the client", cloudsigmatest.ClientCredentials, oauthError(http.StatusUnauthorized, "invalid_client"),
+			renewCredentials, SpecTimeout(timeout)),
+	)
+
+	It("is found by the audit later", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		machine := s.createMachine(ctx, "node")
+		foreign := w.cloud.AddServer(region, w.user("someone-else@example.com"), "node").UUID
+		failure := w.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, cloudsigmatest.GetServer)
+		DeferCleanup(failure.Release)
+		Expect(s.setInstanceID(ctx, machine, foreign)).To(Succeed())
+		failure.Release()
+		output, err := w.runAudit(ctx)
+		Expect(err).To(MatchError(ContainSubstring("exit status 1")))
+		Expect(strings.Split(output, "\n")).To(ContainElement(And(
+			ContainSubstring(s.namespace), ContainSubstring("InstanceNotOwned"), ContainSubstring(foreign))))
+	}, SpecTimeout(timeout))
 
 	It("is in the API server's audit log and in warrantgate's log under one decision ID", func(ctx SpecContext) {
 		s := w.begin(ctx)

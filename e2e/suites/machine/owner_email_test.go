@@ -5,8 +5,6 @@ package machine_test
 import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // A KdcCluster sets the user of its cloud controller manager, and its CloudSigmaCluster that of the provider. If they differ, the
@@ -37,34 +35,5 @@ var _ = Describe("the owner of a KdcCluster who is not the user of its CloudSigm
 		Expect(recorder.TakeWarnings()).To(ConsistOf("OwnerEmailDiffers: " + text))
 		Eventually(s.describe).WithArguments(cluster).Should(MatchRegexp(`Warning +OwnerEmailDiffers .*Admitted with a warning: spec.userEmail`))
 		Expect(s.named(ctx, userEmailField, cluster)).To(Equal("third@example.com"))
-	}, SpecTimeout(timeout))
-
-	It("is named by the older annotation only while the current one is not set", func(ctx SpecContext) {
-		s := begin(ctx)
-		c, recorder := s.warned()
-		kdc := olderOwnerAnnotation.naming(s.namespace, clusterName, "somebody-else@example.com")
-		Expect(c.Create(ctx, kdc)).To(Succeed())
-		Expect(recorder.TakeWarnings()).To(ConsistOf(HavePrefix("OwnerEmailDiffers: metadata.annotations[kube-dc.com/owner-email] of KdcCluster ")))
-
-		By("which takes precedence")
-		Expect(c.Patch(ctx, kdc, ownerAnnotation.mergePatch(`"`+s.user.Email+`"`))).To(Succeed())
-		Expect(recorder.TakeWarnings()).To(BeEmpty())
-		Expect(c.Patch(ctx, kdc, olderOwnerAnnotation.mergePatch(`"third@example.com"`))).To(Succeed())
-		Expect(recorder.TakeWarnings()).To(BeEmpty())
-
-		By("until it is removed")
-		Expect(c.Patch(ctx, kdc, ownerAnnotation.mergePatch("null"))).To(Succeed())
-		Expect(recorder.TakeWarnings()).To(ConsistOf(HavePrefix("OwnerEmailDiffers: metadata.annotations[kube-dc.com/owner-email] of KdcCluster ")))
-	}, SpecTimeout(timeout))
-
-	It("causes only a warning in a dry run, without an Event", func(ctx SpecContext) {
-		s := begin(ctx)
-		c, recorder := s.warned()
-		Expect(c.Create(ctx, ownerAnnotation.naming(s.namespace, clusterName, "somebody-else@example.com"), client.DryRunAll)).To(Succeed())
-		Expect(recorder.TakeWarnings()).To(ConsistOf(HavePrefix("OwnerEmailDiffers: ")))
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kdcClusterKind)
-		Expect(c.List(ctx, list, client.InNamespace(s.namespace))).To(Succeed())
-		Expect(list.Items).To(BeEmpty())
 	}, SpecTimeout(timeout))
 })

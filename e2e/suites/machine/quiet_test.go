@@ -219,6 +219,9 @@ func (w *world) nameAtOnce(ctx context.Context, s story, machines int) {
 	Expect(errs).To(HaveEach(BeNil()))
 }
 
+// lookups is the number of requests to the cloud for a server as the story's user.
+func (s story) lookups() int { return s.cloud.Count(cloudsigmatest.GetServer, s.user.Email) }
+
 // betweenLookups are the times from one request for a server to the next.
 func (s story) betweenLookups(id string) []time.Duration {
 	var times []time.Duration

@@ -51,54 +51,49 @@ var _ = Describe("a Secret that names a cluster's user", sharing, func() {
 		Eventually(who.client.Create).WithArguments(ctx, cluster).Should(Succeed())
 	}, SpecTimeout(timeout))
 
-	for _, where := range []string{"the cluster's own namespace", "another namespace"} {
-		own := strings.Contains(where, "own")
-		DescribeTable("of "+where+" that names no user is denied", func(ctx SpecContext, reason, text string, data map[string]string, present bool) {
-			s := begin(ctx)
-			who := s.newUser(ctx)
-			namespace, ref := s.namespace, ""
-			if !own {
-				namespace = s.world.namespace(ctx)
-				ref = namespace
-				s.grant(ctx, who, permission{namespace: namespace, rule: readingUser()})
-			}
-			email := "named-" + s.namespace + "@example.com"
-			s.grant(ctx, who, permission{rule: impersonating(email)})
-			if present {
-				Expect(s.client.Create(ctx, userSecret(namespace, data))).To(Succeed())
-			}
-			cluster := s.referringCluster("by-secret", ref)
-			want := fmt.Sprintf("spec.userRef of CloudSigmaCluster \"by-secret\" of namespace %q: %s; "+
-				"write the user's email there under the key userEmail first, or name the user in spec.userEmail", s.namespace, fmt.Sprintf(text, namespace))
-			for _, c := range []client.Client{who.client, s.client} { // regardless of the permissions of the requester
-				err := c.Create(ctx, cluster.DeepCopy())
-				expectClusterDenial(err, clusterWebhook, reason, "spec.userRef")
-				Expect(messageOf(err)).To(Equal(want))
-			}
-
-			By("also in a cluster that already has a user")
-			pool := newObject(clusterKind, s.namespace, clusterName)
-			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
-			err := who.client.Patch(ctx, pool.DeepCopy(), byRef(ref))
+	DescribeTable("that names no user is denied", func(ctx SpecContext, reason, text string, data map[string]string, present, own bool) {
+		s := begin(ctx)
+		who := s.newUser(ctx)
+		namespace, ref := s.namespace, ""
+		if !own {
+			namespace = s.world.namespace(ctx)
+			ref = namespace
+			s.grant(ctx, who, permission{namespace: namespace, rule: readingUser()})
+		}
+		email := "named-" + s.namespace + "@example.com"
+		s.grant(ctx, who, permission{rule: impersonating(email)})
+		if present {
+			Expect(s.client.Create(ctx, userSecret(namespace, data))).To(Succeed())
+		}
+		cluster := s.referringCluster("by-secret", ref)
+		want := fmt.Sprintf("spec.userRef of CloudSigmaCluster \"by-secret\" of namespace %q: %s; "+
+			"write the user's email there under the key userEmail first, or name the user in spec.userEmail", s.namespace, fmt.Sprintf(text, namespace))
+		for _, c := range []client.Client{who.client, s.client} { // regardless of the permissions of the requester
+			err := c.Create(ctx, cluster.DeepCopy())
 			expectClusterDenial(err, clusterWebhook, reason, "spec.userRef")
-			Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveExactElements(And(
-				HaveField("Reason", reason), HaveField("Message", "Denied: "+messageOf(err)))))
-			Expect(s.describe(pool)).To(MatchRegexp(`(?m)^ +Warning +` + reason + ` .*` + regexp.QuoteMeta("Denied: "+messageOf(err)) + `$`))
-			Expect(s.named(ctx, userEmailField, pool)).To(Equal(s.user.Email))
+			Expect(messageOf(err)).To(Equal(want))
+		}
 
-			By("until it names a user")
-			s.putUser(ctx, namespace, email)
-			Expect(who.client.Create(ctx, cluster)).To(Succeed())
-			Expect(who.client.Patch(ctx, pool, byRef(ref))).To(Succeed())
-		},
-			Entry("because it is missing", "UserSecretMissing", `there is no Secret "user" in namespace %q`, nil, false, SpecTimeout(timeout)),
-			Entry("because it is empty", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`, nil, true, SpecTimeout(timeout)),
-			Entry("because its key is empty", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`,
-				map[string]string{"userEmail": ""}, true, SpecTimeout(timeout)),
-			Entry("because its key is another one", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`,
-				map[string]string{"useremail": "somebody@example.com"}, true, SpecTimeout(timeout)),
-		)
-	}
+		By("also in a cluster that already has a user")
+		pool := newObject(clusterKind, s.namespace, clusterName)
+		Expect(s.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
+		err := who.client.Patch(ctx, pool.DeepCopy(), byRef(ref))
+		expectClusterDenial(err, clusterWebhook, reason, "spec.userRef")
+		Eventually(s.eventsOn).WithContext(ctx).WithArguments(pool).Should(HaveExactElements(And(
+			HaveField("Reason", reason), HaveField("Message", "Denied: "+messageOf(err)))))
+		Expect(s.describe(pool)).To(MatchRegexp(`(?m)^ +Warning +` + reason + ` .*` + regexp.QuoteMeta("Denied: "+messageOf(err)) + `$`))
+		Expect(s.named(ctx, userEmailField, pool)).To(Equal(s.user.Email))
+
+		By("until it names a user")
+		s.putUser(ctx, namespace, email)
+		Expect(who.client.Create(ctx, cluster)).To(Succeed())
+		Expect(who.client.Patch(ctx, pool, byRef(ref))).To(Succeed())
+	},
+		Entry("because it is missing", "UserSecretMissing", `there is no Secret "user" in namespace %q`, nil, false, true, SpecTimeout(timeout)),
+		Entry("because it is missing in another namespace", "UserSecretMissing", `there is no Secret "user" in namespace %q`, nil, false, false, SpecTimeout(timeout)),
+		Entry("because its key is another one", "UserMissing", `Secret "user" in namespace %q has nothing under the key userEmail`,
+			map[string]string{"useremail": "somebody@example.com"}, true, true, SpecTimeout(timeout)),
+	)
 
 	It("of another namespace needs the permission to read it, and a denial does not disclose whether it exists", func(ctx SpecContext) {
 		s := begin(ctx)

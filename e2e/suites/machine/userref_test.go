@@ -79,9 +79,6 @@ var _ = Describe("a cluster that takes its user from a Secret", sharing, func() 
 		},
 		Entry("because it is missing", inOwnNamespace, removed, "UserSecretMissing", SpecTimeout(timeout)),
 		Entry("because it is missing, in another namespace", inAnotherNamespace, removed, "UserSecretMissing", SpecTimeout(timeout)),
-		Entry("because it is empty", inOwnNamespace, naming(nil), "UserMissing", SpecTimeout(timeout)),
-		Entry("because it is empty, in another namespace", inAnotherNamespace, naming(nil), "UserMissing", SpecTimeout(timeout)),
-		Entry("because the email is empty", inOwnNamespace, naming(map[string][]byte{"userEmail": []byte("")}), "UserMissing", SpecTimeout(timeout)),
 		Entry("because the email has another key", inOwnNamespace, naming(map[string][]byte{"email": []byte("x@example.com")}), "UserMissing",
 			SpecTimeout(timeout)),
 	)
