@@ -49,14 +49,6 @@ func Cut() Fault {
 	}
 }
 
-// BadJSON responds with 200 and a body that is not JSON.
-func BadJSON() Fault {
-	return func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}, _ http.HandlerFunc) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"uuid": <html>`))
-	}
-}
-
 // ExpiredToken responds with a token that expired a minute ago, with a lifetime of 5 minutes in the response.
 func ExpiredToken() Fault {
 	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, answer http.HandlerFunc) {
