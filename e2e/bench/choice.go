@@ -20,8 +20,6 @@ type measurement struct {
 func measurements() []measurement {
 	return []measurement{
 		{"rewrite", logged(measureHandler)},
-		{"gate", logged(measureMachineHandler)},
-		{"policy", measurePolicy},
 		{"start", anywhere(measureStart)},
 		{"serve", logged(measureServe)},
 		{"writes", anywhere(measureWrites)},
@@ -29,7 +27,6 @@ func measurements() []measurement {
 		{"workspaces", anywhere(measureWorkspaces)},
 		{"policies", anywhere(measurePolicies)},
 		{"repair", anywhere(measureRepairs)},
-		{"watched", anywhere(measureWatched)},
 	}
 }
 

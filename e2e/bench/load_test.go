@@ -24,7 +24,7 @@ func TestLoadCountsDroppedAdmissions(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
 	r, err := newRival("test", server.URL, roots, []contestant{
-		{path: "/one", reviews: workspaceReviews}, {path: "/other", reviews: hitReviews},
+		{path: "/one", reviews: workspaceReviews}, {path: "/other", reviews: workspaceReviews},
 	}, "")
 	if err != nil {
 		t.Fatal(err)

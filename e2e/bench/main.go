@@ -1,5 +1,5 @@
-// Command bench measures the cost of warrantgate on this machine, with its own kcp, kube-apiserver and Keystone. "make bench" builds
-// the binaries and runs it. BENCH=start,serve selects measurements.
+// Command bench measures the cost of warrantgate on this machine, with its own kcp and kube-apiserver. "make bench" builds the
+// binaries and runs it. BENCH=start,serve selects measurements.
 //
 // It prints one figure per line on standard output: name, value, unit. If a figure misses its bound, the program names it and exits
 // with 1. Every ratio compares two measurements that alternate in the same run, so that it also holds on slow and busy machines.

@@ -14,26 +14,21 @@ import (
 	"time"
 )
 
-// residentMebibytes returns the resident memory of a process in Linux.
-func residentMebibytes(pid int) (float64, error) { return statusMebibytes(pid, "VmRSS") }
-
 // anonymousMebibytes returns the anonymous memory of a process: its allocations without mapped files, which Linux drops under memory
 // pressure.
-func anonymousMebibytes(pid int) (float64, error) { return statusMebibytes(pid, "RssAnon") }
-
-func statusMebibytes(pid int, field string) (float64, error) {
+func anonymousMebibytes(pid int) (float64, error) {
 	path := fmt.Sprintf("/proc/%d/status", pid)
 	status, err := os.ReadFile(path)
 	if err != nil {
-		return 0, fmt.Errorf("resident memory can be read on Linux only: %w", err)
+		return 0, fmt.Errorf("anonymous memory can be read on Linux only: %w", err)
 	}
 	for line := range strings.Lines(string(status)) {
 		var kibibytes float64
-		if _, err := fmt.Sscanf(line, field+": %f kB", &kibibytes); err == nil {
+		if _, err := fmt.Sscanf(line, "RssAnon: %f kB", &kibibytes); err == nil {
 			return kibibytes / 1024, nil
 		}
 	}
-	return 0, fmt.Errorf("no %s in %s", field, path)
+	return 0, fmt.Errorf("no RssAnon in %s", path)
 }
 
 // peakArgument makes this program run another one and report its peak of memory.

@@ -41,22 +41,17 @@ const (
 	noopPath    = "/noop"
 )
 
-// handlers are the compared handlers: the owner rewrite and the gate on machines as "warrantgate serve" serves them, with deadline,
-// metrics and Events, and a no-op webhook of controller-runtime. Call Stop at the end.
-func handlers(recorder webhooks.EventRecorder) (all map[string]http.Handler, stop func(), err error) {
+// handlers are the compared handlers: the owner rewrite as "warrantgate serve" serves it, with deadline, metrics and Events, and a no-op
+// webhook of controller-runtime.
+func handlers(recorder webhooks.EventRecorder) map[string]http.Handler {
 	config := v1beta1.Default()
 	mode := config.Workspace.OwnerRewrite.Mode
-	gate, stop, err := newMachineGate(config)
-	if err != nil {
-		return nil, nil, err
-	}
 	return map[string]http.Handler{
 		rewritePath: webhooks.Handler(workspace.NewOwnerRewrite(config.Policy()), mode, recorder),
-		machinePath: webhooks.Handler(gate, config.Machine.Mode, recorder),
 		noopPath: &admission.Webhook{Handler: admission.HandlerFunc(func(context.Context, admission.Request) admission.Response {
 			return admission.Allowed("")
 		})},
-	}, stop, nil
+	}
 }
 
 // eventWriteTime is about the time that kcp takes to write an Event. Meanwhile the others wait, and at the rates of this benchmark
@@ -119,12 +114,7 @@ func serveHandlers(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	server := webhookserver.New(net.JoinHostPort(loopback, strconv.Itoa(port)), certificateOf, nil, tokens)
 	recorder := events.NewRecorder(nowhere{})
-	all, stop, err := handlers(recorder)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	for path, handler := range all {
+	for path, handler := range handlers(recorder) {
 		server.Register(path, handler)
 	}
 	if err := json.NewEncoder(out).Encode(address{URL: fmt.Sprintf("https://%s:%d/%s", loopback, port, token), CA: certificate}); err != nil {
