@@ -98,6 +98,10 @@ before: ## Build bin/before/bin/warrantgate, the release that an upgrade is trie
 demo: build ## Show what warrantgate does on kcp, on a kcp of its own
 	@$(SERVERS) kcp -- $(GO) run ./e2e/demo kcp
 
+.PHONY: pictures
+pictures: build ## Write the picture of "make demo"
+	@$(SERVERS) kcp -- $(GO) run ./e2e/demo kcp e2e/demo/kcp.svg
+
 .PHONY: demo-machines
 demo-machines: build ## Show what warrantgate does for Cluster API on CloudSigma
 	@$(SERVERS) $(KUBERNETES) -- $(GO) run ./e2e/demo machines

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -36,8 +37,9 @@ type demo struct {
 	keystone      *keystonetest.Keystone // nil until it runs
 	// skipped is the number of steps that this machine cannot run.
 	skipped int
-	// lines is the number of printed lines.
-	lines int
+	// printed is what was printed, and lines the number of its lines.
+	printed strings.Builder
+	lines   int
 }
 
 // startKCP starts kcp and creates one workspace with a service account and a user in it.

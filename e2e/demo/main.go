@@ -1,5 +1,6 @@
 // Command demo shows the functions of warrantgate on its own servers. Its argument is the story: kcp, which is the default, machines or
-// openstack. "make demo", "make demo-machines" and "make demo-openstack" build the binaries and run it.
+// openstack. "make demo", "make demo-machines" and "make demo-openstack" build the binaries and run it. "make pictures" also gives it the
+// file for a picture of its output.
 //
 // Each step works on real objects and verifies the result. If a result is wrong, the program names the step and exits with 1. It removes
 // everything that it started, even after an interrupt.
@@ -79,8 +80,8 @@ func run(ctx context.Context, args []string) (err error) {
 		name = args[0]
 	}
 	shown, ok := stories[name]
-	if !ok || len(args) > 1 {
-		return fmt.Errorf("%q: the one argument is kcp, machines or openstack", args)
+	if !ok || len(args) > 2 {
+		return fmt.Errorf("%q: the arguments are kcp, machines or openstack, and the file for a picture", args)
 	}
 	defer context.AfterFunc(ctx, func() { fmt.Fprintln(os.Stderr, "\ndemo: interrupted; stopping the servers") })()
 	deadline, cancel := context.WithTimeout(ctx, timeout)
@@ -97,6 +98,9 @@ func run(ctx context.Context, args []string) (err error) {
 	d.heading(d.summary(len(shown.steps), time.Since(start)))
 	if shown.most > 0 && d.lines > shown.most {
 		return fmt.Errorf("it printed %d lines, and should print at most %d", d.lines, shown.most)
+	}
+	if len(args) == 2 {
+		return os.WriteFile(args[1], []byte(picture("make demo", d.printed.String())), 0o644)
 	}
 	return nil
 }

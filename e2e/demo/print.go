@@ -15,9 +15,10 @@ const (
 	pollInterval = 25 * time.Millisecond
 )
 
-// print prints lines, and counts them.
+// print prints lines, counts and keeps them.
 func (d *demo) print(text string) {
 	d.lines += strings.Count(text, "\n") + 1
+	d.printed.WriteString(text + "\n")
 	fmt.Println(text)
 }
 
