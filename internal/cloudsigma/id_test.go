@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"warrantgate.dev/internal/cloudsigma"
-	"warrantgate.dev/internal/ownership/ownershiptest"
 )
 
 const wantProviderIDWords = `is not a provider ID of CloudSigma: it has to be "cloudsigma://" and the UUID of a server, such as "cloudsigma://`
@@ -55,12 +54,4 @@ func TestErrorsAboutProviderIDsAreShort(t *testing.T) {
 	if _, err := cloudsigma.ProviderIDs.Parse(strings.Repeat("é", 1<<20)); err == nil || len(err.Error()) > most {
 		t.Errorf("the error has %d bytes, want some, and at most %d", len(err.Error()), most)
 	}
-}
-
-func FuzzParseProviderID(f *testing.F) {
-	ownershiptest.FuzzID(f, cloudsigma.ProviderIDs.Parse, "cloudsigma://",
-		"5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", "cloudsigma://5D0C3E1F-9A47-4B6E-8F21-7C9D0E1F2A3B/", " cloudsigma:///5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b",
-		"cloudsigma://urn:uuid:5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", "cloudsigma://{5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b}",
-		"cloudsigma://00000000-0000-0000-0000-000000000000", "cloudsigma://", "openstack:///x", "", "cloudsigma://../../profile",
-	)
 }

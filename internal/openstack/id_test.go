@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"warrantgate.dev/internal/openstack"
-	"warrantgate.dev/internal/ownership/ownershiptest"
 )
 
 func TestParseProviderID(t *testing.T) {
@@ -45,12 +44,4 @@ func TestParseProviderID(t *testing.T) {
 			}
 		})
 	}
-}
-
-func FuzzParseProviderID(f *testing.F) {
-	ownershiptest.FuzzID(f, openstack.ProviderIDs.Parse, "openstack:///",
-		"openstack:///5D0C3E1F-9A47-4B6E-8F21-7C9D0E1F2A3B/", " openstack://RegionOne/5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b",
-		"openstack://", "openstack:///", "openstack:////", "cloudsigma://5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", "", "openstack:///../../flavors",
-		"openstack:///urn:uuid:5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", "openstack://\x00/5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b",
-	)
 }

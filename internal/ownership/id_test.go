@@ -4,8 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
+	"warrantgate.dev/internal/cloudsigma"
+	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
-	"warrantgate.dev/internal/ownership/ownershiptest"
 )
 
 func TestParseInstanceID(t *testing.T) {
@@ -57,12 +60,40 @@ func TestErrorsAboutInstanceIDsAreShort(t *testing.T) {
 	}
 }
 
-func FuzzParseInstanceID(f *testing.F) {
-	ownershiptest.FuzzID(f, ownership.ParseInstanceID, "",
-		"5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", " 5D0C3E1F-9A47-4B6E-8F21-7C9D0E1F2A3B/\n", "cloudsigma://5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b",
-		"urn:uuid:5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", "{5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b}", "5d0c3e1f9a474b6e8f217c9d0e1f2a3b",
-		"00000000-0000-0000-0000-000000000000", "openstack:///x", "", "../../profile",
-	)
+// FuzzParse checks that each result of a parser is a plain UUID that is contained in the input, and that the parser accepts it after its prefix.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", " 5D0C3E1F-9A47-4B6E-8F21-7C9D0E1F2A3B/\n", "cloudsigma://5D0C3E1F-9A47-4B6E-8F21-7C9D0E1F2A3B/",
+		" cloudsigma:///5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", "cloudsigma://urn:uuid:5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b",
+		"openstack:///5D0C3E1F-9A47-4B6E-8F21-7C9D0E1F2A3B/", " openstack://RegionOne/5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b",
+		"openstack://\x00/5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b", "{5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b}", "5d0c3e1f9a474b6e8f217c9d0e1f2a3b",
+		"00000000-0000-0000-0000-000000000000", "cloudsigma://", "openstack:///", "openstack:////", "openstack:///x", "", "../../profile",
+	} {
+		f.Add(seed)
+	}
+	parsers := map[string]func(string) (string, error){
+		"": ownership.ParseInstanceID, "cloudsigma://": cloudsigma.ProviderIDs.Parse, "openstack:///": openstack.ProviderIDs.Parse,
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		for prefix, parse := range parsers {
+			got, err := parse(s)
+			if err != nil {
+				if got != "" || len(err.Error()) > 1000 {
+					t.Errorf("%q: %q comes with the error %v", s, got, err)
+				}
+				continue
+			}
+			if parsed, err := uuid.Parse(got); err != nil || parsed == uuid.Nil || parsed.String() != got {
+				t.Errorf("%q was taken for %q, which is no plain UUID", s, got)
+			}
+			if !strings.Contains(strings.ToLower(s), got) {
+				t.Errorf("%q was taken for %q, which is not in it", s, got)
+			}
+			if again, err := parse(prefix + got); err != nil || again != got {
+				t.Errorf("%q: the result %q is taken for %q, %v", s, got, again, err)
+			}
+		}
+	})
 }
 
 func TestLowerEmail(t *testing.T) {

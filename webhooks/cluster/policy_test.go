@@ -33,8 +33,8 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
-	"warrantgate.dev/internal/policytest"
 	"warrantgate.dev/webhooks/cluster"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 // write is a request to write a CloudSigmaCluster, by a user who may impersonate some.
@@ -82,7 +82,7 @@ func newValidator(tb testing.TB) validator {
 		tb.Fatal(err)
 	}
 	v := validator{plugin: plugin, interfaces: apiadmission.NewObjectInterfacesFromScheme(apiruntime.NewScheme())}
-	policytest.Start(tb, plugin, policytest.Options{
+	webhookstest.StartPolicies(tb, plugin, webhookstest.PolicyOptions{
 		Policies: cluster.Policies(enforced, regions), Authorizer: v,
 		Objects: []apiruntime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}}},
 		Evaluates: func(ctx context.Context) error {
@@ -280,7 +280,7 @@ func TestPolicy(t *testing.T) {
 func TestPolicyAgreesWithTheGate(t *testing.T) {
 	const count = 20_000
 	v := newValidator(t)
-	counts := policytest.Tally(t, count, func(seed uint64, count int) iter.Seq[string] {
+	counts := webhookstest.Tally(t, count, func(seed uint64, count int) iter.Seq[string] {
 		return func(yield func(string) bool) {
 			r := rand.New(rand.NewPCG(15, seed))
 			for range count {

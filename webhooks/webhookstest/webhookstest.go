@@ -1,4 +1,5 @@
-// Package webhookstest shows answers of gates in the form in which users see them.
+// Package webhookstest shows answers of gates in the form in which users see them, and evaluates their admission policies with the admission plugins of
+// the API server.
 package webhookstest
 
 import (

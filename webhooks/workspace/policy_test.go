@@ -35,8 +35,8 @@ import (
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/identity/identitytest"
 	"warrantgate.dev/internal/kcp"
-	"warrantgate.dev/internal/policytest"
 	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/webhookstest"
 	"warrantgate.dev/webhooks/workspace"
 )
 
@@ -97,7 +97,7 @@ func newMutator(tb testing.TB) *mutator {
 		}
 	}
 	honest := placement{owner: plainOwner("default", "bot", "1dz6n4ubraua7pul"), cluster: newCluster}
-	policytest.Start(tb, plugin, policytest.Options{
+	webhookstest.StartPolicies(tb, plugin, webhookstest.PolicyOptions{
 		Policies: workspace.MutatingPolicies(v1beta1.Default().Workspace), Authorizer: authorizerfactory.NewAlwaysDenyAuthorizer(),
 		Client: func(api kubernetes.Interface) kubernetes.Interface { return openAPIClient{api} },
 		Evaluates: func(context.Context) error {
@@ -449,7 +449,7 @@ func TestPolicyAgreesWithRewrite(t *testing.T) {
 		count = 1_000
 	}
 	m := newMutator(t)
-	counts := policytest.Tally(t, count, func(seed uint64, count int) iter.Seq[string] {
+	counts := webhookstest.Tally(t, count, func(seed uint64, count int) iter.Seq[string] {
 		return func(yield func(string) bool) {
 			for p := range hostile(seed, count) {
 				if !yield(m.check(t, p)) {

@@ -20,8 +20,8 @@ import (
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
-	"warrantgate.dev/internal/policytest"
 	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 // backedUp are the annotations of a stored Workspace whose owner was rewritten.
@@ -174,7 +174,7 @@ func TestRestorePolicyAgreesWithTheOthers(t *testing.T) {
 		count = 1_000
 	}
 	m, integrity := newMutator(t), newIntegrityPolicy(t)
-	counts := policytest.Tally(t, count, func(seed uint64, count int) iter.Seq[string] {
+	counts := webhookstest.Tally(t, count, func(seed uint64, count int) iter.Seq[string] {
 		return func(yield func(string) bool) {
 			r := rand.New(rand.NewPCG(31, seed))
 			for range count {

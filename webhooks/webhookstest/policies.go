@@ -1,5 +1,4 @@
-// Package policytest evaluates the admission policies of a gate with the admission plugins of the API server.
-package policytest
+package webhookstest
 
 import (
 	"context"
@@ -35,8 +34,8 @@ type Plugin interface {
 	WaitForReady() bool
 }
 
-// Options configure what a plugin evaluates.
-type Options struct {
+// PolicyOptions configure what a plugin evaluates.
+type PolicyOptions struct {
 	// Policies are the installed policies and bindings.
 	Policies []client.Object
 	// Objects are other objects of the API server.
@@ -55,8 +54,8 @@ type apiServer struct{ kubernetes.Interface }
 // IsWatchListSemanticsUnSupported forwards the marker method of the fake client, which the embedded interface hides.
 func (apiServer) IsWatchListSemanticsUnSupported() bool { return true }
 
-// Start starts a plugin and waits until it evaluates the policies.
-func Start(tb testing.TB, plugin Plugin, options Options) {
+// StartPolicies starts a plugin and waits until it evaluates the policies.
+func StartPolicies(tb testing.TB, plugin Plugin, options PolicyOptions) {
 	tb.Helper()
 	objects := options.Objects
 	for _, object := range options.Policies {
