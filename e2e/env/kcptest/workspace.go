@@ -66,7 +66,7 @@ func CreateWorkspaceType(ctx context.Context, admin *rest.Config, path string, w
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Create(ctx, wt); err != nil {
+	if err := whileOutdated(ctx, func(ctx context.Context) error { return c.Create(ctx, wt) }); err != nil {
 		return nil, fmt.Errorf("create workspace type %s: %w", wt.Name, err)
 	}
 	ofType := OfType(path, wt.Name)
@@ -83,32 +83,36 @@ func CreateWorkspaceType(ctx context.Context, admin *rest.Config, path string, w
 	return ofType, nil
 }
 
-// CreateWorkspace creates a Workspace in the cluster of config, as the user of config. It does not wait until the workspace is Ready.
-//
-// On a busy machine, the first requests in a new workspace are answered from caches that do not contain its APIs, permissions or service
-// accounts yet. CreateWorkspace repeats a request that such a cache can have caused to fail, for two minutes. A denial of warrantgate is
-// not repeated. For a request that should fail, use TryCreateWorkspace.
+// CreateWorkspace creates a Workspace in the cluster of config, as the user of config. It does not wait until the workspace is Ready. It
+// repeats a request as whileOutdated does. For a request that should fail, use TryCreateWorkspace.
 func CreateWorkspace(ctx context.Context, config *rest.Config, name string, options ...WorkspaceOption) (*tenancyv1alpha1.Workspace, error) {
+	var ws *tenancyv1alpha1.Workspace
+	err := whileOutdated(ctx, func(ctx context.Context) (err error) {
+		ws, err = TryCreateWorkspace(ctx, config, name, options...)
+		return err
+	})
+	return ws, err
+}
+
+// whileOutdated repeats a request that a cache of kcp without the newest objects can have caused to fail, for two minutes. On a busy machine,
+// the first requests in a new workspace are answered from caches that do not contain its APIs, permissions or service accounts yet. A denial
+// of warrantgate is not repeated.
+func whileOutdated(ctx context.Context, request func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
 	defer cancel()
-	var ws *tenancyv1alpha1.Workspace
 	var last error
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		created, err := TryCreateWorkspace(ctx, config, name, options...)
-		if err == nil {
-			ws = created
-			return true, nil
-		}
-		if isOutdated(err) {
+		err := request(ctx)
+		if err != nil && isOutdated(err) {
 			last = err
 			return false, nil
 		}
-		return false, err
+		return err == nil, err
 	})
 	if err != nil {
-		return nil, errors.Join(err, last)
+		return errors.Join(err, last)
 	}
-	return ws, nil
+	return nil
 }
 
 // isOutdated reports whether a cache of kcp without the newest objects can have caused the error.

@@ -106,14 +106,8 @@ func (p place) export(ctx context.Context, plural string) tenancyv1alpha1.APIExp
 // workspaceType creates a WorkspaceType here, and waits until kcp observes it.
 func (p place) workspaceType(ctx context.Context, name string, spec tenancyv1alpha1.WorkspaceTypeSpec) kcptest.WorkspaceOption {
 	GinkgoHelper()
-	c := suite.KCPClient(p.admin())
-	Expect(c.Create(ctx, &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})).To(Succeed())
-	ofType := kcptest.OfType(p.path, name)
-	Eventually(ctx, func() error {
-		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
-		ofType(ws)
-		return c.Create(ctx, ws, client.DryRunAll)
-	}).Should(Succeed())
+	ofType, err := kcptest.CreateWorkspaceType(ctx, p.admin(), p.path, &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
+	Expect(err).NotTo(HaveOccurred())
 	return ofType
 }
 
