@@ -1,7 +1,6 @@
 package charts_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -20,8 +19,7 @@ var update = flag.Bool("update", false, "write the generated part of the chart's
 const (
 	readmeFile = "warrantgate/README.md"
 	// readmeMark is the last line of the handwritten text.
-	readmeMark   = "\"go test ./charts -run Readme -update\". -->\n"
-	readmeValues = "\n## Values\n\nAll other names are errors.\n\n| Value | Default | Meaning |\n|---|---|---|\n"
+	readmeMark = "\"go test ./charts -run Readme -update\". -->\n"
 )
 
 func TestTheReadmeIsGeneratedFromTheComments(t *testing.T) {
@@ -34,7 +32,6 @@ func TestTheReadmeIsGeneratedFromTheComments(t *testing.T) {
 		comment, _, _ := strings.Cut(readFile(t, file), "\n")
 		want += fmt.Sprintf("- [%s](examples/%s): %s\n", strings.TrimSuffix(filepath.Base(file), ".yaml"), filepath.Base(file), strings.TrimPrefix(comment, "# "))
 	}
-	want += readmeValues + rows(t)
 	if *update {
 		if err := os.WriteFile(readmeFile, []byte(want), 0o600); err != nil {
 			t.Fatal(err)
@@ -79,30 +76,23 @@ func values(t *testing.T) *yamlv3.Node {
 	return document.Content[0]
 }
 
-// rows returns the rows of the table of values.
-func rows(t *testing.T) string {
-	t.Helper()
-	var text strings.Builder
+// TestEveryValueHasAComment checks that "helm show values" says what each value means.
+func TestEveryValueHasAComment(t *testing.T) {
 	var walk func(path string, node *yamlv3.Node)
 	walk = func(path string, node *yamlv3.Node) {
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key, value := node.Content[i], node.Content[i+1]
-			if block(value) && !documented(key) {
-				walk(path+key.Value+".", value)
-				continue
-			}
 			switch {
+			case block(value) && !documented(key):
+				walk(path+key.Value+".", value)
 			case !documented(key):
 				t.Errorf("%s%s has no comment", path, key.Value)
 			case block(value) && slices.ContainsFunc(value.Content, documented):
 				t.Errorf("the comment of %s%s hides the documented values below it", path, key.Value)
 			}
-			meaning := strings.ReplaceAll(strings.ReplaceAll(key.HeadComment, "\n# ", " "), "|", `\|`)
-			fmt.Fprintf(&text, "| `%s%s` | `%s` | %s |\n", path, key.Value, shown(t, value), strings.TrimPrefix(meaning, "# "))
 		}
 	}
 	walk("", values(t))
-	return text.String()
 }
 
 // block reports whether a mapping has lines of its own.
@@ -111,16 +101,3 @@ func block(node *yamlv3.Node) bool {
 }
 
 func documented(key *yamlv3.Node) bool { return key.HeadComment != "" }
-
-func shown(t *testing.T, node *yamlv3.Node) string {
-	t.Helper()
-	var value any
-	if err := node.Decode(&value); err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
