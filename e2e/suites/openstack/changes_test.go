@@ -5,8 +5,6 @@ package openstack_test
 import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // The gate evaluates an object when it starts to refer to credentials. Other requests do not wait for it.
@@ -45,18 +43,5 @@ var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, fir
 		By("nor when it is removed")
 		Expect(s.set(ctx, cluster, identityRefPath, nil)).To(Succeed())
 		Expect(s.admissions(ctx, delegationGate, "")).To(Equal(evaluated + 1))
-	}, SpecTimeout(timeout))
-
-	It("is evaluated on a dry run as well, without an Event", func(ctx SpecContext) {
-		s := w.beginCluster(ctx)
-		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
-		cluster, last := newObject(clusterKind, s.namespace, clusterName), s.machine(ctx, "last")
-		expectDenial(s.set(ctx, cluster, identityRefPath+".name", "poor", client.DryRunAll), "RoleMissing", identityRefPath)
-		// Events are written in order, so after this one there are no earlier ones.
-		expectDenial(s.set(ctx, last, identityRefPath, map[string]any{"name": "poor"}), "IdentityMissing", identityRefPath)
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(last).Should(HaveLen(1))
-		events := &corev1.EventList{}
-		Expect(s.client.List(ctx, events, client.InNamespace(s.namespace))).To(Succeed())
-		Expect(events.Items).To(HaveLen(1))
 	}, SpecTimeout(timeout))
 })

@@ -63,12 +63,9 @@ var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, first, 
 		}
 	},
 		Entry("a member with load balancers", row{roles: []string{member, loadBalancer}, held: created, needed: created}, SpecTimeout(timeout)),
-		Entry("a member who is also a reader", row{roles: []string{member, loadBalancer, reader}, held: created, needed: created}, SpecTimeout(timeout)),
-		Entry("load balancers alone", row{roles: []string{loadBalancer}, held: created, needed: created}, SpecTimeout(timeout)),
 		Entry("a member without load balancers", row{
 			roles: []string{member}, reason: "RoleMissing", held: created, needed: notFound,
 		}, SpecTimeout(timeout)),
-		Entry("a reader", row{roles: []string{reader}, reason: "RoleMissing", held: created, needed: notFound}, SpecTimeout(timeout)),
 		Entry("without a role there", row{reason: "IdentityDenied", held: unauthorized, needed: unauthorized}, SpecTimeout(timeout)),
 		Entry("an administrator", row{
 			roles: []string{member, loadBalancer, "admin"}, reason: "RolePrivileged", held: created, needed: created,
@@ -79,10 +76,6 @@ var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, first, 
 		Entry("a manager of a domain", row{
 			roles: []string{member, loadBalancer, "manager"}, reason: "RoleNotDelegable", held: created, needed: created,
 		}, SpecTimeout(timeout)),
-		Entry("an owner of stacks", row{
-			roles: []string{member, loadBalancer, "heat_stack_owner"}, reason: "RoleNotDelegable", held: created, needed: created,
-		}, SpecTimeout(timeout)),
-		Entry("a Member, in another case", row{roles: []string{"Member", loadBalancer}, held: created, needed: created}, SpecTimeout(timeout)),
 		// The policies of the services treat it as the same role, and a trust delegates the held role. Only a request with the exact name is
 		// denied.
 		Entry("load balancers, in another case", row{

@@ -142,9 +142,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 		theirs := newMachine(s.namespace, "thief", clusterName, with(providerIDPath, format(w.foreignServer(ctx, "thief").ID)))
 		expectDenial(s.client.Create(ctx, theirs), "InstanceNotFound", providerIDPath)
 	},
-		Entry("without a region", func(id string) string { return "openstack:///" + id }, SpecTimeout(timeout)),
 		Entry("with a region", func(id string) string { return "openstack://" + region + "/" + id }, SpecTimeout(timeout)),
-		Entry("in upper case", func(id string) string { return "openstack:///" + strings.ToUpper(id) }, SpecTimeout(timeout)),
 		Entry("in upper case throughout", func(id string) string { return strings.ToUpper("openstack:///" + id) }, SpecTimeout(timeout)),
 	)
 
@@ -154,9 +152,7 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 		expectDenial(s.client.Create(ctx, machine), "ProviderIDInvalid", providerIDPath,
 			`it has to be "openstack://", a region or nothing, a slash, and the UUID of a server`)
 	},
-		Entry("CloudSigma", func(id string) string { return "cloudsigma://" + id }, SpecTimeout(timeout)),
 		Entry("OpenStack with two slashes only", func(id string) string { return "openstack://" + id }, SpecTimeout(timeout)),
-		Entry("OpenStack with a path", func(id string) string { return "openstack:///zone/" + id }, SpecTimeout(timeout)),
 	)
 
 	It("is a denial for a server that another machine names", func(ctx SpecContext) {

@@ -5,13 +5,10 @@ package openstack_test
 import (
 	"context"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"warrantgate.dev/e2e/fakes/openstacktest"
 )
 
 // In the mode Warn, operators can try the gate without denials.
@@ -58,26 +55,6 @@ var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 	}, SpecTimeout(timeout))
 })
 
-// With unknown: Admit, only requests without a decision are admitted.
-var _ = Describe("With unknown: Admit", Ordered, ContinueOnFailure, func() {
-	var w *world
-	BeforeAll(func(ctx SpecContext) { w = newWorld(ctx, "machine: {unknown: Admit}") }, NodeTimeout(setupTimeout))
-
-	It("a machine may name its server while Nova is down, with a warning and an Event", func(ctx SpecContext) {
-		s := w.beginCluster(ctx)
-		machine, theirs := s.machine(ctx, "worker"), s.foreignServer(ctx, "worker")
-		down := s.novaFront.Fail(openstacktest.Status(503), 0)
-		DeferCleanup(down.Release)
-		s.recorder.TakeWarnings()
-		Expect(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID)).To(Succeed())
-		Expect(s.recorder.TakeWarnings()).To(HaveExactElements(HavePrefix("OwnershipUnknown: status.instanceID")))
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
-			HaveField("Reason", "OwnershipUnknown"), HaveField("Message", HavePrefix("Admitted with a warning: ")))))
-		down.Release()
-		expectDenial(s.set(ctx, machine, instanceIDPath, theirs.ID), "InstanceNotFound", instanceIDPath)
-	}, SpecTimeout(timeout))
-})
-
 // Without the gate on delegations, a cluster can act as an administrator, who sees the servers of all projects.
 var _ = Describe("In the mode Off", Ordered, ContinueOnFailure, func() {
 	var w *world
@@ -102,25 +79,6 @@ var _ = Describe("In the mode Off", Ordered, ContinueOnFailure, func() {
 				`cloud "openstack" of Secret "credentials" (`+s.project+`)`,
 			"the cloud answered 200, owned by another project, request id req-", own.ID)
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(denied("InstanceNotOwned", theirs.ID)))
-	}, SpecTimeout(timeout))
-})
-
-// Keystone creates no trust with an application credential, which Magnum would detect only later.
-var _ = Describe("Where clusters act through a trust", Ordered, ContinueOnFailure, func() {
-	var w *world
-	BeforeAll(func(ctx SpecContext) { w = worldWith(ctx, "cluster: {delegation: {through: Trust}}") }, NodeTimeout(setupTimeout))
-
-	It("an application credential has a warning, and a password has none", func(ctx SpecContext) {
-		s := w.begin(ctx, member, loadBalancer)
-		s.writeSecret(ctx, "application", entryOf(s.credential(ctx, applicationcredentials.CreateOpts{Unrestricted: true})))
-		s.recorder.TakeWarnings()
-		Expect(s.createCluster(ctx, "by-credential", actsWith("application"))).To(Succeed())
-		Expect(s.recorder.TakeWarnings()).To(HaveExactElements(And(
-			HavePrefix(`ApplicationCredentialWithoutTrust: spec.identityRef of OpenStackCluster "by-credential"`),
-			ContainSubstring("[security_compliance] allow_insecure_application_credential_trust_escalation"),
-			ContainSubstring("use the password of a user of the tenant"))))
-		Expect(s.createCluster(ctx, "by-password", actsWith(credentials))).To(Succeed())
-		Expect(s.recorder.TakeWarnings()).To(BeEmpty())
 	}, SpecTimeout(timeout))
 })
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -119,34 +118,19 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 		expectDenial(s.set(ctx, newObject(clusterKind, s.namespace, clusterName), identityRefPath+".name", "theirs"), reason, identityRefPath)
 		expectDenial(s.client.Create(ctx, newMachine(s.namespace, "worker", clusterName, actsWith("theirs"))), reason, identityRefPath)
 	},
-		Entry("by IDs", func(_ context.Context, s story) string { return auth(s, s.password(o.user)) }, ofOperator, SpecTimeout(timeout)),
 		Entry("by names", func(_ context.Context, s story) string {
 			return auth(s, entry{
 				"username": o.user.Name, "user_domain_name": o.domain, "password": o.user.Password, "project_name": "project", "project_domain_id": s.domainID,
 			})
-		}, ofOperator, SpecTimeout(timeout)),
-		Entry("by a default domain", func(_ context.Context, s story) string {
-			return auth(s, entry{"username": o.user.Name, "default_domain": o.domainID, "password": o.user.Password, "project_id": s.project})
 		}, ofOperator, SpecTimeout(timeout)),
 		Entry("by the ID of an application credential that has no more roles than needed", func(ctx context.Context, s story) string {
 			return auth(s, entryOf(byOperator(ctx, s, applicationcredentials.CreateOpts{
 				Name: "innocent", Roles: []applicationcredentials.Role{{Name: member}, {Name: loadBalancer}},
 			})))
 		}, ofOperator, SpecTimeout(timeout)),
-		Entry("by the name of an application credential", func(ctx context.Context, s story) string {
-			made := byOperator(ctx, s, applicationcredentials.CreateOpts{Name: "named-" + s.namespace})
-			return auth(s, entry{
-				"application_credential_name": made.Name, "application_credential_secret": made.Secret, "username": o.user.Name, "user_domain_id": o.domainID,
-			})
-		}, ofOperator, SpecTimeout(timeout)),
 		Entry("by a YAML anchor", func(_ context.Context, s story) string {
 			return fmt.Sprintf("x: &them {auth_url: %q, user_id: %s, password: %q, project_id: %s}\nclouds: {%s: {auth: {<<: *them}}}\n",
 				s.front.authURL(), o.user.ID, o.user.Password, s.project, cloudName)
-		}, ofOperator, SpecTimeout(timeout)),
-		Entry("with another spelling of the URL", func(_ context.Context, s story) string {
-			u, err := url.Parse(s.front.authURL())
-			Expect(err).NotTo(HaveOccurred())
-			return auth(s, s.password(o.user).with("auth_url", "HTTPS://"+u.Host+"//v3/"))
 		}, ofOperator, SpecTimeout(timeout)),
 		Entry("next to the tenant's own", func(_ context.Context, s story) string {
 			return auth(s, s.password(o.user)) + fmt.Sprintf("  zzz: {auth: {auth_url: %q, user_id: %s, password: %q, project_id: %s}}\n",
@@ -216,15 +200,6 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 		Entry("the tenant's own", func(_ context.Context, s story) entry { return s.password(s.user) }, "", SpecTimeout(timeout)),
 		Entry("an operator's", func(_ context.Context, s story) entry { return s.password(o.user) }, "exit status 1", SpecTimeout(timeout)),
 		Entry("too few roles", func(ctx context.Context, s story) entry { return s.password(s.newUser(ctx, "poor", member)) }, "exit status 1", SpecTimeout(timeout)),
-		Entry("an administrator's", func(ctx context.Context, s story) entry {
-			return s.password(s.newUser(ctx, "administrator", member, loadBalancer, "admin"))
-		}, "exit status 1", SpecTimeout(timeout)),
-		Entry("a wrong password", func(_ context.Context, s story) entry {
-			return s.password(s.user).with("password", keepSecret("not-the-password"))
-		}, "exit status 1", SpecTimeout(timeout)),
-		Entry("a Keystone that is not configured", func(_ context.Context, s story) entry {
-			return s.password(s.user).with("auth_url", "https://127.0.0.1:1/v3")
-		}, "exit status 1", SpecTimeout(timeout)),
 	)
 
 	It("cannot be evaluated by the command while Keystone does not respond", func(ctx SpecContext) {

@@ -9,12 +9,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/process"
@@ -89,20 +86,6 @@ var _ = Describe("The permissions that install grants", Ordered, func() {
 		_, err = w.gate.Install(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.hooks(ctx)).To(ContainElement("openstackclusters.delegation.warrantgate.dev"))
-	}, SpecTimeout(timeout))
-
-	It("are removed by uninstall", func(ctx SpecContext) {
-		w.uninstall(ctx)
-		named, leased := metav1.ObjectMeta{Name: "warrantgate"}, metav1.ObjectMeta{Name: "warrantgate", Namespace: metav1.NamespaceSystem}
-		for _, object := range []client.Object{
-			&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named},
-			&rbacv1.ClusterRole{ObjectMeta: named}, &rbacv1.ClusterRoleBinding{ObjectMeta: named},
-			&rbacv1.Role{ObjectMeta: leased}, &rbacv1.RoleBinding{ObjectMeta: leased},
-		} {
-			Expect(apierrors.IsNotFound(w.client.Get(ctx, keyOf(object), object))).To(BeTrue(), "%T", object)
-		}
-		Eventually(w.mayDo).WithContext(ctx).WithArguments(infrastructure.Group, "openstackclusters").Should(BeEmpty())
-		Eventually(w.mayDo).WithContext(ctx).WithArguments("", "secrets").Should(BeEmpty())
 	}, SpecTimeout(timeout))
 })
 

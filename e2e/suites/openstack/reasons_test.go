@@ -22,12 +22,6 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 
 	// spoil writes the Secret, and returns the texts that the denial must contain.
 	type spoil func(ctx context.Context, s story) (texts []string)
-	by := func(bearer func(ctx context.Context, s story) bearer, texts ...string) spoil {
-		return func(ctx context.Context, s story) []string {
-			s.writeSecret(ctx, credentials, bearer(ctx, s).entry)
-			return texts
-		}
-	}
 	file := func(content string, texts ...string) spoil {
 		return func(ctx context.Context, s story) []string {
 			s.writeFile(ctx, credentials, content)
@@ -68,17 +62,8 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 			s.writeSecret(ctx, credentials, entryOf(made))
 			return []string{"rejects application credential", made.ID, "expired or revoked"}
 		}), SpecTimeout(timeout)),
-		Entry("a token without a scope", "IdentityUnscoped",
-			by(unscoped, "the credentials are for no project; name the project in clouds.yaml"), SpecTimeout(timeout)),
-		Entry("a token for a domain", "IdentityDomainScoped",
-			by(forDomain, "the credentials are for the domain", "name the project in clouds.yaml"), SpecTimeout(timeout)),
-		Entry("a trust of another user", "IdentityOfTrust",
-			by(byTrust, "with which a trustee acts for another user; use the tenant's own"), SpecTimeout(timeout)),
 		Entry("another entry of clouds.yaml", "IdentityMalformed",
 			file("clouds: {other: {}}", "clouds.yaml has no cloud of this name"), SpecTimeout(timeout)),
-		Entry("a malformed clouds.yaml", "IdentityMalformed",
-			file("clouds:\n  openstack:\n    auth: {password: "+keepSecret("quoted-by-careless-parsers")+"\n",
-				"clouds.yaml is not valid YAML: line "), SpecTimeout(timeout)),
 		Entry("a Keystone that is not configured, without a request to it", "IdentityEndpointNotAllowed", spoil(func(ctx context.Context, s story) []string {
 			var received atomic.Int32
 			elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received.Add(1) }))
@@ -103,8 +88,6 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 			`cloud "openstack" of Secret "missing": there is no such Secret in namespace "story-`, SpecTimeout(timeout)),
 		Entry("no Secret", "IdentityMissing", map[string]any{"cloudName": cloudName},
 			"spec.identityRef.name and spec.identityRef.cloudName have to be set", SpecTimeout(timeout)),
-		Entry("no entry", "IdentityMissing", map[string]any{"name": credentials},
-			"spec.identityRef.name and spec.identityRef.cloudName have to be set", SpecTimeout(timeout)),
 		Entry("another kind of identity", "IdentityUnsupported",
 			map[string]any{"type": "ClusterIdentity", "name": credentials, "cloudName": cloudName}, "refer to a Secret", SpecTimeout(timeout)),
 	)
@@ -123,8 +106,6 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 		Eventually(create).WithContext(ctx).Should(Succeed())
 	},
 		Entry("is down", answers(http.StatusServiceUnavailable), "the identity provider is unavailable or its response is invalid; try again", SpecTimeout(timeout)),
-		Entry("limits the rate of requests", answers(http.StatusTooManyRequests, "Retry-After", "7"),
-			"limits the rate of requests; try again later", SpecTimeout(timeout)),
 		Entry("does not answer", fault(blocks), "did not answer in time; try again", SpecTimeout(timeout)),
 	)
 })

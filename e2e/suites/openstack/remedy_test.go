@@ -19,15 +19,6 @@ var _ = Describe("A denial because of roles", Ordered, ContinueOnFailure, first,
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = worldWith(ctx, "") }, NodeTimeout(setupTimeout))
 
-	It("lists the roles of the credentials, those that are not allowed and those that are missing", func(ctx SpecContext) {
-		s := w.begin(ctx, member, "heat_stack_owner")
-		expectDenial(s.createCluster(ctx, clusterName, actsWith(credentials)), "RoleNotDelegable", identityRefPath,
-			`denied the request: spec.identityRef of OpenStackCluster "pool" of namespace "`+s.namespace+`": cloud "openstack" of Secret "credentials": `,
-			`user "tenant" in project "project" has the roles heat_stack_owner, member, reader; `,
-			"too many: heat_stack_owner, which may not be delegated; ", "missing: load-balancer_member; ",
-			"openstack role add --user "+s.user.ID+" --project "+s.project+" load-balancer_member")
-	}, SpecTimeout(timeout))
-
 	It("contains the command for the fix in kubectl describe, and the write is admitted soon after the fix", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
 		poor := s.newUser(ctx, "poor", member)
@@ -50,15 +41,6 @@ var _ = Describe("A denial because of roles", Ordered, ContinueOnFailure, first,
 			within = 10 * time.Second
 		}
 		Eventually(change).WithContext(ctx).WithTimeout(within).Should(Succeed())
-	}, SpecTimeout(timeout))
-
-	It("says that the command is not enough for an application credential", func(ctx SpecContext) {
-		s := w.begin(ctx, member, loadBalancer)
-		b := byCredential(false, member)(ctx, s)
-		s.writeSecret(ctx, credentials, b.entry)
-		expectDenial(s.createCluster(ctx, clusterName, actsWith(credentials)), "RoleMissing", identityRefPath,
-			`application credential "cluster" of user "tenant" in project "project" has the roles member`,
-			"then create a new application credential, because the roles of an existing one do not change")
 	}, SpecTimeout(timeout))
 })
 
