@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -332,62 +331,5 @@ func TestRegionIsPastedIntoTheHost(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"POST /: there is no such region"}, w.Violations()); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)
-	}
-}
-
-func TestTokensAreKeptUntilFiveMinutesBeforeTheyExpire(t *testing.T) {
-	for life, want := range map[time.Duration]int{5 * time.Minute: 3, time.Hour: 1} {
-		w := newWorld(t)
-		w.SetTokenLife(life)
-		p := capcstest.New(w.Client, w.options)
-		for range 3 {
-			if _, err := w.reconcile(p); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, operation := range []cloudsigmatest.Operation{cloudsigmatest.ClientCredentials, cloudsigmatest.UMATicket, cloudsigmatest.Impersonate} {
-			if got := w.Count(operation); got != want {
-				t.Errorf("%s: %d requests with tokens of %s, want %d", operation, got, life, want)
-			}
-		}
-	}
-}
-
-func TestDeletion(t *testing.T) {
-	tests := map[string]struct {
-		owner       func(w *world) *cloudsigmatest.User
-		fault       bool
-		wantGone    bool
-		wantServers int
-	}{
-		"own server":            {owner: func(w *world) *cloudsigmatest.User { return &w.alice }, wantGone: true},
-		"another user's server": {owner: func(w *world) *cloudsigmatest.User { return &w.bob }, wantGone: true, wantServers: 1},
-		"no server":             {owner: func(*world) *cloudsigmatest.User { return nil }, wantGone: true},
-		"the cloud is away":     {owner: func(w *world) *cloudsigmatest.User { return &w.alice }, fault: true, wantServers: 1},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			if owner := test.owner(w); owner != nil {
-				w.AddServer(region, *owner, key.Name, cloudsigmatest.WithUUID(stale))
-			}
-			w.names(stale)
-			machine := newObject("CloudSigmaMachine", func(machine *unstructured.Unstructured) { machine.SetName(key.Name) })
-			if err := w.Delete(t.Context(), machine); err != nil {
-				t.Fatal(err)
-			}
-			if test.fault {
-				w.Fail(cloudsigmatest.Status(500), 0, cloudsigmatest.GetServer)
-			}
-			if _, err := w.reconcile(capcstest.New(w.Client, w.options)); (err != nil) != test.fault {
-				t.Errorf("Reconcile() error = %v", err)
-			}
-			if gone := apierrors.IsNotFound(w.Get(t.Context(), key, machine)); gone != test.wantGone {
-				t.Errorf("the machine is gone: %t, want %t", gone, test.wantGone)
-			}
-			if got := len(w.Servers()); got != test.wantServers {
-				t.Errorf("%d servers, want %d", got, test.wantServers)
-			}
-		})
 	}
 }

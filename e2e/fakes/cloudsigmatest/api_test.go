@@ -7,9 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	cloudsigma "github.com/cloudsigma/cloudsigma-sdk-go/cloudsigma"
 	"github.com/google/go-cmp/cmp"
@@ -154,83 +152,6 @@ func TestListServers(t *testing.T) {
 	w.wantNoViolations(t)
 }
 
-func TestCreateAndDeleteServer(t *testing.T) {
-	w := newWorld(t)
-	sdk := w.sdkOf(w.aliceToken(t))
-	created, _, err := sdk.Servers.Create(t.Context(), &cloudsigma.ServerCreateRequest{Servers: []cloudsigma.Server{{
-		Name: "worker", CPU: 2000, Memory: 4 << 30, VNCPassword: "canary-vnc", Meta: map[string]any{"machine-uid": "uid-1"},
-	}}})
-	if err != nil || len(created) != 1 {
-		t.Fatalf("Create() = %v, error = %v", created, err)
-	}
-	id := created[0].UUID
-	if err := w.SetMeta(id, "machine-uid", "uid-2"); err != nil {
-		t.Errorf("SetMeta() error = %v", err)
-	}
-	server, _, err := sdk.Servers.Get(t.Context(), id)
-	if err != nil || server.Status != "stopped" || server.Meta["machine-uid"] != "uid-2" || server.Owner.UUID != w.alice.UUID {
-		t.Errorf("Get() = %+v, error = %v", server, err)
-	}
-	if !slices.Contains(w.Secrets(), "canary-vnc") {
-		t.Error("Secrets() lacks the VNC password")
-	}
-
-	shared := w.AddServer(region, w.bob, "shared", cloudsigmatest.SharedWith(alice))
-	_, err = sdk.Servers.Delete(t.Context(), shared.UUID)
-	if status, _, message, _ := apiError(t, err); status != http.StatusForbidden || !strings.Contains(message, "[EDIT]") {
-		t.Errorf("delete of a shared server: %d %q, want 403", status, message)
-	}
-	if _, err := sdk.Servers.Delete(t.Context(), id); err != nil {
-		t.Errorf("Delete() error = %v", err)
-	}
-	_, err = sdk.Servers.Delete(t.Context(), id)
-	if status, _, _, _ := apiError(t, err); status != http.StatusNotFound {
-		t.Errorf("second Delete() = %d, want 404", status)
-	}
-	if servers := w.Servers(); len(servers) != 1 || servers[0].UUID != shared.UUID {
-		t.Errorf("Servers() = %v, want the shared one", servers)
-	}
-	if w.SetMeta(id, "key", "value") == nil {
-		t.Error("SetMeta() of a server that was deleted has no error")
-	}
-	if w.Count(cloudsigmatest.DeleteServer, alice) != 3 || w.Count(cloudsigmatest.CreateServer) != 1 {
-		t.Errorf("requests = %v", w.Requests())
-	}
-	w.wantNoViolations(t)
-}
-
-func TestConcurrentUse(t *testing.T) {
-	w := newWorld(t)
-	sdk := w.sdkOf(w.aliceToken(t))
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			created, _, err := sdk.Servers.Create(t.Context(), &cloudsigma.ServerCreateRequest{Servers: []cloudsigma.Server{{
-				Name: fmt.Sprintf("worker-%d", i), CPU: 1000, Memory: 1 << 30, VNCPassword: "canary", Meta: map[string]any{"a": 1},
-			}}})
-			if err != nil {
-				t.Errorf("Create() error = %v", err)
-				return
-			}
-			if err := w.SetMeta(created[0].UUID, "b", i); err != nil {
-				t.Errorf("SetMeta() error = %v", err)
-			}
-			if _, _, err := sdk.Servers.List(t.Context()); err != nil {
-				t.Errorf("List() error = %v", err)
-			}
-			w.Servers()
-			w.Requests()
-			w.Secrets()
-			w.SetTokenLife(time.Minute)
-		})
-	}
-	all.Wait()
-	if got := len(w.Servers()); got != 8 {
-		t.Errorf("there are %d servers, want 8", got)
-	}
-	w.wantNoViolations(t)
-}
-
 func TestAuthentication(t *testing.T) {
 	w := newWorld(t)
 	account, token := w.mustAccountToken(t), w.aliceToken(t)
@@ -322,44 +243,21 @@ func TestViolations(t *testing.T) {
 		want                            string
 	}{
 		"a region":                     {"GET", "/mars/api/2.0/profile/", "", "", 404, "there is no such region"},
-		"a region of no host":          {"GET", "/direct./api/2.0/profile/", "", "", 404, "there is no such region"},
-		"a path":                       {"GET", "/zrh/api/1.0/profile/", "", "", 404, "there is no such path"},
-		"a host of the other API":      {"POST", strings.Replace(impersonate, "direct.", "", 1), jsonType, "{}", 404, "there is no such path"},
 		"a resource":                   {"GET", "/zrh/api/2.0/drives/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
-		"no slash at the end":          {"GET", "/zrh/api/2.0/profile", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
 		"an upper-case UUID":           {"GET", "/zrh/api/2.0/servers/" + strings.ToUpper("aaaa"+server[4:]) + "/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
-		"no UUID":                      {"GET", "/zrh/api/2.0/servers/" + strings.Repeat("z", 36) + "/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
 		"an escaped path":              {"GET", "/zrh/api/2.0/servers%2Fdetail/", "", "", 404, "the path is escaped where it need not be"},
-		"dots":                         {"GET", "/zrh/api/2.0/servers/../profile/", "", "", 404, "the API has no such path, or the UUID is not written in the usual way"},
 		"a method":                     {"PUT", "/zrh/api/2.0/servers/" + server + "/", jsonType, "", 405, "the resource has no such method"},
-		"a method of the list":         {"POST", "/zrh/api/2.0/servers/detail/", jsonType, "", 405, "the resource has no such method"},
 		"a parameter":                  {"GET", "/zrh/api/2.0/servers/?uuid=secret", "", "", 400, "parameter uuid is unknown, or comes more than once"},
-		"a parameter twice":            {"GET", "/zrh/api/2.0/servers/?name=a&name=b", "", "", 400, "parameter name is unknown, or comes more than once"},
-		"a limit below 0":              {"GET", "/zrh/api/2.0/servers/?limit=-1", "", "", 400, "parameter limit is not a number from 0"},
-		"an offset in words":           {"GET", "/zrh/api/2.0/servers/?offset=two", "", "", 400, "parameter offset is not a number from 0"},
 		"a body where none is allowed": {"GET", "/zrh/api/2.0/profile/", jsonType, "{}", 400, "the method has no body"},
-		"a form for the API":           {"POST", "/zrh/api/2.0/servers/", formType, "{}", 400, "the content type is not application/json"},
-		"bad JSON":                     {"POST", "/zrh/api/2.0/servers/", jsonType, "{", 400, "the body is not the JSON that is documented"},
 		"an unknown field":             {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"owner":{}}]}`, 400, "the body is not the JSON that is documented"},
-		"two bodies":                   {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[]}{}`, 400, "the body is more than one JSON object"},
-		"no servers in the body":       {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[]}`, 400, "the body has no objects"},
-		"an incomplete server":         {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"name":"a"}]}`, 400, "a server needs name, cpu, mem and vnc_password"},
-		"a body that is too big":       {"POST", "/zrh/api/2.0/servers/", jsonType, `{"objects":[{"name":"` + strings.Repeat("a", 1<<20) + `"}]}`, 400, "the body is not the JSON that is documented"},
 
-		"a path of the service provider API":   {"POST", "/direct.zrh/service_provider/api/v1/user/", jsonType, "{}", 404, "the service provider API has no such path"},
-		"a method of the service provider API": {"GET", impersonate, "", "", 405, "the resource has no such method"},
-		"a parameter of impersonation":         {"POST", impersonate + "?a=b", jsonType, "{}", 400, "parameter a is unknown, or comes more than once"},
-		"an unknown field of impersonation":    {"POST", impersonate, jsonType, `{"email":"x"}`, 400, "the body is not the JSON that is documented"},
-		"an incomplete impersonation":          {"POST", impersonate, jsonType, `{"user_email":"x"}`, 400, "the body needs user_email and subject_token"},
+		"a path of the service provider API": {"POST", "/direct.zrh/service_provider/api/v1/user/", jsonType, "{}", 404, "the service provider API has no such path"},
+		"an unknown field of impersonation":  {"POST", impersonate, jsonType, `{"email":"x"}`, 400, "the body is not the JSON that is documented"},
 
 		"a path of the identity provider": {"GET", "/realms/cloudsigma/healthz", "", "", 404, "the identity provider has no such path"},
-		"a token by GET":                  {"GET", grant, "", "", 405, "the resource has no such method"},
 		"secrets in the URL":              {"POST", grant + "?client_secret=x", formType, "", 400, "parameter client_secret is unknown, or comes more than once"},
-		"JSON for a grant":                {"POST", grant, jsonType, "{}", 400, "the content type is not application/x-www-form-urlencoded"},
-		"a bad form":                      {"POST", grant, formType, "a=%zz", 400, "the body is not a form"},
 		"a grant type":                    {"POST", grant, formType, "grant_type=password", 400, `there is no grant type "password"`},
 		"a parameter of a grant":          {"POST", grant, formType, "grant_type=client_credentials&requested_subject=x", 400, "parameter requested_subject is unknown to the grant, or comes more than once"},
-		"a parameter of a grant twice":    {"POST", grant, formType, "grant_type=client_credentials&scope=a&scope=b", 400, "parameter scope is unknown to the grant, or comes more than once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := len(w.Violations())

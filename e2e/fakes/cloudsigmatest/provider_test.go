@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/zitadel/oidc/v3/pkg/client/rp"
-	"github.com/zitadel/oidc/v3/pkg/client/tokenexchange"
 	"github.com/zitadel/oidc/v3/pkg/oidc"
 	"github.com/zitadel/oidc/v3/pkg/op"
 	"golang.org/x/oauth2"
@@ -79,36 +78,6 @@ func TestClientCredentialsRejected(t *testing.T) {
 	w.wantNoViolations(t)
 }
 
-func TestSecretRotation(t *testing.T) {
-	w := newWorld(t)
-	before := w.mustAccountToken(t)
-	old := w.partner
-	rotated, err := w.RotateSecret(old.ID)
-	if err != nil {
-		t.Fatalf("RotateSecret() error = %v", err)
-	}
-	if _, err := w.accountToken(t.Context(), oauth2.AuthStyleInHeader); err == nil {
-		t.Error("the old secret still works")
-	}
-	w.partner = rotated
-	after := w.mustAccountToken(t)
-	if status, _ := w.ticket(t, before); status != http.StatusOK {
-		t.Errorf("a request with a token from before the rotation got %d, want 200", status)
-	}
-	known := strings.Join(w.Secrets(), " ")
-	for what, secret := range map[string]string{"old secret": old.Secret, "new secret": rotated.Secret, "old token": before, "new token": after} {
-		if !strings.Contains(known, secret) {
-			t.Errorf("Secrets() lacks the %s", what)
-		}
-	}
-	if _, err := w.RotateSecret("unknown"); err == nil {
-		t.Error("RotateSecret() of an unknown client has no error")
-	}
-	if got := w.AddClient(old.ID); got != rotated {
-		t.Errorf("AddClient() of a known client = %v, want %v", got, rotated)
-	}
-}
-
 func TestTokenExchange(t *testing.T) {
 	w := newWorld(t)
 	for name, tc := range map[string]struct {
@@ -139,48 +108,6 @@ func TestTokenExchange(t *testing.T) {
 	}
 	if got := w.Count(cloudsigmatest.TokenExchange, alice, w.alice.UUID); got != 3 {
 		t.Errorf("Count() = %d, want 3", got)
-	}
-	w.wantNoViolations(t)
-}
-
-// Without a requested subject, it is a token exchange of RFC 8693: the token is that of the service account.
-func TestTokenExchangeForItself(t *testing.T) {
-	w := newWorld(t)
-	exchanger, err := tokenexchange.NewTokenExchangerClientCredentials(t.Context(), w.Issuer(), w.partner.ID, w.partner.Secret,
-		tokenexchange.WithHTTPClient(w.HTTPClient()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := tokenexchange.ExchangeToken(t.Context(), exchanger, w.mustAccountToken(t), oidc.AccessTokenType,
-		"", "", nil, []string{cloudsigmatest.AudienceAPI}, nil, oidc.AccessTokenType)
-	if err != nil {
-		t.Fatalf("token exchange: %v", err)
-	}
-	profile, _, err := w.sdkOf(response.AccessToken).Profile.Get(t.Context())
-	if err != nil || profile.Email != "service-account-partner" {
-		t.Errorf("profile = %v, error = %v; want the service account's", profile, err)
-	}
-	if got := w.do(t, http.MethodGet, w.Issuer()+"/.well-known/openid-configuration", nil, ""); got.status != http.StatusOK {
-		t.Errorf("discovery = %d %s", got.status, got.body)
-	}
-	w.wantNoViolations(t)
-}
-
-// Providers send the client's secret in different places.
-func TestTokenExchangeByForm(t *testing.T) {
-	w := newWorld(t)
-	form := url.Values{
-		"grant_type": {string(oidc.GrantTypeTokenExchange)}, "client_id": {w.partner.ID}, "client_secret": {w.partner.Secret},
-		"subject_token": {w.mustAccountToken(t)}, "subject_token_type": {string(oidc.AccessTokenType)},
-		"requested_subject": {alice}, "audience": {cloudsigmatest.AudienceAPI},
-	}
-	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-	if got := w.do(t, http.MethodPost, w.TokenURL(), header, form.Encode()); got.status != http.StatusOK {
-		t.Errorf("token exchange = %d %s, want 200", got.status, got.body)
-	}
-	form.Set("client_secret", "guess")
-	if got := w.do(t, http.MethodPost, w.TokenURL(), header, form.Encode()); got.status != http.StatusUnauthorized {
-		t.Errorf("token exchange with a wrong secret = %d %s, want 401", got.status, got.body)
 	}
 	w.wantNoViolations(t)
 }
@@ -263,61 +190,6 @@ func TestTicket(t *testing.T) {
 		t.Errorf("Count() = %d, want 3: the good one, the forged one and the one for an unknown audience", got)
 	}
 	w.wantNoViolations(t)
-}
-
-func TestTokenLife(t *testing.T) {
-	w := newWorld(t)
-	w.SetTokenLife(time.Hour)
-	w.SetTokenLife(time.Minute, cloudsigmatest.TokenExchange)
-	account, err := w.accountToken(t.Context(), oauth2.AuthStyleInParams)
-	if err != nil || time.Until(account.Expiry) < 59*time.Minute {
-		t.Errorf("token = %v, error = %v; want one for an hour", account, err)
-	}
-	response, err := w.exchange(t.Context(), nil)
-	if err != nil || response.ExpiresIn < 58 || response.ExpiresIn > 60 {
-		t.Errorf("token exchange: expires in %d, error = %v; want 60", response.ExpiresIn, err)
-	}
-	w.SetTokenLife(time.Nanosecond)
-	if status, _ := w.ticket(t, w.mustAccountToken(t)); status != http.StatusUnauthorized {
-		t.Errorf("a request with an expired token got %d, want 401", status)
-	}
-}
-
-func TestClock(t *testing.T) {
-	for name, ahead := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			before := w.mustAccountToken(t)
-			w.SetClock(ahead)
-			account := w.mustAccountToken(t)
-			claims := &oidc.AccessTokenClaims{}
-			if _, err := oidc.ParseToken(account, claims); err != nil {
-				t.Fatal(err)
-			}
-			for what, instant := range map[string]time.Time{
-				"iat": claims.IssuedAt.AsTime(), "nbf": claims.NotBefore.AsTime(), "exp": claims.Expiration.AsTime().Add(-5 * time.Minute),
-			} {
-				if off := time.Until(instant) - ahead; off < -time.Minute || off > time.Minute {
-					t.Errorf("%s is %s off the cloud's clock", what, off)
-				}
-			}
-			status, body := w.ticket(t, account)
-			if status != http.StatusOK {
-				t.Errorf("a request with a new token got %d, want 200", status)
-			}
-			if seconds, ok := body["expires_in"].(float64); !ok || seconds < 240 || seconds > 300 {
-				t.Errorf("expires_in = %v, want about 300", body["expires_in"])
-			}
-			want := http.StatusOK
-			if ahead > 0 { // the token expired long ago by that clock
-				want = http.StatusUnauthorized
-			}
-			if status, _ := w.ticket(t, before); status != want {
-				t.Errorf("a request with an earlier token got %d, want %d", status, want)
-			}
-			w.wantNoViolations(t)
-		})
-	}
 }
 
 // forge changes the signature of a token.
