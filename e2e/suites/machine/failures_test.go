@@ -122,13 +122,12 @@ var _ = Describe("a failure of the cloud or the identity provider", sharing, fun
 		Expect(s.cloud.Count(cloudsigmatest.Impersonate, s.user.Email)).To(BeNumerically(">", 1))
 	}, SpecTimeout(timeout))
 
-	It("for one user affects no other, nor the audit", func(ctx SpecContext) {
+	It("for one user affects no other", func(ctx SpecContext) {
 		s, bystander := begin(ctx), begin(ctx)
 		Expect(s.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
 		s.forgetTokens(s.user)
 		machine := s.createMachine(ctx, "node")
 		own := s.cloud.AddServer(region, s.user, "node").UUID
-		orphan := s.cloud.AddServer(region, bystander.user, "orphan", cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, uuid.NewString())).UUID
 		for i := range 10 {
 			expectUnknown(s.setInstanceID(ctx, machine, own), own, s.user, "UserNotImpersonable", allowUser)
 			name := fmt.Sprintf("node-%d", i)
@@ -136,12 +135,6 @@ var _ = Describe("a failure of the cloud or the identity provider", sharing, fun
 			Expect(bystander.setInstanceID(ctx, bystander.createMachine(ctx, name), theirs)).To(Succeed())
 		}
 		Expect(s.cloud.Count(cloudsigmatest.Impersonate, s.user.Email)).To(BeNumerically("<=", 4), "the denial is cached")
-		output, err := s.runAudit(ctx)
-		Expect(err).To(MatchError(ContainSubstring("exit status 2")), "not all accounts could be audited")
-		Expect(strings.Split(output, "\n")).To(ContainElements(
-			And(ContainSubstring(s.namespace), ContainSubstring("OwnershipUnknown"), ContainSubstring(allowUser)),
-			And(ContainSubstring(bystander.namespace), ContainSubstring("InstanceOrphaned"), ContainSubstring(orphan)),
-		))
 
 		Expect(s.cloud.AllowImpersonation(serviceAccount, s.user.Email)).To(Succeed())
 		Eventually(s.setInstanceID).WithContext(ctx).WithArguments(machine, own).Should(Succeed())
