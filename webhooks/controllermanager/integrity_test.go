@@ -1,7 +1,6 @@
 package controllermanager_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,27 +21,13 @@ func TestIntegrity(t *testing.T) {
 		want summary
 	}{
 		"complete": {env: identity(), want: summary{Decision: webhooks.Allowed, Reason: "IdentityInPlace"}},
-		"impersonation is switched off": {
-			env:  identity(value("CLOUDSIGMA_IMPERSONATION_ENABLED", "false")),
-			want: denial("ImpersonationNotEnabled", env+"[0]", `CLOUDSIGMA_IMPERSONATION_ENABLED has another value; it has to be "true"`),
-		},
 		"no email": {
 			env: append(identity()[:4], identity()[5]),
 			want: denial("UserEmailMismatch", env, `CLOUDSIGMA_USER_EMAIL is missing; it has to be `+
 				wantUser),
 		},
-		"an email that is empty": {
-			env: identity(value("CLOUDSIGMA_USER_EMAIL", "")),
-			want: denial("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is empty; it has to be `+
-				wantUser),
-		},
 		"a client secret by value": {
 			env: identity(value("CLOUDSIGMA_CLIENT_SECRET", "s3cret")), want: denial("ClientSecretByValue", env+"[3]", byValue),
-		},
-		"a client ID from another Secret": {
-			env: identity(fromSecret("CLOUDSIGMA_CLIENT_ID", "own", "client-id")),
-			want: denial("SecretReferenceMismatch", env+"[2]", `CLOUDSIGMA_CLIENT_ID comes from the key "client-id" of Secret "own"; it `+
-				fmt.Sprintf(secretRule, "client-id")),
 		},
 		"an email that is missing and a region that is not the cluster's, in one answer": {
 			env: append(identity(value("CLOUDSIGMA_REGION", "zrh"))[:4], value("CLOUDSIGMA_REGION", "zrh")),
