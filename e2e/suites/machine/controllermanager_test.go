@@ -385,38 +385,6 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			And(HaveField("Type", BeEquivalentTo("RegionMismatch")), HaveField("Field", envOfManager+"[2]"))))
 	}, SpecTimeout(timeout))
 
-	It("cannot bypass the gate by removing its label", func(ctx SpecContext) {
-		s := w.beginManaged(ctx, account)
-		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
-		before := s.deployment(ctx, "ccm")
-		for _, change := range []func(d *appsv1.Deployment){
-			func(d *appsv1.Deployment) { delete(d.Labels, "app") },
-			func(d *appsv1.Deployment) { d.Labels = nil },
-			func(d *appsv1.Deployment) { d.Labels["app"] = "something-else" },
-			func(d *appsv1.Deployment) {
-				delete(d.Labels, "app")
-				withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"})(d)
-			},
-		} {
-			err := s.patchManager(ctx, change)
-			expectClusterDenial(err, identityWebhook, "ControllerManagerDeselected", "metadata.labels")
-			Expect(messageOf(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: its labels make it a controller manager (app=cloudsigma-ccm), "+
-				"and without them its next change would not be checked; leave them, or delete the object and make another one", s.namespace)))
-		}
-		Expect(s.deployment(ctx, "ccm").Spec).To(Equal(before.Spec))
-		Expect(w.client.Delete(ctx, before)).To(Succeed())
-	}, SpecTimeout(timeout))
-
-	It("is denied as long as its Secret does not exist, with advice", func(ctx SpecContext) {
-		s := w.begin(ctx)
-		err := w.client.Create(ctx, newManager(s.namespace, "ccm"))
-		expectClusterDenial(err, identityWebhook, "SecretMissing", envOfManager)
-		Expect(messageOf(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: there is no Secret \"cloudsigma-impersonation\" in its namespace, "+
-			"which its pods need to start; create it first, with the keys oauth-url, client-id, client-secret", s.namespace)))
-		s.putCredentials(ctx, account)
-		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
-	}, SpecTimeout(timeout))
-
 	It("does not reach the gate without the label", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		before := w.managerAdmissions(ctx, nil)

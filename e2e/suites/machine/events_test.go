@@ -75,18 +75,6 @@ var _ = Describe("kubectl describe of a machine", sharing, func() {
 			Expect(s.cloud.DenyImpersonation(serviceAccount, s.user.Email)).To(Succeed())
 			return []string{noServer, named(s), "allow it there, or correct the user of the cluster"}, s.setInstanceID(ctx, machine, noServer)
 		}), SpecTimeout(timeout)),
-		Entry("a machine whose cluster is gone", "ClusterMissing", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
-			// A claim shows the gate that the cluster was stored. Otherwise the gate treats its creation as not stored yet for a while.
-			Expect(s.setInstanceID(ctx, machine, s.cloud.AddServer(region, s.user, "worker").UUID)).To(Succeed())
-			Expect(s.setInstanceID(ctx, machine, "")).To(Succeed())
-			Expect(s.client.Delete(ctx, newObject(clusterKind, s.namespace, clusterName))).To(Succeed())
-			return []string{`there is no CloudSigmaCluster "pool"`}, s.setInstanceID(ctx, machine, noServer)
-		}), SpecTimeout(timeout)),
-		Entry("a machine whose cluster names no user", "UserMissing", request(func(ctx context.Context, s story, machine *unstructured.Unstructured) ([]string, error) {
-			Expect(s.client.Create(ctx, newObject(clusterKind, s.namespace, "nobody", with("spec.region", region)))).To(Succeed())
-			s.moveMachine(ctx, machine, inCluster("nobody"))
-			return []string{`CloudSigmaCluster "nobody"`, "neither spec.userEmail nor spec.userRef is set"}, s.setInstanceID(ctx, machine, noServer)
-		}), SpecTimeout(timeout)),
 	)
 })
 
