@@ -135,25 +135,6 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			}
 		}, SpecTimeout(timeout))
 	})
-
-	DescribeTable("exits with 2 and a message about invalid arguments", func(ctx SpecContext, want string, args ...string) {
-		got := auditCommand{world: w, args: args}.run(ctx)
-		Expect(got.status).To(Equal(2))
-		Expect(got.notes).To(ContainSubstring(want))
-		Expect(got.out).To(BeEmpty())
-	},
-		Entry("an unknown format", `--output: "xml" is neither table nor json`, "--output=xml", SpecTimeout(timeout)),
-		Entry("a kubeconfig that does not exist", `read kubeconfig "/does/not/exist"`, "--kubeconfig=/does/not/exist", SpecTimeout(timeout)),
-		Entry("a configuration that does not exist", "/does/not/exist.yaml", "--config=/does/not/exist.yaml", SpecTimeout(timeout)),
-		Entry("a malformed rate", "--rate: -1 is less than 1", "--rate=-1", SpecTimeout(timeout)),
-	)
-
-	It("exits with 2 and advice if the access to the cloud is not configured", func(ctx SpecContext) {
-		got := auditCommand{world: w, args: command.args[:1]}.run(ctx)
-		Expect(got.status).To(Equal(2))
-		Expect(got.notes).To(Equal("warrantgate: there is no access to a cloud: give --impersonation-enabled and the flags for the " +
-			"CloudSigma credentials, or configure openStack.authURLs\n"))
-	}, SpecTimeout(timeout))
 })
 
 // auditCommand is the command with arguments.
