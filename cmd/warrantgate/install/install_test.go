@@ -138,7 +138,10 @@ func (f *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if within == rewritePolicy && f.held[mutating] != nil && time.Since(f.changed[mutating]) < settled {
 			f.t.Error("the policy is deleted before all evaluators have the webhook for all owners")
 		}
-		delete(f.held, within)
+		var options metav1.DeleteOptions
+		if err := json.NewDecoder(r.Body).Decode(&options); err != nil || len(options.DryRun) == 0 {
+			delete(f.held, within)
+		}
 		f.answer(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
 	case r.Method == http.MethodGet || r.Method == http.MethodDelete:
 		f.answer(w, http.StatusNotFound, metav1.Status{

@@ -112,6 +112,7 @@ func (o installKubernetesOptions) runPolicies(ctx context.Context, out io.Writer
 
 func newUninstallKubernetesCommand() *cobra.Command {
 	var target kubernetesTarget
+	var dryRun dryRun
 	cmd := &cobra.Command{
 		Use:     "kubernetes",
 		Short:   "Uninstall the gates from Kubernetes",
@@ -126,11 +127,12 @@ func newUninstallKubernetesCommand() *cobra.Command {
 			return report(cmd.OutOrStdout(), "kubernetes", func() ([]install.Result, error) {
 				// The Lease is removed last, when no replica may create it again.
 				lease := leader.Lease(target.leaseNamespace, gates.AuditLease)
-				return install.Remove(cmd.Context(), c, append([]client.Object{lease}, target.registrable()...))
+				return dryRun.remove(cmd.Context(), c, append([]client.Object{lease}, target.registrable()...))
 			})
 		},
 	}
 	target.addFlags(cmd.Flags())
+	dryRun.addFlag(cmd.Flags())
 	return cmd
 }
 

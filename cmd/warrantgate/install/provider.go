@@ -120,6 +120,7 @@ func auditedExports(audit v1beta1.Audit, cluster logicalcluster.Name, path strin
 
 func newUninstallProviderCommand() *cobra.Command {
 	var target providerTarget
+	var dryRun dryRun
 	cmd := &cobra.Command{
 		Use:   "provider",
 		Short: "Uninstall the gates from the workspace of a provider's APIExport",
@@ -131,9 +132,9 @@ func newUninstallProviderCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := target.change(cmd.Context(), cmd.OutOrStdout(), func(ctx context.Context, c client.Client, inShard bool) ([]install.Result, error) {
 				if inShard {
-					return install.Remove(ctx, c, target.shardRegistrable())
+					return dryRun.remove(ctx, c, target.shardRegistrable())
 				}
-				return install.Remove(ctx, c, target.registrable())
+				return dryRun.remove(ctx, c, target.registrable())
 			}); err != nil {
 				return err
 			}
@@ -143,6 +144,7 @@ func newUninstallProviderCommand() *cobra.Command {
 		},
 	}
 	target.addFlags(cmd)
+	dryRun.addFlag(cmd.Flags())
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,6 +22,7 @@ func NewUninstallCommand() *cobra.Command {
 		Short: "Uninstall the gates from an API server",
 	}
 	var target kcpTarget
+	var dryRun dryRun
 	uninstallKCP := &cobra.Command{
 		Use:   "kcp",
 		Short: "Uninstall the gates on Workspaces from kcp",
@@ -37,7 +39,7 @@ Initializing. The error lists them. Keep serve running until they are Ready, or 
 			if err := target.checkWaiting(cmd.Context()); err != nil {
 				return err
 			}
-			if err := target.uninstall(cmd.Context(), cmd.OutOrStdout()); err != nil {
+			if err := target.uninstall(cmd.Context(), cmd.OutOrStdout(), dryRun); err != nil {
 				return err
 			}
 			return target.noteShards(cmd.ErrOrStderr(), "kcp", shardRegistrable())
@@ -45,28 +47,50 @@ Initializing. The error lists them. Keep serve running until they are Ready, or 
 	}
 	target.addFlags(uninstallKCP.Flags())
 	target.addWaitingFlag(uninstallKCP.Flags(), "uninstall")
+	dryRun.addFlag(uninstallKCP.Flags())
 	cmd.AddCommand(uninstallKCP, newUninstallKubernetesCommand(), newUninstallProviderCommand())
 	return cmd
 }
 
-func (t kcpTarget) uninstall(ctx context.Context, out io.Writer) error {
+// dryRun is whether nothing is removed.
+type dryRun bool
+
+func (d *dryRun) addFlag(flags *pflag.FlagSet) {
+	flags.BoolVar((*bool)(d), "dry-run", false, "send the deletions as dry runs, and remove nothing")
+}
+
+// remove removes the objects that warrantgate created.
+func (d dryRun) remove(ctx context.Context, c client.Client, objects []client.Object) ([]install.Result, error) {
+	if !d {
+		return install.Remove(ctx, c, objects)
+	}
+	results, err := install.Remove(ctx, client.NewDryRunClient(c), objects)
+	for i := range results {
+		if results[i].Outcome == install.Deleted {
+			results[i].Outcome += " (dry run)"
+		}
+	}
+	return results, err
+}
+
+func (t kcpTarget) uninstall(ctx context.Context, out io.Writer, dryRun dryRun) error {
 	root, err := t.rootClient()
 	if err != nil {
 		return err
 	}
-	if err := report(out, "root", func() ([]install.Result, error) { return install.Remove(ctx, root, t.registrable()) }); err != nil {
+	if err := report(out, "root", func() ([]install.Result, error) { return dryRun.remove(ctx, root, t.registrable()) }); err != nil {
 		return err
 	}
 	for i := range t.shardKubeconfigs {
 		if err := t.inShard(i, func(c client.Client) error {
 			return report(out, t.shardKubeconfigs[i], func() ([]install.Result, error) {
-				return install.Remove(ctx, c, shardRegistrable())
+				return dryRun.remove(ctx, c, shardRegistrable())
 			})
 		}); err != nil {
 			return err
 		}
 	}
 	return report(out, "root", func() ([]install.Result, error) {
-		return install.Remove(ctx, root, []client.Object{owner.Lease(), leader.Lease(metav1.NamespaceDefault, gates.AuditLease)})
+		return dryRun.remove(ctx, root, []client.Object{owner.Lease(), leader.Lease(metav1.NamespaceDefault, gates.AuditLease)})
 	})
 }

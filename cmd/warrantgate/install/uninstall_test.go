@@ -74,6 +74,8 @@ func TestUninstallWhileWorkspacesWait(t *testing.T) {
 		foreign bool
 		args    []string
 		want    string
+		// wantOut is in the output of a dry run.
+		wantOut string
 	}{
 		"none waits": {waiting: map[string]corev1alpha1.LogicalClusterList{"a": none, "b": none}},
 		"one on each shard": {
@@ -94,6 +96,10 @@ func TestUninstallWhileWorkspacesWait(t *testing.T) {
 			want: "nothing was changed, because it could not be determined which workspaces wait for the initializer of the WorkspaceType " +
 				"warranted: read the LogicalClusters at SERVER" + shardPath("b") + " (this needs the permission initialize on the WorkspaceType " +
 				"warranted in root): access denied; run this command again, or with --ignore-waiting",
+		},
+		"none waits, on dry run": {
+			waiting: map[string]corev1alpha1.LogicalClusterList{"a": none, "b": none}, args: []string{"--dry-run"},
+			wantOut: `root: WorkspaceType "warranted" deleted (dry run)`,
 		},
 		"they are ignored": {
 			waiting: map[string]corev1alpha1.LogicalClusterList{"a": many, "b": none}, args: []string{"--ignore-waiting"},
@@ -123,7 +129,10 @@ func TestUninstallWhileWorkspacesWait(t *testing.T) {
 			if (out == "") != (tc.want != "") {
 				t.Errorf("output: %s", out)
 			}
-			if tc.want != "" || tc.foreign {
+			if !strings.Contains(out, tc.wantOut) {
+				t.Errorf("output: %s, want %q", out, tc.wantOut)
+			}
+			if tc.want != "" || tc.foreign || tc.wantOut != "" {
 				api.holds(t, warrantedType)
 			} else {
 				api.holds(t)

@@ -90,6 +90,15 @@ var _ = Describe("uninstall without the kubeconfigs of the shards", func() {
 		before := inventory(ctx)
 		w := serve(ctx, "")
 		install(ctx, w)
+		installed := contents(ctx)
+		planned := suite.Warrantgate(ctx, "uninstall", "kcp", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root", "--dry-run",
+			"--shard-kubeconfig="+kcp.AdminKubeconfig(), "--shard-context=system:admin")
+		Expect(planned.Status).To(BeZero(), planned.Stderr)
+		Expect(planned.Stdout).To(And(
+			ContainSubstring("root: MutatingWebhookConfiguration \"warrantgate\" deleted (dry run)\n"),
+			ContainSubstring(": ClusterRole \"warrantgate-events\" deleted (dry run)\n"), Not(ContainSubstring("deleted\n"))))
+		Expect(contents(ctx)).To(Equal(installed))
+
 		printed := suite.Warrantgate(ctx, "uninstall", "kcp", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
 		Expect(printed.Status).To(BeZero(), printed.Stderr)
 		Expect(printed.Stderr).To(ContainSubstring("stay there: warrantgate-events, warrantgate-explain, in the logical cluster system:admin"))
