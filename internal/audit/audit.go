@@ -37,6 +37,8 @@ type Objects interface {
 // Audit compares machines with the instances of their users.
 type Audit struct {
 	Objects Objects
+	// Namespace limits the result to this namespace, unless it is empty: to findings about its objects, and to the accounts that they use.
+	Namespace string
 	// Refresh makes Objects read all objects again. It is nil if Objects watches them.
 	Refresh func(ctx context.Context) error
 	// Clouds are the clouds by their names in ownership.Account.
@@ -94,7 +96,7 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, ctx.Err()
 	}
-	tenancies := book.sorted()
+	tenancies := slices.DeleteFunc(book.sorted(), func(t *tenancy) bool { return !t.usedIn(a.Namespace) })
 	result := Result{Accounts: len(tenancies), Findings: book.invalid}
 	instances, failed := a.list(ctx, tenancies, &result)
 	if ctx.Err() != nil {
@@ -127,6 +129,7 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	var young []clusterapi.MachineKey
 	result.Findings, young = lasting(result.Findings)
 	result.Young, result.Unchecked = len(young), slices.Concat(result.Unchecked, young, unanswered(tenancies))
+	result.Findings = slices.DeleteFunc(result.Findings, func(f Finding) bool { return a.Namespace != "" && f.Object.Namespace != a.Namespace })
 	slices.SortFunc(result.Findings, byObject)
 	return result, failed
 }

@@ -680,6 +680,43 @@ func TestPassListsEachAccountOnce(t *testing.T) {
 	}
 }
 
+// An instance that two namespaces share is reported in the one that is asked for.
+func TestPassOfANamespace(t *testing.T) {
+	other := ownership.Account{Cloud: "cloudsigma", User: "other@example.com", Region: "next"}
+	for namespace, tc := range map[string]struct {
+		want      []string
+		requested []string
+	}{
+		"":      {[]string{"InstanceOrphaned team", "InstanceNotOwned zoe"}, []string{other.User, tenant.User}},
+		"team":  {[]string{"InstanceOrphaned team"}, []string{tenant.User}},
+		"zoe":   {[]string{"InstanceOrphaned zoe", "InstanceNotOwned zoe"}, []string{other.User, tenant.User}},
+		"empty": {},
+	} {
+		t.Run(namespace, func(t *testing.T) {
+			cloud := &fakeCloud{instances: map[string][]ownership.Instance{tenant.User: {{ID: idSpare, Name: "gone", MachineUID: "uid-gone"}}}}
+			a := newAudit(fakeObjects{
+				accounts: map[string]any{"team/pool": tenant, "zoe/pool": tenant, "zoe/second": other},
+				machines: []clusterapi.Machine{machine("wrong", idOther, inNamespace("zoe"), ofCluster("second"))},
+			}, cloud)
+			a.Namespace = namespace
+			result, err := a.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range result.Findings {
+				got = append(got, f.Reason+" "+f.Object.Namespace)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.requested, cloud.requested); diff != "" {
+				t.Errorf("listed accounts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // Readers of Events in a namespace may not be allowed to read the Secret of another namespace with the user of a cluster. Clusters of one user
 // share one list, however they name the user.
 func TestFindingsDoNotNameTheUserInASecretOfAnotherNamespace(t *testing.T) {

@@ -145,6 +145,18 @@ func (t tenancy) in(cluster logicalcluster.Name) bool {
 	return slices.ContainsFunc(t.about, func(p place) bool { return p.in == cluster })
 }
 
+// usedIn reports whether an object of the namespace uses the account, and makes it the first one. Each account is used in the namespace "".
+func (t *tenancy) usedIn(namespace string) bool {
+	if namespace == "" {
+		return true
+	}
+	i := slices.IndexFunc(t.about, func(p place) bool { return p.object.Namespace == namespace })
+	if i > 0 {
+		t.about[0], t.about[i] = t.about[i], t.about[0]
+	}
+	return i >= 0
+}
+
 // whole returns the object for findings about the whole account. It has only the account if several logical clusters use the account.
 func (t tenancy) whole() place {
 	if slices.ContainsFunc(t.about, func(p place) bool { return p.in != t.about[0].in }) {

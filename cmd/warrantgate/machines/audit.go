@@ -31,9 +31,10 @@ const syncTimeout = time.Minute
 type auditOptions struct {
 	clouds.Flags
 	cli.Connection
-	config string
-	rate   int32
-	output string
+	config    string
+	namespace string
+	rate      int32
+	output    string
 }
 
 // NewAuditCommand returns the command audit.
@@ -68,6 +69,7 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if not everything
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file of serve, for the kinds of machines and the cloud")
 	o.Connection.AddFlags(flags, "kubeconfig for the Kubernetes API server")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "report only what is wrong in this namespace, and ask the clouds only for its accounts")
 	flags.Int32Var(&o.rate, "rate", 0, "limit of requests per second to each cloud (default: audit.requestsPerSecond of the configuration)")
 	flags.StringVarP(&o.output, "output", "o", "table", "table, or json with one object per line")
 	o.Flags.AddFlags(flags)
@@ -136,7 +138,9 @@ func (o auditOptions) prepare(ctx context.Context, notes io.Writer) (func(contex
 	}); err != nil {
 		return nil, fmt.Errorf("read machines and clusters: %w", errors.Join(objects.Synced(), err))
 	}
-	return again(clouds.NewAudit(objects, owners, config), notes), nil
+	a := clouds.NewAudit(objects, owners, config)
+	a.Namespace = o.namespace
+	return again(a, notes), nil
 }
 
 // again runs the audit a second time, after audit.Lasting, if the first one saw problems that a provider may be about to correct.

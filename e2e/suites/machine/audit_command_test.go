@@ -101,6 +101,15 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			Expect(got.findings()).To(Equal(want))
 		}, SpecTimeout(timeout))
 
+		It("reports only what is wrong in the namespace of --namespace", func(ctx SpecContext) {
+			got := command.run(ctx, "-o", "json", "--namespace="+s.namespace)
+			Expect(got.status).To(Equal(1))
+			Expect(got.findings()).To(Equal(want))
+			elsewhere := command.run(ctx, "--namespace="+w.namespace(ctx))
+			Expect(elsewhere.status).To(BeZero())
+			Expect(elsewhere.notes).To(HaveSuffix("accounts: 0, requests to the cloud: 0, findings: 0\n"))
+		}, SpecTimeout(timeout))
+
 		It("exits with 2 if an account could not be audited, and prints the findings of the others", func(ctx SpecContext) {
 			stranger := w.cloud.AddUser("stranger@example.com")
 			theirs := newCluster(w.namespace(ctx), clusterName, stranger.Email)
