@@ -32,6 +32,14 @@ func asKubectlPlugin(root *cobra.Command, program string) {
 // pluginWriter writes the commands in messages, which are in backticks, as those of the plugin. Each message is one write.
 type pluginWriter struct{ out io.Writer }
 
+// Fd returns the file descriptor of the output, for what is shown on a terminal only.
+func (w pluginWriter) Fd() uintptr {
+	if file, ok := w.out.(interface{ Fd() uintptr }); ok {
+		return file.Fd()
+	}
+	return ^uintptr(0)
+}
+
 // Write implements io.Writer.
 func (w pluginWriter) Write(text []byte) (int, error) {
 	if _, err := w.out.Write(bytes.ReplaceAll(text, []byte("`warrantgate "), []byte("`kubectl warrantgate "))); err != nil {

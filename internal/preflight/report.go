@@ -146,9 +146,12 @@ type Report struct {
 }
 
 // Verdict returns the summary of a report: Yes if nothing is wrong, No if something is, Unknown if that could not be determined.
-func (r Report) Verdict() Answer {
+func (r Report) Verdict() Answer { return Verdict(r.Findings) }
+
+// Verdict returns the summary of findings, as for a report.
+func Verdict(findings []Finding) Answer {
 	verdict := Yes
-	for _, finding := range r.Findings {
+	for _, finding := range findings {
 		switch {
 		case finding.Advisory:
 		case finding.Reason != Undetermined:

@@ -10,7 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
@@ -18,11 +21,13 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/preflight"
 )
 
 type explainOptions struct {
 	clouds.ReportFlags
 	namespace, kind string
+	watch           bool
 }
 
 // NewExplainCommand returns the command explain machine.
@@ -54,6 +59,7 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknow
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the machine (default: that of the context)")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "print it again after each change of the machine, until nothing is wrong with it")
 	flags.StringVar(&o.kind, "kind", "", "kind of the machine, such as OpenStackMachine, if machines of several kinds have the name")
 	o.AddFlags(flags)
 	return cmd
@@ -64,18 +70,36 @@ func (o explainOptions) run(ctx context.Context, name string, out, notes io.Writ
 	if err != nil {
 		return err
 	}
-	explained, err := o.explain(log.IntoContext(ctx, logger), name)
+	ctx = log.IntoContext(ctx, logger)
+	var explained explanation
+	watched := cli.Watched{
+		Make: func() (_ any, done bool, err error) {
+			explained, err = o.explain(ctx, name)
+			return explained, !o.watch || preflight.Verdict(explained.Findings) == preflight.Yes, err
+		},
+		Print: func() error {
+			return cli.PrintReport(out, o.Output, explained, func(out io.Writer) error { return printMachine(out, explained) })
+		},
+		Start: func() (watch.Interface, error) { return o.start(ctx, explained) },
+	}
+	if err := watched.Run(ctx, out, o.Output); err != nil {
+		return err
+	}
+	return cli.FindingsStatus(explained.Findings)
+}
+
+// start watches the machine.
+func (o explainOptions) start(ctx context.Context, explained explanation) (watch.Interface, error) {
+	config, err := o.Connection.Config()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	text := func(out io.Writer) error { return printMachine(out, explained) }
-	if err := cli.PrintReport(out, o.Output, explained, text); err != nil {
-		return err
+	c, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
 	}
-	if code := explained.exitCode(); code != 0 {
-		return cli.ExitError{Code: code}
-	}
-	return nil
+	return c.Resource(explained.resource).Namespace(explained.Machine.Namespace).
+		Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + explained.Machine.Name})
 }
 
 func (o explainOptions) explain(ctx context.Context, name string) (explanation, error) {
@@ -117,7 +141,9 @@ func (o explainOptions) explain(ctx context.Context, name string) (explanation, 
 	gate := config.Machine
 	gate.Unknown = gate.UnknownPolicy(config.Audit.Mode != v1beta1.Off) // as serve, on Kubernetes
 	e := explainer{objects: objects, kinds: clouds.Kinds(config), gate: gate, cloud: cloud, api: owners.API}
-	return e.explain(ctx, kind, object)
+	explained, err := e.explain(ctx, kind, object)
+	explained.resource = kind.Resource()
+	return explained, err
 }
 
 // place returns the namespace and the name of the machine.

@@ -21,6 +21,7 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/preflight"
 )
 
 const (
@@ -284,7 +285,8 @@ type summary struct {
 }
 
 func summaryOf(e explanation) summary {
-	s := summary{Code: e.exitCode()}
+	s := summary{}
+	s.Code, _ = cli.ExitCode(cli.FindingsStatus(e.Findings))
 	for _, instance := range e.Instances {
 		s.Writes = append(s.Writes, strings.TrimSpace(instance.Write.Decision+" "+instance.Write.Reason))
 		s.NamedBy = append(s.NamedBy, instance.NamedBy...)
@@ -293,7 +295,7 @@ func summaryOf(e explanation) summary {
 		s.Own = append(s.Own, instance.ID)
 	}
 	for _, finding := range e.Findings {
-		s.Findings = append(s.Findings, finding.Reason)
+		s.Findings = append(s.Findings, string(finding.Reason))
 	}
 	return s
 }
@@ -421,7 +423,7 @@ func TestExplanations(t *testing.T) {
 				t.Errorf("(-want +got):\n%s\nfindings: %+v", diff, report.Findings)
 			}
 			for _, finding := range report.Findings {
-				if len(tc.api.forbidden) > 0 && finding.Reason == reasonUndetermined && !strings.Contains(finding.Message, `User "alice" cannot read `+tc.api.forbidden[0]) {
+				if len(tc.api.forbidden) > 0 && finding.Reason == preflight.Undetermined && !strings.Contains(finding.Message, `User "alice" cannot read `+tc.api.forbidden[0]) {
 					t.Errorf("finding = %+v does not name the missing permission", finding)
 				}
 			}
@@ -502,7 +504,7 @@ func TestAnExplainedMachineIsForATerminal(t *testing.T) {
 		Account:   &accountReport{Description: hostile, API: hostile},
 		Instances: []instanceReport{{Value: hostile, Cloud: &cloudReport{Error: hostile, UserID: hostile, RequestID: hostile}, NamedBy: []string{hostile}, Write: writeReport{Decision: decisionDenied, Reason: hostile}}},
 		Own:       []ownReport{{ID: hostile, Name: hostile, NamedBy: []string{hostile}}},
-		Findings:  []machineFinding{{Reason: hostile, Message: hostile, Next: hostile}},
+		Findings:  []preflight.Finding{{Reason: hostile, Message: hostile, Next: hostile}},
 	}
 	for _, format := range []string{"text", "json", "yaml"} {
 		var out bytes.Buffer

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
@@ -48,7 +47,9 @@ func printMachine(out io.Writer, report explanation) error {
 		}
 		cli.Table(text, "  ", own)
 	}
-	printFindings(text, report)
+	if err := cli.PrintFindings(out, text, cli.OfObject, report.Findings); err != nil {
+		return err
+	}
 	_, err := out.Write(text.Bytes())
 	return err
 }
@@ -98,39 +99,4 @@ func describeWrite(write writeReport) string {
 		return "admitted with a warning (" + write.Reason + ")"
 	}
 	return write.Decision
-}
-
-// printFindings prints errors first, and information last.
-func printFindings(text *bytes.Buffer, report explanation) {
-	switch report.exitCode() {
-	case 0:
-		fmt.Fprintln(text, "\nNothing is wrong with it.")
-	case cli.ExitWrong:
-		fmt.Fprintln(text, "\nSomething is wrong with it:")
-	default:
-		fmt.Fprintln(text, "\nWhether something is wrong with it could not be determined:")
-	}
-	for _, finding := range slices.SortedStableFunc(slices.Values(report.Findings), func(a, b machineFinding) int {
-		return cmp.Compare(weight(a), weight(b))
-	}) {
-		note := ""
-		if finding.Advisory {
-			note = " (for information)"
-		}
-		fmt.Fprintf(text, "\n  %s%s\n    %s\n", message.Printable(finding.Reason), note, message.Printable(finding.Message))
-		if finding.Next != "" {
-			fmt.Fprintf(text, "    What to do: %s\n", message.Printable(finding.Next))
-		}
-	}
-}
-
-// weight orders findings: what is wrong, what is unknown, what is for information.
-func weight(finding machineFinding) int {
-	switch {
-	case finding.Advisory:
-		return 2
-	case finding.Reason == reasonUndetermined:
-		return 1
-	}
-	return 0
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -22,13 +23,11 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/preflight"
 	"warrantgate.dev/internal/share"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
 )
-
-// reasonUndetermined is the reason of findings about what could not be checked.
-const reasonUndetermined = "Undetermined"
 
 // explanation is the report about a machine.
 type explanation struct {
@@ -37,8 +36,10 @@ type explanation struct {
 	// Instances are those that the machine names.
 	Instances []instanceReport `json:"instances"`
 	// Own are other instances of the account with the name of the machine, or that were created for it.
-	Own      []ownReport      `json:"ownInstances"`
-	Findings []machineFinding `json:"findings"`
+	Own      []ownReport         `json:"ownInstances"`
+	Findings []preflight.Finding `json:"findings"`
+	// resource is that of the machine.
+	resource schema.GroupVersionResource
 }
 
 type machineReport struct {
@@ -110,40 +111,18 @@ type ownReport struct {
 	NamedBy    []string `json:"namedBy"`
 }
 
-type machineFinding struct {
-	Reason   string `json:"reason"`
-	Message  string `json:"message"`
-	Next     string `json:"next,omitempty"`
-	Advisory bool   `json:"advisory,omitempty"`
-}
-
-// exitCode returns the exit status for the report.
-func (e *explanation) exitCode() int {
-	code := 0
-	for _, finding := range e.Findings {
-		switch {
-		case finding.Advisory:
-		case finding.Reason != reasonUndetermined:
-			return cli.ExitWrong
-		default:
-			code = cli.ExitUnknown
-		}
-	}
-	return code
-}
-
-func (e *explanation) add(finding machineFinding) {
+func (e *explanation) add(finding preflight.Finding) {
 	e.Findings = append(e.Findings, finding)
 }
 
 // has reports whether a finding has the reason.
 func (e *explanation) has(reason string) bool {
-	return slices.ContainsFunc(e.Findings, func(f machineFinding) bool { return f.Reason == reason })
+	return slices.ContainsFunc(e.Findings, func(f preflight.Finding) bool { return string(f.Reason) == reason })
 }
 
 // undetermined adds that something could not be checked because of an error. The error of an API server names the permission that is missing.
 func (e *explanation) undetermined(what string, err error) {
-	finding := machineFinding{Reason: reasonUndetermined, Message: what + ": " + err.Error()}
+	finding := preflight.Finding{Reason: preflight.Undetermined, Message: what + ": " + err.Error()}
 	if unknown, ok := errors.AsType[*ownership.UnknownError](err); ok {
 		finding.Next = unknown.Cause.Explain()
 	}
@@ -172,7 +151,7 @@ func (e explainer) explain(ctx context.Context, kind clusterapi.Kind, object *un
 		Machine: machineReport{
 			Kind: kind.Kind, Namespace: read.Namespace, Name: read.Name, UID: string(read.UID), Cluster: read.ClusterName(), Mode: e.gate.Mode,
 		},
-		Instances: []instanceReport{}, Own: []ownReport{}, Findings: []machineFinding{},
+		Instances: []instanceReport{}, Own: []ownReport{}, Findings: []preflight.Finding{},
 	}
 	one := audit.One{Machine: read}
 	e.account(ctx, &report, &one)
@@ -220,12 +199,12 @@ func (e explainer) owner(ctx context.Context, report *explanation, read clustera
 	switch {
 	case isInvalid && invalid.Reason == clusterapi.OwnerMachineMissing && read.DeletionTimestamp != nil: // deleted after its owner
 	case isInvalid:
-		report.add(machineFinding{Reason: string(invalid.Reason), Message: invalid.Message})
+		report.add(preflight.Finding{Reason: preflight.Reason(invalid.Reason), Message: invalid.Message})
 	case err != nil:
 		report.undetermined("the Machine of Cluster API that owns the machine could not be read", err)
 	case owner == nil:
 	case owner.ClusterName != read.ClusterName():
-		report.add(machineFinding{Reason: string(clusterapi.OwnerClusterMismatch), Message: owner.Mismatch(read)})
+		report.add(preflight.Finding{Reason: preflight.Reason(clusterapi.OwnerClusterMismatch), Message: owner.Mismatch(read)})
 		fallthrough
 	default:
 		report.Machine.Owner = owner.Name
@@ -376,11 +355,11 @@ func (e explainer) own(ctx context.Context, report *explanation, one *audit.One)
 	}
 	instances, err := e.cloud.gate.Instances(ctx, share.Tenant{}, one.Account)
 	if identity, ok := errors.AsType[*ownership.IdentityError](err); ok {
-		report.add(machineFinding{Reason: identity.Reason, Message: identity.Message})
+		report.add(preflight.Finding{Reason: preflight.Reason(identity.Reason), Message: identity.Message})
 		return
 	}
 	if region, ok := errors.AsType[*ownership.RegionError](err); ok {
-		report.add(machineFinding{Reason: ownership.RegionNotAllowed, Message: region.Error()})
+		report.add(preflight.Finding{Reason: ownership.RegionNotAllowed, Message: region.Error()})
 		return
 	}
 	if err != nil {
@@ -401,15 +380,15 @@ func (e explainer) own(ctx context.Context, report *explanation, one *audit.One)
 func (e explainer) findings(report *explanation, one audit.One) {
 	for _, finding := range one.Findings() {
 		if finding.Reason != ownership.ReasonUnknown { // with the cause below
-			report.add(machineFinding{Reason: finding.Reason, Message: finding.Message})
+			report.add(preflight.Finding{Reason: preflight.Reason(finding.Reason), Message: finding.Message})
 		}
 	}
 	if invalid, ok := errors.AsType[*clusterapi.AccountError](one.Unknown); ok && !report.has(string(invalid.Reason)) {
-		report.add(machineFinding{Reason: string(invalid.Reason), Message: invalid.Message})
+		report.add(preflight.Finding{Reason: preflight.Reason(invalid.Reason), Message: invalid.Message})
 	}
 	for _, instance := range report.Instances {
 		if instance.Write.Decision == decisionDenied && !report.has(instance.Write.Reason) {
-			report.add(machineFinding{Reason: instance.Write.Reason, Message: instance.Write.Message})
+			report.add(preflight.Finding{Reason: preflight.Reason(instance.Write.Reason), Message: instance.Write.Message})
 		}
 		if instance.Cloud == nil || instance.Write.Decision == decisionDenied {
 			continue
@@ -420,7 +399,7 @@ func (e explainer) findings(report *explanation, one audit.One) {
 		}
 	}
 	if ids := one.Machine.IDs(); len(ids) > 1 && !report.has(ownership.ReasonMismatch) {
-		report.add(machineFinding{
+		report.add(preflight.Finding{
 			Reason: ownership.ReasonMismatch, Advisory: true,
 			Message: fmt.Sprintf("%s and %s name two instances, which is normal while the provider replaces one", one.Machine.Kind.InstanceIDPath, one.Machine.Kind.ProviderIDPath),
 			Next:    "if it stays, clear the field that is wrong, or both",
@@ -432,9 +411,9 @@ func (e explainer) findings(report *explanation, one audit.One) {
 }
 
 // notAsked is the finding about a cloud for which the caller gave no credentials.
-func notAsked(account ownership.Account) machineFinding {
-	finding := machineFinding{
-		Reason: reasonUndetermined,
+func notAsked(account ownership.Account) preflight.Finding {
+	finding := preflight.Finding{
+		Reason: preflight.Undetermined,
 		Message: fmt.Sprintf("the cloud was not asked for the instances of %s in %s, because no credentials for it were given",
 			account.Owner(), account.Place()),
 		Next: "give those of serve: --impersonation-enabled with --impersonation-secret, or with --oauth-url, --client-id and --client-secret-file; or the " +

@@ -9,18 +9,26 @@ import (
 	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/preflight"
 )
 
+// formatObjects is the output format with the missing RBAC objects only.
+const formatObjects = "objects"
+
 type explainOptions struct {
 	cli.Connection
 	output string
+	watch  bool
 	// creation is explained instead of a workspace if it has a creator.
 	creation preflight.Creation
 }
@@ -53,16 +61,20 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknow
 		Example: `  warrantgate explain workspace root:orgs:team-a \
     --kubeconfig=admin.kubeconfig
   warrantgate explain workspace root:orgs:team-a -o json
+  warrantgate explain workspace root:orgs:team-a -o objects |
+    kubectl apply -f -
+  warrantgate explain workspace root:orgs:team-a --watch
   warrantgate explain workspace root:orgs:team-a \
     --creator=system:serviceaccount:default:bot --type=root:org`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), args[0], cmd.OutOrStdout())
+			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
 	o.Connection.AddFlags(flags, "kubeconfig for kcp")
-	flags.StringVarP(&o.output, "output", "o", cli.FormatText, "text, json or yaml")
+	flags.StringVarP(&o.output, "output", "o", cli.FormatText, "text, json, yaml, or objects: only the missing permissions, for kubectl apply")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "print it again after each change, until the workspace is Ready")
 	flags.StringVar(&o.creation.Creator, "creator", "", "user who is to create the workspace. system:serviceaccount:NAMESPACE:NAME is a service account "+
 		"of its parent, and system:kcp:serviceaccount:CLUSTER:NAMESPACE:NAME one of another logical cluster")
 	flags.StringArrayVar(&o.creation.Groups, "creator-group", nil, "group of that user, once for each group")
@@ -70,23 +82,46 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknow
 	return cmd
 }
 
-func (o explainOptions) run(ctx context.Context, path string, out io.Writer) error {
-	report, err := o.report(ctx, path)
+func (o explainOptions) run(ctx context.Context, path string, out, notes io.Writer) error {
+	var report preflight.Report
+	watched := cli.Watched{
+		Make: func() (_ any, done bool, err error) {
+			report, err = o.report(ctx, path)
+			return report, !o.watch || report.Workspace.Phase == corev1alpha1.LogicalClusterPhaseReady, err
+		},
+		Print: func() error {
+			if o.output == formatObjects {
+				return cli.PrintObjects(out, notes, report.Findings)
+			}
+			return cli.PrintReport(out, o.output, report, func(out io.Writer) error { return printExplanation(out, report) })
+		},
+		Start: func() (watch.Interface, error) { return o.start(ctx, logicalcluster.NewPath(path)) },
+	}
+	if err := watched.Run(ctx, out, o.output); err != nil {
+		return err
+	}
+	return cli.FindingsStatus(report.Findings)
+}
+
+// start watches the Workspace in its parent, or the LogicalCluster if the path is the name of a logical cluster.
+func (o explainOptions) start(ctx context.Context, path logicalcluster.Path) (watch.Interface, error) {
+	var list client.ObjectList = &tenancyv1alpha1.WorkspaceList{}
+	at, name := path.Split()
+	if at.Empty() {
+		at, name, list = path, corev1alpha1.LogicalClusterName, &corev1alpha1.LogicalClusterList{}
+	}
+	config, err := o.Config()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	text := func(out io.Writer) error { return printExplanation(out, report) }
-	if err := cli.PrintReport(out, o.output, report, text); err != nil {
-		return err
+	if config, err = kcp.ConfigFor(config, at); err != nil {
+		return nil, err
 	}
-	switch report.Verdict() {
-	case preflight.Yes:
-		return nil
-	case preflight.No:
-		return cli.ExitError{Code: cli.ExitWrong}
-	default:
-		return cli.ExitError{Code: cli.ExitUnknown}
+	c, err := kcp.NewClient(config)
+	if err != nil {
+		return nil, err
 	}
+	return c.Watch(ctx, list, client.MatchingFields{"metadata.name": name})
 }
 
 // repairFlags returns the flags with which `warrantgate repair` works. Only two groups may write owners. The user of a kubeconfig of "kcp start" is
@@ -106,8 +141,11 @@ func (o explainOptions) repairFlags(ctx context.Context, config *rest.Config) st
 }
 
 func (o explainOptions) report(ctx context.Context, path string) (preflight.Report, error) {
-	if err := cli.CheckFormat(o.output); err != nil {
-		return preflight.Report{}, err
+	if err := cli.CheckFormat(o.output); err != nil && o.output != formatObjects {
+		return preflight.Report{}, fmt.Errorf("%w, or objects", err)
+	}
+	if o.watch && o.creation.Creator != "" {
+		return preflight.Report{}, errors.New("--watch is about a workspace that exists, and --creator about one that does not")
 	}
 	if o.creation.Creator == "" && (o.creation.Type != "" || len(o.creation.Groups) > 0) {
 		return preflight.Report{}, errors.New("--type and --creator-group are about a creation: name its creator with --creator")
@@ -131,6 +169,9 @@ func (o explainOptions) report(ctx context.Context, path string) (preflight.Repo
 		return checker.CheckCreation(ctx, o.creation)
 	}
 	ws, err := checker.Load(ctx, where)
+	if err != nil && !where.HasPrefix(kcp.Root) {
+		return preflight.Report{}, fmt.Errorf("%w; if %q is relative to a workspace, give the full path, such as root:orgs:%s", err, path, path)
+	}
 	if err != nil {
 		return preflight.Report{}, err
 	}

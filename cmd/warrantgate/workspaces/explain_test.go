@@ -71,10 +71,10 @@ Rewritten by:     the admission policy warrantgate-owner-rewrite
 
 Owner: service account default/bot of root:orgs, in scope in the workspace
   in the workspace kcp treats it as
-    system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot, in system:authenticated
+    system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot
   in its home workspace 1dz6n4ubraua7pul kcp treats it as
-    system:serviceaccount:default:bot, in system:serviceaccounts, system:authenticated
-    nobody, in no group
+    system:serviceaccount:default:bot, in system:serviceaccounts
+    nobody
 
 Initializers:
   root:universal      done     by the provider of the WorkspaceType root:universal
@@ -89,6 +89,7 @@ Something is wrong with it:
   BindPermissionMissing
     it lacks "bind"
     What to do: apply the objects below
+    For kubectl apply: -o objects prints only the objects.
 
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -106,6 +107,32 @@ rules: null
 	}
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The output is for "kubectl apply -f -".
+func TestObjectsOfAnExplanation(t *testing.T) {
+	for name, tc := range map[string]struct {
+		findings           []preflight.Finding
+		wantOut, wantNotes string
+	}{
+		"something is missing": {
+			findings: stuckReport.Findings,
+			wantOut: "---\n# in workspace root\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n" +
+				"  name: warrantgate:bind:topology.kcp.io\nrules: null\n",
+			wantNotes: "Apply the objects in workspace root.\n",
+		},
+		"nothing is missing": {findings: stuckReport.Findings[:1]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, notes bytes.Buffer
+			if err := cli.PrintObjects(&out, &notes, tc.findings); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{tc.wantOut, tc.wantNotes}, []string{out.String(), notes.String()}); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -202,8 +229,17 @@ func TestExplainExitsWith2IfNothingIsKnown(t *testing.T) {
 	}{
 		"no path":           {want: "accepts 1 arg(s), received 0"},
 		"an unknown flag":   {args: []string{"root:a", "--foo"}, want: "unknown flag: --foo"},
-		"an unknown format": {args: []string{"root:a", "-o", "xml"}, want: "--output: \"xml\" must be text, json or yaml"},
+		"an unknown format": {args: []string{"root:a", "-o", "xml"}, want: "--output: \"xml\" must be text, json or yaml, or objects"},
 		"an invalid path":   {args: []string{"root/a"}, want: "\"root/a\" is not the path of a workspace, such as root:orgs:team-a"},
+		"a creation to watch": {
+			args: []string{"root:a", "--creator=alice", "--watch"},
+			want: "--watch is about a workspace that exists, and --creator about one that does not",
+		},
+		"a relative path": {
+			args: []string{"team-a", "--kubeconfig=" + kubeconfig},
+			want: "team-a could not be read: the server is currently unable to handle the request (get logicalclusters.core.kcp.io cluster); " +
+				`if "team-a" is relative to a workspace, give the full path, such as root:orgs:team-a`,
+		},
 		"a type without a creator": {
 			args: []string{"root:a", "--type=root:org"}, want: "--type and --creator-group are about a creation: name its creator with --creator",
 		},

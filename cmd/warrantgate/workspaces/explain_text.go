@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
@@ -43,11 +45,22 @@ func printExplanation(out io.Writer, report preflight.Report) error {
 	printOwner(text, report.Owner)
 	printInitializers(text, report.Initializers)
 	printBindings(text, report.Bindings)
-	if err := printFindings(text, report); err != nil {
+	verdicts := cli.OfObject
+	if ws.NotCreated {
+		verdicts = ofCreation
+	}
+	if err := cli.PrintFindings(out, text, verdicts, report.Findings); err != nil {
 		return err
 	}
 	_, err := out.Write(text.Bytes())
 	return err
+}
+
+// ofCreation are the verdicts on a workspace that is not created.
+var ofCreation = cli.Verdicts{
+	preflight.Yes:     "Nothing is missing to create it.",
+	preflight.No:      "Something is missing to create it:",
+	preflight.Unknown: cli.OfObject[preflight.Unknown],
 }
 
 func phase(ws preflight.Workspace) string {
@@ -78,11 +91,16 @@ func printOwner(text *bytes.Buffer, owner *preflight.Owner) {
 	}
 }
 
+// describeIdentity leaves out the groups that kcp adds to all users, and to all users of a logical cluster.
 func describeIdentity(as identity.Owner) string {
-	if len(as.Groups) == 0 {
-		return cmp.Or(as.Username, "nobody") + ", in no group"
+	groups := slices.DeleteFunc(slices.Clone(as.Groups), func(group string) bool {
+		return group == user.AllAuthenticated || group == user.AllUnauthenticated || strings.HasPrefix(group, "system:cluster:")
+	})
+	name := cmp.Or(as.Username, "nobody")
+	if len(groups) > 0 {
+		name += ", in " + strings.Join(groups, ", ")
 	}
-	return cmp.Or(as.Username, "nobody") + ", in " + strings.Join(as.Groups, ", ")
+	return name
 }
 
 func printInitializers(text *bytes.Buffer, initializers []preflight.Initializer) {
@@ -111,60 +129,4 @@ func printBindings(text *bytes.Buffer, bindings []preflight.Binding) {
 	}
 	fmt.Fprintln(text, "\nDefault API bindings:")
 	cli.Table(text, "  ", rows)
-}
-
-// printFindings prints errors first, and information last.
-func printFindings(text *bytes.Buffer, report preflight.Report) error {
-	fmt.Fprintln(text)
-	switch verdict := report.Verdict(); {
-	case verdict == preflight.Yes && report.Workspace.NotCreated:
-		fmt.Fprintln(text, "Nothing is missing to create it.")
-	case verdict == preflight.No && report.Workspace.NotCreated:
-		fmt.Fprintln(text, "Something is missing to create it:")
-	case verdict == preflight.Yes:
-		fmt.Fprintln(text, "Nothing is wrong with it.")
-	case verdict == preflight.No:
-		fmt.Fprintln(text, "Something is wrong with it:")
-	default:
-		fmt.Fprintln(text, "Whether something is wrong with it could not be determined:")
-	}
-	findings := slices.Clone(report.Findings)
-	slices.SortStableFunc(findings, func(a, b preflight.Finding) int {
-		switch {
-		case a.Advisory == b.Advisory:
-			return 0
-		case a.Advisory:
-			return 1
-		default:
-			return -1
-		}
-	})
-	for _, finding := range findings {
-		if err := printFinding(text, finding); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func printFinding(text *bytes.Buffer, finding preflight.Finding) error {
-	note := ""
-	if finding.Advisory {
-		note = " (for information)"
-	}
-	fmt.Fprintf(text, "\n  %s%s\n    %s\n", finding.Reason, note, message.Printable(finding.Message))
-	if finding.Next != "" {
-		fmt.Fprintf(text, "    What to do: %s\n", message.Printable(finding.Next))
-	}
-	if finding.Grant == nil {
-		return nil
-	}
-	for _, object := range finding.Grant.Objects {
-		document, err := message.YAML(object)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(text, "\n---\n%s", document) // without indentation, to be copied
-	}
-	return nil
 }

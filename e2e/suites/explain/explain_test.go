@@ -108,6 +108,30 @@ var _ = Describe("explain workspace", func() {
 		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(specTimeout))
 
+	It("prints only the missing permissions for kubectl apply, and follows the workspace until it is Ready", func(ctx SpecContext) {
+		home := newPlace(ctx)
+		widgets := home.export(ctx, "widgets")
+		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
+		create(ctx, home.alice(ctx), "child", ofType)
+		home.waitDenied(ctx, "no permission to bind to export")
+		followed := make(chan explanation, 1)
+		go func() {
+			defer GinkgoRecover()
+			followed <- explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root", "--watch")
+		}()
+
+		missing := explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root", "-o=objects")
+		Expect(missing.code).To(Equal(1))
+		Expect(missing.errText).To(Equal("Apply the objects in workspace " + home.path + ".\n"))
+		apply(ctx, home.admin(), missing.out)
+		home.touch(ctx, "team")
+
+		text := <-followed
+		Expect(text.code).To(BeZero(), text.out)
+		Expect(text.out).To(MatchRegexp(`(?s)\n  BindPermissionMissing\n.*\n---\nWorkspace: .*Nothing is wrong with it\.\n$`))
+		Expect(explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root", "-o=objects")).To(Equal(explanation{}))
+	}, SpecTimeout(specTimeout))
+
 	It("reports an initializer of another provider without advice for the owner", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		ofType := home.workspaceType(ctx, "held", tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true})

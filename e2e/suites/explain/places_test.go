@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
+	"strings"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -109,6 +111,17 @@ func (p place) workspaceType(ctx context.Context, name string, spec tenancyv1alp
 	ofType, err := kcptest.CreateWorkspaceType(ctx, p.admin(), p.path, &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
 	Expect(err).NotTo(HaveOccurred())
 	return ofType
+}
+
+// apply applies objects in YAML as a user does.
+func apply(ctx context.Context, config *rest.Config, objects string) {
+	GinkgoHelper()
+	kubeconfig, err := kcp.KubeconfigFile("apply-"+rand.String(6), config)
+	Expect(err).NotTo(HaveOccurred())
+	command := exec.CommandContext(ctx, "kubectl", "--kubeconfig="+kubeconfig, "--cache-dir="+GinkgoT().TempDir(), "apply", "-f", "-")
+	command.Stdin = strings.NewReader(objects)
+	output, err := command.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "this spec needs kubectl in $PATH: %s", output)
 }
 
 // touch makes kcp reconcile the workspaces of a type again.

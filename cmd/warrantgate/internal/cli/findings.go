@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+
+	"warrantgate.dev/internal/message"
+	"warrantgate.dev/internal/preflight"
+)
+
+// FindingsStatus returns the error for the exit status of findings.
+func FindingsStatus(findings []preflight.Finding) error {
+	switch preflight.Verdict(findings) {
+	case preflight.Yes:
+		return nil
+	case preflight.No:
+		return ExitError{Code: ExitWrong}
+	default:
+		return ExitError{Code: ExitUnknown}
+	}
+}
+
+// Verdicts are the sentences before the findings, by the verdict.
+type Verdicts map[preflight.Answer]string
+
+// OfObject are the verdicts on an object.
+var OfObject = Verdicts{
+	preflight.Yes:     "Nothing is wrong with it.",
+	preflight.No:      "Something is wrong with it:",
+	preflight.Unknown: "Whether something is wrong with it could not be determined:",
+}
+
+// PrintFindings prints the verdict, and then the findings: first what is wrong, then what is unknown, and information last.
+// The verdict is in colour if out, which the text is for, is a terminal.
+func PrintFindings(out io.Writer, text *bytes.Buffer, verdicts Verdicts, findings []preflight.Finding) error {
+	verdict := preflight.Verdict(findings)
+	fmt.Fprintf(text, "\n%s\n", Colour(out, verdict, verdicts[verdict]))
+	order := func(f preflight.Finding) int {
+		switch {
+		case f.Advisory:
+			return 2
+		case f.Reason == preflight.Undetermined:
+			return 1
+		}
+		return 0
+	}
+	for _, finding := range slices.SortedStableFunc(slices.Values(findings), func(a, b preflight.Finding) int { return order(a) - order(b) }) {
+		note := ""
+		if finding.Advisory {
+			note = " (for information)"
+		}
+		fmt.Fprintf(text, "\n  %s%s\n    %s\n", message.Printable(string(finding.Reason)), note, message.Printable(finding.Message))
+		if finding.Next != "" {
+			fmt.Fprintf(text, "    What to do: %s\n", message.Printable(finding.Next))
+		}
+		if finding.Grant == nil {
+			continue
+		}
+		fmt.Fprintln(text, "    For kubectl apply: -o objects prints only the objects.")
+		for _, object := range finding.Grant.Objects {
+			document, err := message.YAML(object)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(text, "\n---\n%s", document) // without indentation, to be copied
+		}
+	}
+	return nil
+}
+
+// PrintObjects prints the objects of findings, to be applied. It notes in which workspaces.
+func PrintObjects(out, notes io.Writer, findings []preflight.Finding) error {
+	text, where := &bytes.Buffer{}, []string{}
+	for _, finding := range findings {
+		if finding.Grant == nil {
+			continue
+		}
+		workspace := message.Printable(finding.Grant.Workspace)
+		if !slices.Contains(where, workspace) {
+			where = append(where, workspace)
+		}
+		for _, object := range finding.Grant.Objects {
+			document, err := message.YAML(object)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(text, "---\n# in workspace %s\n%s", workspace, document)
+		}
+	}
+	if _, err := out.Write(text.Bytes()); err != nil {
+		return err
+	}
+	for _, workspace := range where {
+		if _, err := fmt.Fprintf(notes, "Apply the objects in workspace %s.\n", workspace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
