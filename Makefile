@@ -26,6 +26,7 @@ RACE_FLAG        := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 BIN                := $(CURDIR)/bin
 SERVERS_KCP        := e2e/servers/kcp
 SERVERS_KUBERNETES := e2e/servers/kubernetes
+SERVERS_PROMETHEUS := e2e/servers/prometheus
 TOOLS_MOD          := .ci/tools.mod
 HELM_MOD           := .ci/helm.mod
 GOVULNCHECK_MOD    := .ci/govulncheck.mod
@@ -42,8 +43,8 @@ REFERENCE          := bin/crd-ref-docs --source-path=internal/config/v1beta1 --c
 	--templates-dir=.ci/refdocs --renderer=markdown --log-level=ERROR
 
 # Finds the servers, builds what is missing, and runs a command on them: $(SERVERS) kcp etcd -- COMMAND. Each is the one in TEST_ASSET_KCP,
-# TEST_ASSET_KCP_FRONT_PROXY, TEST_ASSET_CACHE_SERVER, TEST_ASSET_KUBE_APISERVER or TEST_ASSET_ETCD, else the one in PATH, else the version that
-# e2e/servers/*/go.mod pins. TEST_SERVERS=modules does not look into PATH.
+# TEST_ASSET_KCP_FRONT_PROXY, TEST_ASSET_CACHE_SERVER, TEST_ASSET_KUBE_APISERVER, TEST_ASSET_ETCD or TEST_ASSET_PROMETHEUS, else the one in
+# PATH, else the version that e2e/servers/*/go.mod pins. TEST_SERVERS=modules does not look into PATH.
 SERVERS          := GO=$(GO) $(GO) run ./e2e/servers
 KUBERNETES       := kube-apiserver etcd
 # Says that a silent command is still at work.
@@ -130,9 +131,10 @@ race: ## Run the tests of the packages with goroutines under the race detector
 
 # -count=1 because a cached result does not cover binaries that were built later.
 E2E_FLAGS = -tags e2e -count=1 -timeout $(E2E_TIMEOUT)
+# Without the specs for which Prometheus would have to be built.
 .PHONY: stories
 stories: build ## Run the main stories of all gates on a kcp and a kube-apiserver
-	@$(SERVERS) kcp $(KUBERNETES) -- $(HEARTBEAT) "suite stories" $(GO) test $(E2E_FLAGS) ./e2e/suites/stories $(E2E_ARGS)
+	@$(SERVERS) kcp $(KUBERNETES) -- $(HEARTBEAT) "suite stories" $(GO) test $(E2E_FLAGS) ./e2e/suites/stories -ginkgo.label-filter='!prometheus' $(E2E_ARGS)
 
 # E2E_ARGS follows the packages: the go command takes what follows a flag that it does not know for arguments of the tests.
 .PHONY: e2e
@@ -153,9 +155,9 @@ lint: bin/golangci-lint bin/govulncheck bin/actionlint verify reproducible ## Ch
 	@$(HEARTBEAT) "golangci-lint" bin/golangci-lint run ./...
 	cd $(SERVERS_KCP) && $(GO) vet -mod=readonly ./kcp-effective-users
 	cd $(SERVERS_KUBERNETES) && $(GO) list -mod=readonly -deps k8s.io/kubernetes/cmd/kube-apiserver go.etcd.io/etcd/server/v3 >/dev/null
+	cd $(SERVERS_PROMETHEUS) && $(GO) list -mod=readonly -tags=remove_all_sd -deps github.com/prometheus/prometheus/cmd/prometheus >/dev/null
 	cd .ci/sbom && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
 	cd .ci/oci && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
-	cd .ci/alerts && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
 	cd .ci/mutants && $(GO) vet -mod=readonly . && $(GO) test -mod=readonly .
 	bin/actionlint -shellcheck= -pyflakes=
 	.ci/pinned-test

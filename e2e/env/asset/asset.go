@@ -22,6 +22,8 @@ const (
 	KubeAPIServer = "TEST_ASSET_KUBE_APISERVER"
 	// Etcd is the etcd to run, as in controller-runtime's envtest.
 	Etcd = "TEST_ASSET_ETCD"
+	// Prometheus is the Prometheus to run.
+	Prometheus = "TEST_ASSET_PROMETHEUS"
 	// Warrantgate is the warrantgate to run.
 	Warrantgate = "TEST_ASSET_WARRANTGATE"
 	// WarrantgateBefore is the earlier warrantgate that an upgrade starts from. It is in the folder bin of its own source tree,

@@ -35,11 +35,12 @@ func repository(t *testing.T) (root, path string) {
 	write(t, filepath.Join(root, "go.mod"), "")
 	write(t, filepath.Join(root, "e2e", "servers", "kcp", "go.mod"), "require github.com/kcp-dev/kcp v0.30.0 // indirect\n")
 	write(t, filepath.Join(root, "e2e", "servers", "kubernetes", "go.mod"), "require k8s.io/kubernetes v1.36.0\n\nrequire go.etcd.io/etcd/server/v3 v3.6.8\n")
+	write(t, filepath.Join(root, "e2e", "servers", "prometheus", "go.mod"), "require github.com/prometheus/prometheus v0.316.0\n")
 	write(t, filepath.Join(root, "e2e", "suite", "suite_test.go"), "")
 	t.Chdir(filepath.Join(root, "e2e", "suite"))
 	t.Setenv("PATH", path)
 	for _, env := range []string{
-		asset.KCP, asset.FrontProxy, asset.CacheServer, asset.KubeAPIServer, asset.Etcd, asset.Warrantgate, asset.WarrantgateBefore, asset.EffectiveUsers,
+		asset.KCP, asset.FrontProxy, asset.CacheServer, asset.KubeAPIServer, asset.Etcd, asset.Warrantgate, asset.WarrantgateBefore, asset.EffectiveUsers, asset.Prometheus,
 	} {
 		t.Setenv(env, "")
 	}
@@ -56,6 +57,7 @@ func TestPath(t *testing.T) {
 		asset.Warrantgate:       {name: "warrantgate", target: "build"},
 		asset.WarrantgateBefore: {name: "before/bin/warrantgate", target: "before"},
 		asset.EffectiveUsers:    {name: "kcp-effective-users", target: "servers"},
+		asset.Prometheus:        {name: "prometheus", target: "servers"},
 	} {
 		t.Run(env, func(t *testing.T) {
 			root, _ := repository(t)

@@ -68,6 +68,7 @@ var kinds = []kind{
 	{env: CacheServer, name: "cache-server", set: "kcp", oldest: "v0.30.0", module: "kcp", pkg: "github.com/kcp-dev/kcp/cmd/cache-server", of: "github.com/kcp-dev/kcp", stamp: kcpStamp},
 	{env: KubeAPIServer, name: "kube-apiserver", set: "kube-apiserver", oldest: "v1.30.0", module: "kubernetes", pkg: "k8s.io/kubernetes/cmd/kube-apiserver", of: "k8s.io/kubernetes", stamp: plainStamp},
 	{env: EffectiveUsers, name: "kcp-effective-users", set: "kcp-effective-users", module: "kcp", pkg: "./kcp-effective-users", of: "github.com/kcp-dev/kcp"},
+	{env: Prometheus, name: "prometheus", set: "prometheus", oldest: "v3.0.0", module: "prometheus", pkg: "github.com/prometheus/prometheus/cmd/prometheus", of: "github.com/prometheus/prometheus", stamp: plainStamp},
 	{env: Etcd, name: "etcd", set: "etcd", oldest: "v3.5.0", module: "kubernetes", pkg: "go.etcd.io/etcd/server/v3", of: "go.etcd.io/etcd/server/v3", stamp: plainStamp},
 }
 

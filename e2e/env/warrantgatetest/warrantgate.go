@@ -204,6 +204,9 @@ func (w *Warrantgate) Metric(ctx context.Context, name string, labels map[string
 	return process.Metric(ctx, http.DefaultClient, "http://"+w.metricsAddress, name, labels)
 }
 
+// MetricsAddress is the host and port at which Prometheus reads the metrics.
+func (w *Warrantgate) MetricsAddress() string { return w.metricsAddress }
+
 // OpenMetrics returns the page of all metrics as Prometheus reads it, with exemplars.
 func (w *Warrantgate) OpenMetrics(ctx context.Context) (string, error) {
 	return process.BodyAs(ctx, "http://"+w.metricsAddress+"/metrics", "application/openmetrics-text; version=1.0.0")
