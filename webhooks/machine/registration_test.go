@@ -14,7 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	celplugin "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/utils/ptr"
@@ -114,52 +113,6 @@ func attributes(old, changed object, resource schema.GroupVersionResource, subre
 		&user.DefaultInfo{Name: "capcs"})
 	return &admission.VersionedAttributes{
 		Attributes: record, VersionedObject: asObject(changed), VersionedOldObject: asObject(old), VersionedKind: kind,
-	}
-}
-
-// TestRulesMatchRequests evaluates the rules with the API server's own code.
-func TestRulesMatchRequests(t *testing.T) {
-	const group = "infrastructure.cluster.x-k8s.io"
-	for name, tc := range map[string]struct {
-		resource    schema.GroupVersionResource
-		subresource string
-		operation   admission.Operation
-		want        bool
-	}{
-		"a machine is created":                   {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "", admission.Create, true},
-		"a machine is updated":                   {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "", admission.Update, true},
-		"a machine's status is updated":          {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "status", admission.Update, true},
-		"another kind's machine is updated":      {schema.GroupVersionResource{Group: "metal.example.com", Version: "v1", Resource: "metalmachines"}, "", admission.Update, true},
-		"a Machine of Cluster API is created":    {schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}, "", admission.Create, false},
-		"a Machine of Cluster API is updated":    {schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"}, "", admission.Update, true},
-		"a Machine of Cluster API is deleted":    {schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"}, "", admission.Delete, false},
-		"a Cluster of Cluster API is updated":    {schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "clusters"}, "", admission.Update, false},
-		"another kind's status is updated":       {schema.GroupVersionResource{Group: "metal.example.com", Version: "v1", Resource: "metalmachines"}, "status", admission.Update, true},
-		"a machine is deleted":                   {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "", admission.Delete, false},
-		"a machine is connected to":              {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "proxy", admission.Connect, false},
-		"another subresource is updated":         {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachines"}, "scale", admission.Update, false},
-		"a cluster is updated":                   {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmaclusters"}, "", admission.Update, false},
-		"a template is created":                  {schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: "cloudsigmamachinetemplates"}, "", admission.Create, false},
-		"an Event is created":                    {schema.GroupVersionResource{Version: "v1", Resource: "events"}, "", admission.Create, false},
-		"a Lease is updated":                     {schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, "", admission.Update, false},
-		"a token is reviewed":                    {schema.GroupVersionResource{Group: "authentication.k8s.io", Version: "v1", Resource: "tokenreviews"}, "", admission.Create, false},
-		"access is reviewed":                     {schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "subjectaccessreviews"}, "", admission.Create, false},
-		"the webhooks themselves are configured": {schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}, "", admission.Update, false},
-		// The API server converts other versions to the one of the rules (matchPolicy).
-		"another version, before the API server converts it": {schema.GroupVersionResource{Group: group, Version: "v1beta2", Resource: "cloudsigmamachines"}, "", admission.Update, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := false
-			for _, w := range registered(t, v1beta1.Enforce, v1beta1.Deny, kinds[0].MachineKind, metalMachine) {
-				for _, rule := range w.Rules {
-					matcher := rules.Matcher{Rule: rule, Attr: attributes(nil, newMachine(), tc.resource, tc.subresource, tc.operation)}
-					got = got || matcher.Matches()
-				}
-			}
-			if got != tc.want {
-				t.Errorf("matches = %t, want %t", got, tc.want)
-			}
-		})
 	}
 }
 

@@ -156,23 +156,6 @@ func TestADryRunHasNoEvent(t *testing.T) {
 	}
 }
 
-func TestHeartbeatsReadNothing(t *testing.T) {
-	cloud := foreignCloud()
-	w := newWorld()
-	handler := w.handlerOf(t, cloud, enforce, w)
-	old := newMachine(instanceID(foreignID), providerID("cloudsigma://"+foreignID))
-	for i := range 1000 {
-		beat := newMachine(instanceID(foreignID), providerID("cloudsigma://"+foreignID), with("status.instanceState", fmt.Sprint(i)))
-		if got := send(t, handler, review(t, old, beat, ofStatus)); !got.Allowed {
-			t.Fatalf("heartbeat %d: %v", i, got)
-		}
-		old = beat
-	}
-	if cloud.count() > 0 || w.reads > 0 || len(w.events()) > 0 {
-		t.Errorf("%d requests to the cloud, %d reads of objects, %d Events, want none", cloud.count(), w.reads, len(w.events()))
-	}
-}
-
 // If the cloud does not respond, the gate answers before the timeout of the API server, by the configured policy and with the reason.
 func TestACloudThatDoesNotRespond(t *testing.T) {
 	for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn} {
