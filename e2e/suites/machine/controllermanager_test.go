@@ -19,7 +19,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +29,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/volume"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -383,46 +381,6 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			HaveField("Type", BeEquivalentTo("GlobalCredentials")),
 			And(HaveField("Type", BeEquivalentTo("UserEmailMismatch")), HaveField("Field", envOfManager+"[1]")),
 			And(HaveField("Type", BeEquivalentTo("RegionMismatch")), HaveField("Field", envOfManager+"[2]"))))
-	}, SpecTimeout(timeout))
-
-	It("does not reach the gate without the label", func(ctx SpecContext) {
-		s := w.beginManaged(ctx, account)
-		before := w.managerAdmissions(ctx, nil)
-		for i, labels := range []map[string]string{
-			nil, {"app": "something-else", "cluster.x-k8s.io/cluster-name": clusterName}, inCluster(clusterName),
-		} {
-			name := fmt.Sprintf("other-%d", i)
-			other := newManager(s.namespace, name, withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"}))
-			other.Labels = labels
-			Expect(w.client.Create(ctx, other)).To(Succeed())
-			Expect(s.restart(ctx, name)).To(Succeed())
-			Expect(s.env(ctx, name)).To(Equal([]corev1.EnvVar{{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"}}))
-		}
-		Expect(w.managerAdmissions(ctx, nil)).To(Equal(before), "the API server called warrantgate")
-	}, SpecTimeout(timeout))
-
-	It("does not reach the gate while its pods do not change, nor when it is deleted", func(ctx SpecContext) {
-		s := w.beginManaged(ctx, account)
-		manager := newManager(s.namespace, "ccm")
-		manager.Finalizers = []string{"example.com/kept"}
-		Expect(w.client.Create(ctx, manager)).To(Succeed())
-		before := w.managerAdmissions(ctx, nil)
-
-		for i := range volume.Of(5, 20) {
-			Expect(s.patchManager(ctx, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(i % 3)) })).To(Succeed())
-			Expect(s.patchManager(ctx, func(d *appsv1.Deployment) { d.Annotations = map[string]string{"attempt": fmt.Sprint(i)} })).To(Succeed())
-			current := s.deployment(ctx, "ccm")
-			current.Status.Replicas, current.Status.ObservedGeneration = int32(i%3), current.Generation
-			Expect(w.client.Status().Update(ctx, current)).To(Succeed())
-			scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: int32(i % 4)}}
-			Expect(w.client.SubResource("scale").Update(ctx, s.deployment(ctx, "ccm"), client.WithSubResourceBody(scale))).To(Succeed())
-		}
-		Expect(*s.deployment(ctx, "ccm").Spec.Replicas).To(BeEquivalentTo((volume.Of(5, 20) - 1) % 4))
-
-		Expect(w.client.Delete(ctx, manager)).To(Succeed())
-		Expect(s.patchManager(ctx, func(d *appsv1.Deployment) { d.Finalizers = nil })).To(Succeed())
-		Expect(w.managerAdmissions(ctx, nil)).To(Equal(before), "the API server called warrantgate")
-		Expect(apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKeyFromObject(manager), manager))).To(BeTrue())
 	}, SpecTimeout(timeout))
 
 	It("is denied if another webhook removes its identity again", func(ctx SpecContext) {

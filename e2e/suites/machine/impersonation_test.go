@@ -26,8 +26,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"warrantgate.dev/e2e/env/volume"
 )
 
 var kdcClusterKind = schema.GroupVersionKind{Group: "k8s.kube-dc.com", Version: "v1alpha1", Kind: "KdcCluster"}
@@ -464,19 +462,6 @@ var _ = Describe("a cluster's user", sharing, func() {
 			Expect(who.client.Patch(ctx, object, p.mergePatch(fmt.Sprintf("%q", strings.ToUpper(s.user.Email))))).To(Succeed())
 			Expect(s.named(ctx, p, object)).To(Equal(strings.ToUpper(s.user.Email)))
 		}
-	}, SpecTimeout(timeout))
-
-	It("does not reach the gate with a write of the status", func(ctx SpecContext) {
-		s := begin(ctx)
-		who := s.newServiceAccount(ctx)
-		cluster := newObject(clusterKind, s.namespace, clusterName)
-		Expect(s.client.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)).To(Succeed())
-		before := s.impersonationAdmissions(ctx)
-		for i := range volume.Of(20, 100) {
-			with("status.heartbeat", int64(i))(cluster)
-			Expect(who.client.Status().Update(ctx, cluster)).To(Succeed())
-		}
-		Expect(s.impersonationAdmissions(ctx)).To(Equal(before))
 	}, SpecTimeout(timeout))
 
 	It("can be cleared, and the object deleted, by every user who may write it", func(ctx SpecContext) {

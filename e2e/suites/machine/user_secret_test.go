@@ -19,8 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"warrantgate.dev/e2e/env/volume"
 )
 
 const (
@@ -250,30 +248,6 @@ var _ = Describe("a Secret that names a cluster's user", sharing, func() {
 			created := userSecret(s.world.namespace(ctx), map[string]string{"userEmail": email})
 			expectMalformed(who.client.Create(ctx, created), inSecret, created)
 		}
-	}, SpecTimeout(timeout))
-
-	It("does not reach the gate while its user does not change, and neither do other Secrets", func(ctx SpecContext) {
-		s := begin(ctx)
-		who := s.secretAuthor(ctx)
-		secret := s.putUser(ctx, s.namespace, s.user.Email)
-		other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "other"}, StringData: map[string]string{"password": "0"}}
-		cluster := s.referringCluster("by-secret", "")
-		Expect(s.client.Create(ctx, cluster)).To(Succeed())
-		s.awaitReferred(ctx, who, secret)
-
-		before := s.impersonationAdmissions(ctx)
-		Expect(who.client.Create(ctx, other)).To(Succeed())
-		for i := range volume.Of(20, 100) {
-			Expect(who.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType,
-				fmt.Appendf(nil, `{"metadata":{"annotations":{"heartbeat":"%[1]d"}},"stringData":{"password":"%[1]d","userEmail":%[2]q}}`, i, s.user.Email)))).To(Succeed())
-			Expect(who.client.Patch(ctx, other, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"password":"%d"}}`, i)))).To(Succeed())
-			Expect(who.client.Patch(ctx, cluster, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"attempt":%d}}`, i)))).To(Succeed())
-		}
-		Expect(s.userIn(ctx, secret)).To(Equal(s.user.Email))
-
-		By("nor when the Secret is deleted")
-		Expect(who.client.Delete(ctx, secret)).To(Succeed())
-		Expect(s.impersonationAdmissions(ctx)).To(Equal(before), "the API server called warrantgate")
 	}, SpecTimeout(timeout))
 
 	Describe("whose content is secret", Ordered, func() {

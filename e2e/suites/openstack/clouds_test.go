@@ -36,17 +36,6 @@ var _ = Describe("A Secret with a clouds.yaml", Ordered, ContinueOnFailure, firs
 		expectDenial(s.client.Update(ctx, secretWith(s, "own", poor)), "RoleMissing", field, `user "poor"`)
 		Expect(held(ctx, s, "own")).To(ContainSubstring(s.user.ID))
 	}, SpecTimeout(timeout))
-
-	It("does not reach the gate with a write of other fields, or when it is deleted", func(ctx SpecContext) {
-		s := w.begin(ctx, member, loadBalancer)
-		before := w.admissions(ctx, delegationGate, "")
-		stored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: credentials}}
-		Expect(s.client.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
-		stored.Labels = map[string]string{"team": "one"}
-		Expect(s.client.Update(ctx, stored)).To(Succeed())
-		Expect(s.client.Delete(ctx, stored)).To(Succeed())
-		Expect(w.admissions(ctx, delegationGate, "")).To(Equal(before))
-	}, SpecTimeout(timeout))
 })
 
 func held(ctx context.Context, s story, name string) string {

@@ -184,20 +184,6 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, first
 		}
 	}, SpecTimeout(2*timeout))
 
-	It("does not reach the gate with a write of other fields of the Cluster", func(ctx SpecContext) {
-		a := begin(ctx)
-		cluster := core(a, clusterName, "one")
-		evaluated := w.admissions(ctx, delegationGate, "")
-		Expect(a.client.Create(ctx, cluster)).To(Succeed())
-		Expect(w.admissions(ctx, delegationGate, "")).To(Equal(evaluated + 1))
-		for path, value := range map[string]any{
-			"metadata.labels": map[string]any{"tier": "gold"}, "spec.paused": true, "status.phase": "Provisioned", referencePath + ".kind": "Other", referencePath: nil,
-		} {
-			Expect(a.set(ctx, cluster, path, value)).To(Succeed(), path)
-		}
-		Expect(w.admissions(ctx, delegationGate, "")).To(Equal(evaluated + 1))
-	}, SpecTimeout(timeout))
-
 	It("is undecided if the Cluster may not be read", func(ctx SpecContext) {
 		a := begin(ctx)
 		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
