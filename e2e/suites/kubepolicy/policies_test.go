@@ -65,12 +65,6 @@ var _ = Describe("A policy for Keystone", func() {
 		Expect(apierrors.HasStatusCause(err, "always-allows")).To(BeTrue(), "%v", err)
 	}, SpecTimeout(timeout))
 
-	It("may begin with a byte order mark and have the line ends of Windows", func(ctx SpecContext) {
-		namespace := shared.namespace(ctx)
-		Expect(shared.author.Create(ctx, newConfigMap(namespace, "policy", "\ufeff"+strings.ReplaceAll(sound, "\n", "\r\n")))).To(Succeed())
-		Expect(shared.recorder.TakeWarnings()).To(BeEmpty())
-	}, SpecTimeout(timeout))
-
 	It("is denied and stored without a word about notes, which the command prints", func(ctx SpecContext) {
 		const noted = "unused: role:admin\n"
 		namespace := shared.namespace(ctx)

@@ -4,7 +4,6 @@ package repair_test
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
@@ -212,16 +211,5 @@ var _ = Describe("warrantgate repair", func() {
 		unset, err := kcp.KubeconfigFile("nobody", kcp.User("root", "nobody"))
 		Expect(err).NotTo(HaveOccurred())
 		expectFailure("as the group system:kcp:external-logical-cluster-admin", "--logical-cluster-kubeconfig="+unset)
-	}, SpecTimeout(specTimeout))
-
-	It("rejects invalid arguments with a message", func(ctx SpecContext) {
-		for _, tc := range []struct{ arg, want string }{
-			{"--output=xml", `--output: "xml" is neither table nor json`},
-			{"--kubeconfig=/does/not/exist", `read kubeconfig "/does/not/exist"`},
-		} {
-			_, notes, status := repair(ctx, tc.arg)
-			Expect(status).To(Equal(1))
-			Expect(notes).To(ContainSubstring(tc.want), fmt.Sprint(tc.arg))
-		}
 	}, SpecTimeout(specTimeout))
 })

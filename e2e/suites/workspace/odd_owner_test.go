@@ -44,8 +44,6 @@ var _ = Describe("A workspace with a malformed owner", Ordered, ContinueOnFailur
 		},
 		Entry("none", "", "No owner is recorded", SpecTimeout(specTimeout)),
 		Entry("not JSON", "bot", "The recorded owner cannot be read", SpecTimeout(specTimeout)),
-		Entry("a truncated JSON of a service account", `{"username":"system:serviceaccount:`, "The recorded owner cannot be read", SpecTimeout(specTimeout)),
-		Entry("a wrong type", `{"username":["system:serviceaccount:default:bot"]}`, `wrong type of value at "/username"`, SpecTimeout(specTimeout)),
 		Entry("a service account without a home", `{"username":"system:serviceaccount:default:bot"}`, "does not name its home logical cluster", SpecTimeout(specTimeout)),
 		Entry("a service account with two homes",
 			`{"username":"system:serviceaccount:default:bot","extra":{"authentication.kcp.io/cluster-name":["a1","b2"]}}`,
