@@ -75,11 +75,6 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		Expect(s.setInstanceID(ctx, machine, w.cloud.AddServer(region, account, "node").UUID)).To(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("are used in the default region for machines without a CloudSigmaCluster", func(ctx SpecContext) {
-		s := story{world: w, namespace: w.namespace(ctx), user: account}
-		expectClaimsWithoutCluster(ctx, s, w.cloud.AddUser("someone-else@example.com"))
-	}, SpecTimeout(timeout))
-
 	It("are named in the denial if they are wrong", func(ctx SpecContext) {
 		s := beginWithoutUser(ctx)
 		machine, own := s.createMachine(ctx, "node"), w.cloud.AddServer(region, account, "node").UUID
@@ -154,8 +149,13 @@ var _ = Describe("the legacy credentials beside impersonation", Ordered, func() 
 	}, SpecTimeout(timeout))
 
 	It("are used in the default region for machines without a CloudSigmaCluster", func(ctx SpecContext) {
+		const defaultRegion = "zrh"
 		s := story{world: w, namespace: w.namespace(ctx), user: account}
-		expectClaimsWithoutCluster(ctx, s, w.user("someone-else@example.com"))
+		machine, other := s.createMachine(ctx, "node"), w.user("someone-else@example.com")
+		expectNotOwned(s.setInstanceID(ctx, machine, w.cloud.AddServer(defaultRegion, other, "node").UUID))
+		err := s.setInstanceID(ctx, machine, w.cloud.AddServer(region, account, "node").UUID)
+		Expect(apierrors.HasStatusCause(err, "InstanceNotFound")).To(BeTrue(), "%v", err)
+		Expect(s.setInstanceID(ctx, machine, w.cloud.AddServer(defaultRegion, account, "node").UUID)).To(Succeed())
 		Expect(w.tokenRequests()).To(BeZero())
 	}, SpecTimeout(timeout))
 
@@ -217,15 +217,3 @@ var _ = Describe("the legacy credentials beside impersonation", Ordered, func() 
 		Expect(w.cloud.Count(cloudsigmatest.Impersonate, s.user.Email)).To(Equal(1))
 	}, SpecTimeout(timeout))
 })
-
-// expectClaimsWithoutCluster checks that a machine whose CloudSigmaCluster does not exist may name a server of the story's user in the default
-// region, and no other.
-func expectClaimsWithoutCluster(ctx context.Context, s story, other cloudsigmatest.User) {
-	GinkgoHelper()
-	const defaultRegion = "zrh"
-	machine := s.createMachine(ctx, "node")
-	expectNotOwned(s.setInstanceID(ctx, machine, s.cloud.AddServer(defaultRegion, other, "node").UUID))
-	err := s.setInstanceID(ctx, machine, s.cloud.AddServer(region, s.user, "node").UUID)
-	Expect(apierrors.HasStatusCause(err, "InstanceNotFound")).To(BeTrue(), "%v", err)
-	Expect(s.setInstanceID(ctx, machine, s.cloud.AddServer(defaultRegion, s.user, "node").UUID)).To(Succeed())
-}
