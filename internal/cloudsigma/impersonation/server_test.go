@@ -92,9 +92,6 @@ func TestOutage(t *testing.T) {
 		wantCause ownership.Cause
 	}{
 		"the identity provider fails":          {failing: stepAccount, reply: says(http.StatusInternalServerError, ""), wantCause: ownership.CauseIdentityProvider},
-		"it is not reachable":                  {failing: stepAccount, reply: noAnswer(), wantCause: ownership.CauseIdentityProvider},
-		"its response cannot be parsed":        {failing: stepAccount, reply: says(http.StatusOK, "<html>"), wantCause: ownership.CauseIdentityProvider},
-		"its tokens have expired":              {failing: stepAccount, reply: says(http.StatusOK, `{"access_token":"t","expires_in":-5}`), wantCause: ownership.CauseIdentityProvider},
 		"it limits requests":                   {failing: stepAccount, reply: says(http.StatusTooManyRequests, ""), wantCause: ownership.CauseRateLimited},
 		"the service provider fails":           {failing: stepImpersonate, reply: says(http.StatusInternalServerError, ""), wantCause: ownership.CauseIdentityProvider},
 		"the service provider limits requests": {failing: stepImpersonate, reply: says(http.StatusTooManyRequests, ""), wantCause: ownership.CauseRateLimited},
