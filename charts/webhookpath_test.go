@@ -33,7 +33,7 @@ func TestTheWebhookPath(t *testing.T) {
 		"nothing, and a cluster": {values: "", wantErr: "without access to the cluster (helm template, GitOps) a random token would be another one each time: set webhookPath.tokens"},
 		"a Secret that is not read": {
 			values:  "webhookPath: {existingSecret: mine}",
-			wantErr: "webhookPath.existingSecret: there is no Secret mine with the key tokens that Helm can read; without access to the cluster (helm template, GitOps) set webhookPath.tokens, too",
+			wantErr: "webhookPath.existingSecret: there is no Secret mine with the key tokens that Helm can read; without access to the cluster (helm template, GitOps) set webhookPath.tokens to the lines of that Secret, too",
 		},
 		"a token that is too short": {values: "webhookPath: {tokens: [" + first[1:] + "]}", wantErr: "tokens"},
 		"a token of two segments":   {values: "webhookPath: {tokens: [" + first + "/a]}", wantErr: "tokens"},

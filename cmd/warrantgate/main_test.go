@@ -128,6 +128,7 @@ func TestWrongUse(t *testing.T) {
 		"uninstall provider":         noKubeconfig,
 		"lint keystone-policy":       "FILE... is missing",
 		"check cloudsigma":           "NAMESPACE/NAME | EMAIL is missing",
+		"check config":               "FILE is missing",
 		"check delegation":           "give --os-cloud, --clouds-yaml or both, such as --os-cloud acme-prod",
 		"check events":               "WORKSPACE... is missing",
 		"check keystone-policy":      "FILE is missing",

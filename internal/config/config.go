@@ -5,19 +5,18 @@
 package config
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"reflect"
+	"slices"
 
+	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	"warrantgate.dev/internal/config/v1beta1"
 )
@@ -40,45 +39,33 @@ func Load(path string) (v1beta1.GateConfiguration, error) {
 }
 
 // Parse decodes, defaults and validates the content of a configuration file, in YAML or JSON. Fields that are unknown, written in
-// another case or repeated are errors.
+// another case or repeated are errors. An error is of type Mistakes.
 func Parse(raw []byte) (v1beta1.GateConfiguration, error) {
-	document, err := onlyDocument(raw)
-	if err != nil {
-		return v1beta1.GateConfiguration{}, err
+	var document yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(raw))
+	if err := documents.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
+		return v1beta1.GateConfiguration{}, Mistakes{err}
 	}
-	var meta metav1.TypeMeta
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(document, &meta); err != nil {
-		return v1beta1.GateConfiguration{}, fmt.Errorf("read apiVersion and kind: %w", err)
-	}
-	if mistakes := validateMeta(meta); len(mistakes) > 0 { // the rest cannot be interpreted
-		return v1beta1.GateConfiguration{}, mistakes.ToAggregate()
+	if err := documents.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return v1beta1.GateConfiguration{}, Mistakes{cmp.Or(err, errors.New("there is more than one document"))}
 	}
 	var config v1beta1.GateConfiguration
-	mistakes, err := kjson.UnmarshalStrict(document, &config)
-	if err != nil {
+	d := &decoder{lines: map[string]int{}}
+	for _, content := range document.Content { // none in an empty file
+		d.decode(content, reflect.ValueOf(&config).Elem(), nil)
+	}
+	if mistakes := validateMeta(config.TypeMeta); len(mistakes) > 0 { // the rest cannot be interpreted
+		if d.found = slices.DeleteFunc(d.found, func(m mistake) bool { return m.path != "" }); len(d.found) == 0 {
+			d.validate(mistakes)
+		}
+	} else {
+		v1beta1.SetDefaults(&config)
+		d.validate(v1beta1.Validate(config))
+	}
+	if err := d.mistakes(); err != nil {
 		return v1beta1.GateConfiguration{}, err
 	}
-	v1beta1.SetDefaults(&config)
-	for _, mistake := range v1beta1.Validate(config) {
-		mistakes = append(mistakes, mistake)
-	}
-	if len(mistakes) > 0 {
-		return v1beta1.GateConfiguration{}, utilerrors.NewAggregate(mistakes)
-	}
 	return config, nil
-}
-
-// onlyDocument returns the file's only document, in JSON. An empty file is an empty document.
-func onlyDocument(raw []byte) ([]byte, error) {
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(raw)))
-	first, err := documents.Read()
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	if _, err := documents.Read(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more than one document")
-	}
-	return yaml.YAMLToJSONStrict(first)
 }
 
 func validateMeta(meta metav1.TypeMeta) field.ErrorList {

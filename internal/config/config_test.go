@@ -2,8 +2,10 @@ package config_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -324,8 +326,8 @@ workspace:
     mode: 1
 `,
 			want: []string{
-				`unknown field "color"`,
-				`unknown field "workspace.ownerRewrites"`,
+				`color: unknown field; allowed: apiVersion, audit, cloudSigma, cluster, controllerManager, delegation, keystonePolicy, kind, machine, openStack, repair, workspace`,
+				`workspace.ownerRewrites: unknown field; did you mean ownerRewrite?`,
 				`workspace.ownerRewrite.mode: Unsupported value: "enforce": supported values: "Enforce", "Warn", "Off"`,
 				`workspace.ownerIntegrity.mode: Unsupported value: "1": supported values: "Enforce", "Warn", "Off"`,
 				`delegation.keepWarrants.users[1]: Invalid value: "[": must be a pattern of path.Match, such as "team-*"`,
@@ -337,8 +339,8 @@ workspace:
 			raw: header + "repair: {mode: always, after: -1s, workspacesPerSecond: -1}",
 			want: []string{
 				`repair.mode: Unsupported value: "always": supported values: "Enforce", "Warn", "Off"`,
-				`repair.after: Invalid value: "-1s": must not be negative`,
-				`repair.workspacesPerSecond: Invalid value: -1: must be at least 1`,
+				`repair.after: Invalid value: "-1s": must be a duration of at least 1s, such as 90s or 10m`,
+				`repair.workspacesPerSecond: Invalid value: "-1": must be a whole number, at least 1`,
 			},
 		},
 		"machines that cannot be": {
@@ -374,11 +376,11 @@ audit:
 				`controllerManager.clusterNameLabel: Invalid value: "/": name part must be non-empty`,
 				`controllerManager.clusterNameLabel: Invalid value: "/": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
 				`controllerManager.secretName: Invalid value: "No Secret": ` + subdomain,
-				`audit.interval: Invalid value: "-1m0s": must not be negative`,
+				`audit.interval: Invalid value: "-1m": must be a duration of at least 1s, such as 90s or 10m`,
 				`audit.providers[0].workspace: Invalid value: "root:../a": must be the path of a workspace, such as root:provider, or its logical cluster`,
 				`audit.providers[0].apiExport: Invalid value: "A_B": ` + subdomain,
 				`audit.providers[2]: Duplicate value: {"workspace":"root:a","apiExport":"b"}`,
-				`audit.requestsPerSecond: Invalid value: -1: must be at least 1`,
+				`audit.requestsPerSecond: Invalid value: "-1": must be a whole number, at least 1`,
 			},
 		},
 		"first claims that nothing checks later": {
@@ -404,7 +406,7 @@ audit:
 				`cloudSigma.serviceProviderAPI: Invalid value: "https://user:xxxxx@example.com/?x={region}": ` + notATemplate,
 				`cloudSigma.tokenPath: Invalid value: "token": must be a plain path that begins with /`,
 				`cloudSigma.flow: Unsupported value: "Magic": supported values: "ServiceProvider", "TokenExchange"`,
-				`cloudSigma.concurrency: Invalid value: -1: must be at least 1`,
+				`cloudSigma.concurrency: Invalid value: "-1": must be a whole number, at least 1`,
 			},
 		},
 		"policies for Keystone, but not where they are": {
@@ -473,34 +475,34 @@ openStack:
 				`cluster.delegation.operators.projects[0]: Required value: id, name or domain`,
 				`openStack.authURLs[0]: Invalid value: "keystone": ` + notAnAuthURL,
 				`openStack.authURLs[1]: Invalid value: "https://user:xxxxx@keystone.example.com/v3": ` + notAnAuthURL,
-				`openStack.concurrency: Invalid value: -1: must be at least 1`,
+				`openStack.concurrency: Invalid value: "-1": must be a whole number, at least 1`,
 			},
 		},
-		"a mode that YAML reads as true": {
+		"a mode that YAML 1.1 reads as true": {
 			raw:  header + "workspace: {ownerRewrite: {mode: on}}",
-			want: []string{`workspace.ownerRewrite.mode: Unsupported value: "true": supported values: "Enforce", "Warn", "Off"`},
+			want: []string{`workspace.ownerRewrite.mode: Unsupported value: "on": supported values: "Enforce", "Warn", "Off"`},
 		},
 		"a field in another case, which would otherwise win or lose by chance": {
 			raw:  header + "workspace: {ownerRewrite: {mode: Enforce, Mode: Warn}}",
-			want: []string{`unknown field "workspace.ownerRewrite.Mode"`},
+			want: []string{`workspace.ownerRewrite.Mode: unknown field; did you mean mode?`},
 		},
 		"a field that occurs twice in YAML": {
 			raw:  header + "workspace: {}\nworkspace: {}\n",
-			want: []string{"yaml: unmarshal errors:\n  line 4: key \"workspace\" already set in map"},
+			want: []string{"workspace: is set twice, first in line 3"},
 		},
 		"a field that occurs twice in JSON": {
 			raw: `{"apiVersion":"config.warrantgate.dev/v1beta1","kind":"GateConfiguration","kind":"GateConfiguration"}`,
 			want: []string{
-				"yaml: unmarshal errors:\n  line 1: key \"kind\" already set in map",
+				"kind: is set twice, first in line 1",
 			},
 		},
 		"a number where a name belongs": {
 			raw:  header + "delegation: {keepWarrants: {users: [1]}}",
-			want: []string{"json: cannot unmarshal number into Go struct field KeepWarrants.delegation.keepWarrants.users of type string"},
+			want: []string{`delegation.keepWarrants.users[0]: Invalid value: "1": must be text: write it in quotes, as "1"`},
 		},
 		"a list where the configuration belongs": {
 			raw:  "[]",
-			want: []string{"read apiVersion and kind: json: cannot unmarshal array into Go value of type v1.TypeMeta"},
+			want: []string{"the file must be a mapping of fields"},
 		},
 		"neither YAML nor JSON": {
 			raw:  "{",
@@ -530,15 +532,17 @@ openStack:
 	}
 }
 
-// mistakes returns the texts of err, one for each error that it is made of.
+var atLine = regexp.MustCompile("^line [0-9]+: ")
+
+// mistakes returns the texts of err, without lines, one for each error that it is made of.
 func mistakes(err error) []string {
-	many, ok := err.(interface{ Errors() []error })
+	many, ok := errors.AsType[config.Mistakes](err)
 	if !ok {
 		return []string{err.Error()}
 	}
 	var texts []string
-	for _, one := range many.Errors() {
-		texts = append(texts, one.Error())
+	for _, one := range many {
+		texts = append(texts, atLine.ReplaceAllString(one.Error(), ""))
 	}
 	return texts
 }
@@ -571,7 +575,7 @@ func TestLoad(t *testing.T) {
 		},
 		"a file of a version that there is not is named": {
 			path:    newer,
-			wantErr: "configuration " + newer + `: apiVersion: Unsupported value: "config.warrantgate.dev/v1": supported values: ` + versions,
+			wantErr: "configuration " + newer + `: line 1: apiVersion: Unsupported value: "config.warrantgate.dev/v1": supported values: ` + versions,
 		},
 		"a missing file is named": {
 			path:    filepath.Join(dir, "missing.yaml"),
@@ -580,7 +584,7 @@ func TestLoad(t *testing.T) {
 		"a file with a mistake is named": {
 			path: bad,
 			wantErr: "configuration " + bad +
-				`: workspace.ownerRewrite.mode: Unsupported value: "Sometimes": supported values: "Enforce", "Warn", "Off"`,
+				`: line 3: workspace.ownerRewrite.mode: Unsupported value: "Sometimes": supported values: "Enforce", "Warn", "Off"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"testing"
@@ -86,41 +87,43 @@ func TestTheFileHasEveryField(t *testing.T) {
 	walk("GateConfiguration", reflect.ValueOf(everyFieldDecoded(t)))
 }
 
-func TestAMistakeIsReportedWithItsPath(t *testing.T) {
-	for name, tc := range map[string]struct {
-		raw string
-		// want is how the mistakes begin, in their order.
-		want []string
-	}{
-		"wrong values": {
-			raw: header + "repair: {workspacesPerSecond: -1}\ncontrollerManager: {selector: {matchLabels: {a: b}}, secretName: No Secret}\naudit: {requestsPerSecond: -1}\n",
-			want: []string{
-				"repair.workspacesPerSecond: Invalid value: -1: must be at least 1",
-				`controllerManager.secretName: Invalid value: "No Secret": a lowercase RFC 1123 subdomain`,
-				"audit.requestsPerSecond: Invalid value: -1: must be at least 1",
-			},
-		},
-		"unknown fields": {
-			raw:  header + "audit: {rate: 1}\ncontrollerManager: {secret: a}\nrepair: {rate: 1}\n",
-			want: []string{`unknown field "audit.rate"`, `unknown field "controllerManager.secret"`, `unknown field "repair.rate"`},
-		},
-		"a text for a number": {
-			raw:  header + "repair: {workspacesPerSecond: many}\n",
-			want: []string{"json: cannot unmarshal string into Go struct field Repair.repair.workspacesPerSecond of type int32"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := config.Parse([]byte(tc.raw))
-			if err == nil {
-				t.Fatal("there is no error")
-			}
-			got := mistakes(err)
-			for i := range min(len(got), len(tc.want)) {
-				got[i] = got[i][:min(len(got[i]), len(tc.want[i]))]
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("mistakes (-want +got):\n%s", diff)
-			}
-		})
+func TestAllMistakesAtOnceWithTheirLines(t *testing.T) {
+	_, err := config.Parse([]byte(header + `repair:
+  after: 5
+  workspacesPerSecond: many
+audit:
+  intervall: 10m
+  interval: 1ms
+  requestsPerSecond: 0
+  providers: {workspace: root:a}
+cluster:
+  exemptNamespaces:
+  - kube-system
+  - [a]
+controllerManager:
+  allowCSIToken: sometimes
+  selector: app
+keystonePolicy:
+  selector: {matchLabels: {a: b}}
+  keystoneRelease: 2025.1
+  mode: enforce
+openStack:
+  concurrency: 0
+`))
+	want := `12 mistakes
+  line 4: repair.after: Invalid value: "5": must be a duration of at least 1s, such as 90s or 10m
+  line 5: repair.workspacesPerSecond: Invalid value: "many": must be a whole number, at least 1
+  line 7: audit.intervall: unknown field; did you mean interval?
+  line 8: audit.interval: Invalid value: "1ms": must be a duration of at least 1s, such as 90s or 10m
+  line 9: audit.requestsPerSecond: Invalid value: "0": must be a whole number, at least 1
+  line 10: audit.providers: must be a list
+  line 14: cluster.exemptNamespaces[1]: must be text
+  line 16: controllerManager.allowCSIToken: Invalid value: "sometimes": must be true or false
+  line 17: controllerManager.selector: Invalid value: "app": must be a mapping of fields
+  line 20: keystonePolicy.keystoneRelease: Invalid value: "2025.1": must be text: write it in quotes, as "2025.1"
+  line 21: keystonePolicy.mode: Unsupported value: "enforce": supported values: "Enforce", "Warn", "Off"
+  line 23: openStack.concurrency: Invalid value: "0": must be a whole number, at least 1`
+	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
+		t.Errorf("mistakes (-want +got):\n%s", diff)
 	}
 }

@@ -136,11 +136,11 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- fail (printf "the first line of the key tokens in Secret %s has to be a token: 32 to 128 lower-case letters and digits" $secret) -}}
 {{- end -}}
 {{- else if $path.existingSecret -}}
-{{- fail (printf "webhookPath.existingSecret: there is no Secret %s with the key tokens that Helm can read; without access to the cluster (helm template, GitOps) set webhookPath.tokens, too" $secret) -}}
+{{- fail (printf "webhookPath.existingSecret: there is no Secret %s with the key tokens that Helm can read; without access to the cluster (helm template, GitOps) set webhookPath.tokens to the lines of that Secret, too" $secret) -}}
 {{- else if lookup "v1" "Namespace" "" "kube-system" -}}
 {{- $tokens = randAlphaNum 48 | lower -}}
 {{- else -}}
-{{- fail "without access to the cluster (helm template, GitOps) a random token would be another one each time: set webhookPath.tokens" -}}
+{{- fail "without access to the cluster (helm template, GitOps) a random token would be another one each time: set webhookPath.tokens to a list with one that you keep in a store of secrets, such as \"openssl rand -hex 32\" prints" -}}
 {{- end -}}
 {{- end -}}
 {{- $_ := set .Values "renderedTokens" $tokens -}}

@@ -704,7 +704,7 @@ func TestInstallMistakes(t *testing.T) {
 		"a CA file without PEM":    {args: kcp("--ca-file=" + noPEM), want: "--ca-file: " + noPEM + " contains no certificate in PEM"},
 		"a CA file with a key":     {args: kcp("--ca-file=" + certificate.KeyFile), want: "--ca-file: " + certificate.KeyFile + " contains no certificate in PEM"},
 		"no configuration":         {args: kcp("--config=" + missing), want: "read the configuration: open " + missing + ": no such file or directory"},
-		"a mistaken configuration": {args: kcp("--config=" + badConfig), want: "configuration " + badConfig + `: kind: Unsupported value: "Gate": supported values: "GateConfiguration"`},
+		"a mistaken configuration": {args: kcp("--config=" + badConfig), want: "configuration " + badConfig + `: line 2: kind: Unsupported value: "Gate": supported values: "GateConfiguration"`},
 		"a failure policy in another case": {
 			args: kcp("--failure-policy=ignore"), want: `--failure-policy: "ignore" is neither Fail nor Ignore`,
 		},

@@ -29,10 +29,10 @@ type checkOptions struct {
 func NewCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Test what a policy or an API server allows",
+		Short: "Test a configuration file, a policy or an API server",
 	}
 	cmd.AddCommand(newCheckKeystonePolicyCommand(), newCheckAdmissionCommand(), newCheckCloudSigmaCommand(), newCheckDelegationCommand(),
-		newCheckEventsCommand())
+		newCheckEventsCommand(), newCheckConfigCommand())
 	return cmd
 }
 

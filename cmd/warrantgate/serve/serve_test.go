@@ -643,7 +643,7 @@ func TestServeMistakes(t *testing.T) {
 		"an unknown log format":     {args: serve("--log-format=xml"), want: `--log-format: "xml" is neither json nor text`},
 		"an unknown log level":      {args: serve("--log-level=loud"), want: `--log-level: slog: level string "loud": unknown name`},
 		"no configuration":          {args: serve("--config=" + missing), want: "read the configuration: open " + missing + ": no such file or directory"},
-		"a mistaken configuration":  {args: serve("--config=" + badConfig), want: "configuration " + badConfig + `: kind: Unsupported value: "Gate": supported values: "GateConfiguration"`},
+		"a mistaken configuration":  {args: serve("--config=" + badConfig), want: "configuration " + badConfig + `: line 2: kind: Unsupported value: "Gate": supported values: "GateConfiguration"`},
 		"no kubeconfig":             {args: serve("--kcp-kubeconfig=" + missing), want: "read --kcp-kubeconfig: stat " + missing + ": no such file or directory"},
 		"an unused kubeconfig":      {args: serve("--kcp-kubeconfig=" + badAddress), want: `address of kcp "https://kcp example": parse "https://kcp example": invalid character " " in host name`},
 		"no certificate":            {args: serve("--tls-cert-file=" + missing), want: certificate + "open " + missing + ": no such file or directory"},

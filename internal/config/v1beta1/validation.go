@@ -81,18 +81,6 @@ func (m *mistakes) match(pattern *regexp.Regexp, at *field.Path, value, problem 
 	}
 }
 
-func (m *mistakes) atLeastOne(value int32, at *field.Path) {
-	if value < 1 {
-		m.invalid(at, value, "must be at least 1")
-	}
-}
-
-func (m *mistakes) notNegative(value metav1.Duration, at *field.Path) {
-	if value.Duration < 0 {
-		m.invalid(at, value.Duration.String(), "must not be negative")
-	}
-}
-
 // oneOf adds an error unless the value is a supported one.
 func oneOf[T ~string](m *mistakes, at *field.Path, value T, supported ...T) {
 	if !slices.Contains(supported, value) {
@@ -159,8 +147,6 @@ func (m *mistakes) url(raw string, at *field.Path, problem string, schemes ...st
 
 func (m *mistakes) repair(repair Repair, at *field.Path) {
 	m.mode(repair.Mode, at)
-	m.notNegative(repair.After, at.Child("after"))
-	m.atLeastOne(repair.WorkspacesPerSecond, at.Child("workspacesPerSecond"))
 }
 
 func (m *mistakes) machine(machine Machine, openStack OpenStack, audit Mode, at *field.Path) {
@@ -239,7 +225,6 @@ func (m *mistakes) controllerManager(manager ControllerManager, at *field.Path) 
 
 func (m *mistakes) audit(audit Audit, at *field.Path) {
 	m.mode(audit.Mode, at)
-	m.notNegative(audit.Interval, at.Child("interval"))
 	for i, provider := range audit.Providers {
 		at := at.Child("providers").Index(i)
 		m.match(workspacePattern, at.Child("workspace"), provider.Workspace, "must be the path of a workspace, such as root:provider, or its logical cluster")
@@ -248,7 +233,6 @@ func (m *mistakes) audit(audit Audit, at *field.Path) {
 			m.add(field.Duplicate(at, provider))
 		}
 	}
-	m.atLeastOne(audit.RequestsPerSecond, at.Child("requestsPerSecond"))
 }
 
 func (m *mistakes) cloudSigma(cloud CloudSigma, at *field.Path) {
@@ -266,7 +250,6 @@ func (m *mistakes) cloudSigma(cloud CloudSigma, at *field.Path) {
 		m.invalid(at.Child("tokenPath"), cloud.TokenPath, "must be a plain path that begins with /")
 	}
 	oneOf(m, at.Child("flow"), cloud.Flow, ServiceProvider, TokenExchange)
-	m.atLeastOne(cloud.Concurrency, at.Child("concurrency"))
 }
 
 func (m *mistakes) delegation(delegation ClusterDelegation, openStack OpenStack, at *field.Path) {
@@ -290,7 +273,6 @@ func (m *mistakes) openStack(openStack OpenStack, at *field.Path) {
 	for i, authURL := range openStack.AuthURLs {
 		m.url(authURL, at.Child("authURLs").Index(i), "must be a URL without user, query and fragment, such as https://keystone.example.com:5000/v3", "https", "http")
 	}
-	m.atLeastOne(openStack.Concurrency, at.Child("concurrency"))
 }
 
 func (m *mistakes) keystonePolicy(policy KeystonePolicy, at *field.Path) {

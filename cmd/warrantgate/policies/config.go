@@ -1,0 +1,36 @@
+package policies
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/config"
+)
+
+func newCheckConfigCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "config FILE",
+		Short: "Check a configuration file of serve",
+		Long: `Read a configuration file as serve reads it, and print all mistakes with their lines. Use /dev/stdin for standard input.
+
+serve also checks that its flags and the file fit together, for example that cloudSigma.regions are listed if it has credentials for CloudSigma.
+
+The exit status is 0 if there is no mistake, 1 if there is one, 2 if the file could not be read.`,
+		Example: `  warrantgate check config config.yaml`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, err := config.Load(args[0])
+			if _, wrong := errors.AsType[config.Mistakes](err); wrong {
+				return cli.ExitError{Code: cli.ExitWrong, Err: err}
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", args[0])
+			return err
+		},
+	}
+}
