@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -28,6 +27,7 @@ type checkAdmissionOptions struct {
 	cli.Connection
 	config    string
 	namespace string
+	output    string
 	// policiesOnly is whether kcp has only the admission policies, and no webhooks.
 	policiesOnly bool
 	// wait is how long to repeat the check until it succeeds.
@@ -37,24 +37,31 @@ type checkAdmissionOptions struct {
 func (o *checkAdmissionOptions) addFlags(flags *pflag.FlagSet) {
 	o.AddFlags(flags, "kubeconfig of a user who may create the objects")
 	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates in mode Off are not tested, gates in mode Warn must warn")
+	addOutputFlag(flags, &o.output)
 	flags.DurationVar(&o.wait, "wait", 0,
 		"how long to repeat the check until it succeeds: API servers call a new webhook or policy only after some seconds")
 }
 
 // repeat runs a check until it succeeds or the time to wait is over. It prints and returns the last result.
-func (o *checkAdmissionOptions) repeat(ctx context.Context, out io.Writer, check func(context.Context, io.Writer) error) error {
-	var printed bytes.Buffer
+func (o *checkAdmissionOptions) repeat(ctx context.Context, out io.Writer, check func(context.Context, *checks) error) error {
+	if err := cli.CheckFormat(o.output); err != nil {
+		return err
+	}
+	var all checks
 	var result error
 	// Without a time to wait, the check runs once. Each of its requests has its own limit.
 	err := wait.PollUntilContextTimeout(ctx, repeatInterval, o.wait, true, func(context.Context) (bool, error) {
-		printed.Reset()
-		result = check(ctx, &printed)
+		all = checks{}
+		result = check(ctx, &all)
 		return result == nil, nil
 	})
 	if err != nil && !wait.Interrupted(err) {
 		return err
 	}
-	if _, err := printed.WriteTo(out); err != nil {
+	if _, failure := cli.ExitCode(result); failure != nil {
+		return failure
+	}
+	if err := all.print(out, o.output); err != nil {
 		return err
 	}
 	return result
@@ -124,7 +131,7 @@ With --policies-only, for "install kcp --policies-only", all admission policies 
 	return cmd
 }
 
-func (o *checkAdmissionOptions) inKubernetes(ctx context.Context, out io.Writer) error {
+func (o *checkAdmissionOptions) inKubernetes(ctx context.Context, all *checks) error {
 	config, err := config.Load(o.config)
 	if err != nil {
 		return err
@@ -133,17 +140,17 @@ func (o *checkAdmissionOptions) inKubernetes(ctx context.Context, out io.Writer)
 	if err != nil {
 		return err
 	}
-	return o.send(ctx, out, canaries, func(config *rest.Config) (client.Client, error) {
+	return o.send(ctx, all, canaries, func(config *rest.Config) (client.Client, error) {
 		return client.New(config, client.Options{})
 	})
 }
 
-func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error {
+func (o *checkAdmissionOptions) inKCP(ctx context.Context, all *checks) error {
 	config, err := config.Load(o.config)
 	if err != nil {
 		return err
 	}
-	rewrite := o.reportRewrite(ctx, out, config.Workspace)
+	rewrite := o.reportRewrite(ctx, all, config.Workspace)
 	if _, message := cli.ExitCode(rewrite); message != nil {
 		return rewrite
 	}
@@ -151,11 +158,9 @@ func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error 
 	if o.policiesOnly && len(canaries) == 0 {
 		return rewrite
 	}
-	return cmp.Or(rewrite, o.send(ctx, out, canaries, func(config *rest.Config) (client.Client, error) {
+	return cmp.Or(rewrite, o.send(ctx, all, canaries, func(config *rest.Config) (client.Client, error) {
 		if warning, err := cli.OwnerWarning(config); err == nil && warning != "" { // the canaries show whether kcp answers
-			if _, err := fmt.Fprintf(out, "Warning: %s.\n", warning); err != nil {
-				return nil, err
-			}
+			all.add("Warning", resultOK, warning+".")
 		}
 		return kcp.NewClient(config)
 	}))
@@ -164,7 +169,7 @@ func (o *checkAdmissionOptions) inKCP(ctx context.Context, out io.Writer) error 
 // send sends the canaries, reports each, and returns the error for the exit status: a gate that is missing outweighs proven
 // ones, and a proven one outweighs unknown results.
 func (o *checkAdmissionOptions) send(
-	ctx context.Context, out io.Writer, canaries []canary.Canary, newClient func(*rest.Config) (client.Client, error),
+	ctx context.Context, all *checks, canaries []canary.Canary, newClient func(*rest.Config) (client.Client, error),
 ) error {
 	if len(canaries) == 0 {
 		return errors.New("the configuration enables no gate that can be tested with an object that it must deny")
@@ -182,9 +187,7 @@ func (o *checkAdmissionOptions) send(
 	for _, c := range canaries {
 		found := sender.Send(ctx, c)
 		seen[found.Verdict] = true
-		if err := printCanary(out, config.Host, c, found); err != nil {
-			return err
-		}
+		all.addCanary(config.Host, c, found)
 	}
 	switch {
 	case seen[canary.Missing]:
@@ -195,25 +198,22 @@ func (o *checkAdmissionOptions) send(
 	return cli.ExitError{Code: cli.ExitUnknown}
 }
 
-// printCanary prints which canary was sent where, the result, and what to check.
-func printCanary(out io.Writer, server string, c canary.Canary, found canary.Result) error {
+// addCanary adds which canary was sent where, the result, and what to check.
+func (c *checks) addCanary(server string, sent canary.Canary, found canary.Result) {
+	results := map[canary.Verdict]string{canary.Proven: resultOK, canary.Missing: resultWrong, canary.Unknown: resultUnknown}
 	words := map[canary.Verdict]string{canary.Proven: "ok", canary.Missing: "NOT DENIED", canary.Unknown: "UNKNOWN"}
-	must := "denied as " + c.Reason
-	if c.Rewrites {
+	must := "denied as " + sent.Reason
+	if sent.Rewrites {
 		words[canary.Missing], must = "NOT REWRITTEN", "rewritten"
 	}
 	where := ""
-	if namespace := c.Object.GetNamespace(); namespace != "" {
+	if namespace := sent.Object.GetNamespace(); namespace != "" {
 		where = fmt.Sprintf(" in namespace %q", namespace)
 	}
-	text := &strings.Builder{}
-	fmt.Fprintf(text, "%s: %s\n", c.Name(), words[found.Verdict])
-	fmt.Fprintf(text, "  sent %s a %s%s, as a dry run, that must be %s\n",
-		server, c.Object.GetObjectKind().GroupVersionKind().Kind, where, must)
-	fmt.Fprintf(text, "  %s\n", found.Message)
+	text := fmt.Sprintf("%s\n  sent %s a %s%s, as a dry run, that must be %s\n  %s", words[found.Verdict],
+		server, sent.Object.GetObjectKind().GroupVersionKind().Kind, where, must, found.Message)
 	if len(found.Advice) > 0 {
-		fmt.Fprintf(text, "  Check\n  - %s\n", strings.Join(found.Advice, "\n  - "))
+		text += "\n  Check\n  - " + strings.Join(found.Advice, "\n  - ")
 	}
-	_, err := io.WriteString(out, text.String())
-	return err
+	c.add(sent.Name(), results[found.Verdict], text)
 }

@@ -3,7 +3,6 @@ package policies
 import (
 	"context"
 	"fmt"
-	"io"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
@@ -19,7 +18,7 @@ import (
 
 // reportRewrite reports whether the policy or the webhook rewrites the owners of plain service accounts. It returns the error for the exit
 // status if neither does, and with --policies-only that of the policies alone.
-func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer, config v1beta1.Workspace) error {
+func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, all *checks, config v1beta1.Workspace) error {
 	server, err := o.Config()
 	if err != nil {
 		return err
@@ -35,22 +34,18 @@ func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, out io.Writer
 		wrong, unknown = found == canary.NotActing, found == canary.EffectUnknown
 		restores = found == canary.Acting // both are installed together
 		leftAlone = wrong && !o.policiesOnly && leavesOwnersToPolicy(ctx, server)
-		if err := o.printEffect(out, found, leftAlone, err); err != nil {
-			return err
-		}
+		o.addEffect(all, found, leftAlone, err)
 	}
 	if config.OwnerIntegrity.Mode == v1beta1.Enforce && (restores || o.policiesOnly) {
 		acts, err := canary.PolicyRestores(ctx, c)
-		text := "ok\n  the admission policy removes what kcp and warrantgate set from restored Workspaces"
+		result, text := resultOK, "ok\n  the admission policy removes what kcp and warrantgate set from restored Workspaces"
 		switch {
 		case err != nil:
-			unknown, text = true, fmt.Sprintf("UNKNOWN\n  %v", err)
+			unknown, result, text = true, resultUnknown, fmt.Sprintf("UNKNOWN\n  %v", err)
 		case !acts:
-			wrong, text = true, "NOT ACTIVE\n  what kcp and warrantgate set in a restored Workspace was not removed. Run install again"
+			wrong, result, text = true, resultWrong, "NOT ACTIVE\n  what kcp and warrantgate set in a restored Workspace was not removed. Run install again"
 		}
-		if _, err := fmt.Fprintf(out, "%s: %s\n", workspace.RestorePolicyName, text); err != nil {
-			return err
-		}
+		all.add(workspace.RestorePolicyName, result, text)
 	}
 	switch {
 	case wrong && (o.policiesOnly || leftAlone || restores): // otherwise the webhook acts instead of the policies
@@ -75,21 +70,20 @@ func leavesOwnersToPolicy(ctx context.Context, config *rest.Config) bool {
 	return err == nil && workspace.LeavesOwnersToPolicy(configuration)
 }
 
-func (o *checkAdmissionOptions) printEffect(out io.Writer, found canary.Effect, leftAlone bool, why error) error {
-	text := ""
+func (o *checkAdmissionOptions) addEffect(all *checks, found canary.Effect, leftAlone bool, why error) {
+	result, text := resultOK, ""
 	switch {
 	case found == canary.Acting:
 		text = "ok\n  the admission policy rewrites the owners of plain service accounts, also while no warrantgate answers"
 	case found == canary.EffectUnknown:
-		text = fmt.Sprintf("UNKNOWN\n  whether the admission policy or the webhook rewrites the owners of plain service accounts: %v", why)
+		result, text = resultUnknown, fmt.Sprintf("UNKNOWN\n  whether the admission policy or the webhook rewrites the owners of plain service accounts: %v", why)
 	case o.policiesOnly:
-		text = "NOT ACTIVE\n  no admission policy rewrites owners. Before v0.32 kcp has no such policies; it may have been started with " +
+		result, text = resultWrong, "NOT ACTIVE\n  no admission policy rewrites owners. Before v0.32 kcp has no such policies; it may have been started with "+
 			"--feature-gates=MutatingAdmissionPolicy=false; or the policy is not installed"
 	case leftAlone:
-		text = "NOT ACTIVE\n  nothing rewrites the owners of plain service accounts: no admission policy does, and the webhook leaves them to it. Run install again"
+		result, text = resultWrong, "NOT ACTIVE\n  nothing rewrites the owners of plain service accounts: no admission policy does, and the webhook leaves them to it. Run install again"
 	default:
 		text = "not in use\n  no admission policy rewrites owners: the webhook does, while warrantgate answers. If there was a policy before, run install again"
 	}
-	_, err := fmt.Fprintf(out, "%s: %s\n", workspace.RewritePolicyName, text)
-	return err
+	all.add(workspace.RewritePolicyName, result, text)
 }

@@ -14,6 +14,7 @@ import (
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/oslopolicy"
+	"warrantgate.dev/internal/preflight"
 )
 
 type checkOptions struct {
@@ -21,6 +22,7 @@ type checkOptions struct {
 	target, base []string
 	cases        string
 	release      string
+	output       string
 	verbose      bool
 	inputs       inputs
 }
@@ -86,6 +88,7 @@ The exit status is 0 if it is allowed or all cases are as expected, 1 if it is d
 	flags.StringArrayVar(&o.base, "base", nil, "policy that Keystone loads before: a file, a directory or a zip archive; may be given again, in order")
 	flags.StringVar(&o.release, "keystone-release", string(oslopolicy.DefaultRelease), releaseUsage)
 	flags.StringVar(&o.cases, "cases", "", "YAML file with cases that must pass or be denied, or - for standard input")
+	addOutputFlag(flags, &o.output)
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "with --cases, print also the cases that are as expected")
 	return cmd
 }
@@ -98,6 +101,9 @@ func (o *checkOptions) run(name string, out io.Writer) error {
 		return errors.New("--can needs --as, such as --as role=manager,domain=acme, or --as user=alice for a token without a role")
 	case o.cases != "" && (o.as != "" || len(o.target) > 0):
 		return errors.New("--as and --target belong to --can; the cases have their own")
+	}
+	if err := cli.CheckFormat(o.output); err != nil {
+		return err
 	}
 	policy, err := o.policy(name)
 	if err != nil {
@@ -115,20 +121,31 @@ func (o *checkOptions) run(name string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprint(out, answer+"\n"+why(asked, policy)); err != nil {
+	result := resultOK
+	if answer != oslopolicy.AnswerPass {
+		result = resultWrong
+	}
+	var all checks
+	all.add(o.can, result, answer+why(asked, policy))
+	return o.print(out, all, cli.Colour(out, verdicts[result], answer)+why(asked, policy)+"\n")
+}
+
+// print prints the results, with their own text, and returns the error for the exit status.
+func (o *checkOptions) print(out io.Writer, all checks, text string) error {
+	if err := cli.PrintReport(out, o.output, all, func(out io.Writer) error {
+		_, err := io.WriteString(out, text)
+		return err
+	}); err != nil {
 		return err
 	}
-	if answer != oslopolicy.AnswerPass {
-		return cli.ExitError{Code: cli.ExitWrong}
-	}
-	return nil
+	return all.status()
 }
 
 // why lists the checks that deny a case, "" if it is not denied.
 func why(c oslopolicy.Case, policy *oslopolicy.Policy) string {
 	var text strings.Builder
 	for _, check := range c.Why(policy) {
-		fmt.Fprintf(&text, "  %s\n", oneTableCell(check))
+		fmt.Fprintf(&text, "\n  %s", oneTableCell(check))
 	}
 	return text.String()
 }
@@ -168,7 +185,8 @@ func (o *checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error 
 	if len(table.Cases) == 0 {
 		return fmt.Errorf("%s: it has no cases", o.cases)
 	}
-	failed := 0
+	failed, text := 0, &strings.Builder{}
+	var all checks
 	for i, c := range table.Cases {
 		if c.Expect != oslopolicy.AnswerPass && c.Expect != oslopolicy.AnswerDeny {
 			return fmt.Errorf("%s: cases[%d].expect: %q must be PASS or DENY", o.cases, i, c.Expect)
@@ -177,22 +195,26 @@ func (o *checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error 
 			return fmt.Errorf("%s: cases[%d].as: it is missing; write user=alice for a token without a role", o.cases, i)
 		}
 		answer, err := c.Ask(policy)
+		wrong := ""
 		switch {
 		case err != nil:
-			failed++
-			fmt.Fprintf(out, "FAIL  %s: no answer, expected %s: %v\n", c.Name, c.Expect, err)
+			wrong = fmt.Sprintf("no answer, expected %s: %v", c.Expect, err)
 		case answer != c.Expect:
+			wrong = fmt.Sprintf("%s, expected %s%s", answer, c.Expect, why(c, policy))
+		}
+		if wrong != "" {
 			failed++
-			fmt.Fprintf(out, "FAIL  %s: %s, expected %s\n%s", c.Name, answer, c.Expect, why(c, policy))
-		case o.verbose:
-			fmt.Fprintf(out, "ok    %s: %s\n", c.Name, answer)
+			all.add(c.Name, resultWrong, wrong)
+			fmt.Fprintf(text, "%s  %s: %s\n", cli.Colour(out, preflight.No, "FAIL"), c.Name, wrong)
+			continue
+		}
+		all.add(c.Name, resultOK, answer)
+		if o.verbose {
+			fmt.Fprintf(text, "%s    %s: %s\n", cli.Colour(out, preflight.Yes, "ok"), c.Name, answer)
 		}
 	}
-	fmt.Fprintf(out, "%d cases, %d failed\n", len(table.Cases), failed)
-	if failed > 0 {
-		return cli.ExitError{Code: cli.ExitWrong}
-	}
-	return nil
+	fmt.Fprintf(text, "%d cases, %d failed\n", len(table.Cases), failed)
+	return o.print(out, all, text.String())
 }
 
 // domainManager names warrantgate's own table of cases. A file of that name is given as ./domain-manager.

@@ -3,7 +3,6 @@ package policies
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,6 @@ import (
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -63,13 +61,6 @@ to impersonate the user, 2 if that could not be determined.`,
 	return cmd
 }
 
-// Results of the check.
-const (
-	resultOK      = "ok"
-	resultWrong   = "wrong"
-	resultUnknown = "unknown"
-)
-
 // cloudSigmaReport is the result of the check, with what it was made with.
 type cloudSigmaReport struct {
 	// Cluster is the namespace/name of the cluster, "" for an email address. User is "" if the cluster uses the shared account.
@@ -100,7 +91,7 @@ func (o *checkCloudSigmaOptions) run(ctx context.Context, target string, out, no
 	if err != nil {
 		return err
 	}
-	if err := cloudSigmaPrinters[o.Output](out, report); err != nil {
+	if err := cli.PrintReport(out, o.Output, report, func(out io.Writer) error { return printCloudSigma(out, report) }); err != nil {
 		return err
 	}
 	switch report.Result {
@@ -113,8 +104,8 @@ func (o *checkCloudSigmaOptions) run(ctx context.Context, target string, out, no
 }
 
 func (o *checkCloudSigmaOptions) report(ctx context.Context, target string, notes io.Writer) (cloudSigmaReport, error) {
-	if cloudSigmaPrinters[o.Output] == nil {
-		return cloudSigmaReport{}, fmt.Errorf("--output: %q must be text, json or yaml", o.Output)
+	if err := cli.CheckFormat(o.Output); err != nil {
+		return cloudSigmaReport{}, err
 	}
 	config, err := config.Load(o.Config)
 	if err != nil {
@@ -222,23 +213,6 @@ func (r *cloudSigmaReport) judge(identity cloudsigma.Identity, err error, config
 	}
 }
 
-// cloudSigmaPrinters are the output formats.
-var cloudSigmaPrinters = map[string]func(io.Writer, cloudSigmaReport) error{
-	"text": printCloudSigma,
-	"json": func(out io.Writer, report cloudSigmaReport) error {
-		encoder := json.NewEncoder(message.JSON(out))
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
-	},
-	"yaml": func(out io.Writer, report cloudSigmaReport) error {
-		document, err := message.YAML(report)
-		if err == nil {
-			_, err = out.Write(document)
-		}
-		return err
-	},
-}
-
 func printCloudSigma(out io.Writer, r cloudSigmaReport) error {
 	who := "the shared account (legacy credentials)"
 	if r.User != "" {
@@ -249,7 +223,7 @@ func printCloudSigma(out io.Writer, r cloudSigmaReport) error {
 	}
 	words := map[string]string{resultOK: resultOK, resultWrong: "WRONG", resultUnknown: "UNKNOWN"}
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "%s, region %q: %s\n", who, r.Region, words[r.Result])
+	fmt.Fprintf(text, "%s, region %q: %s\n", who, r.Region, cli.Colour(out, verdicts[r.Result], words[r.Result]))
 	line := oneTableCell(r.Message)
 	if r.Reason != "" {
 		line = r.Reason + ": " + line

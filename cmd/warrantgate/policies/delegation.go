@@ -39,7 +39,7 @@ const (
 type checkDelegationOptions struct {
 	osCloud, cloudsYAML, caCert string
 	config                      string
-	through                     string
+	through, output             string
 }
 
 func newCheckDelegationCommand() *cobra.Command {
@@ -71,37 +71,50 @@ example because Keystone cannot be reached or the file has no cloud of the name.
 	flags.StringVar(&o.cloudsYAML, "clouds-yaml", "", "clouds.yaml file")
 	flags.StringVar(&o.caCert, "cacert", "", "file of the CA certificates that the Secret will contain in its key cacert, in PEM")
 	flags.StringVar(&o.config, "config", "", "configuration file of serve")
+	addOutputFlag(flags, &o.output)
 	flags.StringVar(&o.through, "through", "",
 		"how roles are delegated to the cluster: ApplicationCredential or Trust (default: that of the configuration)")
 	return cmd
 }
 
 func (o checkDelegationOptions) run(ctx context.Context, out io.Writer) error {
-	config, err := o.configuration()
+	if err := cli.CheckFormat(o.output); err != nil {
+		return err
+	}
+	all, err := o.check(ctx)
 	if err != nil {
 		return err
+	}
+	if err := all.print(out, o.output); err != nil {
+		return err
+	}
+	return all.status()
+}
+
+func (o checkDelegationOptions) check(ctx context.Context) (all checks, err error) {
+	config, err := o.configuration()
+	if err != nil {
+		return all, err
 	}
 	file, err := o.file()
 	if err != nil {
-		return err
+		return all, err
 	}
 	data, err := o.secret(file)
 	if err != nil {
-		return err
+		return all, err
 	}
 	authURLs := openstack.CloudsIn(data)
 	names := slices.Sorted(maps.Keys(authURLs))
 	if o.osCloud != "" || len(names) == 0 {
 		if _, found := authURLs[o.osCloud]; !found && len(names) > 0 {
-			return fmt.Errorf("%s has no cloud %q; its clouds are %q", file, o.osCloud, names)
+			return all, fmt.Errorf("%s has no cloud %q; its clouds are %q", file, o.osCloud, names)
 		}
 		names = []string{o.osCloud}
 	}
 	if denial := cluster.TooManyClouds(len(names)); denial != nil {
-		if _, err := fmt.Fprintf(out, "%s: DENIED\n  %s: %s\n", file, denial.Reason, denial.Message); err != nil {
-			return err
-		}
-		return cli.ExitError{Code: cli.ExitWrong}
+		all.add(file, resultWrong, fmt.Sprintf("DENIED\n  %s: %s", denial.Reason, denial.Message))
+		return all, nil
 	}
 	if o.config == "" {
 		config.OpenStack.AuthURLs = slices.DeleteFunc(slices.Compact(slices.Sorted(maps.Values(authURLs))), func(url string) bool { return url == "" })
@@ -111,24 +124,13 @@ func (o checkDelegationOptions) run(ctx context.Context, out io.Writer) error {
 	}
 	cloud, err := clouds.NewOpenStack(config.OpenStack, func(context.Context, string, string) (map[string][]byte, error) { return data, nil })
 	if err != nil {
-		return err
+		return all, err
 	}
 	defer cloud.Stop()
-	seen := map[webhooks.Decision]bool{}
 	for _, name := range names {
-		decision, err := checkCredentials(ctx, out, &heard{Delegations: cloud, authURL: authURLs[name]}, ownership.Identity{Secret: file, Entry: name}, config)
-		if err != nil {
-			return err
-		}
-		seen[decision] = true
+		all.addCredentials(ctx, &heard{Delegations: cloud, authURL: authURLs[name]}, ownership.Identity{Secret: file, Entry: name}, config)
 	}
-	switch {
-	case seen[webhooks.Denied]:
-		return cli.ExitError{Code: cli.ExitWrong}
-	case seen[webhooks.Undecided]:
-		return cli.ExitError{Code: cli.ExitUnknown}
-	}
-	return nil
+	return all, nil
 }
 
 // configuration returns the configuration with the values of the flags.
@@ -229,36 +231,32 @@ func (h *heard) failure() string {
 	return fmt.Sprintf("Keystone at %s: %v", h.authURL, unknown.Err)
 }
 
-// checkCredentials prints the gate's decision on credentials.
-func checkCredentials(
-	ctx context.Context, out io.Writer, keystone *heard, credentials ownership.Identity, config v1beta1.GateConfiguration,
-) (webhooks.Decision, error) {
+// addCredentials adds the gate's decision on credentials.
+func (c *checks) addCredentials(ctx context.Context, keystone *heard, credentials ownership.Identity, config v1beta1.GateConfiguration) {
 	ctx, cancel := context.WithTimeout(ctx, cli.RequestTimeout)
 	defer cancel()
 	answer := cluster.MayActWith(ctx, keystone, credentials, config.CredentialPolicy(), config.Cluster.Delegation.Through)
-	text := &strings.Builder{}
 	name := fmt.Sprintf("cloud %q of %s", credentials.Entry, credentials.Secret)
+	result, text := resultOK, "ok"
 	switch answer.Decision {
 	case webhooks.Allowed:
-		fmt.Fprintf(text, "%s: ok\n", name)
 	case webhooks.Warned:
-		fmt.Fprintf(text, "%s: ok, with a warning\n", name)
+		text = "ok, with a warning"
 	case webhooks.Denied:
-		fmt.Fprintf(text, "%s: DENIED\n", name)
-	case webhooks.Undecided:
-		fmt.Fprintf(text, "%s: UNKNOWN\n", name)
+		result, text = resultWrong, "DENIED"
+	default:
+		result, text = resultUnknown, "UNKNOWN"
 	}
-	if answer.Decision == webhooks.Allowed || answer.Decision == webhooks.Warned {
-		fmt.Fprintf(text, "  %s\n", oneTableCell(keystone.token.Carries()))
+	if result == resultOK {
+		text += "\n  " + oneTableCell(keystone.token.Carries())
 	}
 	if answer.Decision != webhooks.Allowed {
 		// The gate names the Secret, which does not exist yet.
 		message := strings.ReplaceAll(answer.Message, credentials.String(), name)
-		fmt.Fprintf(text, "  %s: %s\n", answer.Reason, oneTableCell(message))
+		text += fmt.Sprintf("\n  %s: %s", answer.Reason, oneTableCell(message))
 	}
 	if failure := keystone.failure(); failure != "" {
-		fmt.Fprintf(text, "  %s\n", oneTableCell(failure))
+		text += "\n  " + oneTableCell(failure)
 	}
-	_, err := io.WriteString(out, text.String())
-	return answer.Decision, err
+	c.add(name, result, text)
 }

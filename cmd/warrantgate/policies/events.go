@@ -25,6 +25,7 @@ const ownGroup = "warrantgate-events"
 
 type checkEventsOptions struct {
 	cli.Connection
+	output string
 }
 
 func newCheckEventsCommand() *cobra.Command {
@@ -49,10 +50,14 @@ The exit status is 0 if Events can be written in all workspaces, 1 if not, 2 if 
 		},
 	}
 	o.AddFlags(cmd.Flags(), "kubeconfig of serve for kcp")
+	addOutputFlag(cmd.Flags(), &o.output)
 	return cmd
 }
 
 func (o checkEventsOptions) run(ctx context.Context, workspaces []string, out io.Writer) error {
+	if err := cli.CheckFormat(o.output); err != nil {
+		return err
+	}
 	config, err := o.Config()
 	if err != nil {
 		return err
@@ -62,29 +67,24 @@ func (o checkEventsOptions) run(ctx context.Context, workspaces []string, out io
 	if err != nil {
 		return err
 	}
-	denied, unknown := false, false
+	var all checks
 	for _, workspace := range workspaces {
-		text := "ok"
+		result, text := resultOK, "ok"
 		permitted, err := mayWriteEvents(ctx, config, logicalcluster.NewPath(workspace))
 		switch {
 		case err != nil:
-			text, unknown = "UNKNOWN\n  "+err.Error(), true
+			result, text = resultUnknown, "UNKNOWN\n  "+err.Error()
 		case !permitted && !inRoot:
-			text, denied = "NOT PERMITTED\n  neither here nor in root; grant it with `warrantgate install kcp --shard-kubeconfig`, once for each shard", true
+			result, text = resultWrong, "NOT PERMITTED\n  neither here nor in root; grant it with `warrantgate install kcp --shard-kubeconfig`, once for each shard"
 		case !permitted:
-			text, denied = "NOT PERMITTED\n  "+groupsNeeded(workspace, cli.UserOf(ctx, config)), true
+			result, text = resultWrong, "NOT PERMITTED\n  "+groupsNeeded(workspace, cli.UserOf(ctx, config))
 		}
-		if _, err := fmt.Fprintf(out, "%s: %s\n", workspace, text); err != nil {
-			return err
-		}
+		all.add(workspace, result, text)
 	}
-	switch {
-	case denied:
-		return cli.ExitError{Code: cli.ExitWrong}
-	case unknown:
-		return cli.ExitError{Code: cli.ExitUnknown}
+	if err := all.print(out, o.output); err != nil {
+		return err
 	}
-	return nil
+	return all.status()
 }
 
 // mayWriteEvents reports whether a user may write Events in a workspace. A workspace that requires groups which the user lacks denies this
