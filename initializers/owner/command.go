@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -44,31 +45,39 @@ func (r *Repair) Run(ctx context.Context, under string, each func(Repaired)) err
 		}
 		part = subtree{path: ws.Path, cluster: ws.Cluster}
 	}
-	var group errgroup.Group
-	group.SetLimit(workers)
 	var errs []error
-	for _, requests := range []iter.Seq2[request, error]{r.Shards.stuck(ctx, time.Now().Add(-r.After)), r.Shards.suspicious(ctx)} {
-		for req, err := range requests {
+	var requests []request
+	for _, found := range []iter.Seq2[request, error]{r.Shards.stuck(ctx, time.Now().Add(-r.After)), r.Shards.suspicious(ctx)} {
+		for req, err := range found {
 			if err != nil {
 				errs = append(errs, err)
 				continue
 			}
-			if r.Limiter.Wait(ctx) != nil {
-				break // ctx has ended
-			}
-			group.Go(func() error {
-				result, err := r.repairOne(ctx, req.Cluster, part)
-				result = r.Steps.located(ctx, result)
-				if err != nil || part.has(result) && !result.healthy() {
-					each(Repaired{Result: result, Err: err})
-				}
-				if (result.Outcome == Corrected || result.Outcome == Retriggered) && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing &&
-					!r.Steps.DryRun {
-					r.awaitReady(ctx, result.Cluster)
-				}
-				return nil
-			})
+			requests = append(requests, req)
 		}
+	}
+	var group errgroup.Group
+	group.SetLimit(workers)
+	var done atomic.Int32
+	for _, req := range requests {
+		if r.Limiter.Wait(ctx) != nil {
+			break // ctx has ended
+		}
+		group.Go(func() error {
+			result, err := r.repairOne(ctx, req.Cluster, part)
+			result = r.Steps.located(ctx, result)
+			if err != nil || part.has(result) && !result.healthy() {
+				each(Repaired{Result: result, Err: err})
+			}
+			if (result.Outcome == Corrected || result.Outcome == Retriggered) && result.Phase == corev1alpha1.LogicalClusterPhaseInitializing &&
+				!r.Steps.DryRun {
+				r.awaitReady(ctx, result.Cluster)
+			}
+			if finished := done.Add(1); r.Progress != nil {
+				r.Progress(int(finished), len(requests))
+			}
+			return nil
+		})
 	}
 	_ = group.Wait() // the errors have been reported
 	return errors.Join(errs...)

@@ -45,6 +45,8 @@ type Repair struct {
 	After time.Duration
 	// Limiter limits how many workspaces are checked per second.
 	Limiter *rate.Limiter
+	// Progress is called by Run after each workspace, concurrently, if it is not nil.
+	Progress func(done, all int)
 }
 
 // checker finds other causes why a workspace is not Ready.

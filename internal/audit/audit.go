@@ -39,6 +39,8 @@ type Audit struct {
 	Objects Objects
 	// Namespace limits the result to this namespace, unless it is empty: to findings about its objects, and to the accounts that they use.
 	Namespace string
+	// Progress is called after each account, if it is not nil, with the numbers of listed accounts, of all accounts and of requests to clouds.
+	Progress func(accounts, all, requests int)
 	// Refresh makes Objects read all objects again. It is nil if Objects watches them.
 	Refresh func(ctx context.Context) error
 	// Clouds are the clouds by their names in ownership.Account.
@@ -174,7 +176,10 @@ func awaited(err error) bool {
 func (a *Audit) list(ctx context.Context, tenancies []*tenancy, result *Result) (instances map[*tenancy][]ownership.Instance, failed error) {
 	instances = make(map[*tenancy][]ownership.Instance, len(tenancies))
 	requests, reported := sent{}, map[requester]bool{}
-	for _, t := range tenancies {
+	for i, t := range tenancies {
+		if a.Progress != nil {
+			a.Progress(i, len(tenancies), result.Requests)
+		}
 		of, object := requests.least(t)
 		if requests.exhausted(of, a.Limiter[of.cloud]) {
 			if result.Accounts--; !reported[of] {

@@ -3,12 +3,10 @@ package machines
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +19,6 @@ import (
 	"warrantgate.dev/internal/audit"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config"
-	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -87,11 +84,13 @@ func (o auditOptions) run(ctx context.Context, out, notes io.Writer) (wrong bool
 	}
 	ctx, stop := context.WithCancel(log.IntoContext(ctx, logger))
 	defer stop()
-	pass, err := o.prepare(ctx, notes)
+	progress := cli.NewProgress(notes)
+	pass, err := o.prepare(ctx, notes, progress)
 	if err != nil {
 		return false, err
 	}
 	result, err := pass(ctx)
+	progress.Clear()
 	if err := errors.Join(printAudited(out, o.output, result.Findings), err); err != nil {
 		return false, err
 	}
@@ -101,7 +100,7 @@ func (o auditOptions) run(ctx context.Context, out, notes io.Writer) (wrong bool
 }
 
 // prepare reads all machines and clusters, and returns the audit of them.
-func (o auditOptions) prepare(ctx context.Context, notes io.Writer) (func(context.Context) (audit.Result, error), error) {
+func (o auditOptions) prepare(ctx context.Context, notes io.Writer, progress *cli.Progress) (func(context.Context) (audit.Result, error), error) {
 	config, err := config.Load(o.config)
 	if err != nil {
 		return nil, err
@@ -140,17 +139,21 @@ func (o auditOptions) prepare(ctx context.Context, notes io.Writer) (func(contex
 	}
 	a := clouds.NewAudit(objects, owners, config)
 	a.Namespace = o.namespace
-	return again(a, notes), nil
+	a.Progress = func(accounts, all, requests int) {
+		progress.Show("%d of %d accounts are checked, requests to the cloud: %d", accounts, all, requests)
+	}
+	return again(a, notes, progress), nil
 }
 
 // again runs the audit a second time, after audit.Lasting, if the first one saw problems that a provider may be about to correct.
-func again(a *audit.Audit, notes io.Writer) func(context.Context) (audit.Result, error) {
+func again(a *audit.Audit, notes io.Writer, progress *cli.Progress) func(context.Context) (audit.Result, error) {
 	return func(ctx context.Context) (audit.Result, error) {
 		result, err := a.Run(ctx)
 		young := result.NotNamed + result.Young
 		if young == 0 {
 			return result, err
 		}
+		progress.Clear()
 		fmt.Fprintf(notes, "problems that a provider may be about to correct: %d, checking again in %s\n", young, audit.Lasting)
 		select {
 		case <-time.After(audit.Lasting):
@@ -186,23 +189,15 @@ func identityOf(account ownership.Account) string {
 }
 
 func printAudited(out io.Writer, format string, findings []audit.Finding) error {
-	if format == "json" {
-		encoder := json.NewEncoder(message.JSON(out))
-		for _, f := range findings {
-			if err := encoder.Encode(found{
-				f.Object.Kind, f.Object.Namespace, f.Object.Name, f.Reason, f.Instance, f.Account.User,
-				identityOf(f.Account), f.Account.Region, f.Message,
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
+	lines, err := cli.NewLines(out, format, "NAMESPACE", "OBJECT", "REASON", "INSTANCE", "MESSAGE")
+	if err != nil {
+		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, "NAMESPACE\tOBJECT\tREASON\tINSTANCE\tMESSAGE")
 	for _, f := range findings {
-		fmt.Fprintf(table, "%s\t%s/%s\t%s\t%s\t%s\n", f.Object.Namespace, f.Object.Kind, f.Object.Name, f.Reason,
-			message.Printable(f.Instance), message.Printable(f.Message))
+		lines.Add(found{
+			f.Object.Kind, f.Object.Namespace, f.Object.Name, f.Reason, f.Instance, f.Account.User,
+			identityOf(f.Account), f.Account.Region, f.Message,
+		}, f.Object.Namespace, f.Object.Kind+"/"+f.Object.Name, f.Reason, f.Instance, f.Message)
 	}
-	return table.Flush()
+	return lines.Flush()
 }

@@ -2,12 +2,10 @@ package workspaces
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -17,7 +15,6 @@ import (
 	"warrantgate.dev/initializers/owner"
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/message"
 )
 
 type repairOptions struct {
@@ -74,7 +71,7 @@ The exit status is 1 if a stuck workspace could not be repaired, or would not be
 }
 
 func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
-	printLine, flush, err := o.printer(out)
+	lines, err := cli.NewLines(out, o.output, "WORKSPACE", "PHASE", "OUTCOME", "MESSAGE")
 	if err != nil {
 		return err
 	}
@@ -88,6 +85,12 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if err != nil {
 		return err
 	}
+	progress := cli.NewProgress(notes)
+	total := 0
+	repair.Progress = func(done, all int) {
+		total = all
+		progress.Show("%d of %d workspaces are checked", done, all)
+	}
 	var mu sync.Mutex
 	repaired, failed := 0, 0
 	err = repair.Run(ctx, o.under, func(r owner.Repaired) {
@@ -98,12 +101,15 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 		} else if r.Result.Outcome == owner.Corrected {
 			repaired++
 		}
-		printLine(r)
-		if o.output == "table" {
-			fmt.Fprintf(notes, "%s: %s\n", message.Printable(r.Result.Path), r.Result.Outcome)
+		if o.output != "table" { // which is printed at the end
+			progress.Clear()
 		}
+		add(lines, r)
 	})
-	err = errors.Join(err, flush())
+	if progress.Clear() {
+		fmt.Fprintf(notes, "%d workspaces were checked, %d were repaired\n", total, repaired)
+	}
+	err = errors.Join(err, lines.Flush())
 	if err == nil && failed > 0 {
 		err = cli.ExitError{Code: cli.ExitWrong, Err: fmt.Errorf("%d workspaces were repaired, %d could not be", repaired, failed)}
 	}
@@ -144,27 +150,11 @@ type repaired struct {
 	Message        string `json:"message"`
 }
 
-// printer returns a function that reports one workspace, and a function to call at the end.
-func (o repairOptions) printer(out io.Writer) (printLine func(owner.Repaired), flush func() error, err error) {
-	line := func(r owner.Repaired) repaired {
-		return repaired{
-			Path: r.Result.Path, LogicalCluster: r.Result.Cluster.String(), Phase: string(r.Result.Phase),
-			Outcome: string(r.Result.Outcome), Reason: string(r.Result.Report.Reason), Message: owner.Sentence(r.Result, r.Err),
-		}
+// add adds the result of a workspace to the output.
+func add(lines *cli.Lines, r owner.Repaired) {
+	line := repaired{
+		Path: r.Result.Path, LogicalCluster: r.Result.Cluster.String(), Phase: string(r.Result.Phase),
+		Outcome: string(r.Result.Outcome), Reason: string(r.Result.Report.Reason), Message: owner.Sentence(r.Result, r.Err),
 	}
-	switch o.output {
-	case "json":
-		encoder := json.NewEncoder(message.JSON(out))
-		var failed error
-		return func(r owner.Repaired) { failed = errors.Join(failed, encoder.Encode(line(r))) }, func() error { return failed }, nil
-	case "table":
-		table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-		fmt.Fprintln(table, "WORKSPACE\tPHASE\tOUTCOME\tMESSAGE")
-		return func(r owner.Repaired) {
-			l := line(r)
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", message.Printable(l.Path), l.Phase, l.Outcome, message.Printable(l.Message))
-		}, table.Flush, nil
-	default:
-		return nil, nil, fmt.Errorf("--output: %q is neither table nor json", o.output)
-	}
+	lines.Add(line, line.Path, line.Phase, line.Outcome, line.Message)
 }

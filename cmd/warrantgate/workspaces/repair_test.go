@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 	"warrantgate.dev/initializers/owner"
 	"warrantgate.dev/internal/identity"
@@ -64,14 +65,14 @@ func TestRepairOutput(t *testing.T) {
 	} {
 		t.Run(format, func(t *testing.T) {
 			var out bytes.Buffer
-			printLine, flush, err := repairOptions{output: format}.printer(&out)
+			lines, err := cli.NewLines(&out, format, "WORKSPACE", "PHASE", "OUTCOME", "MESSAGE")
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, result := range results {
-				printLine(result)
+				add(lines, result)
 			}
-			if err := flush(); err != nil {
+			if err := lines.Flush(); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, out.String()); diff != "" {

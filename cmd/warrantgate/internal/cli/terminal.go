@@ -35,10 +35,11 @@ const (
 
 // Progress shows on one line of a terminal what a command has done, once that takes longer than two seconds. It is safe for concurrent use.
 type Progress struct {
-	out   io.Writer // nil if it is no terminal
-	mu    sync.Mutex
-	next  time.Time
-	shown bool
+	out  io.Writer // nil if it is no terminal
+	mu   sync.Mutex
+	next time.Time
+	// line is whether there is a line now, and shown whether there was one.
+	line, shown bool
 }
 
 // NewProgress returns the progress of a command that begins now. Nothing is shown if out is no terminal.
@@ -57,18 +58,17 @@ func (p *Progress) Show(format string, args ...any) {
 	if p.out == nil || time.Now().Before(p.next) {
 		return
 	}
-	p.shown, p.next = true, time.Now().Add(progressInterval)
+	p.line, p.shown, p.next = true, true, time.Now().Add(progressInterval)
 	fmt.Fprintf(p.out, clearLine+format, args...)
 }
 
-// End removes the line, before other output or at the end, and reports whether one was shown.
-func (p *Progress) End() bool {
+// Clear removes the line, before other output and at the end. It reports whether there was one at some time.
+func (p *Progress) Clear() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	shown := p.shown
-	if shown {
+	if p.line {
 		fmt.Fprint(p.out, clearLine)
 	}
-	p.shown = false
-	return shown
+	p.line = false
+	return p.shown
 }

@@ -19,7 +19,7 @@ func TestNotOnATerminal(t *testing.T) {
 	}
 	progress := cli.NewProgress(file)
 	progress.Show("%d of %d", 1, 2)
-	if progress.End() {
+	if progress.Clear() {
 		t.Error("progress was shown")
 	}
 	if info, err := file.Stat(); err != nil || info.Size() != 0 {
