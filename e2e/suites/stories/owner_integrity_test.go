@@ -68,7 +68,7 @@ var _ = Describe("Owner integrity", func() {
 			p := newPlace(ctx)
 			byPolicy, err := p.server.HasMutatingPolicies()
 			Expect(err).NotTo(HaveOccurred())
-			ws, err := kcptest.TryCreateWorkspace(ctx, as(ctx, p), "child", kcptest.WithAnnotation(kcptest.CreatedByAnnotation, "carol"))
+			ws, err := kcptest.CreateWorkspace(ctx, as(ctx, p), "child", kcptest.WithAnnotation(kcptest.CreatedByAnnotation, "carol"))
 			if byPolicy {
 				Expect(err).NotTo(HaveOccurred())
 				Expect(ws.Annotations).NotTo(HaveKey(kcptest.CreatedByAnnotation))
