@@ -6,10 +6,6 @@
 
 {{ $type.Doc }}
 
-{{ if $type.References -}}
-Used in {{ range $i, $reference := $type.SortedReferences }}{{ if $i }}, {{ end }}{{ markdownRenderTypeLink $reference }}{{ end }}.
-{{- end }}
-
 {{ if $type.Members -}}
 | Field | Type | Description |
 | --- | --- | --- |
@@ -18,7 +14,7 @@ Used in {{ range $i, $reference := $type.SortedReferences }}{{ if $i }}, {{ end 
 | `kind` | string | `{{ $type.GVK.Kind }}` |
 {{ end -}}
 {{ range $type.Members -}}
-| `{{ .Name }}` | {{ markdownRenderType .Type }} | {{ markdownRenderFieldDoc .Doc | replace "<br />" " " | trim }} |
+| `{{ .Name }}` | {{ markdownRenderType .Type | replace "[Duration](https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.36/#duration-v1-meta)" "duration, such as 10m" }} | {{ markdownRenderFieldDoc .Doc | replace "<br />" " " | trim }} |
 {{ end -}}
 {{ end -}}
 
