@@ -31,6 +31,9 @@ func main() {
 	cli.Version = version
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	root := newCommand(os.Args[0], os.Stdout, os.Stderr)
+	if completesForKubectl(os.Args[0]) {
+		root.SetArgs(append([]string{cobra.ShellCompNoDescRequestCmd}, os.Args[1:]...))
+	}
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil {
@@ -79,5 +82,6 @@ Start with: warrantgate install kcp --help, or warrantgate install kubernetes --
 	root.AddCommand(policies.NewLintCommand(), policies.NewCheckCommand())
 	asKubectlPlugin(root, program)
 	explainUsage(root)
+	addCompletion(root)
 	return root
 }
