@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -171,7 +172,7 @@ func TestWrongUse(t *testing.T) {
 				wrongUse(t, `unknown command "nonexistent"`, append(words, "nonexistent")...)
 				return
 			case !strings.HasSuffix(operands, "..."):
-				surplus := append(words, strings.Fields(operands)...)
+				surplus := slices.Concat(words, strings.Fields(operands))
 				wrongUse(t, `unexpected argument "surplus"`, append(surplus, "surplus")...)
 			}
 			if want := missing[path]; want != "" {
