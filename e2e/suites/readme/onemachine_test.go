@@ -49,10 +49,10 @@ func newKCPTerminal(ctx context.Context) *terminal {
 	t := newTerminal(ctx, map[string]string{
 		"kcp": fmt.Sprintf(`exec %s "$@" --bind-address=127.0.0.1 --external-hostname=127.0.0.1 --secure-port=%d --shard-base-url=https://127.0.0.1:%[2]d `+
 			`--embedded-etcd-client-port=%d --embedded-etcd-peer-port=%d`, suite.Binary(asset.KCP), ports[0], ports[1], ports[2]),
-		"warrantgate": fmt.Sprintf(`if [ "$1" = serve ]; then set -- "$@" --metrics-address=127.0.0.1:%d --health-address=127.0.0.1:%d; fi; exec %s "$@"`,
-			ports[3], ports[4], suite.Binary(asset.Warrantgate)),
+		"warrantgate": fmt.Sprintf(`if [ "$1" = serve ]; then set -- "$@" --webhook-address=localhost:%d --metrics-address=127.0.0.1:%d --health-address=127.0.0.1:%d; fi; exec %s "$@"`,
+			ports[5], ports[3], ports[4], suite.Binary(asset.Warrantgate)),
 		"make": `[ "$*" = build ] && mkdir bin && ln -s "$(command -v warrantgate)" bin/warrantgate`,
 	})
-	t.replaced = strings.NewReplacer("localhost:9443", fmt.Sprintf("localhost:%d", ports[5]))
+	t.replaced = strings.NewReplacer("localhost:9443", fmt.Sprintf("localhost:%d", ports[5]), "warrantgate.example.com:9443", fmt.Sprintf("localhost:%d", ports[5]))
 	return t
 }

@@ -1,0 +1,62 @@
+//go:build e2e
+
+package readme_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
+)
+
+// workspaces is the page of the gates on workspaces. The others are its sections with commands.
+const (
+	workspaces        = "webhooks/workspace/README.md"
+	workspacePolicies = "### Admission policies only"
+	workspaceWebhooks = "### With webhooks"
+)
+
+var _ = Describe("The page of the gates on workspaces", func() {
+	It("installs the policies, then the webhooks, on a kcp that runs", func(ctx SpecContext) {
+		kcp := suite.KCP(ctx)
+		admin, err := os.ReadFile(kcp.AdminKubeconfig())
+		Expect(err).NotTo(HaveOccurred())
+		t := newKCPTerminal(ctx)
+		t.follow(section(readme, start)...)
+		dir, _ := t.run("pwd", false)
+		for name, content := range map[string][]byte{
+			"admin.kubeconfig": admin, "warrantgate.kubeconfig": kubeconfigOf("warrantgate", kcp.User("root", kcptest.WarrantgateUser)),
+		} {
+			Expect(os.WriteFile(filepath.Join(strings.TrimSpace(dir), name), content, 0o600)).To(Succeed())
+		}
+		t.run("openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout tls.key -out tls.crt 2>&1 && cp tls.crt ca.crt", false)
+
+		byPolicy, err := kcp.HasMutatingPolicies()
+		Expect(err).NotTo(HaveOccurred())
+		if byPolicy {
+			t.execute(section(workspaces, workspacePolicies)...)
+		}
+		t.execute(section(workspaces, workspaceWebhooks)...)
+		printed, _ := t.run("warrantgate check admission kcp --kubeconfig=admin.kubeconfig --context=root --wait=30s", false)
+		Expect(printed).To(ContainSubstring("warrantgate rewrote the object"), "%s", t.logs())
+	}, SpecTimeout(specTimeout))
+})
+
+// execute runs blocks of a document that shows no output of them, and expects them to succeed.
+func (t *terminal) execute(blocks ...block) {
+	GinkgoHelper()
+	for _, b := range blocks {
+		By("$ " + b.commands)
+		if b.apart {
+			t.startApart(b.commands)
+			continue
+		}
+		printed, status := t.run(b.commands, false)
+		Expect(status).To(BeZero(), "output of\n%s\n%s%s", b.commands, printed, t.logs())
+	}
+}
