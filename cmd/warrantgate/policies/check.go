@@ -127,7 +127,7 @@ func (o *checkOptions) run(name string, out io.Writer) error {
 	}
 	var all checks
 	all.add(o.can, result, answer+why(asked, policy))
-	return o.print(out, all, cli.Colour(out, verdicts[result], answer)+why(asked, policy)+"\n")
+	return o.print(out, all, cli.Color(out, verdicts[result], answer)+why(asked, policy)+"\n")
 }
 
 // print prints the results, with their own text, and returns the error for the exit status.
@@ -205,12 +205,12 @@ func (o *checkOptions) runCases(policy *oslopolicy.Policy, out io.Writer) error 
 		if wrong != "" {
 			failed++
 			all.add(c.Name, resultWrong, wrong)
-			fmt.Fprintf(text, "%s  %s: %s\n", cli.Colour(out, preflight.No, "FAIL"), c.Name, wrong)
+			fmt.Fprintf(text, "%s  %s: %s\n", cli.Color(out, preflight.No, "FAIL"), c.Name, wrong)
 			continue
 		}
 		all.add(c.Name, resultOK, answer)
 		if o.verbose {
-			fmt.Fprintf(text, "%s    %s: %s\n", cli.Colour(out, preflight.Yes, "ok"), c.Name, answer)
+			fmt.Fprintf(text, "%s    %s: %s\n", cli.Color(out, preflight.Yes, "ok"), c.Name, answer)
 		}
 	}
 	fmt.Fprintf(text, "%d cases, %d failed\n", len(table.Cases), failed)

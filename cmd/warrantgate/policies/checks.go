@@ -57,7 +57,7 @@ func (c *checks) print(out io.Writer, format string) error {
 	return cli.PrintReport(out, format, c, func(out io.Writer) error {
 		text := &strings.Builder{}
 		for _, one := range c.Checks {
-			fmt.Fprintf(text, "%s: %s\n", one.Name, strings.Join(append([]string{cli.Colour(out, verdicts[one.Result], one.Answer)}, one.Details...), "\n  "))
+			fmt.Fprintf(text, "%s: %s\n", one.Name, strings.Join(append([]string{cli.Color(out, verdicts[one.Result], one.Answer)}, one.Details...), "\n  "))
 		}
 		_, err := io.WriteString(out, text.String())
 		return err

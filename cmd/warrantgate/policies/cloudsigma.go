@@ -223,7 +223,7 @@ func printCloudSigma(out io.Writer, r cloudSigmaReport) error {
 	}
 	words := map[string]string{resultOK: resultOK, resultWrong: "WRONG", resultUnknown: "UNKNOWN"}
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "%s, region %q: %s\n", who, r.Region, cli.Colour(out, verdicts[r.Result], words[r.Result]))
+	fmt.Fprintf(text, "%s, region %q: %s\n", who, r.Region, cli.Color(out, verdicts[r.Result], words[r.Result]))
 	line := oneTableCell(r.Message)
 	if r.Reason != "" {
 		line = r.Reason + ": " + line

@@ -72,7 +72,7 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknow
 		},
 	}
 	flags := cmd.Flags()
-	o.Connection.AddFlags(flags, "kubeconfig for kcp")
+	o.AddFlags(flags, "kubeconfig for kcp")
 	flags.StringVarP(&o.output, "output", "o", cli.FormatText, "text, json, yaml, or objects: only the missing permissions, for kubectl apply")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "print it again after each change, until the workspace is Ready")
 	flags.StringVar(&o.creation.Creator, "creator", "", "user who is to create the workspace. system:serviceaccount:NAMESPACE:NAME is a service account "+

@@ -59,7 +59,7 @@ The exit status is 1 if a stuck workspace could not be repaired, or would not be
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file of serve, for its delegation policy")
-	o.Connection.AddFlags(flags, "kubeconfig that reads the workspaces of all shards and their RBAC")
+	o.AddFlags(flags, "kubeconfig that reads the workspaces of all shards and their RBAC")
 	flags.StringVar(&o.logicalClusterKubeconfig, "logical-cluster-kubeconfig", "",
 		"kubeconfig of a member of the group system:kcp:external-logical-cluster-admin, to write LogicalClusters (default --kubeconfig)")
 	flags.StringVar(&o.under, "under", "", "check only this workspace and those below it: a path such as root:orgs, or the name of a logical cluster")

@@ -33,10 +33,10 @@ var OfObject = Verdicts{
 }
 
 // PrintFindings prints the verdict, and then the findings: first what is wrong, then what is unknown, and information last.
-// The verdict is in colour if out, which the text is for, is a terminal.
+// The verdict is in color if out, which the text is for, is a terminal.
 func PrintFindings(out io.Writer, text *bytes.Buffer, verdicts Verdicts, findings []preflight.Finding) error {
 	verdict := preflight.Verdict(findings)
-	fmt.Fprintf(text, "\n%s\n", Colour(out, verdict, verdicts[verdict]))
+	fmt.Fprintf(text, "\n%s\n", Color(out, verdict, verdicts[verdict]))
 	order := func(f preflight.Finding) int {
 		switch {
 		case f.Advisory:

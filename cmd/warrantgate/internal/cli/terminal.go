@@ -14,16 +14,16 @@ import (
 
 func isTerminal(out io.Writer) bool {
 	file, ok := out.(interface{ Fd() uintptr })
-	return ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // a file descriptor
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Colour returns a text in the colour of a verdict: green, red or yellow. It returns the text alone if out is no terminal, or with $NO_COLOR.
-func Colour(out io.Writer, verdict preflight.Answer, text string) string {
+// Color returns a text in the color of a verdict: green, red or yellow. It returns the text alone if out is no terminal, or with $NO_COLOR.
+func Color(out io.Writer, verdict preflight.Answer, text string) string {
 	if !isTerminal(out) || os.Getenv("NO_COLOR") != "" {
 		return text
 	}
-	colours := map[preflight.Answer]int{preflight.Yes: 32, preflight.No: 31, preflight.Unknown: 33}
-	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colours[verdict], text)
+	colors := map[preflight.Answer]int{preflight.Yes: 32, preflight.No: 31, preflight.Unknown: 33}
+	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", colors[verdict], text)
 }
 
 const (

@@ -8,14 +8,14 @@ import (
 	"warrantgate.dev/internal/preflight"
 )
 
-// What goes into a pipe or a file has neither colours nor progress.
+// What goes into a pipe or a file has neither colors nor progress.
 func TestNotOnATerminal(t *testing.T) {
 	file, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := cli.Colour(file, preflight.No, "wrong"); got != "wrong" {
-		t.Errorf("Colour() = %q", got)
+	if got := cli.Color(file, preflight.No, "wrong"); got != "wrong" {
+		t.Errorf("Color() = %q", got)
 	}
 	progress := cli.NewProgress(file)
 	progress.Show("%d of %d", 1, 2)

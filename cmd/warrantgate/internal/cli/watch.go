@@ -54,10 +54,8 @@ func (w Watched) Run(ctx context.Context, out io.Writer, format string) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
-		if ctx.Err() != nil {
 			return nil
+		case <-time.After(time.Second):
 		}
 	}
 	return err
