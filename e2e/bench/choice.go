@@ -20,6 +20,7 @@ type measurement struct {
 func measurements() []measurement {
 	return []measurement{
 		{"rewrite", logged(measureHandler)},
+		{"policy", measurePolicy},
 		{"start", anywhere(measureStart)},
 		{"serve", logged(measureServe)},
 		{"writes", anywhere(measureWrites)},

@@ -20,7 +20,7 @@ func TestMeasurementsAreChosenByName(t *testing.T) {
 		"several, in the order of all": {names: []string{"serve,start"}, want: []string{"start", "serve"}},
 		"several words":                {names: []string{"workspaces", "rewrite"}, want: []string{"rewrite", "workspaces"}},
 		"all, without names":           {names: []string{""}, want: namesOf(all)},
-		"an unknown name":              {names: []string{"start,speed"}, wantError: `there is no measurement "speed"; choose among rewrite, start, serve, writes, machines, workspaces, policies, repair`},
+		"an unknown name":              {names: []string{"start,speed"}, wantError: `there is no measurement "speed"; choose among rewrite, policy, start, serve, writes, machines, workspaces, policies, repair`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chosen, err := choose(tc.names)
