@@ -6,27 +6,24 @@ import (
 	"fmt"
 	"time"
 
-	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 	"warrantgate.dev/webhooks/workspace"
 )
 
 const (
-	serveP99RatioBound = 2
+	serveP99RatioBound = 1.2
 
 	// Each of the two servers gets the load for a minute, after one round that does not count.
 	loadRounds, loadWarmUpRounds = 12, 1
 	loadRoundTime                = 5 * time.Second
-	// loadHits is the number of instances that each admitter names in turn.
-	loadHits = 16
 )
 
 // measureServe compares a real serve with a no-op server of the same kind, under the load of many API servers at once. The two
 // alternate in short rounds. Both get the same requests from the same clients over as many keep-alive connections. All share the
 // processors with either server.
 //
-// The gates are those that respond from memory and so get most requests: owner rewrite and owner notice, and the gate on machines
-// with each verdict in its cache. The others send a request to the API server each time, so that the measurement would show the time
-// of the API server. Events are not written, because there is no kcp; the figures of rewrite include their cost.
+// The gates are those that respond from memory: owner rewrite and owner notice. The others send requests to the API server each time, so
+// that the measurement would show the time of the API server. Events are not written, because there is no kcp; the figures of rewrite
+// include their cost.
 func measureServe(ctx context.Context, out *figures, logFile string) (err error) {
 	noop, err := startServer(ctx, logFile)
 	if err != nil {
@@ -68,7 +65,6 @@ func (m *machines) newRivals(ctx context.Context, noop *server) ([]*rival, error
 	}
 	load := []contestant{
 		{path: rewritePath, patches: true, reviews: workspaceReviews},
-		{path: machinePath, reviews: m.ownedReviews},
 		{path: workspace.OwnerNoticePath, reviews: workspaceReviews},
 	}
 	one, err := newRival("serve", m.warrantgate.HookURL(""), roots, load, "")
@@ -80,20 +76,6 @@ func (m *machines) newRivals(ctx context.Context, noop *server) ([]*rival, error
 		return nil, err
 	}
 	return []*rival{one, other}, errors.Join(one.verify(ctx), other.verify(ctx))
-}
-
-// ownedReviews are reviews of few instances. The user owns each of them in the cloud.
-func (m *machines) ownedReviews(caller int) (*reviews, error) {
-	user := caller % users
-	reviews, err := machineReviews(namespaceOf(user), caller)
-	if err != nil {
-		return nil, err
-	}
-	reviews.cycle = loadHits
-	for n := range reviews.cycle {
-		m.cloud.AddServer(region, m.users[user], machineOne, cloudsigmatest.WithUUID(instanceID(reviews.first+n)))
-	}
-	return reviews, nil
 }
 
 // underLoad alternates the load between the rivals.
