@@ -22,7 +22,7 @@ import (
 
 const (
 	initializerReadyBound = 1.5
-	repairRateBound       = 2
+	repairRateBound       = 1.3
 
 	// initializations counts the workspaces that the initializer processed.
 	initializations = "warrantgate_initializations_total"
