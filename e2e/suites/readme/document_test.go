@@ -105,6 +105,7 @@ var _ = Describe("A quick start", func() {
 		Entry("in the README", readme, start, policiesAlone, helmBesideKCP, helmForClusterAPI),
 		Entry("on one machine", oneMachine, oneMachineStart, oneMachineStuck, oneMachineInstall, oneMachineShown, oneMachineUninstall),
 		Entry("of the gates on workspaces", workspaces, workspacePolicies, workspaceWebhooks),
+		Entry("of the gates on Cluster API", clusterAPI, clusterAPIInstall, clusterAPIUninstall),
 	)
 
 	It("is read with its commands and their output", func() {

@@ -40,19 +40,28 @@ var _ = Describe("The quick start on one machine", func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// newKCPTerminal is a terminal with kcp, kubectl, and a make that makes warrantgate. kcp and warrantgate listen on free ports of the
-// loopback interface instead of their defaults, because suites run at the same time.
+// newKCPTerminal is a terminal with kcp, kubectl, and a make that makes warrantgate. kcp listens on free ports, too.
 func newKCPTerminal(ctx context.Context) *terminal {
 	GinkgoHelper()
-	ports, err := process.FreePorts(ctx, 6)
+	ports, err := process.FreePorts(ctx, 3)
 	Expect(err).NotTo(HaveOccurred())
-	t := newTerminal(ctx, map[string]string{
+	return newWarrantgateTerminal(ctx, map[string]string{
 		"kcp": fmt.Sprintf(`exec %s "$@" --bind-address=127.0.0.1 --external-hostname=127.0.0.1 --secure-port=%d --shard-base-url=https://127.0.0.1:%[2]d `+
 			`--embedded-etcd-client-port=%d --embedded-etcd-peer-port=%d`, suite.Binary(asset.KCP), ports[0], ports[1], ports[2]),
-		"warrantgate": fmt.Sprintf(`if [ "$1" = serve ]; then set -- "$@" --webhook-address=localhost:%d --metrics-address=127.0.0.1:%d --health-address=127.0.0.1:%d; fi; exec %s "$@"`,
-			ports[5], ports[3], ports[4], suite.Binary(asset.Warrantgate)),
 		"make": `[ "$*" = build ] && mkdir bin && ln -s "$(command -v warrantgate)" bin/warrantgate`,
 	})
-	t.replaced = strings.NewReplacer("localhost:9443", fmt.Sprintf("localhost:%d", ports[5]), "warrantgate.example.com:9443", fmt.Sprintf("localhost:%d", ports[5]))
+}
+
+// newWarrantgateTerminal is a terminal with kubectl, warrantgate, and further programs. warrantgate listens on free ports of the loopback
+// interface instead of its defaults, because suites run at the same time.
+func newWarrantgateTerminal(ctx context.Context, programs map[string]string, env ...string) *terminal {
+	GinkgoHelper()
+	ports, err := process.FreePorts(ctx, 3)
+	Expect(err).NotTo(HaveOccurred())
+	programs["warrantgate"] = fmt.Sprintf(`if [ "$1" = serve ]; then set -- "$@" --webhook-address=localhost:%d --metrics-address=127.0.0.1:%d --health-address=127.0.0.1:%d; fi; exec %s "$@"`,
+		ports[0], ports[1], ports[2], suite.Binary(asset.Warrantgate))
+	t := newTerminal(ctx, programs, env...)
+	at := fmt.Sprintf("localhost:%d", ports[0])
+	t.replaced = strings.NewReplacer("localhost:9443", at, "warrantgate.example.com:9443", at)
 	return t
 }

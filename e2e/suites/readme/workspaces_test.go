@@ -21,6 +21,9 @@ const (
 	workspaceWebhooks = "### With webhooks"
 )
 
+// selfSigned writes a certificate for localhost, which is its own CA.
+const selfSigned = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout tls.key -out tls.crt 2>&1 && cp tls.crt ca.crt"
+
 var _ = Describe("The page of the gates on workspaces", func() {
 	It("installs the policies, then the webhooks, on a kcp that runs", func(ctx SpecContext) {
 		kcp := suite.KCP(ctx)
@@ -34,7 +37,7 @@ var _ = Describe("The page of the gates on workspaces", func() {
 		} {
 			Expect(os.WriteFile(filepath.Join(strings.TrimSpace(dir), name), content, 0o600)).To(Succeed())
 		}
-		t.run("openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout tls.key -out tls.crt 2>&1 && cp tls.crt ca.crt", false)
+		t.run(selfSigned, false)
 
 		byPolicy, err := kcp.HasMutatingPolicies()
 		Expect(err).NotTo(HaveOccurred())

@@ -1,0 +1,121 @@
+//go:build e2e
+
+package readme_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+)
+
+// clusterAPI is the page of the gates on objects of Cluster API. The others are its sections with commands.
+const (
+	clusterAPI          = "webhooks/machine/README.md"
+	clusterAPIInstall   = "## Install on CloudSigma"
+	clusterAPIUninstall = "### Uninstall"
+	// editors is the group of users who may write all objects of the provider.
+	editors = "editors"
+)
+
+var _ = Describe("The page of the gates on Cluster API", func() {
+	It("installs the gates, lets an author act for a user, and uninstalls", func(ctx SpecContext) {
+		api := suite.KubeAPIServer(ctx)
+		c := api.Client()
+		cloud, err := cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(cloud.Stop)
+		account, user := cloud.AddClient("partner"), cloud.AddUser("tenant@example.com")
+		Expect(cloud.AllowImpersonation("partner", user.Email)).To(Succeed())
+		for _, object := range []client.Object{
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "capcs-system"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}},
+			&corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "capcs-system", Name: "cloudsigma-impersonation"},
+				StringData: map[string]string{"oauth-url": cloud.OAuthURL(), "client-id": account.ID, "client-secret": account.Secret},
+			},
+			clusterOf(user, "metal"),
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: editors}, Rules: []rbacv1.PolicyRule{{
+				APIGroups: []string{"infrastructure.cluster.x-k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"},
+			}}},
+			&rbacv1.ClusterRoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: editors}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: editors},
+				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: editors}},
+			},
+		} {
+			Expect(c.Create(ctx, object)).To(Succeed())
+		}
+
+		admin, err := api.KubeconfigFile("page", api.Config())
+		Expect(err).NotTo(HaveOccurred())
+		content, err := os.ReadFile(admin)
+		Expect(err).NotTo(HaveOccurred())
+		gate, err := api.User(kubetest.WarrantgateUser)
+		Expect(err).NotTo(HaveOccurred())
+		caFile, err := cloud.CAFile(api.Dir())
+		Expect(err).NotTo(HaveOccurred())
+		t := newWarrantgateTerminal(ctx, map[string]string{}, "KUBECONFIG="+admin)
+		dir, _ := t.run("pwd", false)
+		for name, content := range map[string][]byte{
+			"admin.kubeconfig": content, "warrantgate.kubeconfig": kubeconfigOf("warrantgate", gate),
+			"config.yaml": fmt.Appendf(nil, "%s  api: %s\n  serviceProviderAPI: %s\n  caFile: %s\n",
+				configurationOf(clusterAPI, clusterAPIInstall), cloud.APITemplate(), cloud.ServiceProviderTemplate(), caFile),
+		} {
+			Expect(os.WriteFile(filepath.Join(strings.TrimSpace(dir), name), content, 0o600)).To(Succeed())
+		}
+		t.run(selfSigned, false)
+		t.run("openssl rand -hex 32 >webhook-path", false)
+
+		t.execute(section(clusterAPI, clusterAPIInstall)...)
+		alice, bob := as(api, "alice"), as(api, "bob")
+		Eventually(ctx, func() error { return alice.Create(ctx, clusterOf(user, "alices"), client.DryRunAll) }).Should(Succeed())
+		err = bob.Create(ctx, clusterOf(user, "bobs"), client.DryRunAll)
+		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(ContainSubstring("tenant@example.com")))
+
+		t.execute(section(clusterAPI, clusterAPIUninstall)...)
+		Eventually(ctx, func() error { return bob.Create(ctx, clusterOf(user, "bobs"), client.DryRunAll) }).Should(Succeed())
+	}, SpecTimeout(specTimeout))
+})
+
+// clusterOf is a cluster that acts as a user.
+func clusterOf(user cloudsigmatest.User, name string) *unstructured.Unstructured {
+	cluster := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"region": "next", "userEmail": user.Email}}}
+	cluster.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta1")
+	cluster.SetKind("CloudSigmaCluster")
+	cluster.SetNamespace("tenant")
+	cluster.SetName(name)
+	return cluster
+}
+
+// configurationOf is the YAML that a section shows first.
+func configurationOf(document, heading string) string {
+	GinkgoHelper()
+	_, text, _ := strings.Cut(file(document), "\n"+heading+"\n")
+	_, text, found := strings.Cut(text, "```yaml\n")
+	Expect(found).To(BeTrue(), "%s of %s shows no configuration", heading, document)
+	text, _, _ = strings.Cut(text, "```")
+	return text
+}
+
+// as is a client of a user who is one of the editors.
+func as(api *kubetest.Server, name string) client.Client {
+	GinkgoHelper()
+	config, err := api.User(name, editors)
+	Expect(err).NotTo(HaveOccurred())
+	c, err := client.New(config, client.Options{Mapper: api.Client().RESTMapper()})
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
