@@ -28,8 +28,9 @@ func auditedAs(reason, message string) OmegaMatcher {
 var _ = Describe("the audit between two runs", Ordered, func() {
 	var (
 		w *world
-		// differing is a machine whose fields name two servers of its user.
+		// differing is a machine whose fields name two servers of its user, and orphaned a cluster whose Secret was deleted.
 		differing   *unstructured.Unstructured
+		orphaned    *unstructured.Unstructured
 		first, last cloudsigmatest.Server
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -37,6 +38,8 @@ var _ = Describe("the audit between two runs", Ordered, func() {
 			user := w.user("differing@example.com")
 			namespace := w.namespace(ctx)
 			Expect(w.client.Create(ctx, newCluster(namespace, clusterName, user.Email))).To(Succeed())
+			orphaned = newObject(clusterKind, namespace, "orphaned", with("spec.region", region), with("spec.userRef.name", "gone"))
+			Expect(w.client.Create(ctx, orphaned)).To(Succeed())
 			first, last = w.cloud.AddServer(region, user, "differing"), w.cloud.AddServer(region, user, "former")
 			differing = w.leaveMachine(ctx, namespace, "differing", first.UUID)
 			with("spec.providerID", "cloudsigma://"+last.UUID)(differing)
@@ -48,6 +51,12 @@ var _ = Describe("the audit between two runs", Ordered, func() {
 	differ := func() string {
 		return "status.instanceID names instance " + first.UUID + ", and spec.providerID names " + last.UUID + "; "
 	}
+
+	It("has reported in its first run what the gates have not seen", func(ctx SpecContext) {
+		Eventually(w.eventsOn).WithContext(ctx).WithArguments(orphaned).Should(ConsistOf(auditedAs("UserSecretMissing",
+			`the user that its provider acts as is unknown: CloudSigmaCluster "orphaned": spec.userRef: there is no Secret "gone" in namespace "`+orphaned.GetNamespace()+`"`)))
+		Eventually(w.findings).WithContext(ctx).WithArguments("UserSecretMissing").Should(BeEquivalentTo(1))
+	}, SpecTimeout(timeout))
 
 	It("reports a claim of another user's server that was stored during an outage, once the cloud answers", func(ctx SpecContext) {
 		s, thief := w.begin(ctx), w.begin(ctx)
