@@ -29,7 +29,8 @@ const (
 	// lookupTimeout is the timeout of a lookup in the cloud. It is longer than the timeout of an admission request, because a late
 	// answer is cached for the next request.
 	lookupTimeout = 10 * time.Second
-	// busyAfter is how long a tenant that has no lookup in flight waits while other tenants use all.
+	// busyAfter is how long a tenant that has no lookup in flight waits while other tenants use all, and a first claim while its tenant uses its
+	// share.
 	busyAfter = 2 * time.Second
 	// tenantRetryAfter is the Retry-After for a tenant with too many lookups.
 	tenantRetryAfter = 2 * time.Second
@@ -149,7 +150,9 @@ func (g *Gate) first(ctx context.Context, tenant share.Tenant, claim Claim) (Ans
 		observe(claim.Cloud, string(denied.answer.Verdict), sourceCache)
 		return denied.about(claim), nil
 	}
-	ask := func(ctx context.Context) (Answer, error) { return g.decide(ctx, tenant, claim, memory{owned: true}) }
+	ask := func(ctx context.Context) (Answer, error) {
+		return g.decide(ctx, tenant, claim, memory{owned: true, patient: true})
+	}
 	answer, err := ask(ctx)
 	deadline, bounded := ctx.Deadline()
 	if err != nil || answer.Verdict == Owned || !bounded {
@@ -170,8 +173,9 @@ func (g *Gate) first(ctx context.Context, tenant share.Tenant, claim Claim) (Ans
 }
 
 // memory selects the caches that a lookup may write: of the verdict Owned, and of denials. Cached denials are read only if they may be
-// written.
-type memory struct{ owned, denied bool }
+// written. A patient lookup waits for earlier ones of its tenant, because it is not denied without an answer: a provider that creates ten
+// machines at once can have more first claims than lookups.
+type memory struct{ owned, denied, patient bool }
 
 // Instances lists all instances of an account for a tenant, before ctx ends. It has the limits and errors of Decide. Lists are not cached.
 func (g *Gate) Instances(ctx context.Context, tenant share.Tenant, account Account) ([]Instance, error) {
@@ -180,7 +184,7 @@ func (g *Gate) Instances(ctx context.Context, tenant share.Tenant, account Accou
 
 // InstancesBy is Instances with another lister, within the limits of the account's cloud. nil is this cloud.
 func (g *Gate) InstancesBy(ctx context.Context, tenant share.Tenant, account Account, lister Lister) ([]Instance, error) {
-	instances, err := fly(ctx, g, fmt.Sprintf("list %q %q %p", tenant, account, lister), tenant, account.Cloud,
+	instances, err := fly(ctx, g, fmt.Sprintf("list %q %q %p", tenant, account, lister), tenant, account.Cloud, false,
 		func(ctx context.Context, cloud *limitedCloud) ([]Instance, error) {
 			if lister == nil {
 				lister = cloud
@@ -199,7 +203,7 @@ func (g *Gate) decide(ctx context.Context, tenant share.Tenant, claim Claim, kee
 		observe(claim.Cloud, string(answer.Verdict), sourceCache)
 		return answer, nil
 	}
-	answer, err := fly(ctx, g, fmt.Sprintf("ask %t %q %q", keep.denied, tenant, claim), tenant, claim.Cloud,
+	answer, err := fly(ctx, g, fmt.Sprintf("ask %t %q %q", keep.denied, tenant, claim), tenant, claim.Cloud, keep.patient,
 		func(ctx context.Context, cloud *limitedCloud) (Answer, error) {
 			if answer, found := g.remembered(claim, keep.denied); found { // an earlier lookup has ended in the meantime
 				return answer, nil
@@ -246,7 +250,8 @@ func (g *Gate) remember(claim Claim, answer Answer, keep memory) {
 // fly runs a lookup, or waits for the same lookup of the same tenant if it is in flight. The end of ctx ends only the wait of this caller:
 // the lookup continues, and its answer is cached. Tenants do not share lookups, because a lookup counts for the tenant that started it.
 func fly[T any](
-	ctx context.Context, g *Gate, key string, tenant share.Tenant, cloudName string, ask func(context.Context, *limitedCloud) (T, error),
+	ctx context.Context, g *Gate, key string, tenant share.Tenant, cloudName string, patient bool,
+	ask func(context.Context, *limitedCloud) (T, error),
 ) (found T, err error) {
 	cloud, known := g.clouds[cloudName]
 	if !known {
@@ -261,7 +266,7 @@ func fly[T any](
 		}()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
-		release, err := cloud.take(ctx, tenant)
+		release, err := cloud.take(ctx, tenant, patient)
 		if err != nil {
 			return nil, err
 		}
@@ -278,10 +283,15 @@ func fly[T any](
 }
 
 // take counts a lookup in flight for a tenant until release is called.
-func (c *limitedCloud) take(ctx context.Context, tenant share.Tenant) (release func(), err error) {
+func (c *limitedCloud) take(ctx context.Context, tenant share.Tenant, patient bool) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, busyAfter)
 	defer cancel()
-	release, err = c.lookups.Take(ctx, tenant, 1)
+	if patient {
+		if release, err = c.lookups.Wait(ctx, tenant, 1); err == nil {
+			return release, nil
+		}
+	}
+	release, err = c.lookups.Take(ctx, tenant, 1) // after a wait, it says who uses too much
 	switch {
 	case errors.Is(err, share.ErrExceeded):
 		rejected.WithLabelValues(c.name).Inc()

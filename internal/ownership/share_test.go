@@ -153,6 +153,41 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 	}
 }
 
+// A provider with ten workers has more first claims at once than half of the lookups.
+func TestAFirstClaimWaitsForTheShareOfItsTenant(t *testing.T) {
+	for name, tc := range map[string]struct {
+		released bool
+		want     ownership.Cause // "" for an answer
+		after    time.Duration
+	}{
+		"a lookup ends":                {released: true, after: time.Second},
+		"no lookup ends for 2 seconds": {want: ownership.CauseTenantBusy, after: 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cloud := newBlockingCloud()
+				gate := newGate(t, 4, cloud)
+				got := flood(t, gate, 2)
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				if tc.released {
+					time.AfterFunc(time.Second, func() { close(cloud.permissions) })
+				}
+				began := time.Now()
+				_, err := gate.Decide(ctx, attacker, numbered(999), ownership.Options{First: true})
+				unknown, _ := errors.AsType[*ownership.UnknownError](err)
+				if took := time.Since(began); unknown != nil && (unknown.Cause != tc.want || took != tc.after) || (unknown == nil) != (tc.want == "") {
+					t.Errorf("error = %v after %s, want %q after %s", err, took, tc.want, tc.after)
+				}
+				if !tc.released {
+					close(cloud.permissions)
+				}
+				got()
+			})
+		})
+	}
+}
+
 func TestDenialIsCachedForDryRunsAndOtherNames(t *testing.T) {
 	candidate := []ownership.Instance{{ID: "3e7a4c21-3b5d-4f60-9a12-6d0c1e2f3b45", Name: "g2b7h"}}
 	for _, verdict := range []ownership.Verdict{ownership.Foreign, ownership.Absent} {
