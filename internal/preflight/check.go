@@ -73,6 +73,12 @@ func (c *check) add(f Finding) { c.report.Findings = append(c.report.Findings, f
 
 func (c *check) ready() bool { return c.ws.Phase == corev1alpha1.LogicalClusterPhaseReady }
 
+// initialized reports whether kcp is about to report the LogicalCluster as Ready. kcp may have reduced the owner of the Workspace to its name
+// already: it reports a Workspace as Ready as soon as its LogicalCluster has no initializers left.
+func (c *check) initialized() bool {
+	return c.ws.Phase == corev1alpha1.LogicalClusterPhaseInitializing && len(c.ws.Waiting) == 0
+}
+
 // waitsForBindings reports whether kcp still has to create API bindings as the owner.
 func (c *check) waitsForBindings() bool {
 	return slices.Contains(c.ws.Waiting, tenancyv1alpha1.WorkspaceAPIBindingsInitializer)
@@ -100,7 +106,7 @@ func (c *check) owner(ctx context.Context) {
 	if err == nil {
 		c.describe(ctx, recorded)
 	}
-	if !identity.SameOwner(c.ws.workspaceOwner, c.ws.Owner, c.ws.parent, c.ws.Cluster, c.ws.RequiredGroups, c.ready()) {
+	if !identity.SameOwner(c.ws.workspaceOwner, c.ws.Owner, c.ws.parent, c.ws.Cluster, c.ws.RequiredGroups, c.ready() || c.initialized()) {
 		c.add(Finding{
 			Reason: OwnerDiffers, Message: identity.DescribeDifference(c.ws.workspaceOwner, c.ws.Owner),
 			Next: "ask who made the WorkspaceType " + c.ws.Type,
@@ -362,6 +368,8 @@ func (c *check) notReady() {
 			Reason: NotReady, Message: "kcp has not found a shard for the workspace yet" + because,
 			Next: "if the gates are installed, check whether warrantgate runs: without it, kcp may not schedule workspaces with foreign owners",
 		})
+	case c.initialized():
+		c.add(Finding{Reason: NotReady, Message: "all initializers have finished, and kcp is about to report the workspace as Ready", Next: "wait some seconds"})
 	default:
 		c.add(Finding{Reason: NotReady, Message: fmt.Sprintf("the workspace is %s%s", c.ws.Phase, because)})
 	}

@@ -524,6 +524,19 @@ func TestFindings(t *testing.T) {
 			}},
 			wantBinding: preflight.Yes, wantVerdict: preflight.No,
 		},
+		"repaired, and Ready only in the Workspace": {
+			given: func(k *fakeKCP) {
+				lc := childOf(identity.Owner{Username: globalName, Extra: map[string][]string{identity.WarrantKey: {`{"user":"system:serviceaccount:default:bot"}`}}}.String())
+				lc.Status.Initializers = nil
+				k.clusters["root:org:child"] = []client.Object{lc, binding(apisv1alpha2.APIBindingPhaseBound)}
+				k.clusters["root:org"][1].GetAnnotations()["experimental.tenancy.kcp.io/owner"] = `{"username":"system:serviceaccount:default:bot"}`
+				k.permissions = []string{globalName + " use team root:org", globalName + " use base root:apis"}
+			},
+			want: []preflight.Finding{{
+				Reason: preflight.NotReady, Message: "all initializers have finished, and kcp is about to report the workspace as Ready", Next: "wait some seconds",
+			}},
+			wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
 		"Ready": {
 			given: func(k *fakeKCP) {
 				child(k).Status = corev1alpha1.LogicalClusterStatus{Phase: corev1alpha1.LogicalClusterPhaseReady}
