@@ -831,7 +831,8 @@ func TestWorkspacesThatCannotBeRead(t *testing.T) {
 		want      string
 	}{
 		"none of this name":         {path: "root:org:other", want: `there is no workspace "other" in root:org; ` + fmt.Sprintf(denied, "root:org:other")},
-		"none of its parent's name": {path: "root:other:child", want: `there is no workspace "child" in root:other; ` + fmt.Sprintf(denied, "root:other:child")},
+		"none of its parent's name": {path: "root:other:child", want: "there is no workspace root:other"},
+		"none above its parent":     {path: "root:other:org:child", want: "there is no workspace root:other"},
 		"no logical cluster":        {path: "3ckxs5l4w09g7c29", want: "3ckxs5l4w09g7c29 could not be read: your kubeconfig does not reach 3ckxs5l4w09g7c29"},
 		"neither it nor its parent": {
 			path: "root:org:child", closed: []string{"root:org", "root:org:child"},

@@ -78,6 +78,13 @@ func (c Checker) Load(ctx context.Context, path logicalcluster.Path) (Workspace,
 		case err != nil:
 			unread = errors.New(missingRight(err, "get", "workspaces.tenancy.kcp.io", parent))
 		case !found:
+			missing := path
+			for ; c.isMissing(ctx, parent); parent, _ = parent.Split() {
+				missing = parent
+			}
+			if missing != path {
+				return Workspace{}, fmt.Errorf("there is no workspace %s", missing)
+			}
 			return Workspace{}, fmt.Errorf("there is no workspace %q in %s; if kcp denied its creation, `warrantgate explain workspace %s "+
 				"--creator=USER --type=PATH:NAME` says what USER lacks", name, parent, path)
 		default:
