@@ -116,7 +116,7 @@ func TestACommandThatOnlyHasOthersPrintsItsHelp(t *testing.T) {
 func TestWrongUse(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nonexistent")
 	t.Chdir(t.TempDir()) // a mistake could write a file
-	const noKubeconfig = "there is no kubeconfig: set --kubeconfig to its file, or the variable KUBECONFIG"
+	const noKubeconfig = `there is no kubeconfig, or an empty one, in the file "/nonexistent" (variable KUBECONFIG, in the directory "`
 	// missing has the message of each command without arguments.
 	missing := map[string]string{
 		"serve":                      `required flag(s) "tls-cert-file", "tls-private-key-file" not set`,
@@ -152,6 +152,7 @@ func TestWrongUse(t *testing.T) {
 		"a cluster without a kubeconfig":     {[]string{"check", "cloudsigma", "a/b"}, noKubeconfig},
 		"a workspace without":                {[]string{"explain", "workspace", "root:a"}, noKubeconfig},
 		"a machine without":                  {[]string{"explain", "machine", "a/b"}, noKubeconfig},
+		"a machine without, by its name":     {[]string{"explain", "machine", "b"}, noKubeconfig},
 		"Events without":                     {[]string{"check", "events", "root:a"}, noKubeconfig},
 		"serve without authentication":       {[]string{"serve", "--tls-cert-file=a", "--tls-private-key-file=b"}, "no authentication of callers is configured: set --webhook-path-file"},
 		"serve with an address that is none": {append(serveArgs(t), "--webhook-address=localhost"), "--webhook-address: address localhost: missing port in address"},

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -56,11 +58,8 @@ func (c *Connection) AddFlags(flags *pflag.FlagSet, usage string) {
 // Config returns the configuration of clients.
 func (c Connection) Config() (*rest.Config, error) {
 	config, err := c.load().ClientConfig()
-	if c.Kubeconfig == "" && clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("there is no kubeconfig: set --kubeconfig to its file, or the variable KUBECONFIG")
-	}
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig %q: %w", c.Kubeconfig, err)
+		return nil, c.explain(err)
 	}
 	config.UserAgent = UserAgent()
 	return config, nil
@@ -70,9 +69,23 @@ func (c Connection) Config() (*rest.Config, error) {
 func (c Connection) Namespace() (string, error) {
 	namespace, _, err := c.load().Namespace()
 	if err != nil {
-		return "", fmt.Errorf("read kubeconfig %q: %w", c.Kubeconfig, err)
+		return "", c.explain(err)
 	}
 	return namespace, nil
+}
+
+// explain says which kubeconfig an error is about.
+func (c Connection) explain(err error) error {
+	variable, set := os.LookupEnv(clientcmd.RecommendedConfigPathEnvVar)
+	switch {
+	case c.Kubeconfig != "" || !clientcmd.IsEmptyConfig(err):
+		return fmt.Errorf("read kubeconfig %q: %w", cmp.Or(c.Kubeconfig, variable), err)
+	case !set || variable == "":
+		return errors.New("there is no kubeconfig: set --kubeconfig to its file, or the variable KUBECONFIG")
+	}
+	directory, _ := os.Getwd() // only for the message
+	return fmt.Errorf("there is no kubeconfig, or an empty one, in the file %q (variable KUBECONFIG, in the directory %q): correct it, or set --kubeconfig",
+		variable, directory)
 }
 
 // HasContext reports whether the kubeconfig has a context of a name.

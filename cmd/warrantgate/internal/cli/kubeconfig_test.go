@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +54,21 @@ func TestConnection(t *testing.T) {
 				t.Errorf("Config() = %+v, %v, want the host %s", config, err, tc.wantHost)
 			}
 		})
+	}
+}
+
+func TestNoKubeconfig(t *testing.T) {
+	t.Chdir(t.TempDir())
+	directory, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", "a")
+	want := `there is no kubeconfig, or an empty one, in the file "a" (variable KUBECONFIG, in the directory "` + directory + `"): correct it, or set --kubeconfig`
+	_, err = cli.Connection{}.Config()
+	_, namespaceErr := cli.Connection{}.Namespace()
+	if got := []string{fmt.Sprint(err), fmt.Sprint(namespaceErr)}; !slices.Equal(got, []string{want, want}) {
+		t.Errorf("errors = %q, want %s", got, want)
 	}
 }
 
