@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/preflight"
 )
@@ -62,7 +64,8 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknow
     --kubeconfig=admin.kubeconfig
   warrantgate explain workspace root:orgs:team-a -o json
   warrantgate explain workspace root:orgs:team-a -o objects |
-    kubectl apply -f -
+    kubectl --server=https://kcp.example.com:6443/clusters/root:orgs \
+    apply --filename=-
   warrantgate explain workspace root:orgs:team-a --watch
   warrantgate explain workspace root:orgs:team-a \
     --creator=system:serviceaccount:default:bot --type=root:org`,
@@ -73,7 +76,8 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknow
 	}
 	flags := cmd.Flags()
 	o.AddFlags(flags, "kubeconfig for kcp")
-	flags.StringVarP(&o.output, "output", "o", cli.FormatText, "text, json, yaml, or objects: only the missing permissions, for kubectl apply")
+	flags.StringVarP(&o.output, "output", "o", cli.FormatText, "text, json, yaml, or objects: only the missing permissions, for kubectl apply; "+
+		"standard error has the command, with their workspace")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "print it again after each change, until the workspace is Ready")
 	flags.StringVar(&o.creation.Creator, "creator", "", "user who is to create the workspace. system:serviceaccount:NAMESPACE:NAME is a service account "+
 		"of its parent, and system:kcp:serviceaccount:CLUSTER:NAMESPACE:NAME one of another logical cluster")
@@ -91,7 +95,7 @@ func (o explainOptions) run(ctx context.Context, path string, out, notes io.Writ
 		},
 		Print: func() error {
 			if o.output == formatObjects {
-				return cli.PrintObjects(out, notes, report.Findings)
+				return cli.PrintObjects(out, notes, report.Findings, o.apply)
 			}
 			return cli.PrintReport(out, o.output, report, func(out io.Writer) error { return printExplanation(out, report) })
 		},
@@ -101,6 +105,23 @@ func (o explainOptions) run(ctx context.Context, path string, out, notes io.Writ
 		return err
 	}
 	return cli.FindingsStatus(report.Findings)
+}
+
+// apply returns the command that applies objects in a workspace. The kubeconfig can be for another one.
+func (o explainOptions) apply(workspace string) (string, error) {
+	config, err := o.Config()
+	if err == nil {
+		config, err = kcp.ConfigFor(config, logicalcluster.NewPath(workspace))
+	}
+	if err != nil {
+		return "", err
+	}
+	server, err := url.Parse(config.Host)
+	if err != nil {
+		return "", err
+	}
+	server.User = nil // it may be a password
+	return fmt.Sprintf("kubectl%s --server=%s apply --filename=-", o.Flags(), impersonation.ShellWord(server.String())), nil
 }
 
 // start watches the Workspace in its parent, or the LogicalCluster if the path is the name of a logical cluster.

@@ -112,6 +112,7 @@ rules: null
 
 // The output is for "kubectl apply -f -".
 func TestObjectsOfAnExplanation(t *testing.T) {
+	kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"home": "https://kcp.example.com/clusters/root:org"})
 	for name, tc := range map[string]struct {
 		findings           []preflight.Finding
 		wantOut, wantNotes string
@@ -120,13 +121,20 @@ func TestObjectsOfAnExplanation(t *testing.T) {
 			findings: stuckReport.Findings,
 			wantOut: "---\n# in workspace root\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n" +
 				"  name: warrantgate:bind:topology.kcp.io\nrules: null\n",
-			wantNotes: "Apply the objects in workspace root.\n",
+			wantNotes: "Apply the objects of workspace root with: kubectl --kubeconfig=" + kubeconfig +
+				" --server=https://kcp.example.com/clusters/root apply --filename=-\n",
 		},
-		"nothing is missing": {findings: stuckReport.Findings[:1]},
+		"nothing is missing": {findings: stuckReport.Findings[:1], wantNotes: "No objects to apply: nothing is wrong\n"},
+		"something else is wrong": {
+			findings: []preflight.Finding{
+				{Reason: preflight.OwnerForeign, Message: "it is foreign", Next: "run `warrantgate repair`"}, {Reason: preflight.NotReady, Message: "it is not\n"},
+			},
+			wantNotes: "No objects to apply: OwnerForeign: run `warrantgate repair`\nNo objects to apply: NotReady: it is not\\n\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, notes bytes.Buffer
-			if err := cli.PrintObjects(&out, &notes, tc.findings); err != nil {
+			if err := cli.PrintObjects(&out, &notes, tc.findings, explainOptions{Connection: cli.NewConnection(kubeconfig, "")}.apply); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([]string{tc.wantOut, tc.wantNotes}, []string{out.String(), notes.String()}); diff != "" {

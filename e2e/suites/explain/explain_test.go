@@ -122,14 +122,16 @@ var _ = Describe("explain workspace", func() {
 
 		missing := explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root", "-o=objects")
 		Expect(missing.code).To(Equal(1))
-		Expect(missing.errText).To(Equal("Apply the objects in workspace " + home.path + ".\n"))
+		Expect(missing.errText).To(Equal("Apply the objects of workspace " + home.path + " with: kubectl --kubeconfig=" + kcp.AdminKubeconfig() +
+			" --context=root --server=" + home.admin().Host + " apply --filename=-\n"))
 		apply(ctx, home.admin(), missing.out)
 		home.touch(ctx, "team")
 
 		text := <-followed
 		Expect(text.code).To(BeZero(), text.out)
 		Expect(text.out).To(MatchRegexp(`(?s)\n  BindPermissionMissing\n.*\n---\nWorkspace: .*Nothing is wrong with it\.\n$`))
-		Expect(explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root", "-o=objects")).To(Equal(explanation{}))
+		Expect(explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root", "-o=objects")).To(
+			Equal(explanation{errText: "No objects to apply: nothing is wrong\n"}))
 	}, SpecTimeout(specTimeout))
 
 	It("reports an initializer of another provider without advice for the owner", func(ctx SpecContext) {

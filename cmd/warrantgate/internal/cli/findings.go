@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -70,8 +71,8 @@ func PrintFindings(out io.Writer, text *bytes.Buffer, verdicts Verdicts, finding
 	return nil
 }
 
-// PrintObjects prints the objects of findings, to be applied. It notes in which workspaces.
-func PrintObjects(out, notes io.Writer, findings []preflight.Finding) error {
+// PrintObjects prints the objects of findings, to be applied. It notes the command for each of their workspaces, or what else is to be done.
+func PrintObjects(out, notes io.Writer, findings []preflight.Finding, apply func(workspace string) (string, error)) error {
 	text, where := &bytes.Buffer{}, []string{}
 	for _, finding := range findings {
 		if finding.Grant == nil {
@@ -93,9 +94,31 @@ func PrintObjects(out, notes io.Writer, findings []preflight.Finding) error {
 		return err
 	}
 	for _, workspace := range where {
-		if _, err := fmt.Fprintf(notes, "Apply the objects in workspace %s.\n", workspace); err != nil {
+		command, err := apply(workspace)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(notes, "Apply the objects of workspace %s with: %s\n", workspace, command); err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(where) > 0 {
+		return nil
+	}
+	return noObjects(notes, findings)
+}
+
+// noObjects says what is to be done about findings that no objects repair.
+func noObjects(notes io.Writer, findings []preflight.Finding) error {
+	text := &bytes.Buffer{}
+	for _, finding := range findings {
+		if !finding.Advisory {
+			fmt.Fprintf(text, "No objects to apply: %s: %s\n", finding.Reason, message.Printable(cmp.Or(finding.Next, finding.Message)))
+		}
+	}
+	if text.Len() == 0 {
+		text.WriteString("No objects to apply: nothing is wrong\n")
+	}
+	_, err := notes.Write(text.Bytes())
+	return err
 }
