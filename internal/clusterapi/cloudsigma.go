@@ -120,11 +120,7 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 	}
 	account.Region = r.regionOr(region)
 	if err := ownership.CheckRegion(account.Region, r.regions); err != nil {
-		where := regionPath
-		if region == "" {
-			where = "spec.region is empty, and the default (cloudSigma.defaultRegion)"
-		}
-		return ownership.Account{}, accountErrorf(RegionNotAllowed, "CloudSigmaCluster %q: %s: %v", cluster.GetName(), where, err)
+		return ownership.Account{}, accountErrorf(RegionNotAllowed, "CloudSigmaCluster %q: %s: %v", cluster.GetName(), regionPath, err)
 	}
 	if r.byAll {
 		return account, nil

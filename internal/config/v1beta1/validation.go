@@ -242,7 +242,11 @@ func (m *mistakes) cloudSigma(cloud CloudSigma, at *field.Path) {
 	for i, region := range cloud.Regions {
 		m.match(ownership.RegionPattern, at.Child("regions").Index(i), region, notARegion)
 	}
-	m.match(ownership.RegionPattern, at.Child("defaultRegion"), cloud.DefaultRegion, notARegion)
+	if len(cloud.Regions) == 0 {
+		m.match(ownership.RegionPattern, at.Child("defaultRegion"), cloud.DefaultRegion, notARegion)
+	} else if !slices.Contains(cloud.Regions, cloud.DefaultRegion) {
+		m.invalid(at.Child("defaultRegion"), cloud.DefaultRegion, "must be one of cloudSigma.regions, or machines of clusters without a region would be denied")
+	}
 	m.url(cloud.API, at.Child("api"), notATemplate, "https")
 	m.url(cloud.LegacyAPI, at.Child("legacyAPI"), notATemplate, "https")
 	m.url(cloud.ServiceProviderAPI, at.Child("serviceProviderAPI"), notATemplate, "https")
