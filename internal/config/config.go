@@ -12,7 +12,9 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +46,7 @@ func Parse(raw []byte) (v1beta1.GateConfiguration, error) {
 	var document yaml.Node
 	documents := yaml.NewDecoder(bytes.NewReader(raw))
 	if err := documents.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
-		return v1beta1.GateConfiguration{}, Mistakes{err}
+		return v1beta1.GateConfiguration{}, Mistakes{explainTab(err, raw)}
 	}
 	if err := documents.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
 		return v1beta1.GateConfiguration{}, Mistakes{cmp.Or(err, errors.New("there is more than one document"))}
@@ -66,6 +68,26 @@ func Parse(raw []byte) (v1beta1.GateConfiguration, error) {
 		return v1beta1.GateConfiguration{}, err
 	}
 	return config, nil
+}
+
+// tabError matches errors of the YAML parser about a tab. A character that cannot start a token may also be another one.
+var tabError = regexp.MustCompile(`line ([0-9]+): found (a tab character|character that cannot start any token)`)
+
+// explainTab returns an error of the YAML parser, or that a line begins with a tab: YAML allows spaces only. The line in an error about a tab may be
+// that of the field before.
+func explainTab(err error, raw []byte) error {
+	found := tabError.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	named, convErr := strconv.Atoi(found[1])
+	later := found[2] == "a tab character"
+	for i, line := range bytes.Split(raw, []byte("\n")) {
+		if convErr == nil && (i+1 == named || later && i+1 > named) && bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("\t")) {
+			return fmt.Errorf("line %d: begins with a tab; indent it with spaces", i+1)
+		}
+	}
+	return err
 }
 
 func validateMeta(meta metav1.TypeMeta) field.ErrorList {

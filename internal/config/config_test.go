@@ -363,7 +363,7 @@ audit:
 				`machine.kinds[1].group: Invalid value: "A_B": ` + subdomain,
 				`machine.kinds[1].version: Invalid value: "1": ` + label,
 				`machine.kinds[1].resource: Invalid value: "Things": ` + label,
-				`machine.kinds[1].kind: Invalid value: "": ` + label,
+				`machine.kinds[1].kind: Required value`,
 				`machine.kinds[1].instanceIDPath: Invalid value: "status['id']": must be a path of fields, such as status.instanceID`,
 				`machine.kinds[1].providerIDPath: Invalid value: "id": must be a path of fields, such as status.instanceID`,
 				`machine.kinds[1].identityRefPath: Invalid value: "spec[0]": must be a path of fields, such as spec.identityRef`,
@@ -386,6 +386,14 @@ audit:
 		"first claims that nothing checks later": {
 			raw:  header + "machine: {unknown: AdmitFirstClaims}\naudit: {mode: Off}\n",
 			want: []string{`machine.unknown: Invalid value: "AdmitFirstClaims": needs audit.mode, because nothing else checks the admitted claims later`},
+		},
+		"an API from which another field is derived": {
+			raw:  header + "cloudSigma: {api: http://example.com/}\n",
+			want: []string{`cloudSigma.api: Invalid value: "http://example.com/": ` + notATemplate},
+		},
+		"an object without a namespace": {
+			raw:  header + "controllerManager: {objects: [{name: ccm}]}\n",
+			want: []string{"controllerManager.objects[0].namespace: Required value"},
 		},
 		"a default region that is not listed": {
 			raw:  header + "cloudSigma: {regions: [zrh, next], defaultRegion: zhr}\n",
@@ -431,9 +439,7 @@ audit:
 				`keystonePolicy.objects[1].namespace: Invalid value: "a/b": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', ` +
 					`and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`,
 				`keystonePolicy.objects[2]: Duplicate value: "keystone/policy"`,
-				`keystonePolicy.objects[3].name: Invalid value: "": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', ` +
-					`and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is ` +
-					`'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`,
+				`keystonePolicy.objects[3].name: Required value`,
 			},
 		},
 		"policies for Keystone over a base that there is not": {
@@ -519,6 +525,18 @@ openStack:
 		"neither YAML nor JSON": {
 			raw:  "{",
 			want: []string{"yaml: line 1: did not find expected node content"},
+		},
+		"a tab before the first field of a mapping": {
+			raw:  header + "audit:\n\tinterval: 5m\n",
+			want: []string{"begins with a tab; indent it with spaces"},
+		},
+		"a tab before a later field of a mapping": {
+			raw:  header + "audit:\n  mode: Off\n  \tinterval: 5m\n",
+			want: []string{"begins with a tab; indent it with spaces"},
+		},
+		"a character that is reserved, in a file with a tab": {
+			raw:  header + "audit: {\n\t}\nmachine: @\n\trepair: {}\n",
+			want: []string{"yaml: line 5: found character that cannot start any token"},
 		},
 		"brackets without end": {
 			raw:  strings.Repeat("[", 100_000),

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/config"
 )
 
 func newCheckConfigCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "config FILE",
 		Short: "Check a configuration file of serve",
 		Long: `Read a configuration file as serve reads it, and print all mistakes with their lines. Use /dev/stdin for standard input.
@@ -33,4 +34,11 @@ The exit status is 0 if there is no mistake, 1 if there is one, 2 if the file co
 			return err
 		},
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedName() == "config" { // as of the other commands
+			err = fmt.Errorf("%w: the file is an argument", err)
+		}
+		return cmd.Parent().FlagErrorFunc()(cmd, err)
+	})
+	return cmd
 }

@@ -18,6 +18,7 @@ func TestCheckConfig(t *testing.T) {
 		"no mistake":    {file: valid},
 		"mistakes":      {file: valid + "audit: {interval: 1ms, rate: 5}\n", wantCode: cli.ExitWrong, wantMessage: "2 mistakes\n  line 3: audit.interval: "},
 		"no YAML":       {file: "a: [", wantCode: cli.ExitWrong, wantMessage: "yaml: line 1: "},
+		"a tab":         {file: valid + "audit:\n  mode: Off\n\tinterval: 5m\n", wantCode: cli.ExitWrong, wantMessage: "line 5: begins with a tab; indent it with spaces"},
 		"more than one": {file: valid + "---\n" + valid, wantCode: cli.ExitWrong, wantMessage: "there is more than one document"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -27,6 +28,10 @@ func TestCheckConfig(t *testing.T) {
 				t.Errorf("exit code = %d, output = %q, message = %q", code, out, message)
 			}
 		})
+	}
+	if _, code, message := runCommand(t, NewCheckCommand(), "config", "--config=config.yaml"); code != cli.ExitUnknown ||
+		message != "unknown flag: --config: the file is an argument" {
+		t.Errorf("exit code = %d, message = %s", code, message)
 	}
 	if _, code, message := runCommand(t, NewCheckCommand(), "config", "/nonexistent"); code != cli.ExitUnknown {
 		t.Errorf("exit code = %d, message = %s", code, message)

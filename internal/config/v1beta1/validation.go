@@ -67,8 +67,12 @@ func Validate(config GateConfiguration) field.ErrorList {
 
 func (m *mistakes) add(errs ...*field.Error) { m.ErrorList = append(m.ErrorList, errs...) }
 
-// invalid adds an error for each problem of a value.
+// invalid adds an error for each problem of a value. An empty text, as that of a field which the file does not have, is only missing.
 func (m *mistakes) invalid(at *field.Path, value any, problems ...string) {
+	if value == "" && len(problems) > 0 {
+		m.add(field.Required(at, ""))
+		return
+	}
 	for _, problem := range problems {
 		m.add(field.Invalid(at, value, problem))
 	}
@@ -248,7 +252,9 @@ func (m *mistakes) cloudSigma(cloud CloudSigma, at *field.Path) {
 		m.invalid(at.Child("defaultRegion"), cloud.DefaultRegion, "must be one of cloudSigma.regions, or machines of clusters without a region would be denied")
 	}
 	m.url(cloud.API, at.Child("api"), notATemplate, "https")
-	m.url(cloud.LegacyAPI, at.Child("legacyAPI"), notATemplate, "https")
+	if cloud.LegacyAPI != cloud.API { // the default is api
+		m.url(cloud.LegacyAPI, at.Child("legacyAPI"), notATemplate, "https")
+	}
 	m.url(cloud.ServiceProviderAPI, at.Child("serviceProviderAPI"), notATemplate, "https")
 	if !strings.HasPrefix(cloud.TokenPath, "/") || path.Clean(cloud.TokenPath) != cloud.TokenPath || strings.ContainsAny(cloud.TokenPath, "?#%") {
 		m.invalid(at.Child("tokenPath"), cloud.TokenPath, "must be a plain path that begins with /")
