@@ -3,6 +3,8 @@ package owner
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,31 +100,31 @@ func claiming(c cluster, path string) cluster {
 // TestDryRunReportsWhatARunDoes: a dry run has the outcome of a run, but for a rewrite, and writes nothing.
 func TestDryRunReportsWhatARunDoes(t *testing.T) {
 	const initializing = corev1alpha1.LogicalClusterPhaseInitializing
-	denied := apierrors.NewForbidden(logicalClusters, "cluster", errors.New("spec.createdBy is immutable"))
+	denied := apierrors.NewForbidden(logicalClusters, "cluster", errors.New(`spec.createdBy: Invalid value: {"username":"`+globalName+`"}: field is immutable`))
 	for name, tc := range map[string]struct {
 		cluster    cluster
 		fail       func(string, client.Object) error
 		want       Outcome
 		wantDryRun Outcome
-		wantErr    bool
+		wantErr    string
 	}{
 		"an owner that is foreign": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, admins: []string{globalName}}, want: Corrected, wantDryRun: Foreign,
 		},
 		"an owner that may not be written": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, admins: []string{bareName}},
-			fail:    failOn[*corev1alpha1.LogicalCluster]("update", denied), want: Failed, wantDryRun: Failed, wantErr: true,
+			fail:    failOn[*corev1alpha1.LogicalCluster]("update", denied), want: Failed, wantDryRun: Failed, wantErr: ErrMayNotWriteOwner.Error(),
 		},
 		"administrators that may not be read": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, admins: []string{bareName}},
-			fail:    failOn[*rbacv1.ClusterRoleBinding]("get", apierrors.NewForbidden(bindings, workspaceAdmin, nil)), want: Failed, wantDryRun: Failed, wantErr: true,
+			fail:    failOn[*rbacv1.ClusterRoleBinding]("get", apierrors.NewForbidden(bindings, workspaceAdmin, nil)), want: Failed, wantDryRun: Failed, wantErr: "read ClusterRoleBinding workspace-admin",
 		},
 		"nothing is missing any more": {
 			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, allowed: true}, want: Retriggered, wantDryRun: Retriggered,
 		},
 		"nothing is missing any more, and it may not be retriggered": {
 			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, allowed: true},
-			fail:    failOn[*corev1alpha1.LogicalCluster]("update", denied), want: Failed, wantDryRun: Failed, wantErr: true,
+			fail:    failOn[*corev1alpha1.LogicalCluster]("update", denied), want: Failed, wantDryRun: Failed, wantErr: ErrMayNotWriteOwner.Error(),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,8 +133,8 @@ func TestDryRunReportsWhatARunDoes(t *testing.T) {
 				before := stateOf(t, clients)
 				repair := &Repair{Steps: &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: dryRun}}
 				got, err := repair.repairOne(t.Context(), theCluster, subtree{})
-				if got.Outcome != want || (err != nil) != tc.wantErr {
-					t.Errorf("dry run %t: repairOne() = %s, %v, want %s", dryRun, got.Outcome, err, want)
+				if got.Outcome != want || (err != nil) != (tc.wantErr != "") || !strings.Contains(fmt.Sprint(err), tc.wantErr) {
+					t.Errorf("dry run %t: repairOne() = %s, %v, want %s, %q", dryRun, got.Outcome, err, want, tc.wantErr)
 				}
 				if after := stateOf(t, clients); dryRun && after != before {
 					t.Errorf("the dry run has written: %+v, before %+v", after, before)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -397,8 +398,15 @@ func (s *Steps) notifyWorkspace(ctx context.Context, result Result) error {
 	return client.IgnoreNotFound(c.Patch(ctx, &ws, client.MergeFrom(before)))
 }
 
+// ErrMayNotWriteOwner is the error for a user who may update LogicalClusters, but not their owner. That of kcp has the whole owner.
+var ErrMayNotWriteOwner = errors.New("kcp v0.32 and later lets only members of the groups system:kcp:external-logical-cluster-admin and " +
+	"system:masters change the owner (spec.createdBy)")
+
 // explain names the missing permission if a request was denied.
 func explain(what, where string, err error) error {
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "spec.createdBy: ") {
+		return fmt.Errorf("%s %s: %w", what, where, ErrMayNotWriteOwner)
+	}
 	err = fmt.Errorf("%s %s: %w", what, where, err)
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w (LogicalClusters are read and written as the group system:kcp:external-logical-cluster-admin, and "+

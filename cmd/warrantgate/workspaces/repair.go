@@ -15,6 +15,7 @@ import (
 	"warrantgate.dev/initializers/owner"
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/kcp"
 )
 
 type repairOptions struct {
@@ -92,10 +93,11 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 		progress.Show("%d of %d workspaces are checked", done, all)
 	}
 	var mu sync.Mutex
-	repaired, failed := 0, 0
+	repaired, failed, mayNotWrite := 0, 0, false
 	err = repair.Run(ctx, o.under, func(r owner.Repaired) {
 		mu.Lock()
 		defer mu.Unlock()
+		mayNotWrite = mayNotWrite || errors.Is(r.Err, owner.ErrMayNotWriteOwner)
 		if r.Err != nil || r.Result.Outcome == owner.NotCorrectable {
 			failed++
 		} else if r.Result.Outcome == owner.Corrected {
@@ -111,9 +113,21 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 	}
 	err = errors.Join(err, lines.Flush())
 	if err == nil && failed > 0 {
-		err = cli.ExitError{Code: cli.ExitWrong, Err: fmt.Errorf("%d workspaces were repaired, %d could not be", repaired, failed)}
+		err = fmt.Errorf("%d workspaces were repaired, %d could not be", repaired, failed)
+		if mayNotWrite {
+			err = fmt.Errorf("%w: add %s", err, o.writer())
+		}
+		err = cli.ExitError{Code: cli.ExitWrong, Err: err}
 	}
 	return err
+}
+
+// writer returns the flag for a user who may write owners.
+func (o repairOptions) writer() string {
+	if admin := kcp.SystemAdmin.String(); o.logicalClusterKubeconfig == "" && o.HasContext(admin) {
+		return cli.KubeconfigFlags("", "", admin)[1:]
+	}
+	return "--logical-cluster-kubeconfig=FILE, of a member of the group system:kcp:external-logical-cluster-admin"
 }
 
 func (o repairOptions) repair() (*owner.Repair, error) {

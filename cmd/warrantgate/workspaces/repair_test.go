@@ -46,6 +46,25 @@ func TestRepairMistakes(t *testing.T) {
 	}
 }
 
+func TestUserWhoMayWriteOwners(t *testing.T) {
+	const server, member = "http://127.0.0.1:1", "--logical-cluster-kubeconfig=FILE, of a member of the group system:kcp:external-logical-cluster-admin"
+	ofStart := clitest.WriteKubeconfig(t, map[string]string{"home": server, "system:admin": server})
+	for name, tc := range map[string]struct {
+		options repairOptions
+		want    string
+	}{
+		"in a kubeconfig of kcp start": {repairOptions{Connection: cli.NewConnection(ofStart, "")}, "--context=system:admin"},
+		"in another one":               {repairOptions{Connection: cli.NewConnection(clitest.WriteKubeconfig(t, map[string]string{"home": server}), "")}, member},
+		"not in that for writing": {
+			repairOptions{Connection: cli.NewConnection(ofStart, ""), logicalClusterKubeconfig: ofStart}, member,
+		},
+	} {
+		if got := tc.options.writer(); got != tc.want {
+			t.Errorf("%s: writer() = %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
 // Paths and messages contain texts of tenants.
 func TestRepairOutput(t *testing.T) {
 	results := []owner.Repaired{
