@@ -30,10 +30,12 @@ var stuckReport = preflight.Report{
 		RewrittenBy: "policy",
 	},
 	Owner: &preflight.Owner{
-		Description: "service account default/bot of root:orgs", InScope: true,
+		Description: "service account default/bot of root:orgs", InScope: true, Recorded: identity.ServiceAccountAt("1dz6n4ubraua7pul", "default", "bot"),
 		Places: []preflight.Place{
 			{Cluster: "m82w61j76ws21znq", Workspace: "root:orgs:team-a", As: []identity.Owner{
 				{Username: "system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot", Groups: []string{"system:authenticated"}},
+				{Username: "system:anonymous", Groups: []string{"system:authenticated"}},
+				{Username: "system:anonymous", Groups: []string{"system:authenticated", "system:cluster:1dz6n4ubraua7pul"}},
 			}},
 			{Cluster: "1dz6n4ubraua7pul", Home: true, As: []identity.Owner{
 				{Username: "system:serviceaccount:default:bot", Groups: []string{"system:serviceaccounts", "system:authenticated"}}, {},
@@ -66,12 +68,14 @@ func TestExplanationAsText(t *testing.T) {
 Phase:            Initializing
 Logical cluster:  m82w61j76ws21znq
 Type:             root:universal
-Created by:       1dz6n4ubraua7pul:default:bot
+Created by:       service account default/bot of root:orgs
 Rewritten by:     the admission policy warrantgate-owner-rewrite
 
 Owner: service account default/bot of root:orgs, in scope in the workspace
   in the workspace kcp treats it as
     system:kcp:serviceaccount:1dz6n4ubraua7pul:default:bot
+    anonymous: no extra permissions
+    system:anonymous, in system:cluster:1dz6n4ubraua7pul
   in its home workspace 1dz6n4ubraua7pul kcp treats it as
     system:serviceaccount:default:bot, in system:serviceaccounts
     nobody

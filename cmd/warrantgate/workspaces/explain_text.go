@@ -32,7 +32,7 @@ func printExplanation(out io.Writer, report preflight.Report) error {
 		{"Phase:", phase(ws)},
 		{"Logical cluster:", cmp.Or(ws.Cluster.String(), noCluster)},
 		{"Type:", cmp.Or(ws.Type, "none")},
-		{"Created by:", cmp.Or(ws.CreatedBy, "unknown")},
+		{"Created by:", creator(report)},
 	}
 	switch ws.RewrittenBy {
 	case "":
@@ -54,6 +54,19 @@ func printExplanation(out io.Writer, report preflight.Report) error {
 	}
 	_, err := out.Write(text.Bytes())
 	return err
+}
+
+// creator returns the creator of a workspace. A service account is named as the owner is, whatever name of it kcp or warrantgate recorded.
+func creator(report preflight.Report) string {
+	by := report.Workspace.CreatedBy
+	if owner := report.Owner; owner != nil && by != "" {
+		home, namespace, name, ok := owner.Recorded.ServiceAccount()
+		recorded := strings.Join([]string{home.String(), namespace, name}, ":")
+		if ok && (by == owner.Recorded.Username || strings.TrimPrefix(by, "system:kcp:serviceaccount:") == recorded) {
+			return owner.Description
+		}
+	}
+	return cmp.Or(by, "unknown")
 }
 
 // ofCreation are the verdicts on a workspace that is not created.
@@ -91,14 +104,19 @@ func printOwner(text *bytes.Buffer, owner *preflight.Owner) {
 	}
 }
 
-// describeIdentity leaves out the groups that kcp adds to all users, and to all users of a logical cluster.
+// describeIdentity leaves out the groups that kcp adds to all users, and to all users of a logical cluster. Of the anonymous user, the latter
+// are the only permissions.
 func describeIdentity(as identity.Owner) string {
+	anonymous := as.Username == user.Anonymous
 	groups := slices.DeleteFunc(slices.Clone(as.Groups), func(group string) bool {
-		return group == user.AllAuthenticated || group == user.AllUnauthenticated || strings.HasPrefix(group, "system:cluster:")
+		return group == user.AllAuthenticated || group == user.AllUnauthenticated || strings.HasPrefix(group, "system:cluster:") && !anonymous
 	})
 	name := cmp.Or(as.Username, "nobody")
-	if len(groups) > 0 {
+	switch {
+	case len(groups) > 0:
 		name += ", in " + strings.Join(groups, ", ")
+	case anonymous:
+		name = "anonymous: no extra permissions"
 	}
 	return name
 }

@@ -56,7 +56,7 @@ var _ = Describe("An operator with a scoped service account", func() {
 		AddReportEntry(org, ReportEntryVisibilityNever, text.out)
 		who := "service account default/account-operator of " + home.path
 		Expect(text.out).To(And(
-			MatchRegexp(`Type: +%s:org\n`, platform.path), MatchRegexp(`Created by: +%s\n`, operator),
+			MatchRegexp(`Type: +%s:org\n`, platform.path), MatchRegexp(`Created by: +%s\n`, who),
 			ContainSubstring("in its home workspace %s kcp treats it as\n    %s, in system:serviceaccounts", home.path, operator),
 			ContainSubstring("Something is missing to create it:\n"),
 			ContainSubstring("UsePermissionMissing\n    %s lacks \"use\" on the type %s:org\n", who, platform.path),
