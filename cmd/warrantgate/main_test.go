@@ -145,6 +145,8 @@ func TestWrongUse(t *testing.T) {
 	}{
 		"a command that is misspelled":       {[]string{"exlpain"}, `unknown command "exlpain"; did you mean explain?` + "\n" + `See "warrantgate --help".`},
 		"one below a command":                {[]string{"explain", "wokspace"}, `unknown command "wokspace"; did you mean workspace?`},
+		"a workspace without its kind":       {[]string{"explain", "root:a:b"}, `unknown command "root:a:b"; did you mean explain workspace root:a:b?`},
+		"a machine without its kind":         {[]string{"explain", "a/b"}, `unknown command "a/b"; did you mean explain machine a/b?`},
 		"a flag that is misspelled":          {[]string{"repair", "--dryrun"}, "unknown flag: --dryrun; did you mean --dry-run?\nSee \"warrantgate repair --help\". For example:\n  warrantgate repair "},
 		"a value that is none":               {[]string{"repair", "--rate=many"}, `invalid argument "many" for "--rate" flag`},
 		"a value that is out of range":       {[]string{"repair", "--rate=0"}, "--rate: 0 is less than 1"},

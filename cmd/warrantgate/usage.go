@@ -52,13 +52,23 @@ func explainArguments(cmd *cobra.Command) {
 		case err == nil:
 			return nil
 		case cmd.HasSubCommands():
-			return withExample(cmd, didYouMean(fmt.Errorf("unknown command %q", args[0]), "", message.Nearest(args[0], names)))
+			return withExample(cmd, didYouMean(fmt.Errorf("unknown command %q", args[0]), "", suggestion(cmd, args[0], names)))
 		case len(args) == 0:
 			return withExample(cmd, fmt.Errorf("%s is missing", operands))
 		default:
 			return withExample(cmd, fmt.Errorf("unexpected argument %q", args[len(strings.Fields(operands))]))
 		}
 	}
+}
+
+// suggestion returns the command that was meant: one of a similar name, or that to explain an object whose kind was left out.
+func suggestion(cmd *cobra.Command, arg string, names []string) string {
+	for separator, kind := range map[string]string{":": "workspace", "/": "machine"} {
+		if cmd.Name() == "explain" && strings.Contains(arg, separator) {
+			return fmt.Sprintf("explain %s %s", kind, arg)
+		}
+	}
+	return message.Nearest(arg, names)
 }
 
 // didYouMean appends a suggestion to an error, if there is one.
