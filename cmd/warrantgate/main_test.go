@@ -144,13 +144,16 @@ func TestWrongUse(t *testing.T) {
 		want string
 	}{
 		"a command that is misspelled":       {[]string{"exlpain"}, `unknown command "exlpain"; did you mean explain?` + "\n" + `See "warrantgate --help".`},
+		"letters in another order":           {[]string{"audti"}, `unknown command "audti"; did you mean audit?`},
+		"the beginning of a command":         {[]string{"lint", "keystone"}, `unknown command "keystone"; did you mean keystone-policy?`},
+		"a file for the command below":       {[]string{"lint", "policy.yaml"}, `unknown command "policy.yaml"; did you mean lint keystone-policy policy.yaml?`},
 		"one below a command":                {[]string{"explain", "wokspace"}, `unknown command "wokspace"; did you mean workspace?`},
 		"a workspace without its kind":       {[]string{"explain", "root:a:b"}, `unknown command "root:a:b"; did you mean explain workspace root:a:b?`},
 		"a machine without its kind":         {[]string{"explain", "a/b"}, `unknown command "a/b"; did you mean explain machine a/b?`},
 		"a flag that is misspelled":          {[]string{"repair", "--dryrun"}, "unknown flag: --dryrun; did you mean --dry-run?\nSee \"warrantgate repair --help\". For example:\n  warrantgate repair "},
 		"a value that is none":               {[]string{"repair", "--rate=many"}, `invalid argument "many" for "--rate" flag`},
 		"a value that is out of range":       {[]string{"repair", "--rate=0"}, "--rate: 0 is less than 1"},
-		"a format that is none":              {[]string{"version", "-o", "xml"}, `--output: "xml" must be text, json or yaml`},
+		"a format that is none":              {[]string{"version", "-o", "xml"}, `--output: "xml" must be one of text, json, yaml`},
 		"a cluster without a kubeconfig":     {[]string{"check", "cloudsigma", "a/b"}, noKubeconfig},
 		"a workspace without":                {[]string{"explain", "workspace", "root:a"}, noKubeconfig},
 		"a machine without":                  {[]string{"explain", "machine", "a/b"}, noKubeconfig},

@@ -37,12 +37,11 @@ func explainUsage(root *cobra.Command) {
 // explainArguments is the part of explainUsage for a command and those below it.
 func explainArguments(cmd *cobra.Command) {
 	cmd.Long = wrap(cmd.Long, helpWidth)
-	var names []string
 	for _, child := range cmd.Commands() {
-		names = append(names, child.Name())
 		explainArguments(child)
 	}
 	if cmd.HasSubCommands() {
+		cmd.SuggestionsMinimumDistance = 2 // the default, which cobra sets later
 		cmd.Args, cmd.RunE = cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
 	check := cmd.Args
@@ -52,7 +51,7 @@ func explainArguments(cmd *cobra.Command) {
 		case err == nil:
 			return nil
 		case cmd.HasSubCommands():
-			return withExample(cmd, didYouMean(fmt.Errorf("unknown command %q", args[0]), "", suggestion(cmd, args[0], names)))
+			return withExample(cmd, didYouMean(fmt.Errorf("unknown command %q", args[0]), "", suggestion(cmd, args[0])))
 		case len(args) == 0:
 			return withExample(cmd, fmt.Errorf("%s is missing", operands))
 		default:
@@ -61,14 +60,19 @@ func explainArguments(cmd *cobra.Command) {
 	}
 }
 
-// suggestion returns the command that was meant: one of a similar name, or that to explain an object whose kind was left out.
-func suggestion(cmd *cobra.Command, arg string, names []string) string {
+// suggestion returns the command that was meant: one of a similar name, or whose name begins so, or that to explain an object whose kind was left out.
+// The argument of a command with a single one below it may be that of the latter.
+func suggestion(cmd *cobra.Command, arg string) string {
 	for separator, kind := range map[string]string{":": "workspace", "/": "machine"} {
 		if cmd.Name() == "explain" && strings.Contains(arg, separator) {
 			return fmt.Sprintf("explain %s %s", kind, arg)
 		}
 	}
-	return message.Nearest(arg, names)
+	near, children := cmd.SuggestionsFor(arg), cmd.Commands()
+	if len(near) == 0 && len(children) == 1 {
+		return fmt.Sprintf("%s %s %s", cmd.Name(), children[0].Name(), arg)
+	}
+	return strings.Join(near, " or ")
 }
 
 // didYouMean appends a suggestion to an error, if there is one.

@@ -534,7 +534,7 @@ machine:
 	}{
 		"no name":           {want: "accepts 1 arg(s), received 0"},
 		"an unknown flag":   {args: []string{"a", "--foo"}, want: "unknown flag: --foo"},
-		"an unknown format": {args: []string{"a", "-o", "xml"}, want: `--output: "xml" must be text, json or yaml`},
+		"an unknown format": {args: []string{"a", "-o", "xml"}, want: `--output: "xml" must be one of text, json, yaml`},
 		"two namespaces":    {args: []string{"a/b", "-n", "c"}, want: `the namespace in "a/b" is not "c" (--namespace)`},
 		"no namespace":      {args: []string{"/b"}, want: `"/b" is not of the form NAMESPACE/NAME`},
 		"three parts":       {args: []string{"a/b/c"}, want: `"a/b/c" is not the name of a machine, such as tenant/worker-1`},

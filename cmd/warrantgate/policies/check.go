@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/oslopolicy"
 	"warrantgate.dev/internal/preflight"
 )
@@ -229,6 +231,9 @@ func (in *inputs) readCases(name string) ([]byte, error) {
 		return domainManagerCases, nil
 	}
 	i, err := in.readPolicy(name)
+	if near := message.Nearest(name, []string{domainManager}); near != "" && errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; did you mean %s?", err, near)
+	}
 	return i.data, err
 }
 

@@ -175,6 +175,10 @@ cases:
 			t.Errorf("with a file that is missing it ends with %d, want %d", code, cli.ExitUnknown)
 		}
 	}
+	_, _, text := runCommand(t, NewCheckCommand(), "keystone-policy", "/dev/null", "--cases", "domain-manger")
+	if want := "open domain-manger: no such file or directory; did you mean domain-manager?"; text != want {
+		t.Errorf("with a table that is misspelled it prints %q, want %q", text, want)
+	}
 	if _, code, _ := runCommand(t, NewCheckCommand(), "keystone-policy"); code != cli.ExitUnknown {
 		t.Errorf("without a file it ends with %d, want %d", code, cli.ExitUnknown)
 	}

@@ -205,7 +205,7 @@ func TestCheckCloudSigma(t *testing.T) {
 		},
 		"an unknown format": {
 			args:     append(impersonating, tenantEmail, "-o", "table"),
-			wantCode: cli.ExitUnknown, wantMessage: `--output: "table" must be text, json or yaml`,
+			wantCode: cli.ExitUnknown, wantMessage: `--output: "table" must be one of text, json, yaml`,
 		},
 		"no target": {args: impersonating, wantCode: cli.ExitUnknown, wantMessage: "accepts 1 arg(s), received 0"},
 	} {

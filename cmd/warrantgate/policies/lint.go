@@ -133,7 +133,7 @@ func (o *lintOptions) run(ctx context.Context, files []string, out io.Writer) er
 		return fmt.Errorf("--fail-on: %q must be error, warning or note", o.failOn)
 	}
 	if outputs[o.output] == nil {
-		return fmt.Errorf("--output: %q must be text, table, json or sarif", o.output)
+		return fmt.Errorf("--output: %q must be one of text, table, json, sarif", o.output)
 	}
 	for _, pattern := range o.lint.KnownRules {
 		if _, err := path.Match(pattern, ""); err != nil {

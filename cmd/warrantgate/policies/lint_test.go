@@ -215,7 +215,7 @@ func TestLintKeystonePolicy(t *testing.T) {
 		"no such output": {
 			args:        []string{"-o", "xml"},
 			wantCode:    cli.ExitUnknown,
-			wantMessage: `--output: "xml" must be text, table, json or sarif`,
+			wantMessage: `--output: "xml" must be one of text, table, json, sarif`,
 		},
 		"no such severity": {
 			args:        []string{"--fail-on=fatal"},

@@ -241,7 +241,7 @@ func TestExplainExitsWith2IfNothingIsKnown(t *testing.T) {
 	}{
 		"no path":           {want: "accepts 1 arg(s), received 0"},
 		"an unknown flag":   {args: []string{"root:a", "--foo"}, want: "unknown flag: --foo"},
-		"an unknown format": {args: []string{"root:a", "-o", "xml"}, want: "--output: \"xml\" must be text, json or yaml, or objects"},
+		"an unknown format": {args: []string{"root:a", "-o", "xml"}, want: "--output: \"xml\" must be one of text, json, yaml, or objects"},
 		"an invalid path":   {args: []string{"root/a"}, want: "\"root/a\" is not the path of a workspace, such as root:orgs:team-a"},
 		"a creation to watch": {
 			args: []string{"root:a", "--creator=alice", "--watch"},

@@ -24,7 +24,7 @@ func CheckFormat(format string) error {
 	case FormatText, formatJSON, formatYAML:
 		return nil
 	}
-	return fmt.Errorf("--output: %q must be text, json or yaml", format)
+	return fmt.Errorf("--output: %q must be one of text, json, yaml", format)
 }
 
 // PrintReport prints a report in a format. text prints it as text.

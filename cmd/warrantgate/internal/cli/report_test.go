@@ -27,7 +27,7 @@ func TestPrintReport(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", format, diff)
 		}
 	}
-	if err := cli.CheckFormat("xml"); err == nil || err.Error() != `--output: "xml" must be text, json or yaml` {
+	if err := cli.CheckFormat("xml"); err == nil || err.Error() != `--output: "xml" must be one of text, json, yaml` {
 		t.Errorf("CheckFormat() = %v", err)
 	}
 }
