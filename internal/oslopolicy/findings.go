@@ -119,7 +119,7 @@ func (f Finding) Details() string {
 		text += "; " + f.Suggestion
 	}
 	if f.Witness != nil {
-		text += "; for example " + f.Witness.String()
+		text += "; for example " + f.Witness.Command()
 	}
 	return text
 }

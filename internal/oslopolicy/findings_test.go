@@ -412,7 +412,7 @@ func TestFindingsHaveWitnesses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			findings := linted{file: tc.file}.findings(t)
 			if !slices.ContainsFunc(findings, func(f Finding) bool {
-				return f.Code == tc.code && strings.HasSuffix(f.Details(), "; for example "+tc.want)
+				return f.Code == tc.code && strings.HasSuffix(f.Details(), " "+tc.want)
 			}) {
 				t.Errorf("findings = %+v, want %s with %s", findings, tc.code, tc.want)
 			}

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 )
 
 // Witness is a minimal request for which two policies have different answers.
 type Witness struct {
+	// Can is the operation.
+	Can string `json:"can"`
 	// As is the token, in the format of "check keystone-policy --as".
 	As string `json:"as"`
 	// Target contains the attributes of the target.
@@ -20,21 +24,37 @@ type Witness struct {
 	After  string `json:"after"`
 }
 
-// String returns the request as flags of "check keystone-policy", and both answers.
+// Command returns the command with which the request can be evaluated, and both answers. The FILE is that of the finding.
+func (w Witness) Command() string {
+	return fmt.Sprintf("check keystone-policy FILE --can %s %s", w.Can, w)
+}
+
+// String returns the request as flags of "check keystone-policy" in a shell, and both answers.
 func (w Witness) String() string {
-	text := "--as " + w.As
+	text := "--as " + quoted(w.As)
 	for _, name := range slices.Sorted(maps.Keys(w.Target)) {
 		if value, ok := w.Target[name].(string); ok {
-			text += fmt.Sprintf(" --target %s=%s", name, value)
+			text += " --target " + quoted(name+"="+value)
 			continue
 		}
 		value, err := json.Marshal(w.Target[name])
 		if err != nil { // values are JSON
 			value = []byte("?")
 		}
-		text += fmt.Sprintf(" --target %s:=%s", name, value)
+		text += " --target " + quoted(fmt.Sprintf("%s:=%s", name, value))
 	}
 	return fmt.Sprintf("%s: %s, before %s", text, w.After, w.Before)
+}
+
+// plainArgument matches arguments that need no quotes in a shell.
+var plainArgument = regexp.MustCompile(`^[\w.+@:,/=-]+$`)
+
+// quoted returns an argument for a shell. Values of a policy may be anything.
+func quoted(argument string) string {
+	if plainArgument.MatchString(argument) {
+		return argument
+	}
+	return "'" + strings.ReplaceAll(argument, "'", `'\''`) + "'"
 }
 
 // direction selects the requests to search: those that only the second policy allows (more), or only the first one (less).
@@ -455,7 +475,7 @@ func (s *search) newWitness(which direction, caller Caller, target map[string]an
 			}
 		}
 	}
-	w := &Witness{As: caller.String(), Target: target, Before: AnswerPass, After: AnswerDeny}
+	w := &Witness{Can: s.operation.name, As: caller.String(), Target: target, Before: AnswerPass, After: AnswerDeny}
 	if which == more {
 		w.Before, w.After = w.After, w.Before
 	}

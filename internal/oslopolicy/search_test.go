@@ -246,9 +246,10 @@ func TestCompareOfLargeRules(t *testing.T) {
 }
 
 func TestWitnessNamesAllAttributes(t *testing.T) {
-	w := Witness{As: "user", Target: map[string]any{"a": "x", "b": nil, "c": "y"}, Before: AnswerDeny, After: AnswerPass}
-	if got, want := w.String(), "--as user --target a=x --target b:=null --target c=y: PASS, before DENY"; got != want {
-		t.Errorf("String() = %q, want %q", got, want)
+	w := Witness{Can: "identity:get_user", As: "user", Target: map[string]any{"a": "x", "b": nil, "c": "y's; $z"}, Before: AnswerDeny, After: AnswerPass}
+	want := `check keystone-policy FILE --can identity:get_user --as user --target a=x --target b:=null --target 'c=y'\''s; $z': PASS, before DENY`
+	if got := w.Command(); got != want {
+		t.Errorf("Command() = %q, want %q", got, want)
 	}
 }
 

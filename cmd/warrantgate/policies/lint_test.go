@@ -80,7 +80,7 @@ func (c called) test(t *testing.T, cmd *cobra.Command, args ...string) {
 func TestLintKeystonePolicy(t *testing.T) {
 	const warning = "PLACE          SEVERITY  CODE                   RULE                  MESSAGE\n" +
 		"policy.yaml:1  warning   unknown-credential     identity:create_user  Keystone's credentials have no \"tenant_id\", so that the check is false or raises an exception; write \"project_id\"\n" +
-		"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
+		"policy.yaml:1  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example check keystone-policy FILE --can identity:create_user --as role=admin,domain=own-domain: DENY, before PASS\n" +
 		"policy.yaml: 1 warning, 1 note; the gate admits it with a warning (KeystonePolicyDoubtful)\n"
 	for name, tc := range map[string]called{
 		"nothing is wrong": {
@@ -120,9 +120,9 @@ func TestLintKeystonePolicy(t *testing.T) {
 			policy: "identity:create_user: rule:admin_required and system_scope:all\nidentity:list_domains: rule:admin_required or role:manager\n",
 			args:   []string{"--differences"},
 			wantOut: "PLACE          SEVERITY  CODE                   RULE                   MESSAGE\n" +
-				"policy.yaml:1  note      narrower-than-default  identity:create_user   a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS\n" +
-				"policy.yaml:2  note      broader-than-default   identity:list_domains  a token with role=manager,domain=own-domain passes identity:list_domains, which Keystone's own rule denies; for example --as role=manager,domain=own-domain: PASS, before DENY\n" +
-				"policy.yaml:2  note      narrower-than-default  identity:list_domains  a token with role=reader,system=all,user-domain=own-domain is denied identity:list_domains, which Keystone's own rule allows; for example --as role=reader,system=all,user-domain=own-domain: DENY, before PASS\n" +
+				"policy.yaml:1  note      narrower-than-default  identity:create_user   a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's own rule allows; for example check keystone-policy FILE --can identity:create_user --as role=admin,domain=own-domain: DENY, before PASS\n" +
+				"policy.yaml:2  note      broader-than-default   identity:list_domains  a token with role=manager,domain=own-domain passes identity:list_domains, which Keystone's own rule denies; for example check keystone-policy FILE --can identity:list_domains --as role=manager,domain=own-domain: PASS, before DENY\n" +
+				"policy.yaml:2  note      narrower-than-default  identity:list_domains  a token with role=reader,system=all,user-domain=own-domain is denied identity:list_domains, which Keystone's own rule allows; for example check keystone-policy FILE --can identity:list_domains --as role=reader,system=all,user-domain=own-domain: DENY, before PASS\n" +
 				"policy.yaml: 3 notes; the gate admits it\n",
 		},
 		"JSON": {

@@ -152,7 +152,7 @@ func writeList(text *bytes.Buffer, groups [][]oslopolicy.Finding, width int) {
 				paragraph("    ", f.Suggestion)
 			}
 			if f.Witness != nil {
-				paragraph("    ", "for example "+f.Witness.String())
+				paragraph("    ", "for example "+f.Witness.Command())
 			}
 		}
 		text.WriteString("\n")

@@ -36,7 +36,8 @@ func TestLintAsText(t *testing.T) {
 `
 		notes = `  note narrower-than-default: a token with role=admin,domain=own-domain is
   denied identity:create_user, which Keystone's own rule allows
-    for example --as role=admin,domain=own-domain: DENY, before PASS
+    for example check keystone-policy FILE --can identity:create_user --as
+    role=admin,domain=own-domain: DENY, before PASS
 
 policy.yaml:1 unused
   note unused-rule: no rule refers to it, and Keystone does not evaluate it
@@ -52,7 +53,8 @@ policy.yaml:3  warning   unknown-credential     identity:delete_user  Keystone's
 policy.yaml:2  warning   unknown-credential     identity:create_user  Keystone's credentials have no "domain_idd", so that the check is false or raises an
                                                                       exception; write "domain_id"
 policy.yaml:2  note      narrower-than-default  identity:create_user  a token with role=admin,domain=own-domain is denied identity:create_user, which Keystone's
-                                                                      own rule allows; for example --as role=admin,domain=own-domain: DENY, before PASS
+                                                                      own rule allows; for example check keystone-policy FILE --can identity:create_user --as
+                                                                      role=admin,domain=own-domain: DENY, before PASS
 policy.yaml:1  note      unused-rule            unused                no rule refers to it, and Keystone does not evaluate it
 policy.yaml: 2 errors, 2 warnings, 2 notes; the gate denies it (KeystonePolicyBroken)
 `
