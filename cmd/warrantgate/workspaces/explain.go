@@ -57,7 +57,7 @@ It writes nothing, and needs no running serve, only a kubeconfig for kcp. Permis
 What the user of the kubeconfig may not read or check is reported as unknown, with the permission that is missing.
 
 If kcp denies the creation of a workspace, there is nothing to read. With --creator it says instead what that user lacks to create the workspace
-PATH, of the WorkspaceType --type, and to have it become Ready.
+PATH, of the WorkspaceType --type, and to have it become Ready: also that nothing in root rewrites the owner, if the user is foreign in the workspace.
 
 The exit status is 0 if nothing is wrong, 1 if something is, 2 if that is unknown.`,
 		Example: `  warrantgate explain workspace root:orgs:team-a \
@@ -187,7 +187,12 @@ func (o explainOptions) report(ctx context.Context, path string) (preflight.Repo
 	checker := preflight.Checker{Client: clients, RepairFlags: o.repairFlags(ctx, config)}
 	if o.creation.Creator != "" {
 		o.creation.Path = where
-		return checker.CheckCreation(ctx, o.creation)
+		report, err := checker.CheckCreation(ctx, o.creation)
+		if err == nil && !report.Owner.InScope {
+			registered, err := cli.RewritesOwners(ctx, config)
+			report.Findings = append(report.Findings, foreignCreator(report.Owner.Description, registered, err)...)
+		}
+		return report, err
 	}
 	ws, err := checker.Load(ctx, where)
 	if err != nil && !where.HasPrefix(kcp.Root) {
@@ -197,4 +202,24 @@ func (o explainOptions) report(ctx context.Context, path string) (preflight.Repo
 		return preflight.Report{}, err
 	}
 	return checker.Check(ctx, ws), nil
+}
+
+// foreignCreator returns the finding for a creator that is foreign in the workspace, if it is not known that warrantgate is registered to rewrite the
+// owner.
+func foreignCreator(creator string, registered bool, err error) []preflight.Finding {
+	finding := preflight.Finding{
+		Reason: preflight.OwnerForeign,
+		Message: fmt.Sprintf("%s is foreign in the new workspace, which is stuck unless warrantgate rewrites its owner: neither the webhook nor the admission "+
+			"policy for that is registered in root", creator),
+		Next: "run `warrantgate install kcp`; `warrantgate check admission kcp` says whether the owner is rewritten",
+	}
+	switch {
+	case err != nil:
+		finding.Reason, finding.Message = preflight.Undetermined, fmt.Sprintf("%s is foreign in the new workspace, which is stuck unless warrantgate rewrites its "+
+			"owner; whether it does could not be determined: %v", creator, err)
+		finding.Next = "`warrantgate check admission kcp` says whether the owner is rewritten"
+	case registered:
+		return nil
+	}
+	return []preflight.Finding{finding}
 }

@@ -2,6 +2,7 @@ package workspaces
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -223,6 +224,28 @@ func TestExplanationOfACreation(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestForeignCreator(t *testing.T) {
+	for name, tc := range map[string]struct {
+		registered  bool
+		err         error
+		wantReasons []preflight.Reason
+		want        preflight.Answer
+	}{
+		"warrantgate is registered":     {registered: true, want: preflight.Yes},
+		"warrantgate is not registered": {wantReasons: []preflight.Reason{preflight.OwnerForeign}, want: preflight.No},
+		"that may not be read":          {err: errors.New("you may not"), wantReasons: []preflight.Reason{preflight.Undetermined}, want: preflight.Unknown},
+	} {
+		got := foreignCreator("service account default/bot of root:orgs", tc.registered, tc.err)
+		var reasons []preflight.Reason
+		for _, finding := range got {
+			reasons = append(reasons, finding.Reason)
+		}
+		if diff := cmp.Diff(tc.wantReasons, reasons); diff != "" || preflight.Verdict(got) != tc.want {
+			t.Errorf("%s: verdict %s, want %s; reasons (-want +got):\n%s", name, preflight.Verdict(got), tc.want, diff)
+		}
 	}
 }
 

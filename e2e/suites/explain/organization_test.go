@@ -107,10 +107,12 @@ var _ = Describe("An operator with a scoped service account", func() {
 		for _, p := range printedObjects(text.out) {
 			Expect(suite.KCPClient(kcp.Admin(p.workspace)).Create(ctx, p.object)).To(Succeed())
 		}
-		Eventually(ctx, func() int {
+		Eventually(ctx, func() string {
 			text = run()
-			return text.code
-		}).Should(Equal(0), func() string { return text.out })
+			return text.out
+		}).ShouldNot(ContainSubstring("CreatePermissionMissing"))
+		Expect(text.code).To(Equal(1), "nothing rewrites the owner")
+		Expect(text.out).To(ContainSubstring("OwnerForeign\n    service account default/account-operator of %s is foreign in the new workspace, which is stuck ", home.path))
 		create(ctx, config, "acme")
 	}, SpecTimeout(specTimeout))
 })
