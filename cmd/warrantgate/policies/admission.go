@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/canary"
 	"warrantgate.dev/internal/config"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/kcp"
 )
 
@@ -158,12 +160,34 @@ func (o *checkAdmissionOptions) inKCP(ctx context.Context, all *checks) error {
 	if o.policiesOnly && len(canaries) == 0 {
 		return rewrite
 	}
-	return cmp.Or(rewrite, o.send(ctx, all, canaries, func(config *rest.Config) (client.Client, error) {
+	status := cmp.Or(rewrite, o.send(ctx, all, canaries, func(config *rest.Config) (client.Client, error) {
 		if warning, err := cli.OwnerWarning(config); err == nil && warning != "" { // the canaries show whether kcp answers
 			all.add("Warning", resultOK, warning+".")
 		}
 		return kcp.NewClient(config)
 	}))
+	if config.Workspace.OwnerRewrite.Mode != v1beta1.Off {
+		status = cmp.Or(o.reportInstallation(ctx, all), status)
+	}
+	return status
+}
+
+// reportInstallation says first if no gate answered because nothing of warrantgate is registered. The error is about the kubeconfig.
+func (o *checkAdmissionOptions) reportInstallation(ctx context.Context, all *checks) error {
+	if slices.ContainsFunc(all.Checks, func(one checked) bool { return one.Answer == "ok" }) {
+		return nil
+	}
+	server, err := o.Config()
+	if err != nil {
+		return err
+	}
+	server.Timeout = cli.RequestTimeout
+	if registered, err := cli.RewritesOwners(ctx, server); !registered && err == nil {
+		all.Checks = slices.Insert(all.Checks, 0, checked{
+			Name: "warrantgate", Result: resultWrong, Answer: "not installed in root: run `warrantgate install kcp`, or apply the admission policies",
+		})
+	}
+	return nil
 }
 
 // send sends the canaries, reports each, and returns the error for the exit status: a gate that is missing outweighs proven

@@ -48,6 +48,9 @@ func (s admitting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/clusters/root/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/warrantgate":
 		s.getRegistered(w)
 		return
+	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/mutatingadmissionpolicybindings/warrantgate-owner-rewrite"):
+		http.NotFound(w, r)
+		return
 	case r.Method != http.MethodPost || r.URL.Query().Get("dryRun") != "All":
 		s.t.Errorf("%s %s is no dry run", r.Method, r.URL)
 	case denied && (resource != "workspaces" || !s.mutated(readCanary(s.t, r))):
@@ -135,6 +138,7 @@ func TestCheckAdmission(t *testing.T) {
 		unrestored    bool
 		registered    []client.Object
 		want          []string
+		wantNot       string // if it is not empty
 		wantCode      int
 		wantMessage   string
 	}{
@@ -183,7 +187,15 @@ func TestCheckAdmission(t *testing.T) {
 		},
 		"kcp does not call the gates": {
 			args: []string{"kcp"}, configuration: header, wantCode: cli.ExitWrong,
-			want: []string{"warrantgate-owner-integrity: NOT DENIED\n", "owner-rewrite.warrantgate.dev: NOT REWRITTEN\n"},
+			want: []string{
+				"warrantgate: not installed in root: run `warrantgate install kcp`, or apply the admission policies\n",
+				"warrantgate-owner-integrity: NOT DENIED\n", "owner-rewrite.warrantgate.dev: NOT REWRITTEN\n",
+			},
+		},
+		"kcp does not call the gates that are registered": {
+			args: []string{"kcp"}, configuration: header, wantCode: cli.ExitWrong,
+			registered: workspace.Registration(webhooks.Server{}, v1beta1.Default().Workspace), wantNot: "not installed",
+			want: []string{"warrantgate-owner-integrity: NOT DENIED\n"},
 		},
 		"kcp without the policy, with the webhook instead": {
 			args: []string{"kcp"}, configuration: header, statuses: map[string]metav1.Status{"workspaces": clitest.Forbidden(byKCP)},
@@ -265,6 +277,9 @@ func TestCheckAdmission(t *testing.T) {
 				if !strings.Contains(out, want) {
 					t.Errorf("no %q in\n%s", want, out)
 				}
+			}
+			if tc.wantNot != "" && strings.Contains(out, tc.wantNot) {
+				t.Errorf("%q in\n%s", tc.wantNot, out)
 			}
 		})
 	}
