@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -261,7 +264,10 @@ func TestLintAsSARIF(t *testing.T) {
 	want := `{
 		"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
 		"runs": [{
-			"tool": {"driver": {"name": "warrantgate", "version": "dev", "rules": [{"id": "always-allows"}, {"id": "file"}]}},
+			"tool": {"driver": {"name": "warrantgate", "version": "dev", "rules": [
+				{"id": "always-allows", "shortDescription": {"text": "The rule allows everybody, but is not @"}, "helpUri": "` + helpURI + `"},
+				{"id": "file", "shortDescription": {"text": "oslo.policy cannot load the file"}, "helpUri": "` + helpURI + `"}
+			]}},
 			"results": [{
 				"ruleId": "always-allows", "level": "error",
 				"message": {"text": "the rule allows every request; write \"@\" in quotes if that is meant"},
@@ -290,6 +296,31 @@ func TestLintAsSARIF(t *testing.T) {
 	}
 	if diff := cmp.Diff(wanted, got); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+// TestEveryCodeHasAMeaning: the codes of the linter are those with a meaning in SARIF, and the README has them all in its table.
+func TestEveryCodeHasAMeaning(t *testing.T) {
+	const root = "../../.."
+	source, err := os.ReadFile(filepath.Join(root, "internal/oslopolicy/findings.go"))
+	readme, readmeErr := os.ReadFile(filepath.Join(root, "webhooks/keystone/README.md"))
+	if err := errors.Join(err, readmeErr); err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(readme), "\n## Codes\n")
+	if !found {
+		t.Fatal("the README has no section that helpUri refers to")
+	}
+	var codes []string
+	for _, match := range regexp.MustCompile(`Code\w+ = "([a-z-]+)"`).FindAllStringSubmatch(string(source), -1) {
+		codes = append(codes, match[1])
+		if !strings.Contains(table, "`"+match[1]+"`") {
+			t.Errorf("the README does not have the code %s", match[1])
+		}
+	}
+	slices.Sort(codes)
+	if diff := cmp.Diff(codes, slices.Sorted(maps.Keys(meanings))); diff != "" {
+		t.Errorf("codes (-linter +SARIF):\n%s", diff)
 	}
 }
 
