@@ -251,7 +251,7 @@ var _ = Describe("On a kcp whose admission plugin is disabled", func() {
 		Expect(err).NotTo(HaveOccurred())
 		if byPolicy {
 			output, code := run(ctx, kcp, "install", "kcp", "--policies-only", "--wait=5s")
-			Expect(code).To(Equal(1), output)
+			Expect(code).To(Equal(2), output)
 			Expect(output).To(ContainSubstring(notEvaluated))
 		}
 		output, err := gate.Install(ctx, "--wait=5s")

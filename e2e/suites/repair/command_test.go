@@ -186,30 +186,35 @@ var _ = Describe("warrantgate repair", func() {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
 		before := atRest(ctx, p, child)
-		expectFailure := func(want string, args ...string) {
+		// The status is 1 if a workspace could not be repaired, and 2 if the workspaces could not be found.
+		expectFailure := func(wantStatus int, want string, args ...string) {
 			GinkgoHelper()
 			out, notes, status := repair(ctx, append(args, "-o=json", "--under="+p.path)...)
-			Expect(status).To(Equal(1))
+			Expect(status).To(Equal(wantStatus), notes)
 			Expect(out + notes).To(And(ContainSubstring(want), ContainSubstring("forbidden")))
 			Expect(versions(ctx, p, child)).To(Equal(before), "a repair that cannot be completed must not start")
 		}
-		for _, lost := range []struct{ permission, place, role, resource, want string }{
-			{"to read the shards", "root", "warrantgate-repair", "apiexportendpointslices",
+		for _, lost := range []struct {
+			permission, place, role, resource string
+			status                            int
+			want                              string
+		}{
+			{"to read the shards", "root", "warrantgate-repair", "apiexportendpointslices", 2,
 				"find the shards (APIExportEndpointSlice tenancy.kcp.io in root)"},
-			{"to list workspaces", "root", "warrantgate-repair", "apiexports/content",
+			{"to list workspaces", "root", "warrantgate-repair", "apiexports/content", 2,
 				"the permissions list and watch on apiexports/content of tenancy.kcp.io in root"},
-			{"to read the owner of a workspace", "system:admin", "warrantgate-explain", "clusterrolebindings",
+			{"to read the owner of a workspace", "system:admin", "warrantgate-explain", "clusterrolebindings", 1,
 				"workspace-admin is read with the permissions of `warrantgate install kcp --shard-kubeconfig`"},
 		} {
 			By("without the permission " + lost.permission)
 			restore := removeRule(ctx, lost.place, lost.role, lost.resource)
-			expectFailure(lost.want)
+			expectFailure(lost.status, lost.want)
 			restore(ctx)
 		}
 
 		By("without the group")
 		unset, err := kcp.KubeconfigFile("nobody", kcp.User("root", "nobody"))
 		Expect(err).NotTo(HaveOccurred())
-		expectFailure("as the group system:kcp:external-logical-cluster-admin", "--logical-cluster-kubeconfig="+unset)
+		expectFailure(1, "as the group system:kcp:external-logical-cluster-admin", "--logical-cluster-kubeconfig="+unset)
 	}, SpecTimeout(specTimeout))
 })

@@ -120,7 +120,7 @@ var _ = Describe("a workspace that does not exist", func() {
 		for _, path := range []string{"root:nowhere", "root:nowhere:child", "2bcdefghijklmnop"} {
 			for _, args := range [][]string{{"--dry-run"}, nil} {
 				out, notes, status := repair(ctx, append(args, "--under="+path, "-o", "json")...)
-				Expect(status).To(Equal(1), path)
+				Expect(status).To(Equal(2), path)
 				Expect(out).To(BeEmpty())
 				Expect(notes).To(Or(ContainSubstring("there is no workspace"), ContainSubstring(path+" could not be read")))
 			}
@@ -128,7 +128,7 @@ var _ = Describe("a workspace that does not exist", func() {
 			Expect(status).To(Equal(2), path)
 		}
 		_, notes, status := repair(ctx, "--under=../root")
-		Expect(status).To(Equal(1))
+		Expect(status).To(Equal(2))
 		Expect(notes).To(ContainSubstring(`--under: "../root" is not the path of a workspace`))
 	}, SpecTimeout(specTimeout))
 })
