@@ -78,7 +78,7 @@ const (
 	// of domain managers. A check that cannot be evaluated has any result.
 	CodeBroaderThanDefault = "broader-than-default"
 	// CodeNarrowerThanDefault: the rule denies a request that the base or Keystone's own rule allows. It is an error if an alternative of the
-	// rule is meant to allow it, a warning if the base has the rule, and otherwise a note.
+	// rule is meant to allow it, a warning if the base has the rule or the role admin is misspelled, and otherwise a note.
 	CodeNarrowerThanDefault = "narrower-than-default"
 	// CodeEscalation: a user who is no administrator can grant a role that is not a managed role.
 	CodeEscalation = "escalation"

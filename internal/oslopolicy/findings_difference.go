@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"warrantgate.dev/internal/message"
 )
 
 // deadBranch is an alternative of an operation that can never match.
@@ -82,7 +84,7 @@ var misreadCodes = []string{
 	CodeSyntax, CodeRaises, CodeMalformedCheck, CodeOperatorInList, CodeMapping, CodeUnknownRule, CodeCycle, CodeNonASCII, CodeQuotedMatch,
 }
 
-// noteDifferences adds notes for differences without a finding. They are probably intended. Rules that grant less always have a note, unless
+// noteDifferences adds notes for differences without a finding. They are probably intended, unless they deny administrators with a misspelled role. Rules that grant less always have a note, unless
 // another finding explains it.
 func (l *linter) noteDifferences(r *rule, o *shippedRule, s *search) {
 	directions := []direction{less}
@@ -107,10 +109,30 @@ func (l *linter) noteDifferences(r *rule, o *shippedRule, s *search) {
 			reference = ownRule
 		}
 		if w := s.find(which, nil); w != nil {
-			l.addWith(w, r, SeverityNote, code, fmt.Sprintf("a token with %s %s %s, which %s %s", w.As, verbs[0], o.name, reference, verbs[1]), "")
+			severity, suggestion := SeverityNote, ""
+			if caller, err := ParseCaller(w.As); which == less && err == nil && hasRole(caller.Roles, admin) && l.misspellsAdmin(o) {
+				severity, suggestion = SeverityWarning, didYouMean("role:"+admin)
+			}
+			l.addWith(w, r, severity, code, fmt.Sprintf("a token with %s %s %s, which %s %s", w.As, verbs[0], o.name, reference, verbs[1]), suggestion)
 		}
 	}
 	l.noteIncomplete(r, o, s)
+}
+
+// admin is the role of administrators.
+const admin = "admin"
+
+// misspellsAdmin reports whether an operation depends on a role whose name is nearly that of administrators. Without that, it is unknown whether
+// a rule is meant to deny them.
+func (l *linter) misspellsAdmin(o *shippedRule) bool {
+	return slices.ContainsFunc(append(reached(l.policy, o.name), o.name), func(name string) bool {
+		misspelled := false
+		walk(l.policy.rules[name], func(c check, _ bool) {
+			role, ok := c.(roleCheck)
+			misspelled = misspelled || ok && message.Nearest(lower(role.match.text), []string{admin}) != ""
+		})
+		return misspelled
+	})
 }
 
 // noteIncomplete adds a note if a search is incomplete. It adds an error if the rule is too large to find out what it grants: it may grant

@@ -177,8 +177,8 @@ func TestLintKeystone(t *testing.T) {
 			"1 note unused-rule \u0430: no rule refers to it, and Keystone does not evaluate it",
 		}},
 		"a letter that looks alike":         {file: "identity:create_user: [role:\u0430dmin]", want: []string{"1 error non-ascii identity:create_user: \"role:\u0430dmin\" has the letter U+0430, which is not ASCII and may only look like another; type it again"}},
-		"the last letter of ASCII, in JSON": {file: "{\"identity:create_user\": \"role:admin\x7f\"}"},
-		"the last letter of ASCII":          {file: `identity:create_user: "role:admin\x7f"`},
+		"the last letter of ASCII, in JSON": {file: "{\"identity:create_user\": \"role:auditor\x7f\"}"},
+		"the last letter of ASCII":          {file: `identity:create_user: "role:auditor\x7f"`},
 		"as many alternatives as are folded": {
 			file: `identity:create_user: "` + strings.Repeat("! or ", maxChecks-2) + `!"`,
 			want: []string{
@@ -354,6 +354,9 @@ func TestRulesThatGrantLess(t *testing.T) {
 		"all users":                     {file: "identity:create_trust: role:admin", want: []string{trustor}},
 		"the administrators of domains": {file: "identity:create_user: role:admin and is_admin_project:True", want: []string{admin}},
 		"everybody":                     {file: `identity:create_user: "!"`, want: []string{admin}},
+		"a role in another case":        {file: "identity:create_user: role:Admin"},
+		"a role that is misspelled":     {file: "identity:create_user: rule:a\na: role:admn", want: []string{"warning" + strings.TrimPrefix(admin, "note")}},
+		"one that others lose":          {file: "identity:create_trust: role:admin or role:admn", want: []string{trustor}},
 		"a template that never matches": {file: "identity:create_user: role:admin and domain_id:%(user.domain_id)s", want: []string{admin}},
 		"a rule that the base lacks":    {base: live, file: "identity:create_trust: rule:cloud_admin", want: []string{trustor}},
 		"a rule of the base":            {base: live, file: `identity:create_user: "!"`, want: []string{"warning: --as role=admin,project=own-project,project-domain=own-domain,admin-project=true: DENY, before PASS"}},
