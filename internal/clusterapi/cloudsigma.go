@@ -120,7 +120,11 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 	}
 	account.Region = r.regionOr(region)
 	if err := ownership.CheckRegion(account.Region, r.regions); err != nil {
-		return ownership.Account{}, accountErrorf(RegionNotAllowed, "CloudSigmaCluster %q: %s: %v", cluster.GetName(), regionPath, err)
+		where := regionPath
+		if region == "" {
+			where = "spec.region is empty, and the default (cloudSigma.defaultRegion)"
+		}
+		return ownership.Account{}, accountErrorf(RegionNotAllowed, "CloudSigmaCluster %q: %s: %v", cluster.GetName(), where, err)
 	}
 	if r.byAll {
 		return account, nil

@@ -395,18 +395,6 @@ audit:
 			raw:  header + "controllerManager: {objects: [{name: ccm}]}\n",
 			want: []string{"controllerManager.objects[0].namespace: Required value"},
 		},
-		"a default region that is not listed": {
-			raw:  header + "cloudSigma: {regions: [zrh, next], defaultRegion: zhr}\n",
-			want: []string{`cloudSigma.defaultRegion: Invalid value: "zhr": must be one of cloudSigma.regions, or machines of clusters without a region would be denied`},
-		},
-		"regions without the default one": {
-			raw:  header + "cloudSigma: {regions: [next]}\n",
-			want: []string{`cloudSigma.defaultRegion: Invalid value: "zrh": must be one of cloudSigma.regions, or machines of clusters without a region would be denied`},
-		},
-		"a default region that is none": {
-			raw:  header + "cloudSigma: {defaultRegion: \"@127.0.0.1/#\"}\n",
-			want: []string{`cloudSigma.defaultRegion: Invalid value: "@127.0.0.1/#": must match ^[a-z0-9-]{1,63}$`},
-		},
 		"a cloud to which tokens must not be sent": {
 			raw: header + `cloudSigma:
   regions: [zrh, "evil.example.com/"]
@@ -420,7 +408,7 @@ audit:
 `,
 			want: []string{
 				`cloudSigma.regions[1]: Invalid value: "evil.example.com/": must match ^[a-z0-9-]{1,63}$`,
-				`cloudSigma.defaultRegion: Invalid value: "@127.0.0.1/#": must be one of cloudSigma.regions, or machines of clusters without a region would be denied`,
+				`cloudSigma.defaultRegion: Invalid value: "@127.0.0.1/#": must match ^[a-z0-9-]{1,63}$`,
 				`cloudSigma.api: Invalid value: "http://{region}.cloudsigma.com/api/2.0/": ` + notATemplate,
 				`cloudSigma.legacyAPI: Invalid value: "ftp://{region}.cloudsigma.com/api/2.0/": ` + notATemplate,
 				`cloudSigma.serviceProviderAPI: Invalid value: "https://user:xxxxx@example.com/?x={region}": ` + notATemplate,

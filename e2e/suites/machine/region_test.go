@@ -10,6 +10,8 @@ import (
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
 // regionField is the field with the region of a cluster. It is a place, because all writes of it are evaluated like those of a user.
@@ -61,7 +63,7 @@ var _ = Describe("a cluster's region", sharing, func() {
 	Describe("of a gate with a list of regions", Ordered, func() {
 		var w *world
 		BeforeAll(func(ctx SpecContext) {
-			w = newWorld(ctx, setup{cloud: "  regions: [" + region + "]\n  defaultRegion: " + region})
+			w = newWorld(ctx, setup{cloud: "  regions: [" + region + "]"})
 		}, NodeTimeout(setupTimeout))
 
 		It("is denied if the list does not contain it", func(ctx SpecContext) {
@@ -71,6 +73,21 @@ var _ = Describe("a cluster's region", sharing, func() {
 			expectPolicyDenial(err, regionField.webhook, metav1.StatusReasonForbidden)
 			Expect(messageOf(err)).To(Equal(fmt.Sprintf("spec.region of CloudSigmaCluster %q of namespace %q: region \"zrh\" is none of those configured (%s)",
 				clusterName, s.namespace, region)))
+		}, SpecTimeout(timeout))
+
+		It("lets no machine name a server if the default is not in the list, without a request to the cloud", func(ctx SpecContext) {
+			s := w.begin(ctx)
+			Expect(s.client.Patch(ctx, newCluster(s.namespace, clusterName, ""), regionField.mergePatch("null"))).To(Succeed())
+			machine := s.createMachine(ctx, "node")
+			own := s.cloud.AddServer(region, s.user, "node").UUID
+			err := s.setInstanceID(ctx, machine, own)
+			Expect(apierrors.HasStatusCause(err, "RegionNotAllowed")).To(BeTrue(), "%v", err)
+			Expect(err).To(MatchError(ContainSubstring(`spec.region is empty, and the default (cloudSigma.defaultRegion): region "zrh" is none of those configured (next)`)))
+			Expect(s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)).To(BeZero())
+
+			By("until the region is one of the list")
+			s.changeCluster(ctx, with("spec.region", region))
+			Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
 		}, SpecTimeout(timeout))
 	})
 })

@@ -199,7 +199,7 @@ type CloudSigma struct {
 	// sent, as in the defaults. A region matches ^[a-z0-9-]{1,63}$. Default: any such region.
 	Regions []string `json:"regions,omitzero"`
 	// DefaultRegion is the region of clusters that name none. It must be that of the provider (its CLOUDSIGMA_REGION) and, if regions
-	// are listed, one of these. Default: zrh.
+	// are listed, one of these, or machines of such clusters are denied. Default: zrh.
 	DefaultRegion string `json:"defaultRegion,omitzero"`
 	// API is the URL of a region's API for tokens of impersonated users, with {region} for the region. At CloudSigma, such a token acts as its
 	// user at this host only. Default: https://direct.{region}.cloudsigma.com/api/2.0/.

@@ -246,11 +246,7 @@ func (m *mistakes) cloudSigma(cloud CloudSigma, at *field.Path) {
 	for i, region := range cloud.Regions {
 		m.match(ownership.RegionPattern, at.Child("regions").Index(i), region, notARegion)
 	}
-	if len(cloud.Regions) == 0 {
-		m.match(ownership.RegionPattern, at.Child("defaultRegion"), cloud.DefaultRegion, notARegion)
-	} else if !slices.Contains(cloud.Regions, cloud.DefaultRegion) {
-		m.invalid(at.Child("defaultRegion"), cloud.DefaultRegion, "must be one of cloudSigma.regions, or machines of clusters without a region would be denied")
-	}
+	m.match(ownership.RegionPattern, at.Child("defaultRegion"), cloud.DefaultRegion, notARegion)
 	m.url(cloud.API, at.Child("api"), notATemplate, "https")
 	if cloud.LegacyAPI != cloud.API { // the default is api
 		m.url(cloud.LegacyAPI, at.Child("legacyAPI"), notATemplate, "https")
