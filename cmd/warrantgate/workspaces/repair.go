@@ -51,8 +51,8 @@ The exit status is 1 if a stuck workspace could not be repaired, or would not be
 		Example: `  warrantgate repair --kubeconfig=admin.kubeconfig \
     --logical-cluster-kubeconfig=lca.kubeconfig --dry-run
   warrantgate repair --kubeconfig=admin.kubeconfig \
-    --logical-cluster-kubeconfig=lca.kubeconfig --under=root:orgs -o \
-    json`,
+    --logical-cluster-kubeconfig=lca.kubeconfig \
+    --under=root:orgs --output=json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
