@@ -3,7 +3,6 @@
 package readme_test
 
 import (
-	"path/filepath"
 	"strings"
 
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
@@ -65,8 +64,8 @@ var _ = Describe("The quick start on kcp", func() {
 // admin is the administrator of the kcp that was started in the terminal.
 func (t *terminal) admin() *rest.Config {
 	GinkgoHelper()
-	kubeconfig, _ := t.run(`printf %s "$PWD/$KUBECONFIG"`, false)
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Clean(kubeconfig))
+	kubeconfig, _ := t.run(`printf %s "$KUBECONFIG"`, false)
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
 	return config
 }
