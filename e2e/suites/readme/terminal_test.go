@@ -94,12 +94,7 @@ func origin(ctx context.Context) string {
 // follow runs blocks of a document, one after the other, and expects the output that the document shows.
 func (t *terminal) follow(blocks ...block) {
 	GinkgoHelper()
-	for _, b := range blocks {
-		By("$ " + b.commands)
-		if b.apart {
-			t.startApart(b.commands)
-			continue
-		}
+	t.each(blocks, func(b block) {
 		printed, status := t.run(b.commands, strings.HasPrefix(b.output, denied))
 		Expect(printed).To(MatchRegexp(similar(b.output)), "output of\n%s%s", b.commands, t.logs())
 		if strings.HasPrefix(b.output, denied) {
@@ -107,6 +102,19 @@ func (t *terminal) follow(blocks ...block) {
 		} else {
 			Expect(status).To(BeZero(), "status of\n%s", b.commands)
 		}
+	})
+}
+
+// each starts the blocks that run in a terminal of their own, and calls do for the others.
+func (t *terminal) each(blocks []block, do func(block)) {
+	GinkgoHelper()
+	for _, b := range blocks {
+		By("$ " + b.commands)
+		if b.apart {
+			t.startApart(b.commands)
+			continue
+		}
+		do(b)
 	}
 }
 

@@ -53,13 +53,8 @@ var _ = Describe("The page of the gates on workspaces", func() {
 // execute runs blocks of a document that shows no output of them, and expects them to succeed.
 func (t *terminal) execute(blocks ...block) {
 	GinkgoHelper()
-	for _, b := range blocks {
-		By("$ " + b.commands)
-		if b.apart {
-			t.startApart(b.commands)
-			continue
-		}
+	t.each(blocks, func(b block) {
 		printed, status := t.run(b.commands, false)
 		Expect(status).To(BeZero(), "output of\n%s\n%s%s", b.commands, printed, t.logs())
-	}
+	})
 }
