@@ -3,6 +3,7 @@
 package readme_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -84,6 +85,14 @@ var _ = Describe("The page of the gates on Cluster API", func() {
 		err = bob.Create(ctx, clusterOf(user, "bobs"), client.DryRunAll)
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 		Expect(err).To(MatchError(ContainSubstring("tenant@example.com")))
+
+		By("checking it as another user, and a removal that removes nothing")
+		printed, status := t.run("warrantgate check admission kubernetes --kubeconfig=admin.kubeconfig --as=root --as-group=system:masters --config=config.yaml -o json", true)
+		Expect(status).To(BeZero(), "%s%s", printed, t.logs())
+		Expect(json.Valid([]byte(printed))).To(BeTrue(), printed)
+		printed, _ = t.run("warrantgate uninstall kubernetes --kubeconfig=admin.kubeconfig --dry-run", false)
+		Expect(printed).To(ContainSubstring("deleted (dry run)"))
+		Expect(apierrors.IsForbidden(bob.Create(ctx, clusterOf(user, "bobs"), client.DryRunAll))).To(BeTrue())
 
 		t.execute(section(clusterAPI, clusterAPIUninstall)...)
 		Eventually(ctx, func() error { return bob.Create(ctx, clusterOf(user, "bobs"), client.DryRunAll) }).Should(Succeed())
