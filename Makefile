@@ -38,9 +38,8 @@ CRDS_MOD           := .ci/crds.mod
 GORELEASER_MOD     := .ci/goreleaser.mod
 COSIGN_MOD         := .ci/cosign.mod
 ACTIONLINT_MOD     := .ci/actionlint.mod
-# Writes the reference of the configuration file from its types.
-REFERENCE          := bin/crd-ref-docs --source-path=internal/config/v1beta1 --config=.ci/refdocs/config.yaml \
-	--templates-dir=.ci/refdocs --renderer=markdown --log-level=ERROR
+# Writes documents from the types of the configuration file.
+REFERENCE          := bin/crd-ref-docs --source-path=internal/config/v1beta1 --config=.ci/refdocs/config.yaml --renderer=markdown --log-level=ERROR
 
 # Finds the servers, builds what is missing, and runs a command on them: $(SERVERS) kcp etcd -- COMMAND. Each is the one in TEST_ASSET_KCP,
 # TEST_ASSET_KCP_FRONT_PROXY, TEST_ASSET_CACHE_SERVER, TEST_ASSET_KUBE_APISERVER, TEST_ASSET_ETCD or TEST_ASSET_PROMETHEUS, else the one in
@@ -69,16 +68,20 @@ build: ## Build bin/warrantgate
 	@$(HEARTBEAT) "building warrantgate, which takes 4 minutes with empty caches" env $(BUILD) -o bin/warrantgate ./cmd/warrantgate
 
 # The files that "make generate" writes, below GENERATE_TO.
-GENERATED := charts/warrantgate/files/kcp-policies.yaml charts/warrantgate/files/kubernetes-policies.yaml internal/config/v1beta1/README.md
+GENERATED := charts/warrantgate/files/kcp-policies.yaml charts/warrantgate/files/kubernetes-policies.yaml charts/warrantgate/values.schema.json \
+	internal/config/v1beta1/README.md
 GENERATE_TO ?= .
 # The chart leaves out the policies of gates that are off.
 WITH_OPENSTACK := {"apiVersion": "config.warrantgate.dev/v1beta1", "kind": "GateConfiguration", "openStack": {"authURLs": ["https://keystone.example.com/v3"]}}
 .PHONY: generate
-generate: build bin/crd-ref-docs ## Write the admission policies of the chart, and the reference of the configuration file
+generate: build bin/crd-ref-docs ## Write the admission policies of the chart, and schema and reference of the configuration file
 	@mkdir -p $(addprefix $(GENERATE_TO)/,$(dir $(GENERATED)))
 	bin/warrantgate install kcp --policies-only --dry-run > $(GENERATE_TO)/charts/warrantgate/files/kcp-policies.yaml
 	echo '$(WITH_OPENSTACK)' | bin/warrantgate install kubernetes --policies-only --dry-run --config=/dev/stdin > $(GENERATE_TO)/charts/warrantgate/files/kubernetes-policies.yaml
-	$(REFERENCE) --output-path=$(GENERATE_TO)/internal/config/v1beta1/README.md
+	$(REFERENCE) --templates-dir=.ci/refdocs --output-path=$(GENERATE_TO)/internal/config/v1beta1/README.md
+	values=$$(sed '/^  "definitions"/,$$d' charts/warrantgate/values.schema.json) && \
+	types=$$($(REFERENCE) --templates-dir=.ci/refdocs/schema --output-path=/dev/stdout) && \
+	printf '%s\n' "$$values" "$$types" > $(GENERATE_TO)/charts/warrantgate/values.schema.json
 
 # It compares with files in another directory, so that changes that are not committed yet pass, too.
 .PHONY: verify

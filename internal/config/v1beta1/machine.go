@@ -60,22 +60,34 @@ const (
 // MachineKind is a kind of machine objects, with the paths of the fields that the gate reads.
 type MachineKind struct {
 	// Group is the API group, such as infrastructure.cluster.x-k8s.io.
+	// +required
+	// +kubebuilder:validation:Format=name
 	Group string `json:"group"`
 	// Version is the version in which the objects are read, such as v1beta1. It must be served. Writes of other versions are
 	// evaluated, too.
+	// +required
+	// +kubebuilder:validation:Format=resource
 	Version string `json:"version"`
 	// Kind is the kind, such as CloudSigmaMachine.
+	// +required
+	// +kubebuilder:validation:Format=kindName
 	Kind string `json:"kind"`
 	// Resource is the plural resource, such as cloudsigmamachines.
+	// +required
+	// +kubebuilder:validation:Format=resource
 	Resource string `json:"resource"`
 	// InstanceIDPath is the field with the UUID of the server, such as status.instanceID. Default: status.instanceID.
+	// +kubebuilder:validation:Format=fieldPath
 	InstanceIDPath string `json:"instanceIDPath,omitzero"`
 	// ProviderIDPath is the field with the provider ID, such as spec.providerID. Default: spec.providerID.
+	// +kubebuilder:validation:Format=fieldPath
 	ProviderIDPath string `json:"providerIDPath,omitzero"`
 	// IdentityRefPath is the field that refers to credentials of this machine only, if the kind has one, such as
 	// spec.identityRef.
+	// +kubebuilder:validation:Format=fieldPath
 	IdentityRefPath string `json:"identityRefPath,omitzero"`
 	// Provider is the cloud: cloudsigma or openstack.
+	// +required
 	Provider Provider `json:"provider"`
 }
 
@@ -87,6 +99,7 @@ type Cluster struct {
 	Delegation ClusterDelegation `json:"delegation,omitzero"`
 	// ExemptNamespaces are namespaces whose Secrets are not evaluated, such as those of controllers that have a clouds.yaml of
 	// their own. No cluster may refer to a Secret there. Default: none.
+	// +kubebuilder:validation:items:Format=namespace
 	ExemptNamespaces []string `json:"exemptNamespaces,omitzero"`
 }
 
@@ -106,14 +119,23 @@ type ClusterImpersonation struct {
 // UserKind is a kind of objects that name a user, with the paths of the fields that do.
 type UserKind struct {
 	// Group is the API group, such as infrastructure.example.com.
+	// +required
+	// +kubebuilder:validation:Format=name
 	Group string `json:"group"`
 	// Version is the version that has the field, such as v1.
+	// +required
+	// +kubebuilder:validation:Format=resource
 	Version string `json:"version"`
 	// Kind is the kind, such as ExampleCluster.
+	// +required
+	// +kubebuilder:validation:Format=kindName
 	Kind string `json:"kind"`
 	// Resource is the plural resource, such as exampleclusters.
+	// +required
+	// +kubebuilder:validation:Format=resource
 	Resource string `json:"resource"`
 	// EmailPath is the field with the user's email, such as spec.userEmail.
+	// +kubebuilder:validation:Format=fieldPath
 	EmailPath string `json:"emailPath,omitzero"`
 	// Annotations are annotations with a user's email. At least one of annotations and emailPath is required.
 	Annotations []string `json:"annotations,omitzero"`
@@ -122,14 +144,23 @@ type UserKind struct {
 // CredentialKind is a kind of objects that refer to credentials like an OpenStackCluster, by a field with name and cloudName.
 type CredentialKind struct {
 	// Group is the API group, such as infrastructure.example.com.
+	// +required
+	// +kubebuilder:validation:Format=name
 	Group string `json:"group"`
 	// Version is the version that has the field, such as v1.
+	// +required
+	// +kubebuilder:validation:Format=resource
 	Version string `json:"version"`
 	// Kind is the kind, such as ExampleCluster.
+	// +required
+	// +kubebuilder:validation:Format=kindName
 	Kind string `json:"kind"`
 	// Resource is the plural resource, such as exampleclusters.
+	// +required
+	// +kubebuilder:validation:Format=resource
 	Resource string `json:"resource"`
 	// IdentityRefPath is the field that refers to the credentials. Default: spec.identityRef.
+	// +kubebuilder:validation:Format=fieldPath
 	IdentityRefPath string `json:"identityRefPath,omitzero"`
 }
 
@@ -157,14 +188,19 @@ type ControllerManager struct {
 	ClusterNameLabel string `json:"clusterNameLabel,omitzero"`
 	// SecretName is the name of the Secret in the object's namespace with the keys oauth-url, client-id and client-secret.
 	// Default: cloudsigma-impersonation.
+	// +kubebuilder:validation:Format=name
 	SecretName string `json:"secretName,omitzero"`
 }
 
 // ControllerManagerObject names a Deployment, a DaemonSet, a StatefulSet, or one of each.
 type ControllerManagerObject struct {
 	// Namespace of the object. Required.
+	// +required
+	// +kubebuilder:validation:Format=namespace
 	Namespace string `json:"namespace"`
 	// Name of the object. Required.
+	// +required
+	// +kubebuilder:validation:Format=name
 	Name string `json:"name"`
 }
 
@@ -187,8 +223,12 @@ func (a Audit) OnKCP() bool { return a.Mode != Off && len(a.Providers) > 0 }
 // AuditProvider is a provider on kcp.
 type AuditProvider struct {
 	// Workspace is the path, such as root:provider, or the logical cluster of the workspace with the APIExport. Required.
+	// +required
+	// +kubebuilder:validation:Format=workspace
 	Workspace string `json:"workspace"`
 	// APIExport is the name of the APIExport of the machines and clusters. Required.
+	// +required
+	// +kubebuilder:validation:Format=name
 	APIExport string `json:"apiExport"`
 }
 
@@ -197,21 +237,27 @@ type AuditProvider struct {
 type CloudSigma struct {
 	// Regions are the regions that objects may name, such as zrh. Required if the region is part of a host name to which tokens are
 	// sent, as in the defaults. A region matches ^[a-z0-9-]{1,63}$. Default: any such region.
+	// +kubebuilder:validation:items:Format=region
 	Regions []string `json:"regions,omitzero"`
 	// DefaultRegion is the region of clusters that name none. It must be that of the provider (its CLOUDSIGMA_REGION) and, if regions
 	// are listed, one of these, or machines of such clusters are denied. Default: zrh.
+	// +kubebuilder:validation:Format=region
 	DefaultRegion string `json:"defaultRegion,omitzero"`
 	// API is the URL of a region's API for tokens of impersonated users, with {region} for the region. At CloudSigma, such a token acts as its
 	// user at this host only. Default: https://direct.{region}.cloudsigma.com/api/2.0/.
+	// +kubebuilder:validation:Format=httpsURL
 	API string `json:"api,omitzero"`
 	// LegacyAPI is the URL of a region's API for legacy credentials, with {region} for the region. Default:
 	// https://{region}.cloudsigma.com/api/2.0/, or api if api is set to another URL than its default.
+	// +kubebuilder:validation:Format=httpsURL
 	LegacyAPI string `json:"legacyAPI,omitzero"`
 	// ServiceProviderAPI is the URL of a region's service provider API, with {region} for the region. Default:
 	// https://direct.{region}.cloudsigma.com/service_provider/api/v1/.
+	// +kubebuilder:validation:Format=httpsURL
 	ServiceProviderAPI string `json:"serviceProviderAPI,omitzero"`
 	// TokenPath is the path of the token endpoint below the identity provider's URL. Default:
 	// /realms/cloudsigma/protocol/openid-connect/token.
+	// +kubebuilder:validation:Format=urlPath
 	TokenPath string `json:"tokenPath,omitzero"`
 	// CAFile is a file of trusted CA certificates, in PEM. Default: those of the system.
 	CAFile string `json:"caFile,omitzero"`

@@ -30,6 +30,7 @@ type OpenStackOperators struct {
 }
 
 // OpenStackPrincipal describes users or projects. All fields that are set must match. At least one is required.
+// +kubebuilder:validation:MinProperties=1
 type OpenStackPrincipal struct {
 	// ID is the exact ID, which never changes.
 	ID string `json:"id,omitzero"`
@@ -75,6 +76,7 @@ type Roles struct {
 type OpenStack struct {
 	// AuthURLs are the Keystone URLs that a clouds.yaml may name, such as https://keystone.example.com:5000/v3. Default: none, so
 	// that objects of OpenStack are not evaluated.
+	// +kubebuilder:validation:items:Format=url
 	AuthURLs []string `json:"authURLs,omitzero"`
 	// CAFile is a file of trusted CA certificates besides those of a Secret, in PEM. Default: those of the system.
 	CAFile string `json:"caFile,omitzero"`
@@ -96,6 +98,7 @@ type KeystonePolicy struct {
 	// these can be deleted and created again without labels.
 	Objects []KeystonePolicyObject `json:"objects,omitzero"`
 	// Keys are the keys with a policy, such as policy.yaml. Default: all.
+	// +kubebuilder:validation:items:Format=key
 	Keys []string `json:"keys,omitzero"`
 	// Base are ConfigMaps with the policies that Keystone loads before the checked policies, in its order, such as the policy.json
 	// that its charm wrote. Overrides may refer to their rules, and are compared with them. Only operators may have permission to
@@ -103,6 +106,7 @@ type KeystonePolicy struct {
 	Base []KeystonePolicyBase `json:"base,omitzero"`
 	// KeystoneRelease is the release of OpenStack whose Keystone loads the policies, from "2022.2" (default) to "2026.2", or its name, such as
 	// "caracal".
+	// +kubebuilder:validation:Format=release
 	KeystoneRelease string `json:"keystoneRelease,omitzero"`
 	// ManagerRoles are the roles that manage one domain. Default: manager.
 	ManagerRoles []string `json:"managerRoles,omitzero"`
@@ -129,17 +133,26 @@ func (p KeystonePolicy) BaseNames() []string {
 // KeystonePolicyBase names a ConfigMap with policies that Keystone loads before others.
 type KeystonePolicyBase struct {
 	// Namespace of the ConfigMap. Required.
+	// +required
+	// +kubebuilder:validation:Format=namespace
 	Namespace string `json:"namespace"`
 	// Name of the ConfigMap. Required.
+	// +required
+	// +kubebuilder:validation:Format=name
 	Name string `json:"name"`
 	// Keys are the keys that hold a policy, in the order in which Keystone loads them. Default: all, in the order of their names.
+	// +kubebuilder:validation:items:Format=key
 	Keys []string `json:"keys,omitzero"`
 }
 
 // KeystonePolicyObject names a ConfigMap, a Secret, or one of each.
 type KeystonePolicyObject struct {
 	// Namespace of the object. Required.
+	// +required
+	// +kubebuilder:validation:Format=namespace
 	Namespace string `json:"namespace"`
 	// Name of the object. Required.
+	// +required
+	// +kubebuilder:validation:Format=name
 	Name string `json:"name"`
 }
