@@ -130,7 +130,7 @@ func (f *File) read(data []byte) {
 	case IsGzip(data):
 		failAt(0, "it is compressed with gzip, so that Keystone cannot read it")
 	case len(data) > MaxFileBytes:
-		failAt(0, "it has %d bytes, more than %d: %w", len(data), MaxFileBytes, ErrLimit)
+		failAt(0, "it has more than %d bytes: %w", MaxFileBytes, ErrLimit)
 	case !utf8.Valid(data):
 		valid := len(data) - len(bytes.TrimLeftFunc(data, func(c rune) bool { return c != utf8.RuneError }))
 		failAt(lineAt(data, valid), "it is not UTF-8, so that Keystone cannot read it")

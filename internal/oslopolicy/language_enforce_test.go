@@ -349,7 +349,7 @@ func TestRead(t *testing.T) {
 		"one node more in JSON":                      {`{"a": [` + strings.Repeat("0,", maxNodes-1) + "0]}", "policy.yaml:1: it is nested too deeply or has too many values: a limit of warrantgate, not of oslo.policy"},
 		"as many nodes as are read":                  {"a: [" + strings.Repeat("x,", maxNodes-1) + "]", ""},
 		"one node more":                              {"a: [" + strings.Repeat("x,", maxNodes) + "]", "policy.yaml:1: it is nested too deeply or has too many values: a limit of warrantgate, not of oslo.policy"},
-		"large":                                      {strings.Repeat("#", MaxFileBytes+1), "policy.yaml: it has 262145 bytes, more than 262144: a limit of warrantgate, not of oslo.policy"},
+		"large":                                      {strings.Repeat("#", MaxFileBytes+1), "policy.yaml: it has more than 262144 bytes: a limit of warrantgate, not of oslo.policy"},
 		"the end of a document":                      {"a: b\n...\n", "policy.yaml:2: ... ends a document of YAML, and only one is read; take the line out"},
 		"a name that is not a text":                  {"off: \"@\"", ""},
 		"a value that is not a rule":                 {"off: yes", `policy.yaml:1: rule "false" cannot be read, and with it the whole file: true is neither a text nor a list`},

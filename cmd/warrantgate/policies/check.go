@@ -230,7 +230,7 @@ func (in *inputs) readCases(name string) ([]byte, error) {
 	if name == domainManager {
 		return domainManagerCases, nil
 	}
-	i, err := in.readPolicy(name)
+	i, err := in.read(name)
 	if near := message.Nearest(name, []string{domainManager}); near != "" && errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; did you mean %s?", err, near)
 	}

@@ -28,9 +28,6 @@ import (
 const (
 	// cloudsFile is the name of the file with credentials, and the key of a Secret with its content. caKey is the key of the CA certificates.
 	cloudsFile, caKey = "clouds.yaml", "cacert"
-	// maxCloudsBytes limits the bytes that are read of a file. It is larger than the gate's limit, so that a file over that limit is found to
-	// be too large.
-	maxCloudsBytes = 1 << 20
 	// noKeystone is a URL without a Keystone (RFC 2606).
 	noKeystone = "https://keystone.invalid/v3"
 )
@@ -184,27 +181,13 @@ func (o checkDelegationOptions) secret(file string) (map[string][]byte, error) {
 		if path == "" {
 			continue
 		}
-		content, err := readAtMost(path, maxCloudsBytes)
+		content, err := os.ReadFile(path) //nolint:gosec // the user of the command names it
 		if err != nil {
 			return nil, err
 		}
 		data[key] = content
 	}
 	return data, nil
-}
-
-// readAtMost reads at most that many bytes of a file.
-func readAtMost(name string, most int64) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, most))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	return content, nil
 }
 
 // heard keeps the answer of Keystone for credentials.

@@ -18,14 +18,8 @@ import (
 	"warrantgate.dev/internal/oslopolicy"
 )
 
-const (
-	// maxPolicyFiles limits the policy files of a directory or an archive.
-	maxPolicyFiles = 64
-	// maxArchiveBytes limits the size of an archive, and maxArchiveEntries its number of entries.
-	maxArchiveBytes, maxArchiveEntries = 4 << 20, 1000
-	// standardInput is the argument for standard input, and stdinName its name in messages.
-	standardInput, stdinName = "-", "stdin"
-)
+// standardInput is the argument for standard input, and stdinName its name in messages.
+const standardInput, stdinName = "-", "stdin"
 
 // inputs reads the files that the arguments of a command name.
 type inputs struct {
@@ -45,9 +39,6 @@ func (in *inputs) readSources(name string) ([]oslopolicy.Source, error) {
 	}
 	if strings.EqualFold(filepath.Ext(name), ".zip") || bytes.HasPrefix(i.data, []byte("PK\x03\x04")) {
 		return readArchive(i)
-	}
-	if err := i.atMost(oslopolicy.MaxFileBytes); err != nil {
-		return nil, err
 	}
 	return []oslopolicy.Source{{Name: i.name, Data: i.data}}, nil
 }
@@ -69,55 +60,34 @@ func (in *inputs) readBase(names []string) ([]*oslopolicy.File, error) {
 	return base, nil
 }
 
-// readPolicy reads a file that is neither a directory nor an archive.
-func (in *inputs) readPolicy(name string) (input, error) {
-	i, err := in.read(name)
-	if err != nil {
-		return input{}, err
-	}
-	return i, i.atMost(oslopolicy.MaxFileBytes)
-}
-
 // input is the content of a file or of standard input.
 type input struct {
 	// name is the name in messages.
 	name string
-	// data has at most one byte more than maxArchiveBytes.
 	data []byte
 }
 
 // read reads a file or standard input. A file that is compressed is an error.
 func (in *inputs) read(name string) (input, error) {
-	from, i := in.stdin, input{name: name}
-	if name == standardInput {
-		if in.stdin == nil {
-			return input{}, errors.New("standard input can be read only once: give - once")
-		}
-		i.name, in.stdin = stdinName, nil
-	} else {
-		file, err := os.Open(name)
-		if err != nil {
-			return input{}, err
-		}
-		defer file.Close()
-		from = file
-	}
+	i := input{name: name}
 	var err error
-	if i.data, err = io.ReadAll(io.LimitReader(from, maxArchiveBytes+1)); err != nil {
-		return input{}, fmt.Errorf("read %s: %w", i.name, err)
+	switch {
+	case name != standardInput:
+		i.data, err = os.ReadFile(name)
+	case in.stdin == nil:
+		err = errors.New("standard input can be read only once: give - once")
+	default:
+		i.name = stdinName
+		i.data, err = io.ReadAll(in.stdin)
+		in.stdin = nil
+	}
+	if err != nil {
+		return input{}, err
 	}
 	if oslopolicy.IsGzip(i.data) {
 		return input{}, fmt.Errorf("%s is compressed with gzip, so that Keystone cannot read it; unpack it first", i.name)
 	}
 	return i, nil
-}
-
-// atMost returns an error if the input is larger.
-func (i input) atMost(bytes int) error {
-	if len(i.data) > bytes {
-		return fmt.Errorf("%s has more than %d bytes: %w", i.name, bytes, oslopolicy.ErrLimit)
-	}
-	return nil
 }
 
 // readDirectory reads the files that oslo.policy loads of a directory: those whose names do not begin with a dot, in the order of their
@@ -140,10 +110,7 @@ func (in *inputs) readDirectory(name string) ([]oslopolicy.Source, error) {
 		if !info.Mode().IsRegular() {
 			return nil, fmt.Errorf("%s is not a regular file", file)
 		}
-		if len(sources) == maxPolicyFiles {
-			return nil, fmt.Errorf("%s has more than %d files: %w", name, maxPolicyFiles, oslopolicy.ErrLimit)
-		}
-		i, err := in.readPolicy(file)
+		i, err := in.read(file)
 		if err != nil {
 			return nil, err
 		}
@@ -159,15 +126,9 @@ func (in *inputs) readDirectory(name string) ([]oslopolicy.Source, error) {
 // the archive it is, and other files are ignored. Nothing is written. A malicious archive is an error.
 func readArchive(i input) ([]oslopolicy.Source, error) {
 	name := i.name
-	if err := i.atMost(maxArchiveBytes); err != nil {
-		return nil, err
-	}
 	archive, err := zip.NewReader(bytes.NewReader(i.data), int64(len(i.data)))
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a readable zip archive: %w", name, err)
-	}
-	if len(archive.File) > maxArchiveEntries {
-		return nil, fmt.Errorf("%s has %d entries, more than %d: %w", name, len(archive.File), maxArchiveEntries, oslopolicy.ErrLimit)
 	}
 	byName := map[string]*zip.File{}
 	for _, entry := range archive.File {
@@ -185,8 +146,8 @@ func readArchive(i input) ([]oslopolicy.Source, error) {
 		}
 		byName[base] = entry
 	}
-	if len(byName) == 0 || len(byName) > maxPolicyFiles {
-		return nil, fmt.Errorf("%s has %d policy files, and must have 1 to %d", name, len(byName), maxPolicyFiles)
+	if len(byName) == 0 {
+		return nil, fmt.Errorf("%s has no policy files", name)
 	}
 	return unpack(name, byName)
 }
@@ -221,13 +182,10 @@ func unpack(name string, byName map[string]*zip.File) ([]oslopolicy.Source, erro
 		if err != nil {
 			return nil, fmt.Errorf("%s: %.200q: %w", name, byName[base].Name, err)
 		}
-		// The size in the archive's header may be wrong.
+		// The archive may expand to gigabytes. A file that is larger than the limit is rejected when it is parsed.
 		document, err := io.ReadAll(io.LimitReader(reader, oslopolicy.MaxFileBytes+1))
 		if err = errors.Join(err, reader.Close()); err != nil {
 			return nil, fmt.Errorf("%s: %.200q: %w", name, byName[base].Name, err)
-		}
-		if len(document) > oslopolicy.MaxFileBytes {
-			return nil, fmt.Errorf("%s: %.200q has more than %d bytes: %w", name, byName[base].Name, oslopolicy.MaxFileBytes, oslopolicy.ErrLimit)
 		}
 		sources = append(sources, oslopolicy.Source{Name: name + "/" + byName[base].Name, Data: document})
 	}
