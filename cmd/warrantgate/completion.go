@@ -17,7 +17,7 @@ import (
 
 // flagValues are the values of flags that a shell completes. Those that the description of a flag names are offered.
 var flagValues = map[string][]string{
-	"output":     {"text", "table", "json", "yaml", "sarif", "objects"},
+	"output":     {"text", "table", "json", "yaml", "sarif", "objects", "html", "markdown"},
 	"rewrite":    {"Auto", "Policy", "Webhook"},
 	"through":    {"ApplicationCredential", "Trust"},
 	"fail-on":    {"error", "warning", "note"},

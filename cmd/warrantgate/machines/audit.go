@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,10 +49,13 @@ machine names (orphans, duplicates). It changes nothing. "warrantgate serve" doe
 A provider may be about to correct some problems: a server that was created for a machine which names none yet, and status.instanceID and
 spec.providerID that name different servers. If there are any, audit checks a second time after a minute, and reports those that are still there.
 
+With -o html it prints a page that needs no network and no script, with counts, filters, and what to do for each reason; with -o markdown a list of
+tasks for each namespace.
+
 The exit status is 0 if nothing is wrong, 1 if something is, 2 if not everything could be checked.`,
 		Example: `  warrantgate audit --kubeconfig=admin.kubeconfig --config=config.yaml \
     --impersonation-enabled \
-    --impersonation-secret=capcs-system/cloudsigma-impersonation`,
+    --impersonation-secret=capcs-system/cloudsigma-impersonation -o html > audit.html`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			wrong, err := o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -68,15 +73,15 @@ The exit status is 0 if nothing is wrong, 1 if something is, 2 if not everything
 	o.Connection.AddFlags(flags, "kubeconfig for the Kubernetes API server")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "report only what is wrong in this namespace, and ask the clouds only for its accounts")
 	flags.Int32Var(&o.rate, "rate", 0, "limit of requests per second to each cloud (default: audit.requestsPerSecond of the configuration)")
-	flags.StringVarP(&o.output, "output", "o", "table", "table, or json with one object per line")
+	flags.StringVarP(&o.output, "output", "o", "table", "table, json with one object per line, html (a page with filters), or markdown (for tickets)")
 	o.Flags.AddFlags(flags)
 	return cmd
 }
 
 // run prints the findings, and returns whether there are any.
 func (o auditOptions) run(ctx context.Context, out, notes io.Writer) (wrong bool, err error) {
-	if o.output != "table" && o.output != "json" {
-		return false, fmt.Errorf("--output: %q is neither table nor json", o.output)
+	if formats := []string{"table", "json", formatHTML, formatMarkdown}; !slices.Contains(formats, o.output) {
+		return false, fmt.Errorf("--output: %q must be one of %s", o.output, strings.Join(formats, ", "))
 	}
 	logger, err := cli.NewLogger(notes, "warn", "text")
 	if err != nil {
@@ -91,7 +96,7 @@ func (o auditOptions) run(ctx context.Context, out, notes io.Writer) (wrong bool
 	}
 	result, err := pass(ctx)
 	progress.Clear()
-	if err := errors.Join(printAudited(out, o.output, result.Findings), err); err != nil {
+	if err := errors.Join(o.print(out, result, err), err); err != nil {
 		return false, err
 	}
 	_, err = fmt.Fprintf(notes, "machines: %d, accounts: %d, requests to the cloud: %d, findings: %d\n",
@@ -186,6 +191,22 @@ func identityOf(account ownership.Account) string {
 		return ""
 	}
 	return path.Join(account.Identity.Namespace, account.Identity.Secret, account.Identity.Entry)
+}
+
+// print prints a result. failed is why not everything could be checked.
+func (o auditOptions) print(out io.Writer, result audit.Result, failed error) error {
+	if o.output != formatHTML && o.output != formatMarkdown {
+		return printAudited(out, o.output, result.Findings)
+	}
+	kubernetes, err := o.Config() // which prepare loaded before
+	if err != nil {
+		return err
+	}
+	report := newAuditReport(kubernetes.Host, time.Now(), result, failed)
+	if o.output == formatHTML {
+		return report.html(out)
+	}
+	return report.markdown(out)
 }
 
 func printAudited(out io.Writer, format string, findings []audit.Finding) error {

@@ -41,7 +41,7 @@ func TestAuditExitsWith2IfNothingWasChecked(t *testing.T) {
 		args []string
 		want string
 	}{
-		"an unknown format":                {args: []string{"-o", "yaml"}, want: `--output: "yaml" is neither table nor json`},
+		"an unknown format":                {args: []string{"-o", "yaml"}, want: `--output: "yaml" must be one of table, json, html, markdown`},
 		"a configuration that is missing":  {args: []string{"--config=/nonexistent"}, want: "/nonexistent"},
 		"a rate below zero":                {args: []string{"--rate=-1"}, want: "--rate: -1 is less than 1"},
 		"a kubeconfig that does not exist": {args: []string{"--kubeconfig=/nonexistent"}, want: `read kubeconfig "/nonexistent"`},
