@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -111,19 +112,6 @@ var _ = Describe("the audit", Ordered, func() {
 		}
 	}, SpecTimeout(timeout))
 
-	It("finds the server of a former identity if a cluster still acts as that identity", func(ctx SpecContext) {
-		other := story{world: w, namespace: w.namespace(ctx), user: incident.Other}
-		earlier := newCluster(other.namespace, clusterName, incident.Other.Email)
-		Expect(w.client.Create(ctx, earlier)).To(Succeed())
-		Expect(w.cloud.SetMeta(incident.Stale.UUID, cloudsigmatest.MachineUID, string(stale.GetUID()))).To(Succeed())
-		Eventually(w.eventsOn).WithContext(ctx).WithArguments(earlier).Should(ConsistOf(And(
-			HaveField("Reason", "InstanceOrphaned"), HaveField("Message", And(
-				ContainSubstring(incident.Stale.UUID), ContainSubstring(`user "earlier-identity@example.com"`),
-				Not(ContainSubstring(incident.User.Email)), Not(ContainSubstring(incident.Created.UUID)))))))
-		Expect(w.client.Delete(ctx, earlier)).To(Succeed())
-		Eventually(w.findings).WithContext(ctx).WithArguments("InstanceOrphaned").Should(BeZero())
-	}, SpecTimeout(timeout))
-
 	It("reports an account that it could not audit, and audits all others", func(ctx SpecContext) {
 		stranger := w.cloud.AddUser("stranger@example.com") // warrantgate may not act for this one
 		theirs := newCluster(w.namespace(ctx), clusterName, stranger.Email)
@@ -183,4 +171,15 @@ func (w *world) versions(ctx context.Context, kinds ...schema.GroupVersionKind) 
 		}
 	}
 	return versions
+}
+
+// awaitAuditing returns once a replica runs the audit.
+func awaitAuditing(ctx context.Context, gate *kubetest.Warrantgate) {
+	GinkgoHelper()
+	Eventually(func() (float64, error) { return auditsOf(ctx, gate) }).Should(BeNumerically(">", 0))
+}
+
+// auditsOf is the number of audits of a replica since its start.
+func auditsOf(ctx context.Context, gate *kubetest.Warrantgate) (float64, error) {
+	return gate.Metric(ctx, "warrantgate_audit_runs_total", nil)
 }

@@ -32,15 +32,6 @@ var (
 // outages are what is away while the provider needs it. The user has more than a page of servers, so that each lost write of a new server's ID
 // makes the provider create another server.
 var outages = map[string]func(ctx context.Context, s story) ending{
-	"warrantgate is away while machines are created": func(ctx context.Context, s story) ending {
-		p := s.startProvider(ctx)
-		back := s.stopGate(ctx)
-		machines := s.createSeveral(ctx, "worker", 3)
-		s.expectSettled(ctx, p, machines...)
-		back()
-		s.expectSettled(ctx, p, machines...)
-		return s.end(p, machines...)
-	},
 	"warrantgate is away when a server answers 404": func(ctx context.Context, s story) ending {
 		p := s.startProvider(ctx)
 		machine := s.createOwned(ctx, "worker")
@@ -55,28 +46,8 @@ var outages = map[string]func(ctx context.Context, s story) ending{
 	"the cloud is away from the creation of a server on": func(ctx context.Context, s story) ending {
 		return s.cloudAway(ctx, cloudsigmatest.Cut(), 2)
 	},
-	"the cloud has errors from the creation of a server on": func(ctx context.Context, s story) ending {
-		return s.cloudAway(ctx, cloudsigmatest.Status(503), 2)
-	},
 	"the cloud does not respond from the creation of a server on": func(ctx context.Context, s story) ending {
 		return s.cloudAway(ctx, cloudsigmatest.Hang(), 0)
-	},
-	"the identity provider is away": func(ctx context.Context, s story) ending {
-		// The provider has its tokens, and warrantgate none.
-		s.cloud.SetTokenLife(time.Hour)
-		defer s.cloud.SetTokenLife(5 * time.Minute)
-		p := s.startProvider(ctx)
-		first := s.createOwned(ctx, "worker")
-		s.expectSettled(ctx, p, first)
-		back := s.stopGate(ctx)
-		down := s.cloud.Fail(cloudsigmatest.Cut(), 0, identityProvider...)
-		defer down.Release()
-		back()
-		machines := append(s.createSeveral(ctx, "worker", 3), first)
-		s.expectSettled(ctx, p, machines...)
-		down.Release()
-		s.expectSettled(ctx, p, machines...)
-		return s.end(p, machines...)
 	},
 	"the first write of a server's ID is lost in a conflict": func(ctx context.Context, s story) ending {
 		p := s.startProvider(ctx, func(o *capcstest.Options) {

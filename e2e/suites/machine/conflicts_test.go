@@ -34,40 +34,6 @@ var _ = Describe("A server in another spelling", sharing, func() {
 		Entry("in "+providerIDPath, providerIDPath, instanceIDPath, func(id string) string { return " CLOUDSIGMA:///" + strings.ToUpper(id) + "/ " },
 			SpecTimeout(timeout)),
 	)
-
-	DescribeTable("is malformed if it only looks like an ID",
-		func(ctx SpecContext, field, reason string, write func(string) string) {
-			s := begin(ctx)
-			machine := s.createMachine(ctx, "machine")
-			expectDenial(s.set(ctx, machine, field, write(s.server("own").UUID)), reason, field)
-			Expect(s.holds(ctx, machine, field)).To(BeEmpty())
-		},
-		Entry("a host", providerIDPath, "ProviderIDInvalid", func(id string) string { return "cloudsigma://next/" + id }, SpecTimeout(timeout)),
-		Entry("two IDs", instanceIDPath, "InstanceIDInvalid", func(id string) string { return id + "," + id }, SpecTimeout(timeout)),
-	)
-})
-
-// While a provider replaces a server, the two fields name different ones. Each is evaluated when it changes. The unit test TestBothFields has all
-// combinations.
-var _ = Describe("Two fields that name different servers", sharing, func() {
-	DescribeTable("are evaluated one by one", func(ctx SpecContext, held, changed string) {
-		s := begin(ctx)
-		machine := s.createMachine(ctx, "machine")
-		server := s.server("machine")
-		Expect(s.set(ctx, machine, held, valueOf(held, server.UUID))).To(Succeed())
-		s.giveAway(server)
-		expectDenial(s.set(ctx, machine, changed, valueOf(changed, s.othersServer("others").UUID)), "InstanceNotOwned", changed)
-		Expect(s.holds(ctx, machine, changed)).To(BeEmpty())
-		id := s.server("another").UUID
-		Expect(s.set(ctx, machine, changed, valueOf(changed, id))).To(Succeed())
-		Expect(s.holds(ctx, machine, changed)).To(Equal(valueOf(changed, id)))
-
-		By("the other field, too")
-		Expect(s.set(ctx, machine, held, valueOf(held, id))).To(Succeed())
-	},
-		Entry(providerIDPath+" has what became another user's server", providerIDPath, instanceIDPath, SpecTimeout(timeout)),
-		Entry(instanceIDPath+" has what became another user's server", instanceIDPath, providerIDPath, SpecTimeout(timeout)),
-	)
 })
 
 // A server belongs to one machine, and a machine to a cluster with a user.

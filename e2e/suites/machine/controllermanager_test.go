@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -102,37 +101,12 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(s.verdictEvents(ctx)).To(BeEmpty(), "a change at creation needs no Event")
 	}, SpecTimeout(timeout))
 
-	It("gets the identity after its own variables, whose order stays the same", func(ctx SpecContext) {
-		s := w.beginManaged(ctx, account)
-		own := []corev1.EnvVar{
-			{Name: "FIRST", Value: "1"}, {Name: "SECOND", Value: "$(FIRST)"},
-			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "spec.nodeName"}}},
-		}
-		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(own...)))).To(Succeed())
-		Expect(s.env(ctx, "ccm")).To(Equal(append(own, identity(s.user.Email)...)))
-
-		By("variables that are already correct keep their positions")
-		mixed := identity(s.user.Email)
-		mixed[0], mixed[5] = mixed[5], mixed[0]
-		mixed[4].Value = strings.ToUpper(mixed[4].Value) // which is the same user
-		Expect(w.client.Create(ctx, newManager(s.namespace, "mixed", withEnv(append(mixed, own...)...)))).To(Succeed())
-		Expect(s.env(ctx, "mixed")).To(Equal(append(mixed, own...)))
-	}, SpecTimeout(timeout))
-
 	It("gets the user that the cluster's Secret names", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		s.putUser(ctx, s.namespace, "by-secret-"+s.user.Email)
 		Expect(w.client.Create(ctx, s.referringCluster("by-secret", ""))).To(Succeed())
 		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", ofCluster("by-secret")))).To(Succeed())
 		Expect(s.env(ctx, "ccm")).To(Equal(identity("by-secret-" + s.user.Email)))
-	}, SpecTimeout(timeout))
-
-	It("does not expand the client secret in the name of a user", func(ctx SpecContext) {
-		s := w.beginManaged(ctx, account)
-		Expect(w.client.Create(ctx, newCluster(s.namespace, "odd", "$(CLOUDSIGMA_CLIENT_SECRET)@example.com"))).To(Succeed())
-		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", ofCluster("odd")))).To(Succeed())
-		// A kubelet does not expand two dollars; they mean one.
-		Expect(s.env(ctx, "ccm")).To(Equal(identity("$$(cloudsigma_client_secret)@example.com")))
 	}, SpecTimeout(timeout))
 
 	It("gets the default region of a cluster that names none, and never a text that is no region", func(ctx SpecContext) {
@@ -211,13 +185,6 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(s.env(ctx, "legacy")).To(Equal(identity(s.user.Email)))
 	}, SpecTimeout(timeout))
 
-	It("gets the identity as its provider releases it, with a command", func(ctx SpecContext) {
-		s := w.beginManaged(ctx, account)
-		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", asReleased))).To(Succeed())
-		Expect(s.env(ctx, "ccm")).To(Equal(identity(s.user.Email)))
-		Expect(s.restart(ctx, "ccm")).To(Succeed())
-	}, SpecTimeout(timeout))
-
 	It("is admitted without an identity as its provider releases it, word for word, until it has anything of one", func(ctx SpecContext) {
 		s := w.begin(ctx) // a namespace without the Secret
 		w.recorder.TakeWarnings()
@@ -265,21 +232,6 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", "ClientSecretByValue"),
 			HaveField("Message", And(HavePrefix("Changed: "), HaveSuffix(text))))))
 	}, SpecTimeout(timeout))
-
-	DescribeTable("gets correct values instead of wrong ones, with a warning", func(ctx SpecContext, set corev1.EnvVar, at int, text string) {
-		s := w.beginManaged(ctx, account)
-		w.recorder.TakeWarnings()
-		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(set)))).To(Succeed())
-		Expect(w.recorder.TakeWarnings()).To(HaveExactElements(And(HavePrefix("IdentityReplaced: "), HaveSuffix(text))))
-		Expect(s.env(ctx, "ccm")).To(ConsistOf(identity(s.user.Email)))
-		Expect(s.env(ctx, "ccm")[0]).To(Equal(identity(s.user.Email)[at]))
-	},
-		Entry("because impersonation is off", corev1.EnvVar{Name: "CLOUDSIGMA_IMPERSONATION_ENABLED", Value: "false"}, 0,
-			`CLOUDSIGMA_IMPERSONATION_ENABLED has another value; it has to be "true"`, SpecTimeout(timeout)),
-		Entry("because it has the client of another Secret", fromKey("CLOUDSIGMA_CLIENT_ID", "another", "id"), 2,
-			`CLOUDSIGMA_CLIENT_ID comes from the key "id" of Secret "another"; it has to come from the key client-id of Secret "cloudsigma-impersonation" `+
-				"(valueFrom.secretKeyRef, not optional)", SpecTimeout(timeout)),
-	)
 
 	// wrong is a Deployment that is denied, and the expected denial.
 	type wrong struct {
@@ -331,13 +283,6 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Entry("if it acts as another user", is("CLOUDSIGMA_USER_EMAIL", always("somebody-else@example.com"), envOfManager+"[0]", "UserEmailMismatch",
 			`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "{user}", the user of CloudSigmaCluster "pool": `+
 				"remove the variable, and warrantgate sets it, or correct the cluster"), SpecTimeout(timeout)),
-		Entry("if it acts in another region", is("CLOUDSIGMA_REGION", always("zrh"), envOfManager+"[0]", "RegionMismatch",
-			`CLOUDSIGMA_REGION is "zrh"; it has to be "next", the region of CloudSigmaCluster "pool": `+
-				"remove the variable, and warrantgate sets it, or correct the cluster"), SpecTimeout(timeout)),
-
-		Entry("if it has the global credentials by reference", global("CLOUDSIGMA_USERNAME, CLOUDSIGMA_PASSWORD",
-			withEnv(fromKey("CLOUDSIGMA_USERNAME", globalCredentials, "username"), fromKey("CLOUDSIGMA_PASSWORD", globalCredentials, "password"))),
-			SpecTimeout(timeout)),
 		Entry("if it has the global Secret among its files", global(`volume "mixed" with Secret "cloudsigma-credentials"`,
 			ofPods(corev1.Volume{Name: "mixed", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 				Sources: []corev1.VolumeProjection{
@@ -349,39 +294,11 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			d.Spec.Template.Spec.Containers[0].Args = []string{"--leader-elect", "-enable-csi-token"}
 		}, "CSITokenEnabled", "spec.template.spec.containers[0].args[1]", "the flag --enable-csi-token is set; it " + writesToken + ": remove the flag"},
 			SpecTimeout(timeout)),
-		Entry("if it has no cluster", wrong{func(_ story, d *appsv1.Deployment) {
-			d.Labels = onlyApp()
-			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"})(d)
-		}, "ControllerManagerWithoutCluster",
-			"metadata.labels[cluster.x-k8s.io/cluster-name]",
-			`it has no label "cluster.x-k8s.io/cluster-name", so the user of its cluster is unknown; set the label to the name of its CloudSigmaCluster`,
-		}, SpecTimeout(timeout)),
 		Entry("if its cluster does not exist", wrong{func(_ story, d *appsv1.Deployment) { ofCluster("lost")(d) }, "ClusterMissing",
 			"metadata.labels[cluster.x-k8s.io/cluster-name]",
 			`the user or the region of its cluster is unknown: there is no CloudSigmaCluster "lost" in namespace "{namespace}"`,
 		}, SpecTimeout(timeout)),
-		Entry("if no container is that of a controller manager", wrong{func(_ story, d *appsv1.Deployment) {
-			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar"})
-		}, "ContainerAmbiguous", "spec.template.spec.containers",
-			`it has several containers ("manager", "sidecar"), and it is not configured which one is the controller manager; ` +
-				"set controllerManager.container of warrantgate's configuration to its name",
-		}, SpecTimeout(timeout)),
 	)
-
-	It("is denied with all problems at once", func(ctx SpecContext) {
-		s := w.beginManaged(ctx, account)
-		err := w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(
-			corev1.EnvVar{Name: "CLOUDSIGMA_USERNAME", Value: "operator@example.com"},
-			corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"},
-			corev1.EnvVar{Name: "CLOUDSIGMA_REGION", Value: "zrh"})))
-		expectClusterDenial(err, identityWebhook, "GlobalCredentials", "spec.template.spec")
-		var denial *apierrors.StatusError
-		Expect(errors.As(err, &denial)).To(BeTrue())
-		Expect(denial.Status().Details.Causes).To(HaveExactElements(
-			HaveField("Type", BeEquivalentTo("GlobalCredentials")),
-			And(HaveField("Type", BeEquivalentTo("UserEmailMismatch")), HaveField("Field", envOfManager+"[1]")),
-			And(HaveField("Type", BeEquivalentTo("RegionMismatch")), HaveField("Field", envOfManager+"[2]"))))
-	}, SpecTimeout(timeout))
 
 	It("is denied if another webhook removes its identity again", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
@@ -467,16 +384,6 @@ var _ = Describe("In the mode Warn the Deployment of a cloud controller manager"
 				HaveField("Message", HavePrefix(fmt.Sprintf("%sDeployment %q of namespace %q: %s", tc.event, name, s.namespace, tc.warning))))))
 			Expect(w.managerAdmissions(ctx, map[string]string{"decision": "warned", "reason": tc.reason})).To(BeNumerically(">", 0))
 		}
-	}, SpecTimeout(timeout))
-
-	It("may write a token into the tenant cluster where that is allowed", func(ctx SpecContext) {
-		s := w.beginManaged(ctx, account)
-		w.recorder.TakeWarnings()
-		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(identity(s.user.Email)...), func(d *appsv1.Deployment) {
-			c := &d.Spec.Template.Spec.Containers[0]
-			c.Args, c.Env = []string{"--enable-csi-token"}, append(c.Env, corev1.EnvVar{Name: "CLOUDSIGMA_ENABLE_CSI_TOKEN", Value: "true"})
-		}))).To(Succeed())
-		Expect(w.recorder.TakeWarnings()).To(BeEmpty())
 	}, SpecTimeout(timeout))
 
 	It("is admitted while warrantgate does not run", func(ctx SpecContext) {

@@ -4,7 +4,6 @@ package machine_test
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -88,26 +87,6 @@ var _ = Describe("warrantgate explain machine", sharing, Ordered, func() {
 			Expect(s.eventsOn(ctx, worker)).To(BeEmpty())
 		}, SpecTimeout(timeout))
 
-		It("prints the same as JSON", func(ctx SpecContext) {
-			got := explain(ctx, s.namespace+"/worker", append(asServe, "-o=json")...)
-			Expect(got.Status).To(Equal(1), got.Stderr)
-			decoder := json.NewDecoder(strings.NewReader(got.Stdout))
-			decoder.DisallowUnknownFields()
-			var report explainedMachine
-			Expect(decoder.Decode(&report)).To(Succeed(), got.Stdout)
-			Expect(report.Machine).To(Equal(explainedObject{
-				Kind: "CloudSigmaMachine", Namespace: s.namespace, Name: "worker", UID: string(worker.GetUID()), Cluster: clusterName, Mode: "Enforce",
-			}))
-			Expect(report.Account).To(And(HaveField("User", s.user.Email), HaveField("Region", region), HaveField("Cloud", "cloudsigma")))
-			Expect(report.Instances).To(HaveExactElements(And(
-				HaveField("ID", stale.UUID), HaveField("Fields", []string{"status.instanceID"}), HaveField("NamedBy", BeEmpty()),
-				HaveField("Cloud", And(HaveField("Verdict", "Foreign"), HaveField("Response", "403 permission"), HaveField("UserID", s.user.UUID), HaveField("RequestID", Not(BeEmpty())))),
-				HaveField("Write", And(HaveField("Decision", "denied"), HaveField("Reason", "InstanceNotOwned"))),
-			)))
-			Expect(report.OwnInstances).To(HaveExactElements(And(HaveField("ID", spare.UUID), HaveField("NamedBy", BeEmpty()))))
-			Expect(report.Findings).To(HaveExactElements(HaveField("Reason", "InstanceNotOwned")))
-		}, SpecTimeout(timeout))
-
 		It("sends no request to the cloud without credentials, says so, and exits with 2", func(ctx SpecContext) {
 			before := s.lookups()
 			got := explain(ctx, s.namespace+"/worker", asServe[:2]...)
@@ -144,26 +123,3 @@ var _ = Describe("warrantgate explain machine", sharing, Ordered, func() {
 		Expect(got.Stderr).To(HavePrefix(`warrantgate: there is no machine "nobody" in namespace "` + s.namespace + `" (kinds: CloudSigmaMachine)`))
 	}, SpecTimeout(timeout))
 })
-
-// explainedMachine is the report in JSON. It has no other fields.
-type explainedMachine struct {
-	Machine   explainedObject `json:"machine"`
-	Account   struct{ Cloud, Description, User, Identity, Region, API string }
-	Instances []struct {
-		ID, Value string
-		Fields    []string
-		Cloud     struct{ Verdict, Response, RequestID, UserID, Error string }
-		NamedBy   []string
-		Write     struct{ Decision, Reason, Message, First string }
-	}
-	OwnInstances []struct {
-		ID, Name, MachineUID string
-		NamedBy              []string
-	}
-	Findings []struct {
-		Reason, Message, Next string
-		Advisory              bool
-	}
-}
-
-type explainedObject struct{ Kind, Namespace, Name, UID, Cluster, Owner, Mode string }

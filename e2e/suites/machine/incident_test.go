@@ -30,14 +30,20 @@ var _ = Describe("the incident", Ordered, func() {
 		s        story
 	)
 	BeforeAll(func(ctx SpecContext) {
+		// It is configured by the environment variables of CloudSigma's own controllers.
 		w = newWorld(ctx, setup{
+			credentials: func(w *world) (args, env []string) {
+				return nil, []string{
+					"CLOUDSIGMA_IMPERSONATION_ENABLED=true", "CLOUDSIGMA_OAUTH_URL=" + w.cloud.OAuthURL(),
+					"CLOUDSIGMA_CLIENT_ID=" + incident.Client.ID, "CLOUDSIGMA_CLIENT_SECRET=" + incident.Client.Secret,
+				}
+			},
 			configuration: "audit: {interval: 1s, requestsPerSecond: 200}\nmachine: {mode: Enforce}\n", firstClaims: true,
 			cloud: "  flow: TokenExchange\n  audience: cloudsigma-api\n",
 			before: func(w *world) {
 				var err error
 				incident, err = w.cloud.Incident()
 				Expect(err).NotTo(HaveOccurred())
-				w.giveCredentials(ctx, incident.Client)
 			},
 		})
 		s = story{world: w, namespace: w.namespace(ctx), user: incident.User}
@@ -58,6 +64,8 @@ var _ = Describe("the incident", Ordered, func() {
 		Expect(apierrors.HasStatusCause(err, "InstanceNotOwned")).To(BeTrue())
 		Expect(err).NotTo(MatchError(ContainSubstring(incident.Other.Email)))
 		Expect(w.instanceID(ctx, machine)).To(BeEmpty())
+		Expect(w.cloud.Count(cloudsigmatest.TokenExchange)).To(BeNumerically(">", 0))
+		Expect(w.cloud.Count(cloudsigmatest.UMATicket) + w.cloud.Count(cloudsigmatest.Impersonate)).To(BeZero())
 
 		By("and kubectl describe shows it")
 		Eventually(w.describe).WithArguments(machine).Should(And(

@@ -41,11 +41,6 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		return s
 	}
 
-	It("cause a warning in the log", func() {
-		Expect(w.log()).To(ContainSubstring("requests to CloudSigma use legacy credentials: one account for all, " +
-			"whose password can do everything that the account can; use impersonation instead"))
-	})
-
 	It("allow machines of clusters without a user to name the servers of the account only", func(ctx SpecContext) {
 		s := beginWithoutUser(ctx)
 		s.admits(ctx)
@@ -75,18 +70,6 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		Expect(s.setInstanceID(ctx, machine, w.cloud.AddServer(region, account, "node").UUID)).To(Succeed())
 	}, SpecTimeout(timeout))
 
-	It("are named in the denial if they are wrong", func(ctx SpecContext) {
-		s := beginWithoutUser(ctx)
-		machine, own := s.createMachine(ctx, "node"), w.cloud.AddServer(region, account, "node").UUID
-		w.cloud.AllowPassword(email, "another-password-of-the-suite")
-		err := s.setInstanceID(ctx, machine, own)
-		Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
-		Expect(apierrors.HasStatusCause(err, "CredentialsDenied")).To(BeTrue(), "%v", err)
-		Expect(err).To(MatchError(ContainSubstring(renewCredentials)))
-		w.cloud.AllowPassword(email, password)
-		Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
-	}, SpecTimeout(timeout))
-
 	DescribeTable("prevent the start of warrantgate, with advice,",
 		func(ctx SpecContext, env []string, advice string) {
 			gate, err := kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
@@ -101,9 +84,6 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		Entry("if they are not enabled", []string{"CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password},
 			"machine.mode and audit.mode need an access to a cloud: give --impersonation-enabled and the flags for the CloudSigma credentials, "+
 				"configure openStack.authURLs, or set both modes to Off", SpecTimeout(timeout)),
-		Entry("if they are disabled", []string{
-			"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=false", "CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password,
-		}, "give --impersonation-enabled", SpecTimeout(timeout)),
 		Entry("if the variable is malformed", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=perhaps"},
 			`$CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS: "perhaps" is neither true nor false`, SpecTimeout(timeout)),
 		Entry("if the user name or the password is missing", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email},
@@ -130,11 +110,6 @@ var _ = Describe("the legacy credentials beside impersonation", Ordered, func() 
 				[]string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password}
 		}})
 	}, NodeTimeout(setupTimeout))
-
-	It("cause a warning in the log", func() {
-		Expect(w.log()).To(ContainSubstring("requests to CloudSigma for clusters without a user use legacy credentials: one account for all of them, " +
-			"whose password can do everything that the account can; use impersonation instead"))
-	})
 
 	It("are used for clusters without a user", func(ctx SpecContext) {
 		s := story{world: w, namespace: w.namespace(ctx), user: account}

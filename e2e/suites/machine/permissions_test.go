@@ -147,52 +147,13 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 			},
 			request: func(ctx context.Context, s story) error { return s.tryMachine(ctx, "by-secret") },
 		}, SpecTimeout(timeout)),
-		Entry("to read the Secret that a changed cluster names", lacking{
-			resource: "secrets", verb: "get", reason: "SecretUnknown",
-			before: func(ctx context.Context, s story) { Expect(s.client.Create(ctx, s.userSecret())).To(Succeed()) },
-			request: func(ctx context.Context, s story) error {
-				return s.client.Create(ctx, s.clusterBySecret(), client.DryRunAll)
-			},
-		}, SpecTimeout(timeout)),
 		Entry("to check the permissions of users", lacking{
 			resource: "subjectaccessreviews", verb: "create", reason: "ImpersonationUnknown",
 			request: func(ctx context.Context, s story) error {
 				return s.client.Create(ctx, newCluster(s.namespace, "another", s.user.Email), client.DryRunAll)
 			},
 		}, SpecTimeout(timeout)),
-		Entry("to read a cluster again before a denial", lacking{
-			resource: "cloudsigmaclusters", verb: "get", reason: "ObjectsUnknown",
-			request: func(ctx context.Context, s story) error { return s.tryMachine(ctx, clusterName) },
-		}, SpecTimeout(timeout)),
-		Entry("to read the Machine that owns a machine", lacking{
-			resource: "machines", verb: "get", reason: "ObjectsUnknown",
-			before: func(ctx context.Context, s story) { s.createOwner(ctx, "owner") },
-			request: func(ctx context.Context, s story) error {
-				owner := newObject(capiMachineKind, s.namespace, "owner", func(o *unstructured.Unstructured) { o.SetUID("owner") })
-				server := s.cloud.AddServer(region, s.user, "owned")
-				return s.client.Create(ctx, newMachine(s.namespace, "owned", clusterName, providerID(server.UUID), ownedBy(owner)), client.DryRunAll)
-			},
-		}, SpecTimeout(timeout)),
-		Entry("to read a machine again that may name an ID", lacking{
-			resource: "cloudsigmamachines", verb: "get", reason: "ObjectsUnknown",
-			before: func(ctx context.Context, s story) {
-				Expect(s.setInstanceID(ctx, s.createMachine(ctx, "holder"), s.cloud.AddServer(region, s.user, "holder").UUID)).To(Succeed())
-				// warrantgate knows from a watch, a moment late, that this machine names the ID.
-				Eventually(s.tryHeld).WithContext(ctx).ShouldNot(Succeed())
-			},
-			request: func(ctx context.Context, s story) error { return s.tryHeld(ctx) },
-		}, SpecTimeout(timeout)),
 	)
-
-	It("are named in the log if it can list, but not watch", func(ctx SpecContext) {
-		restore := w.removePermission(ctx, "cloudsigmamachines", "watch")
-		Expect(w.gate.Stop()).To(Succeed())
-		already := len(w.log())
-		Expect(w.gate.Start(ctx)).To(Succeed())
-		Eventually(func() string { return w.log()[already:] }).Should(MatchRegexp(
-			`"cannot watch; retrying".*User \\"warrantgate\\" cannot watch resource \\"cloudsigmamachines\\"`))
-		restore()
-	}, SpecTimeout(timeout))
 
 	It("are named in the log if it cannot write Events, and everything else works", func(ctx SpecContext) {
 		s := w.begin(ctx)
@@ -210,23 +171,6 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		Expect(apierrors.HasStatusCause(s.setInstanceID(ctx, machine, noServer), "InstanceNotFound")).To(BeTrue())
 		Eventually(w.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(HaveField("Count", BeEquivalentTo(1))))
 	}, SpecTimeout(timeout))
-
-	DescribeTable("are named in the log if it cannot hold the Lease of the audit, which then does not run:", func(
-		ctx SpecContext, verb, want string,
-	) {
-		Expect(w.gate.Stop()).To(Succeed())
-		Expect(w.cleanUp(ctx, auditLease())).To(Succeed())
-		restore := w.removePermission(ctx, "leases", verb)
-		already := len(w.log())
-		Expect(w.gate.Start(ctx)).To(Succeed(), "the gates work without the audit")
-		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring(want))
-		Expect(auditsOf(ctx, w.gate)).To(BeZero())
-		restore()
-		awaitAuditing(ctx, w.gate)
-	},
-		Entry("to create the Lease", "create", `User \"warrantgate\" cannot create resource \"leases\"`, SpecTimeout(timeout)),
-		Entry("to read the Lease", "get", `User \"warrantgate\" cannot get resource \"leases\"`, SpecTimeout(timeout)),
-	)
 
 	It("are removed by uninstall, which removes no other objects", func(ctx SpecContext) {
 		for key, version := range w.installed(ctx) {
@@ -257,13 +201,6 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 func (s story) tryMachine(ctx context.Context, cluster string) error {
 	GinkgoHelper()
 	return s.client.Create(ctx, newMachine(s.namespace, "worker", cluster, providerID(noServer)), client.DryRunAll)
-}
-
-// tryHeld makes a machine name the server that the machine "holder" names.
-func (s story) tryHeld(ctx context.Context) error {
-	GinkgoHelper()
-	held := s.instanceID(ctx, newMachine(s.namespace, "holder", clusterName))
-	return s.client.Create(ctx, newMachine(s.namespace, "taker", clusterName, providerID(held)), client.DryRunAll)
 }
 
 // userSecret names the story's user, and clusterBySecret is a cluster that names the Secret.

@@ -78,27 +78,6 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 		s.admits(ctx)
 	}, SpecTimeout(timeout))
 
-	It("may be missing for a while", func(ctx SpecContext) {
-		w.admitsNewUser(ctx)
-		Expect(w.client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: secretName}})).To(Succeed())
-		s := w.begin(ctx)
-		w.forgetTokens(s.user)
-		s.admits(ctx)
-		w.giveCredentials(ctx, w.cloud.AddClient(serviceAccount))
-		w.admitsNewUser(ctx)
-	}, SpecTimeout(timeout))
-
-	It("is named in the denial if it is wrong, and its correction is used without a restart", func(ctx SpecContext) {
-		w.admitsNewUser(ctx)
-		renewed, err := w.cloud.RotateSecret(serviceAccount)
-		Expect(err).NotTo(HaveOccurred())
-		s := w.begin(ctx)
-		machine, id := s.createMachine(ctx, "node"), w.cloud.AddServer(region, s.user, "node").UUID
-		w.forgetTokens(s.user)
-		expectUnknown(w.setInstanceID(ctx, machine, id), id, s.user, "CredentialsDenied", renewCredentials)
-		w.giveCredentials(ctx, renewed)
-		Eventually(w.setInstanceID).WithContext(ctx).WithArguments(machine, id).Should(Succeed())
-	}, SpecTimeout(timeout))
 })
 
 var _ = Describe("the client secret in a file", Ordered, func() {
@@ -124,20 +103,6 @@ var _ = Describe("the client secret in a file", Ordered, func() {
 		s := w.begin(ctx)
 		w.forgetTokens(s.user)
 		s.admits(ctx)
-	}, SpecTimeout(timeout))
-
-	It("is kept while the file is empty or missing", func(ctx SpecContext) {
-		w.admitsNewUser(ctx)
-		for what, spoil := range map[string]func() error{
-			"empty": func() error { return os.Truncate(file, 0) }, "missing": func() error { return os.Remove(file) },
-		} {
-			By(what)
-			Expect(spoil()).To(Succeed())
-			s := w.begin(ctx)
-			w.forgetTokens(s.user)
-			s.admits(ctx)
-			writeSecretFile(file, w.cloud.AddClient(serviceAccount).Secret)
-		}
 	}, SpecTimeout(timeout))
 })
 

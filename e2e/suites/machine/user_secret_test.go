@@ -225,15 +225,6 @@ var _ = Describe("a Secret that names a cluster's user", sharing, func() {
 		Expect(s.userIn(ctx, secret)).To(Equal(next))
 	}, SpecTimeout(timeout))
 
-	It("can lose its user while machines hold servers of the user, because the provider then acts as nobody", func(ctx SpecContext) {
-		s := begin(ctx)
-		who := s.secretAuthor(ctx)
-		secret := s.putUser(ctx, s.namespace, s.user.Email)
-		Expect(s.client.Patch(ctx, newCluster(s.namespace, clusterName, ""), byRef(""))).To(Succeed())
-		Expect(s.setInstanceID(ctx, s.createMachine(ctx, "node"), s.cloud.AddServer(region, s.user, "node").UUID)).To(Succeed())
-		Expect(who.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"userEmail":null}}`)))).To(Succeed())
-	}, SpecTimeout(timeout))
-
 	It("names no user with blanks around the email, by an author with every permission", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.newUser(ctx)

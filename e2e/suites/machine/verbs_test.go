@@ -32,12 +32,6 @@ var _ = Describe("The same claim", sharing, func() {
 		}
 	}
 
-	It("through another version gets the same verdict", func(ctx SpecContext) {
-		kind := machineKind.GroupKind().WithVersion("v1alpha4")
-		sameVerdict(ctx, begin(ctx), kind, post, providerIDPath)
-		sameVerdict(ctx, begin(ctx), kind, put, instanceIDPath)
-	}, SpecTimeout(timeout))
-
 	It("is admitted where the API server drops the field: status by the main resource, spec by /status", func(ctx SpecContext) {
 		s := begin(ctx)
 		id := s.othersServer("others").UUID
@@ -183,22 +177,7 @@ machine:
 	},
 		Entry("in the provider ID", providerIDPath, "v1", put, SpecTimeout(timeout)),
 		Entry("in the instance ID", instancePath, "v1", post, SpecTimeout(timeout)),
-		Entry("in the provider ID through another version", providerIDPath, "v1alpha1", post, SpecTimeout(timeout)),
-		Entry("in the instance ID through another version", instancePath, "v1alpha1", put, SpecTimeout(timeout)),
 	)
-
-	It("may name two servers in both fields at once only if both are the user's", func(ctx SpecContext) {
-		own, others := s.server("own").UUID, s.othersServer("others").UUID
-		create := func(provider, instance string) error {
-			two := metal("v1", "two")
-			providerID(provider)(two)
-			with(instancePath, instance)(two)
-			return s.client.Create(ctx, two)
-		}
-		expectDenial(create(own, others), "InstanceNotOwned", instancePath)
-		expectDenial(create(others, own), "InstanceNotOwned", providerIDPath)
-		Expect(create(own, strings.ToUpper(own))).To(Succeed())
-	}, SpecTimeout(timeout))
 
 	It("may not name the server of a machine of another kind", func(ctx SpecContext) {
 		id := s.server("own").UUID
