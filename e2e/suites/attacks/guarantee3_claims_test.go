@@ -32,10 +32,8 @@ var _ = Describe("guarantee 3: two machines that claim one server at the same ti
 		made  bool // whether the machines exist before
 		ways  [2]claim
 	}{
-		{name: "of one namespace, by their status", made: true, ways: [2]claim{writeInstanceID, writeInstanceID}},
 		{name: "of two namespaces, by their status", apart: true, made: true, ways: [2]claim{writeInstanceID, writeInstanceID}},
 		{name: "of one namespace, by creation", ways: [2]claim{byCreation, byCreation}},
-		{name: "of two namespaces, by creation", apart: true, ways: [2]claim{byCreation, byCreation}},
 	} {
 		It("are not both denied, and reported if both are admitted: "+tc.name, func(ctx SpecContext) {
 			w := kube(ctx)

@@ -121,37 +121,6 @@ var _ = Describe("the identity of a cluster", func() {
 		Expect(patchSpec(ctx, s.client, s.cluster, toSecond)).To(Succeed())
 	}, SpecTimeout(startTimeout))
 
-	It("cannot change with a Secret that is written at the same time as a cluster that refers to it", func(ctx SpecContext) {
-		w := kube(ctx)
-		attacker := w.editor(ctx, w.namespace(ctx))
-		own := w.user("own-" + attacker.namespace + "@example.com")
-		victim := w.user("victim-" + attacker.namespace + "@example.com")
-		w.permit(ctx, attacker.name, own.Email)
-		succeeded := 0
-		for i := range volume.Of(6, 20) {
-			name := fmt.Sprintf("user-%d", i)
-			secret := userSecret(attacker.namespace, own.Email)
-			secret.Name = name
-			Expect(attacker.client.Create(ctx, secret)).To(Succeed())
-			var group sync.WaitGroup
-			group.Go(func() {
-				_ = attacker.client.Create(ctx, newObject(clusterKind, attacker.namespace, fmt.Sprintf("pool-%d", i),
-					map[string]any{"region": region, "userRef": map[string]any{"name": name}}))
-			})
-			group.Go(func() {
-				same := userSecret(attacker.namespace, "")
-				same.Name = name
-				_ = attacker.client.Patch(ctx, same, emailIs(victim.Email))
-			})
-			group.Wait()
-			Expect(w.admin.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
-			if string(secret.Data["userEmail"]) != own.Email {
-				succeeded++
-			}
-		}
-		Expect(succeeded).To(BeZero(), "attempts that succeeded")
-	}, SpecTimeout(startTimeout))
-
 	It("is reported if it changes at the same time as a machine names an instance of the current user", func(ctx SpecContext) {
 		w := kube(ctx)
 		attacker := w.editor(ctx, w.namespace(ctx))
