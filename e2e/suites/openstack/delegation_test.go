@@ -70,9 +70,6 @@ var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, first, 
 		Entry("an administrator", row{
 			roles: []string{member, loadBalancer, "admin"}, reason: "RolePrivileged", held: created, needed: created,
 		}, SpecTimeout(timeout)),
-		Entry("an administrator by another role of that name", row{
-			roles: []string{member, loadBalancer, "ADMIN"}, reason: "RolePrivileged", held: created, needed: created,
-		}, SpecTimeout(timeout)),
 		Entry("a manager of a domain", row{
 			roles: []string{member, loadBalancer, "manager"}, reason: "RoleNotDelegable", held: created, needed: created,
 		}, SpecTimeout(timeout)),
@@ -98,9 +95,6 @@ var _ = Describe("The roles of credentials", Ordered, ContinueOnFailure, first, 
 		}, SpecTimeout(timeout)),
 		Entry("an application credential, unrestricted", row{
 			roles: []string{member, loadBalancer}, by: byCredential(true), held: forbidden, needed: forbidden,
-		}, SpecTimeout(timeout)),
-		Entry("an application credential that is limited to member", row{
-			roles: []string{member, loadBalancer}, by: byCredential(false, member), reason: "RoleMissing", held: forbidden, needed: forbidden,
 		}, SpecTimeout(timeout)),
 		Entry("an administrator's application credential", row{
 			roles: []string{member, loadBalancer, "admin"}, by: byCredential(false), reason: "RolePrivileged", held: forbidden, needed: forbidden,

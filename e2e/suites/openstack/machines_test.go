@@ -95,14 +95,6 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 				Expect(s.describe(machine)).To(MatchRegexp(`(?m)^ +Warning +InstanceNotFound .*Denied: ` + by.field + ` "` + by.value(id) + `"`))
 			}
 		}, SpecTimeout(timeout))
-
-		It("is a denial for a malformed ID on "+by.name, func(ctx SpecContext) {
-			s := w.beginCluster(ctx)
-			before := len(s.novaFront.Requests())
-			_, err := by.nameServer(ctx, s, by.value("soon"))
-			expectDenial(err, by.malformed, by.field, by.value("soon"))
-			Expect(s.novaFront.Requests()).To(HaveLen(before))
-		}, SpecTimeout(timeout))
 	}
 
 	It("needs no request if no server is named", func(ctx SpecContext) {
@@ -125,15 +117,6 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 		Expect(s.novaFront.Requests()).To(HaveLen(requests))
 	}, SpecTimeout(timeout))
 
-	It("is about the field that changes while the two fields name two servers", func(ctx SpecContext) {
-		s := w.beginCluster(ctx)
-		one, two := s.server(ctx, "worker"), s.server(ctx, "worker")
-		machine := s.existing(ctx, newMachine(s.namespace, "worker", clusterName, with(providerIDPath, "openstack:///"+one.ID)))
-		Expect(s.set(ctx, machine, instanceIDPath, two.ID)).To(Succeed())
-		expectDenial(s.set(ctx, machine, instanceIDPath, w.foreignServer(ctx, "thief").ID), "InstanceNotFound", instanceIDPath)
-		Expect(s.set(ctx, machine, instanceIDPath, strings.ToUpper(one.ID))).To(Succeed(), "the ID of the other field, in another case")
-	}, SpecTimeout(timeout))
-
 	DescribeTable("accepts the provider IDs of OpenStack", func(ctx SpecContext, format func(id string) string) {
 		s := w.beginCluster(ctx)
 		value := format(s.server(ctx, "worker").ID)
@@ -145,26 +128,6 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 		Entry("with a region", func(id string) string { return "openstack://" + region + "/" + id }, SpecTimeout(timeout)),
 		Entry("in upper case throughout", func(id string) string { return strings.ToUpper("openstack:///" + id) }, SpecTimeout(timeout)),
 	)
-
-	DescribeTable("rejects provider IDs of other clouds", func(ctx SpecContext, format func(id string) string) {
-		s := w.beginCluster(ctx)
-		machine := newMachine(s.namespace, "worker", clusterName, with(providerIDPath, format(s.server(ctx, "worker").ID)))
-		expectDenial(s.client.Create(ctx, machine), "ProviderIDInvalid", providerIDPath,
-			`it has to be "openstack://", a region or nothing, a slash, and the UUID of a server`)
-	},
-		Entry("OpenStack with two slashes only", func(id string) string { return "openstack://" + id }, SpecTimeout(timeout)),
-	)
-
-	It("is a denial for a server that another machine names", func(ctx SpecContext) {
-		s := w.beginCluster(ctx)
-		server := s.server(ctx, "holder")
-		Expect(s.set(ctx, s.machine(ctx, "holder"), instanceIDPath, server.ID)).To(Succeed())
-		machine := s.machine(ctx, "worker")
-		// The holder of the server is known from a watch, a moment late.
-		Eventually(func() error { return s.set(ctx, machine, instanceIDPath, server.ID, client.DryRunAll) }).WithContext(ctx).ShouldNot(Succeed())
-		expectDenial(s.set(ctx, machine, instanceIDPath, server.ID), "InstanceIDConflict", instanceIDPath,
-			`OpenStackMachine "holder" names this instance already`)
-	}, SpecTimeout(timeout))
 
 	It("uses the cluster of the label if its object has another name", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
@@ -254,14 +217,6 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 		Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
 		unlabeled := s.existing(ctx, newMachine(s.namespace, "without-cluster", ""))
 		expectDenial(s.set(ctx, unlabeled, instanceIDPath, id), "MachineWithoutCluster", instanceIDPath, "set the label first")
-	}, SpecTimeout(timeout))
-
-	It("is a denial if the credentials can no longer be used", func(ctx SpecContext) {
-		s := w.beginCluster(ctx)
-		machine := s.machine(ctx, "worker")
-		s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("no-more-the-password")))
-		expectDenial(s.set(ctx, machine, instanceIDPath, s.server(ctx, "worker").ID), "IdentityDenied", instanceIDPath,
-			`the owner of the instance cannot be checked: cloud "openstack" of Secret "credentials": Keystone at`)
 	}, SpecTimeout(timeout))
 
 	DescribeTable("is undecided while Nova", func(ctx SpecContext, f openstacktest.Fault, texts ...string) {

@@ -33,26 +33,6 @@ var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 		Expect(s.admissions(ctx, delegationGate, "warned")).To(BeEquivalentTo(1))
 	}, SpecTimeout(timeout))
 
-	It("a server of another project is admitted with a warning and an Event", func(ctx SpecContext) {
-		s := w.beginCluster(ctx)
-		machine, theirs := s.machineOf(ctx, s.server(ctx, "worker")), s.foreignServer(ctx, "worker")
-		s.recorder.TakeWarnings()
-		Expect(s.set(ctx, machine, instanceIDPath, theirs.ID)).To(Succeed())
-		Expect(s.recorder.TakeWarnings()).To(HaveExactElements(And(
-			HavePrefix("InstanceNotFound (mode Warn, nothing was changed or denied): status.instanceID"), ContainSubstring(theirs.ID))))
-		Expect(s.holds(ctx, machine, instanceIDPath)).To(Equal(theirs.ID))
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
-			HaveField("Reason", "InstanceNotFound"), HaveField("Message", HavePrefix("Admitted with a warning: ")))))
-	}, SpecTimeout(timeout))
-
-	It("credentials are admitted while Keystone is down", func(ctx SpecContext) {
-		s := w.begin(ctx, member, loadBalancer)
-		s.front.fail(answers(503))
-		DeferCleanup(s.front.release)
-		s.recorder.TakeWarnings()
-		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
-		Expect(s.recorder.TakeWarnings()).To(HaveExactElements(HavePrefix("DelegationUnknown (mode Warn")))
-	}, SpecTimeout(timeout))
 })
 
 // Without the gate on delegations, a cluster can act as an administrator, who sees the servers of all projects.

@@ -14,7 +14,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/projects"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/roles"
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -218,27 +217,6 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 var _ = Describe("An unrestricted application credential", Ordered, ContinueOnFailure, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) { w = worldWith(ctx, "cluster: {delegation: {through: Trust}}") }, NodeTimeout(setupTimeout))
-
-	It("can create further ones, which remain after it is deleted, and a restricted one cannot", func(ctx SpecContext) {
-		s := w.begin(ctx, member, loadBalancer)
-		child := func(made *applicationcredentials.ApplicationCredential) (*applicationcredentials.ApplicationCredential, error) {
-			client, err := s.keystone.LoginWith(ctx, made)
-			Expect(err).NotTo(HaveOccurred())
-			return applicationcredentials.Create(ctx, client, s.user.ID, applicationcredentials.CreateOpts{Name: "child-of-" + made.Name}).Extract()
-		}
-		_, err := child(s.credential(ctx, applicationcredentials.CreateOpts{Name: "restricted"}))
-		Expect(err).To(HaveOccurred())
-
-		parent := s.credential(ctx, applicationcredentials.CreateOpts{Name: "unrestricted", Unrestricted: true})
-		left, err := child(parent)
-		Expect(err).NotTo(HaveOccurred())
-		keepSecret(left.Secret)
-		user, err := s.asUser(ctx, tokens.Scope{ProjectID: s.project})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(applicationcredentials.Delete(ctx, user, s.user.ID, parent.ID).ExtractErr()).To(Succeed())
-		_, err = s.keystone.LoginWith(ctx, left)
-		Expect(err).NotTo(HaveOccurred())
-	}, SpecTimeout(timeout))
 
 	It("has a warning, with an Event of its own", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)

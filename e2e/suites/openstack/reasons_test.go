@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -37,14 +36,6 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 		Entry("a wrong password", "IdentityDenied", spoil(func(ctx context.Context, s story) []string {
 			s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("not-the-password")))
 			return []string{"rejects user", s.user.ID, "(401, request req-", "renew them in the Secret"}
-		}), SpecTimeout(timeout)),
-		Entry("a deleted application credential", "IdentityDenied", spoil(func(ctx context.Context, s story) []string {
-			made := s.credential(ctx, applicationcredentials.CreateOpts{})
-			user, err := s.asUser(ctx, tokens.Scope{ProjectID: s.project})
-			Expect(err).NotTo(HaveOccurred())
-			Expect(applicationcredentials.Delete(ctx, user, s.user.ID, made.ID).ExtractErr()).To(Succeed())
-			s.writeSecret(ctx, credentials, entryOf(made))
-			return []string{"rejects application credential", made.ID, "expired or revoked"}
 		}), SpecTimeout(timeout)),
 		Entry("an expired application credential", "IdentityDenied", spoil(func(ctx context.Context, s story) []string {
 			var made *applicationcredentials.ApplicationCredential

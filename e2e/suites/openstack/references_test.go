@@ -5,8 +5,6 @@ package openstack_test
 import (
 	"context"
 	"fmt"
-	"sync"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -160,40 +158,6 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, first
 			`that object has the label cluster.x-k8s.io/cluster-name=another; correct the reference or the label`)
 	}, SpecTimeout(timeout))
 
-	It("is reported if it changes while its machines claim a server at the same time", func(ctx SpecContext) {
-		a := begin(ctx)
-		var both []*unstructured.Unstructured
-		for i := range 20 {
-			name := fmt.Sprintf("pool-%d", i)
-			cluster := core(a, name, "one")
-			Expect(a.client.Create(ctx, cluster)).To(Succeed())
-			machine, server := a.existing(ctx, newMachine(a.namespace, name, name)), a.server(ctx, name)
-			var claimed, referred error
-			var group sync.WaitGroup
-			group.Go(func() { claimed = a.set(ctx, machine, instanceIDPath, server.ID) })
-			group.Go(func() { referred = a.set(ctx, cluster, referencePath+".name", "two") })
-			group.Wait()
-			if claimed == nil && referred == nil {
-				both = append(both, machine)
-			}
-		}
-		AddReportEntry("pairs", fmt.Sprintf("both admitted: %d of 20", len(both)), ReportEntryVisibilityAlways)
-		for _, machine := range both {
-			Eventually(a.eventsOn).WithContext(ctx).WithArguments(machine).WithTimeout(time.Minute).Should(ContainElement(
-				HaveField("Message", HavePrefix("Audit: "))))
-		}
-	}, SpecTimeout(2*timeout))
-
-	It("is undecided if the Cluster may not be read", func(ctx SpecContext) {
-		a := begin(ctx)
-		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
-		claim(ctx, a, "before") // which shows that the Cluster is stored
-		machine, server := a.machine(ctx, "worker"), a.server(ctx, "worker")
-		restore := w.removePermission(ctx, coreKind.Group, "clusters", "get")
-		expectDenial(a.set(ctx, machine, instanceIDPath, server.ID), "ObjectsUnknown", instanceIDPath)
-		restore()
-		Expect(a.set(ctx, machine, instanceIDPath, server.ID)).To(Succeed())
-	}, SpecTimeout(timeout))
 })
 
 // editors counts them, for their names.
