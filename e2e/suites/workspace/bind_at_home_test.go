@@ -5,7 +5,6 @@ package workspace_test
 import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"warrantgate.dev/e2e/env/kcptest"
@@ -19,14 +18,6 @@ var _ = Describe("A workspace whose type binds an API that the service account m
 		return home, home.widgetType(ctx)
 	}
 
-	It("is stuck in Initializing without warrantgate", func(ctx SpecContext) {
-		home, widgets := setUp(ctx, bare)
-		bot := home.serviceAccount(ctx, "bot")
-		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
-		create(ctx, bot, "child", widgets)
-		home.expectStuck(ctx, "child", deniedBindings("system:serviceaccount:default:bot"))
-	}, SpecTimeout(specTimeout))
-
 	It("becomes Ready with warrantgate, and the service account uses the API", func(ctx SpecContext) {
 		home, widgets := setUp(ctx, guarded)
 		bot := home.serviceAccount(ctx, "bot")
@@ -38,16 +29,6 @@ var _ = Describe("A workspace whose type binds an API that the service account m
 		bindings, err := listBindings(ctx, bot, child.Spec.Cluster)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(exportsOf(bindings)).To(ContainElement(exportName))
-	}, SpecTimeout(specTimeout))
-
-	It("is stuck in Initializing with the new name alone, because the permission is in the warrant", func(ctx SpecContext) {
-		home, widgets := setUp(ctx, guarded)
-		home.serviceAccount(ctx, "bot")
-		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
-		home.createAs(ctx, authenticationv1.UserInfo{
-			Username: home.globalName("bot"), Groups: []string{"system:authenticated"},
-		}, "child", widgets)
-		home.expectStuck(ctx, "child", "no permission to bind to export "+home.path+":"+exportName)
 	}, SpecTimeout(specTimeout))
 
 	It("is stuck in Initializing, or denied at once from kcp v0.33 on, if the service account has no such permission", func(ctx SpecContext) {

@@ -10,26 +10,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"warrantgate.dev/e2e/env/suite"
 )
 
 // A correct owner causes no call: kcp calls warrantgate only for foreign owners, and once.
 var _ = Describe("The owner-rewrite webhook", func() {
-	It("is not called for a user's workspace", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
-		alice := parent.user(ctx, "alice")
-		before := rewriteCalls(ctx)
-		create(ctx, alice, "child")
-		child := waitReady(ctx, parent.admin(), "child")
-		Expect(rewriteCalls(ctx)).To(Equal(before))
-		Expect(parent.reasonsOf(ctx, child)).To(BeEmpty())
-	}, SpecTimeout(specTimeout))
-
 	It("is called once for the workspace of a scoped user", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		creator := parent.impersonated(ctx, "alice")
@@ -64,17 +49,6 @@ var _ = Describe("The owner-rewrite webhook", func() {
 			return p.gitOps(ctx)
 		}, SpecTimeout(specTimeout)),
 	)
-
-	It("is not called for a write with a conflict, such as one of the scheduler with an old cache", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
-		ws := create(ctx, parent.impersonated(ctx, "alice"), "child", nowhere)
-		before := rewriteCalls(ctx)
-		patch := []byte(`{"metadata":{"resourceVersion":"1","annotations":{"internal.tenancy.kcp.io/cluster":"late"}}}`)
-		err := suite.KCPClient(guarded.ShardAdmin(parent.path)).Patch(ctx, ws, client.RawPatch(types.MergePatchType, patch))
-		Expect(err).To(WithTransform(apierrors.IsConflict, BeTrue()))
-		Expect(rewriteCalls(ctx)).To(Equal(before))
-		parent.expectNoEvents(ctx, ws)
-	}, SpecTimeout(specTimeout))
 })
 
 // rewriteCalls is the number of calls of warrantgate for a rewrite.

@@ -18,13 +18,6 @@ import (
 // Argo CD, with impersonation for sync, and Flux, with spec.serviceAccountName, impersonate a service account of the workspace that they write
 // to, by its name alone. kcp then records no home.
 var _ = Describe("The workspace of a service account that a GitOps tool impersonates", func() {
-	It("is stuck in Initializing without warrantgate", func(ctx SpecContext) {
-		home := newPlace(ctx, bare)
-		home.serviceAccount(ctx, "bot")
-		create(ctx, home.gitOps(ctx), "child")
-		home.expectStuck(ctx, "child", deniedBindings("system:serviceaccount:default:bot"))
-	}, SpecTimeout(specTimeout))
-
 	It("becomes Ready with warrantgate, and only that service account works in it", func(ctx SpecContext) {
 		home := newPlace(ctx, guarded)
 		bot := home.serviceAccount(ctx, "bot")

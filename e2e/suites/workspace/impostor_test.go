@@ -17,18 +17,6 @@ import (
 // Names of service accounts are unique only within a workspace. A user who may create service accounts in a new workspace must not become
 // its administrator by giving a service account the name of the workspace's creator.
 var _ = Describe("A service account of the creator's name inside the new workspace", func() {
-	It("is administrator of the workspace without warrantgate, and its creator has no access", func(ctx SpecContext) {
-		home := newPlace(ctx, bare)
-		bot := home.serviceAccount(ctx, "bot")
-		create(ctx, bot, "child", home.emptyType(ctx))
-		child := waitReady(ctx, home.admin(), "child")
-
-		impostor, err := kcptest.ServiceAccount(ctx, bare.Admin(child.Spec.Cluster), "default", "bot")
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, func() error { return createNamespace(ctx, impostor, child.Spec.Cluster, "work") }).Should(Succeed())
-		Expect(createNamespace(ctx, bot, child.Spec.Cluster, "intruder")).To(beNotAllowed)
-	}, SpecTimeout(specTimeout))
-
 	DescribeTable("has no permissions there with warrantgate, and the creator has",
 		func(ctx SpecContext, ofType func(SpecContext, place) kcptest.WorkspaceOption) {
 			home := newPlace(ctx, guarded)

@@ -97,10 +97,6 @@ var _ = Describe("The recorded owner of a workspace", Ordered, ContinueOnFailure
 		Expect(by(Default)).To(Equal(map[string]int32{`"mallory"`: 5, `"eve"`: 1}))
 	}, SpecTimeout(specTimeout))
 
-	It("does not prevent its owner from changing other fields", func(ctx SpecContext) {
-		Expect(annotate(ctx, mallory, "changed", "example.com/team", "red")).To(Succeed())
-	}, SpecTimeout(specTimeout))
-
 	DescribeTable("cannot be created with an annotation of warrantgate: kcp v0.32 and later do not store it, and it is reported; before, it is denied",
 		func(ctx SpecContext, as func(SpecContext, place) *rest.Config) {
 			creator := as(ctx, parent)

@@ -25,14 +25,6 @@ const (
 // An organization denies access to a subtree of workspaces to users who are not in certain groups. kcp copies that requirement to new
 // workspaces in the subtree, and exempts service accounts, which are in no such group.
 var _ = Describe("A workspace below one that requires groups", func() {
-	It("is stuck in Initializing without warrantgate", func(ctx SpecContext) {
-		parent := newPlace(ctx, bare)
-		bot := parent.serviceAccount(ctx, "bot")
-		parent.requireGroups(ctx)
-		create(ctx, bot, "child")
-		parent.expectStuck(ctx, "child", deniedBindings("system:serviceaccount:default:bot"))
-	}, SpecTimeout(specTimeout))
-
 	It("becomes Ready with warrantgate, and the service account works in it", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		bot := parent.serviceAccount(ctx, "bot")
@@ -53,15 +45,6 @@ var _ = Describe("A workspace below one that requires groups", func() {
 
 		expectAtHome(ctx, guarded.User("root", "bob", "team-a", "on-call"), child.Spec.Cluster)
 		expectLockedOut(ctx, guarded.User("root", "bob", "team-a"), child.Spec.Cluster)
-	}, SpecTimeout(specTimeout))
-
-	It("is stuck in Initializing if the new owner has no warrant with the groups", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
-		parent.requireGroups(ctx)
-		parent.createAs(ctx, authenticationv1.UserInfo{
-			Username: parent.globalName("bot"), Groups: []string{"system:authenticated"},
-		}, "child", kcptest.WithAnnotation(requiredGroupsAnnotation, requiredGroups))
-		parent.expectStuck(ctx, "child", deniedBindings(parent.globalName("bot")))
 	}, SpecTimeout(specTimeout))
 
 	It("has an owner without more permissions elsewhere than the service account", func(ctx SpecContext) {

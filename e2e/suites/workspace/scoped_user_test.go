@@ -20,12 +20,6 @@ import (
 // An administrator creates a workspace for a user by impersonation, as support staff and portals do. kcp limits the impersonated user to
 // that one workspace, and so does warrantgate.
 var _ = Describe("The workspace of a user that an administrator impersonated", func() {
-	It("is stuck in Initializing without warrantgate", func(ctx SpecContext) {
-		parent := newPlace(ctx, bare)
-		create(ctx, parent.impersonated(ctx, "alice"), "child")
-		parent.expectStuck(ctx, "child", deniedBindings("alice"))
-	}, SpecTimeout(specTimeout))
-
 	It("becomes Ready with warrantgate, and the user works in it", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		create(ctx, parent.impersonated(ctx, "alice"), "child")

@@ -57,11 +57,4 @@ var _ = Describe("The same forgery", Ordered, ContinueOnFailure, func() {
 			return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("mallory"), client.ForceOwnership)
 		}, SpecTimeout(specTimeout)),
 	)
-
-	It("has no effect as PUT without annotations", func(ctx SpecContext) {
-		ws := child.DeepCopy()
-		ws.Annotations = nil
-		Expect(mallory.Update(ctx, ws)).To(Succeed())
-		Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.OwnerAnnotation, child.Annotations[kcptest.OwnerAnnotation]))
-	}, SpecTimeout(specTimeout))
 })
