@@ -47,53 +47,6 @@ func repository(t *testing.T) (root, path string) {
 	return root, path
 }
 
-func TestPath(t *testing.T) {
-	for env, tc := range map[string]struct{ name, target string }{
-		asset.KCP:               {name: "kcp", target: "servers"},
-		asset.FrontProxy:        {name: "kcp-front-proxy", target: "servers"},
-		asset.CacheServer:       {name: "cache-server", target: "servers"},
-		asset.KubeAPIServer:     {name: "kube-apiserver", target: "servers"},
-		asset.Etcd:              {name: "etcd", target: "servers"},
-		asset.Warrantgate:       {name: "warrantgate", target: "build"},
-		asset.WarrantgateBefore: {name: "before/bin/warrantgate", target: "before"},
-		asset.EffectiveUsers:    {name: "kcp-effective-users", target: "servers"},
-		asset.Prometheus:        {name: "prometheus", target: "servers"},
-	} {
-		t.Run(env, func(t *testing.T) {
-			root, _ := repository(t)
-			if _, err := asset.Path(env); err == nil || !strings.Contains(err.Error(), "run `make "+tc.target+"`, or name another one in "+env) {
-				t.Errorf("Path() of a binary that is not built: error = %v", err)
-			}
-			built := filepath.Join(root, "bin", tc.name)
-			write(t, built, "")
-			if got, err := asset.Path(env); err != nil || got != built {
-				t.Errorf("Path() = %q, %v, want %q", got, err, built)
-			}
-			elsewhere := filepath.Join(root, "elsewhere")
-			write(t, elsewhere, "")
-			t.Setenv(env, filepath.Join("..", "..", "elsewhere"))
-			if got, err := asset.Path(env); err != nil || got != elsewhere {
-				t.Errorf("Path() = %q, %v, want %q", got, err, elsewhere)
-			}
-			t.Setenv(env, root)
-			if _, err := asset.Path(env); err == nil {
-				t.Error("Path() accepted a directory")
-			}
-		})
-	}
-}
-
-func TestPathReportsWhatIsMissing(t *testing.T) {
-	repository(t)
-	if _, err := asset.Path("TEST_ASSET_KUBECTL"); err == nil || !strings.Contains(err.Error(), `"TEST_ASSET_KUBECTL"`) {
-		t.Errorf("Path() of an unknown binary: error = %v", err)
-	}
-	t.Chdir(t.TempDir())
-	if _, err := asset.Path(asset.KCP); err == nil || !strings.Contains(err.Error(), asset.KCP+" is not set: no go.mod") {
-		t.Errorf("Path() outside a repository: error = %v", err)
-	}
-}
-
 func TestServers(t *testing.T) {
 	const current, old = "kcp version v1.36.0+kcp-v0.32.3", "kcp version v1.31.0+kcp-v0.29.1"
 	sharded := []string{asset.KCP, asset.FrontProxy, asset.CacheServer}

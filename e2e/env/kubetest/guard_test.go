@@ -3,7 +3,6 @@ package kubetest
 import (
 	"bufio"
 	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -106,23 +105,4 @@ func TestGracefulStopLeavesNoWatcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSignal(t, ended, syscall.SIGTERM)
-}
-
-// TestHelpIsNotWatched runs --help as envtest does: in the process group of the tests, until all writers have closed the output.
-func TestHelpIsNotWatched(t *testing.T) {
-	g := newTestGuard(t)
-	path := filepath.Join(t.TempDir(), "server")
-	if err := g.watch(path, "/bin/echo"); err != nil {
-		t.Fatal(err)
-	}
-	output, err := exec.CommandContext(t.Context(), path, "--help").CombinedOutput()
-	if err != nil || strings.TrimSpace(string(output)) == "" {
-		t.Errorf("--help: %v: %s", err, output)
-	}
-}
-
-func TestGuardOfAMissingDirectory(t *testing.T) {
-	if _, err := newGuard(filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("newGuard() error = %v, want one that names the missing directory", err)
-	}
 }

@@ -3,7 +3,6 @@ package capcstest_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,114 +221,5 @@ func TestLostWritesBeyondTheFirstPage(t *testing.T) {
 	}
 	if got := p.Attempts(key); got != 5 {
 		t.Errorf("Attempts() = %d, want 5", got)
-	}
-}
-
-func TestAccounts(t *testing.T) {
-	spec := func(fields map[string]any) func(*world) {
-		return func(w *world) {
-			w.change("CloudSigmaCluster", "pool", func(cluster *unstructured.Unstructured) { cluster.Object["spec"] = fields })
-		}
-	}
-	legacy := func(w *world) {
-		w.AllowPassword("bob@example.com", "sesame")
-		w.options.Username, w.options.Password = "bob@example.com", "sesame"
-	}
-	tests := map[string]struct {
-		given func(w *world)
-		// want are the user and the region of the request for servers, "" if there is none.
-		wantUser, wantRegion string
-		wantError            string
-	}{
-		"the cluster's user":          {wantUser: email, wantRegion: region},
-		"the cluster's user, not bob": {given: func(w *world) { legacy(w) }, wantUser: email, wantRegion: region},
-		"no region":                   {given: spec(map[string]any{"userEmail": email}), wantUser: email, wantRegion: "zrh"},
-		"no region, but the provider has": {
-			given: func(w *world) {
-				spec(map[string]any{"userEmail": email})(w)
-				w.options.Region = region
-			},
-			wantUser: email, wantRegion: region,
-		},
-		"no user": {
-			given:     spec(map[string]any{"region": region}),
-			wantError: "no account: the CloudSigmaCluster names no user, and legacy credentials are not enabled",
-		},
-		"no user, with legacy credentials": {
-			given: func(w *world) {
-				spec(map[string]any{"region": region})(w)
-				legacy(w)
-			},
-			wantUser: "bob@example.com", wantRegion: region,
-		},
-		"a user, with legacy credentials alone": {
-			given: func(w *world) {
-				legacy(w)
-				w.options.Account = cloudsigmatest.Client{}
-			},
-			wantUser: "bob@example.com", wantRegion: region,
-		},
-		"no cluster": {
-			given: func(w *world) {
-				pool := newObject("CloudSigmaCluster", func(cluster *unstructured.Unstructured) { cluster.SetName("pool") })
-				if err := w.Delete(w.t.Context(), pool); err != nil {
-					w.t.Fatal(err)
-				}
-				legacy(w)
-			},
-			wantUser: "bob@example.com", wantRegion: "zrh",
-		},
-		"blanks are sent as written": {
-			given:     spec(map[string]any{"region": region, "userEmail": " " + email}),
-			wantError: "impersonate user  " + email + ": no token from direct.next.cloudsigma.com: 403 Forbidden",
-		},
-		"an exchange fails": {
-			given: func(w *world) {
-				w.Fail(cloudsigmatest.Status(500), 0, cloudsigmatest.UMATicket)
-			},
-			wantError: "500 Internal Server Error",
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			if test.given != nil {
-				test.given(w)
-			}
-			p := capcstest.New(w.Client, w.options)
-			result, err := w.reconcile(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lists := slices.DeleteFunc(w.Requests(), func(r cloudsigmatest.Request) bool { return r.Operation != cloudsigmatest.ListServers })
-			if test.wantError != "" {
-				errs := p.Errors(key)
-				if len(errs) != 1 || !strings.Contains(errs[0].Error(), test.wantError) {
-					t.Errorf("Errors() = %v, want %q", errs, test.wantError)
-				}
-				if result.RequeueAfter != 30*time.Second || len(lists) != 0 {
-					t.Errorf("again after %s, with %d lists; want 30 seconds without any", result.RequeueAfter, len(lists))
-				}
-				return
-			}
-			if len(lists) != 1 || lists[0].User != test.wantUser || lists[0].Region != test.wantRegion {
-				t.Errorf("lists = %v, want one of %s in %s", lists, test.wantUser, test.wantRegion)
-			}
-		})
-	}
-}
-
-// TestRegionIsPastedIntoTheHost shows what a region can do that is no region: the service account's tokens go to another server.
-func TestRegionIsPastedIntoTheHost(t *testing.T) {
-	w := newWorld(t)
-	host := strings.TrimPrefix(w.OAuthURL(), "https://")
-	w.change("CloudSigmaCluster", "pool", func(cluster *unstructured.Unstructured) {
-		_ = unstructured.SetNestedField(cluster.Object, "@"+host+"/#", "spec", "region")
-	})
-	if _, err := w.reconcile(capcstest.New(w.Client, w.options)); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"POST /: there is no such region"}, w.Violations()); diff != "" {
-		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 }

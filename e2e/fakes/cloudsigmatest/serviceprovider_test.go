@@ -37,34 +37,3 @@ func TestImpersonate(t *testing.T) {
 	}
 	w.wantNoViolations(t)
 }
-
-func TestImpersonateRejected(t *testing.T) {
-	w := newWorld(t)
-	account, exchanged := w.mustAccountToken(t), w.aliceToken(t)
-	_, answer := w.ticket(t, account)
-	rpt, _ := answer["access_token"].(string)
-	stranger := *w
-	stranger.partner = w.AddClient("stranger")
-
-	for name, tc := range map[string]struct {
-		ticket, subject, email string
-		wantStatus             int
-	}{
-		"the account's token instead of the ticket":  {account, account, alice, http.StatusUnauthorized},
-		"a user's token instead of the ticket":       {exchanged, account, alice, http.StatusUnauthorized},
-		"a forged ticket":                            {forge(rpt), account, alice, http.StatusUnauthorized},
-		"a forged subject token":                     {rpt, forge(account), alice, http.StatusUnauthorized},
-		"a user's token as the subject token":        {rpt, exchanged, alice, http.StatusUnauthorized},
-		"another client's subject token":             {rpt, stranger.mustAccountToken(t), alice, http.StatusUnauthorized},
-		"a user that the client may not impersonate": {rpt, account, bob, http.StatusForbidden},
-		"a user that does not exist":                 {rpt, account, "carol@example.com", http.StatusForbidden},
-		"a UUID where an e-mail is expected":         {rpt, account, w.alice.UUID, http.StatusForbidden},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if status, body := w.impersonate(t, tc.ticket, tc.subject, tc.email); status != tc.wantStatus || body["access_token"] != nil {
-				t.Errorf("impersonate = %d %v, want %d", status, body, tc.wantStatus)
-			}
-		})
-	}
-	w.wantNoViolations(t)
-}

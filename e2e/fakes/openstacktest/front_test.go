@@ -3,7 +3,6 @@ package openstacktest_test
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -122,54 +121,5 @@ func TestUnknownRequestsAreViolations(t *testing.T) {
 				t.Errorf("the response was %d, %v, Violations() = %q, want 400 and one", status, err, w.Violations())
 			}
 		})
-	}
-}
-
-func TestFailures(t *testing.T) {
-	w := newWorld(t)
-	w.Fail(openstacktest.Status(http.StatusBadGateway), 1)
-	for _, want := range []int{http.StatusBadGateway, http.StatusAccepted} {
-		if status, _, err := w.send(t.Context(), http.MethodGet, serverPath); err != nil || status != want {
-			t.Errorf("the response was %d, %v, want %d", status, err, want)
-		}
-	}
-	blocked := w.Fail(openstacktest.Hang(), 0)
-	answered := make(chan int, 1)
-	go func() {
-		status, _, _ := w.send(t.Context(), http.MethodGet, serverPath)
-		answered <- status
-	}()
-	if err := blocked.WaitMet(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	blocked.Release()
-	if status := <-answered; status != http.StatusAccepted {
-		t.Errorf("the response was %d after Release(), want 202", status)
-	}
-
-	gone := w.Fail(openstacktest.Hang(), 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	failed := make(chan error, 1)
-	go func() {
-		_, _, err := w.send(ctx, http.MethodGet, serverPath)
-		failed <- err
-	}()
-	if err := gone.WaitMet(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Errorf("error = %v, want that it was canceled", err)
-	}
-	if err := gone.WaitMet(ctx, 2); !errors.Is(err, context.Canceled) {
-		t.Errorf("WaitMet() error = %v, want that it was canceled", err)
-	}
-}
-
-func TestOnlyEndpointsOfNova(t *testing.T) {
-	for _, endpoint := range []string{"", "http://127.0.0.1:1", "http://127.0.0.1:1/v2.1/", "/v2.1", "http://%/v2.1"} {
-		if _, err := openstacktest.Start(endpoint); err == nil {
-			t.Errorf("Start(%q) error = nil", endpoint)
-		}
 	}
 }
