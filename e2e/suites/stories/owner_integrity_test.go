@@ -6,7 +6,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/env/kcptest"
 )
@@ -62,25 +61,6 @@ var _ = Describe("Owner integrity", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(now.Annotations).To(Equal(child.Annotations))
 	}, SpecTimeout(specTimeout))
-
-	DescribeTable("does not let a creation name another creator: kcp v0.32 and later do not store it; before, it is denied",
-		func(ctx SpecContext, as func(SpecContext, place) *rest.Config) {
-			p := newPlace(ctx)
-			byPolicy, err := p.server.HasMutatingPolicies()
-			Expect(err).NotTo(HaveOccurred())
-			ws, err := kcptest.CreateWorkspace(ctx, as(ctx, p), "child", kcptest.WithAnnotation(kcptest.CreatedByAnnotation, "carol"))
-			if byPolicy {
-				Expect(err).NotTo(HaveOccurred())
-				Expect(ws.Annotations).NotTo(HaveKey(kcptest.CreatedByAnnotation))
-				return
-			}
-			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
-			Expect(err).To(MatchError(ContainSubstring(kcptest.CreatedByAnnotation)))
-		},
-		Entry("of a service account", func(_ SpecContext, p place) *rest.Config { return p.bot }, SpecTimeout(specTimeout)),
-		Entry("of a user", func(ctx SpecContext, p place) *rest.Config { return p.user(ctx, "mallory") }, SpecTimeout(specTimeout)),
-		Entry("of an administrator of kcp", func(_ SpecContext, p place) *rest.Config { return p.admin() }, SpecTimeout(specTimeout)),
-	)
 
 	It("does not prevent an owner from changing other annotations", func(ctx SpecContext) {
 		p := newPlace(ctx)

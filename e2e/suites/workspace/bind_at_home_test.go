@@ -18,19 +18,6 @@ var _ = Describe("A workspace whose type binds an API that the service account m
 		return home, home.widgetType(ctx)
 	}
 
-	It("becomes Ready with warrantgate, and the service account uses the API", func(ctx SpecContext) {
-		home, widgets := setUp(ctx, guarded)
-		bot := home.serviceAccount(ctx, "bot")
-		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
-		create(ctx, bot, "child", widgets)
-		child := waitReady(ctx, home.admin(), "child")
-
-		expectAtHome(ctx, bot, child.Spec.Cluster)
-		bindings, err := listBindings(ctx, bot, child.Spec.Cluster)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(exportsOf(bindings)).To(ContainElement(exportName))
-	}, SpecTimeout(specTimeout))
-
 	It("is stuck in Initializing, or denied at once from kcp v0.33 on, if the service account has no such permission", func(ctx SpecContext) {
 		home, widgets := setUp(ctx, guarded)
 		bot := home.serviceAccount(ctx, "bot")

@@ -13,19 +13,6 @@ import (
 
 // Users find the reason for the state of a workspace with kubectl describe.
 var _ = Describe("kubectl describe of a workspace", func() {
-	It("shows that the owner was rewritten, and from whom to whom", func(ctx SpecContext) {
-		home := newPlace(ctx, guarded)
-		bot := home.serviceAccount(ctx, "bot")
-		create(ctx, bot, "child")
-		waitReady(ctx, home.admin(), "child")
-
-		Eventually(ctx, describeWorkspace).WithArguments(home.admin(), "child").Should(And(
-			MatchRegexp(`(?m)^Events:`),
-			MatchRegexp(`(?m)^ +Normal +OwnerRewritten .*`+home.globalName("bot")),
-			ContainSubstring("warrantgate.dev/created-by: "+home.cluster+":default:bot"),
-		))
-	}, SpecTimeout(specTimeout))
-
 	It("shows that the recorded owner has an administrator's permissions", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
 		create(ctx, parent.admin(), "child")

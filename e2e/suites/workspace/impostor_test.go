@@ -29,9 +29,6 @@ var _ = Describe("A service account of the creator's name inside the new workspa
 			Eventually(ctx, func() error { return createNamespace(ctx, bot, child.Spec.Cluster, "work") }).Should(Succeed())
 			expectLockedOut(ctx, impostor, child.Spec.Cluster)
 		},
-		Entry("in a workspace of type universal", SpecTimeout(specTimeout), func(SpecContext, place) kcptest.WorkspaceOption {
-			return kcptest.OfType("root", "universal")
-		}),
 		Entry("in a workspace without APIs", SpecTimeout(specTimeout), func(ctx SpecContext, home place) kcptest.WorkspaceOption {
 			return home.emptyType(ctx)
 		}),

@@ -20,17 +20,6 @@ import (
 // An administrator creates a workspace for a user by impersonation, as support staff and portals do. kcp limits the impersonated user to
 // that one workspace, and so does warrantgate.
 var _ = Describe("The workspace of a user that an administrator impersonated", func() {
-	It("becomes Ready with warrantgate, and the user works in it", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
-		create(ctx, parent.impersonated(ctx, "alice"), "child")
-		child := waitReady(ctx, parent.admin(), "child")
-
-		expectAtHome(ctx, guarded.User("root", "alice"), child.Spec.Cluster)
-		expectLockedOut(ctx, guarded.User("root", "bob"), child.Spec.Cluster)
-		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, "alice"))
-		Eventually(ctx, parent.reasonsOf).WithArguments(child).Should(ContainElement("Normal OwnerRewritten"))
-	}, SpecTimeout(specTimeout))
-
 	It("has an owner without more permissions elsewhere than the administrator had as that user", func(ctx SpecContext) {
 		parent, third := newPlace(ctx, guarded), newPlace(ctx, guarded)
 		asAlice := parent.impersonated(ctx, "alice")
