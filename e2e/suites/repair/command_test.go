@@ -3,9 +3,6 @@
 package repair_test
 
 import (
-	"context"
-	"time"
-
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,7 +10,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/env/kcptest"
-	"warrantgate.dev/e2e/env/volume"
 	kcpapi "warrantgate.dev/internal/kcp"
 )
 
@@ -36,21 +32,6 @@ var _ = Describe("warrantgate repair", func() {
 		out, _, status = repair(ctx, "--under="+p.path, "-o", "json")
 		Expect(status).To(BeZero())
 		Expect(lines(out)).To(BeEmpty())
-	}, SpecTimeout(specTimeout))
-
-	// kcp before v0.32 reconciles a Workspace that is Initializing at increasing intervals.
-	It("makes a workspace Ready within seconds that has been stuck for long", Label(volume.Label), func(ctx SpecContext) {
-		p := newPlace(ctx)
-		child := p.stuck(ctx, p.bot)
-		Eventually(ctx, func() time.Duration {
-			return time.Since(child.CreationTimestamp.Time)
-		}).WithTimeout(time.Minute).Should(BeNumerically(">", longStuck))
-		_, _, status := repair(ctx, "--under="+p.path)
-		Expect(status).To(BeZero())
-		soon, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		_, err := kcptest.WaitReady(soon, p.admin(), "child")
-		Expect(err).NotTo(HaveOccurred())
 	}, SpecTimeout(specTimeout))
 
 	It("repairs a scoped user's workspace", func(ctx SpecContext) {

@@ -11,7 +11,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,18 +26,6 @@ var many = volume.Of(10, 50)
 
 // A platform team runs serve, and stuck workspaces become Ready by themselves.
 var _ = Describe("the repair that serve runs", func() {
-	It("repairs a stuck workspace, which kubectl describe shows", func(ctx SpecContext) {
-		p := newPlace(ctx)
-		child := p.stuck(ctx, p.bot)
-		w := serve(ctx, "Enforce")
-		waitReady(ctx, p.admin(), "child")
-		expectAtHome(ctx, p.bot, child.Spec.Cluster)
-		Eventually(ctx, func() string {
-			return kcptest.Describe(ctx, p.admin(), "child")
-		}).Should(And(ContainSubstring("OwnerRewritten"), ContainSubstring("Repaired: ")))
-		Expect(repairedBy(ctx, w)).To(BeNumerically(">=", 1))
-	}, SpecTimeout(specTimeout))
-
 	It("writes nothing in mode Warn, and reports", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
@@ -115,26 +102,6 @@ var _ = Describe("the repair that serve runs", func() {
 		Expect(w.Stop()).To(Succeed(), "serve was not restarted, and stops gracefully")
 	}, SpecTimeout(2*specTimeout))
 
-	It("reports the missing permission if the owner is valid, and changes nothing", func(ctx SpecContext) {
-		p := newPlace(ctx)
-		binding := p.binding(ctx)
-		serve(ctx, "Enforce")
-		_, err := kcptest.TryCreateWorkspace(ctx, p.bot, "child", binding)
-		if apierrors.IsForbidden(err) { // from v0.33 on, kcp-dev/kcp#4311: there is no such workspace
-			Expect(err).To(MatchError(ContainSubstring("no permission to bind one or more of the default API bindings")))
-			return
-		}
-		Expect(err).NotTo(HaveOccurred())
-		// The count of repairs includes workspaces that other specs left behind.
-		Eventually(ctx, func() string {
-			return kcptest.Describe(ctx, p.admin(), "child")
-		}).Should(And(ContainSubstring("OwnerRewritten"), ContainSubstring("BindPermissionMissing"), ContainSubstring("default/bot"), ContainSubstring(p.path),
-			ContainSubstring(`ClusterRole "warrantgate:bind:core.example.io" with verbs bind on apiexports.apis.kcp.io core.example.io`)))
-		child := p.waitInitializing(ctx, "child")
-		before := atRest(ctx, p, child)
-		Consistently(ctx, func() []string { return versions(ctx, p, child) }).Should(Equal(before))
-	}, SpecTimeout(specTimeout))
-
 	// The two ways of webhooks/workspace/README.md: kcp exempts service accounts, and a user needs a group of its own in the clause.
 	It("repairs and writes Events in a workspace that requires groups", func(ctx SpecContext) {
 		groups, kubeconfig := "team-a", reading
@@ -165,11 +132,6 @@ var _ = Describe("the repair that serve runs", func() {
 		startAs(ctx, kubeconfig, "repair: {mode: Enforce, after: 2s}\n", "--logical-cluster-kubeconfig="+writing)
 		waitReady(ctx, p.admin(), "child")
 		Eventually(ctx, func() string { return kcptest.Describe(ctx, p.admin(), "child") }).Should(ContainSubstring("OwnerRewritten"))
-	}, SpecTimeout(specTimeout))
-
-	It("logs why it is off", func(ctx SpecContext) {
-		w := start(ctx, "Enforce")
-		Eventually(ctx, logOf(w)).Should(ContainSubstring("--logical-cluster-kubeconfig is not set"))
 	}, SpecTimeout(specTimeout))
 
 	It("names the group that it needs to write LogicalClusters", func(ctx SpecContext) {

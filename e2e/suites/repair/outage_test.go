@@ -78,7 +78,6 @@ var _ = Describe("after an outage of all replicas", Ordered, Serial, func() {
 	},
 		Entry("with failurePolicy Fail: they wait without a logical cluster, and are rewritten by the webhook", nothing, waitUnscheduled, rewritten, SpecTimeout(outageSpecTimeout)),
 		Entry("with failurePolicy Ignore: they get a logical cluster with an owner that kcp cannot act as, and are repaired", ignoreFailures, waitStuck, wantRepaired, SpecTimeout(outageSpecTimeout)),
-		Entry("without the webhook, as in the other specs: as with failurePolicy Ignore", Label(volume.Label), unregister, waitStuck, wantRepaired, SpecTimeout(outageSpecTimeout)),
 	)
 })
 
@@ -101,14 +100,6 @@ func ignoreFailures(ctx context.Context) {
 		hooks.Webhooks[i].FailurePolicy = ptr.To(admissionregistrationv1.Ignore)
 	}
 	Expect(root.Update(ctx, hooks)).To(Succeed())
-	awaitUnguarded(ctx)
-}
-
-func unregister(ctx context.Context) {
-	GinkgoHelper()
-	root, err := kcptest.NewClient(kcp.Admin("root"))
-	Expect(err).NotTo(HaveOccurred())
-	Expect(root.Delete(ctx, rewriteHooks())).To(Succeed())
 	awaitUnguarded(ctx)
 }
 

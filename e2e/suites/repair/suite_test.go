@@ -26,8 +26,6 @@ const (
 	pollInterval  = 100 * time.Millisecond
 	// stuckTime is how long kcp must not write a workspace that counts as at rest, and how long nothing must happen to it.
 	stuckTime = 2 * time.Second
-	// longStuck is the age after which kcp v0.30 reconciles a workspace only every six seconds.
-	longStuck = 30 * time.Second
 )
 
 // withoutGates is a configuration with the repair only.
