@@ -20,7 +20,6 @@ var _ = Describe("The environment of warrantgate:", Ordered, func() {
 	}, NodeTimeout(timeout))
 
 	Context("the clock", clocks)
-	Context("the disk", disks)
 	Context("the API server", apiServers)
 	Context("the Lease", leases)
 	Context("warrantgate itself", coldStarts)

@@ -112,10 +112,6 @@ func (w *world) begin(ctx context.Context) story {
 	s := story{world: w, namespace: w.newNamespace(ctx), user: w.user(fmt.Sprintf("user-%d@example.com", stories))}
 	s.foreign = w.cloud.AddServer(region, w.cloud.AddUser("other@example.com"), "foreign").UUID
 	Expect(w.admin.Create(ctx, cluster(s.namespace, "pool", s.user.Email))).To(Succeed())
-	Expect(w.admin.Create(ctx, &corev1.Secret{ // the client of controller managers
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cloudsigma-impersonation"},
-		StringData: map[string]string{"oauth-url": w.cloud.OAuthURL(), "client-id": "managers", "client-secret": "any"},
-	})).To(Succeed())
 	s.machine = machine(s.namespace, "machine", "pool")
 	Expect(w.admin.Create(ctx, s.machine)).To(Succeed())
 	return s

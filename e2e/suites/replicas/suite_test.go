@@ -1,8 +1,7 @@
 //go:build e2e
 
 // Package replicas_test tests that admissions continue with the expected verdicts while replicas of the chart's Deployment end, are
-// killed, start and get other certificates, and during failures of their environment: the clock, the disk, the API server, the
-// Lease.
+// killed, start and get other certificates, and during failures of their environment: the clock, the API server, the Lease.
 package replicas_test
 
 import (

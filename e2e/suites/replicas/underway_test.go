@@ -4,7 +4,6 @@ package replicas_test
 
 import (
 	"context"
-	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -16,23 +15,6 @@ import (
 )
 
 func underWay() {
-	It("is completed by a replica that is terminated", func(ctx SpecContext) {
-		s := chaos.begin(ctx)
-		blocked, answer := s.block(ctx)
-		for _, r := range chaos.replicas {
-			Expect(r.process.Signal(syscall.SIGTERM)).To(Succeed())
-			Eventually(r.isReady).WithContext(ctx).Should(BeFalse())
-		}
-		Expect(answer).NotTo(Receive())
-		blocked.Release()
-		Eventually(answer).WithContext(ctx).Should(Receive(BeNil()))
-		Expect(s.instanceID(ctx)).NotTo(BeEmpty())
-		for _, r := range chaos.replicas {
-			r.awaitEnd(ctx)
-			r.serve(ctx)
-		}
-	}, SpecTimeout(timeout))
-
 	// The API server does not retry when a connection breaks during a review, because the webhook can have side effects. So a gate
 	// can only guarantee that the write is not admitted without a verdict, and that the author gets a message to try again.
 	It("fails with a killed replica, and is admitted in a retry", func(ctx SpecContext) {
