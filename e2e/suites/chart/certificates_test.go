@@ -113,26 +113,6 @@ var _ = Describe("The certificate of the operator", func() {
 		Expect(now.ResourceVersion).To(Equal(secret.ResourceVersion))
 		Expect(w.bundles(ctx)).To(HaveEach(Equal(secret.Data[corev1.TLSCertKey])))
 	}, SpecTimeout(storyTimeout))
-
-	It("is replaced by a generated one in an upgrade, and with failurePolicy Ignore no write is denied by that", func(ctx SpecContext) {
-		w := startWorld(ctx)
-		w.values["failurePolicy"] = "Ignore"
-		w.bringCertificate(ctx)
-		w.install(ctx)
-		former := w.pod.startReady(ctx, w.admin)
-		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
-
-		failures := repeat(ctx, func(ctx context.Context, i int) error {
-			return w.admin.Create(ctx, policy(metav1.NamespaceDefault, "written-"+strconv.Itoa(i), sound), client.DryRunAll)
-		})
-		delete(w.values, "certificates")
-		w.upgrade(ctx)
-		Expect(former.Stop()).To(Succeed())
-		w.pod = w.newPod(ctx, "next", w.port)
-		w.pod.startReady(ctx, w.admin)
-		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
-		Expect(failures()).To(BeEmpty())
-	}, SpecTimeout(storyTimeout))
 })
 
 // bringCertificate makes the release use the certificate of a Secret that the chart did not create.

@@ -4,13 +4,11 @@ package chart_test
 
 import (
 	"context"
-	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -37,34 +35,8 @@ var _ = Describe("The Deployment of a controller manager, where the chart is ins
 		Expect(w.author.Create(ctx, made)).To(Succeed())
 		Expect(made.Spec.Template.Spec.Containers[0].Env).To(Equal(identity()))
 	},
-		Entry("that names its user", "metal", SpecTimeout(timeout)),
 		Entry("whose user a Secret names", "by-secret", SpecTimeout(timeout)),
 	)
-
-	It("is denied if it acts as another user, with an Event", func(ctx SpecContext) {
-		const text = `CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "tenant@example.com", the user of CloudSigmaCluster "metal": ` +
-			"remove the variable, and warrantgate sets it, or correct the cluster"
-		namespace := w.newTenancy(ctx)
-		denial := fmt.Sprintf(`admission webhook %q denied the request: Deployment "ccm" of namespace %q: %s`, identityWebhook, namespace, text)
-		wrong := manager("metal", anotherUser()...)
-		wrong.Namespace = namespace
-		err := w.author.Create(ctx, wrong)
-		Expect(apierrors.HasStatusCause(err, "UserEmailMismatch")).To(BeTrue(), "%v", err)
-		Expect(err).To(MatchError(ContainSubstring(denial)))
-
-		held := manager("metal")
-		held.Namespace = namespace
-		Expect(w.author.Create(ctx, held)).To(Succeed())
-		changed := held.DeepCopy()
-		changed.Spec.Template.Spec.Containers[0].Env = anotherUser()
-		Expect(w.author.Patch(ctx, changed, client.MergeFrom(held))).To(MatchError(ContainSubstring(denial)))
-		Eventually(func() ([]corev1.Event, error) {
-			events := &corev1.EventList{}
-			err := w.admin.List(ctx, events, client.InNamespace(namespace))
-			return events.Items, err
-		}).Should(ContainElement(And(HaveField("Reason", "UserEmailMismatch"), HaveField("InvolvedObject.UID", held.UID),
-			HaveField("Message", HaveSuffix(text)))))
-	}, SpecTimeout(timeout))
 
 	It("is denied without an identity if the mutating webhook has set none", func(ctx SpecContext) {
 		namespace := w.newTenancy(ctx)

@@ -124,29 +124,3 @@ var _ = Describe("DENY", func() {
 		Expect(out).To(Equal("PASS\n"))
 	}, SpecTimeout(specTimeout))
 })
-
-var _ = Describe("check delegation", func() {
-	It("names the URL and the cause if Keystone cannot be reached, and the clouds if there is no such one", func(ctx SpecContext) {
-		w := newWorld(ctx)
-		place := w.places[own]
-		clouds := func(authURL string) string {
-			file := filepath.Join(GinkgoT().TempDir(), "clouds.yaml")
-			content := fmt.Sprintf("clouds: {acme: {auth: {auth_url: %q, user_id: %s, password: %q, project_id: %s}}}\n", authURL, place.user.ID, place.user.Password, place.project)
-			Expect(os.WriteFile(file, []byte(content), 0o600)).To(Succeed())
-			return file
-		}
-		file := clouds(keystone.AuthURL())
-		code, out, errText := run(ctx, "check", "delegation", "--clouds-yaml="+file, "--os-cloud=acme")
-		Expect(code).To(Equal(1), errText)
-		Expect(out).To(ContainSubstring("IdentityDenied"), "the user has no role on the project")
-
-		code, out, errText = run(ctx, "check", "delegation", "--clouds-yaml="+file, "--os-cloud=acem")
-		Expect(code).To(Equal(2), out)
-		Expect(errText).To(ContainSubstring(`has no cloud "acem"; its clouds are ["acme"]`))
-
-		code, out, errText = run(ctx, "check", "delegation", "--clouds-yaml="+clouds("http://127.0.0.1:1/v3"), "--os-cloud=acme")
-		Expect(code).To(Equal(2), errText)
-		Expect(out).To(ContainSubstring("  Keystone at http://127.0.0.1:1: token request: dial tcp 127.0.0.1:1: connect: connection refused\n"))
-		Expect(out + errText).NotTo(ContainSubstring(place.user.Password))
-	}, SpecTimeout(specTimeout))
-})
