@@ -151,19 +151,6 @@ var _ = Describe("explain workspace", func() {
 			home.cluster, home.path))
 	}, SpecTimeout(specTimeout))
 
-	It("reports a workspace whose owner is the name of a service account that every user of the workspace can create", func(ctx SpecContext) {
-		home := newPlace(ctx)
-		ofType := home.workspaceType(ctx, "empty", tenancyv1alpha1.WorkspaceTypeSpec{})
-		create(ctx, home.bot(ctx), "child", ofType)
-		_, err := kcptest.WaitReady(ctx, home.admin(), "child")
-		Expect(err).NotTo(HaveOccurred())
-
-		text, found := explainAsAdmin(ctx, home.path+":child")
-		Expect(text.code).To(Equal(1), text.out)
-		Expect(found.reasons()).To(ConsistOf("OwnerForeign"))
-		Expect(text.out).To(ContainSubstring("anyone who creates a service account of that name in this one is its administrator"))
-	}, SpecTimeout(specTimeout))
-
 	It("reports the administrator's warrant of an owner that is in scope", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		widgets := home.export(ctx, "widgets")
@@ -235,69 +222,6 @@ var _ = Describe("explain workspace", func() {
 		))
 	}, SpecTimeout(specTimeout))
 
-	It("reports the mount of a workspace without a logical cluster", func(ctx SpecContext) {
-		home := newPlace(ctx)
-		create(ctx, home.alice(ctx), "child", func(ws *tenancyv1alpha1.Workspace) {
-			ws.Spec.Type = nil
-			ws.Spec.Mount = &tenancyv1alpha1.Mount{Reference: tenancyv1alpha1.ObjectReference{
-				APIVersion: "v1", Kind: "ConfigMap", Namespace: metav1.NamespaceDefault, Name: "elsewhere",
-			}}
-		})
-		const missing = `ConfigMap "default/elsewhere" not found`
-		Eventually(ctx, func() string { return explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root").out }).
-			Should(ContainSubstring(missing))
-
-		text, found := explainAsAdmin(ctx, home.path+":child")
-		Expect(text.code).To(Equal(1), text.out)
-		Expect(found.reasons()).To(ConsistOf("NotReady"))
-		Expect(text.out).To(And(
-			MatchRegexp(`Logical cluster: +none, as ConfigMap default/elsewhere is mounted there\n`), MatchRegexp(`Type: +none\n`),
-			Not(ContainSubstring("Owner:")), Not(ContainSubstring("shard")),
-		))
-	}, SpecTimeout(specTimeout))
-
-	It("reports that a workspace is being deleted", func(ctx SpecContext) {
-		home := newPlace(ctx)
-		ofType := home.workspaceType(ctx, "empty", tenancyv1alpha1.WorkspaceTypeSpec{})
-		create(ctx, home.alice(ctx), "child", ofType, func(ws *tenancyv1alpha1.Workspace) {
-			ws.Finalizers = []string{"explain.example.com/held"}
-		})
-		ws, err := kcptest.WaitReady(ctx, home.admin(), "child")
-		Expect(err).NotTo(HaveOccurred())
-		c := suite.KCPClient(home.admin())
-		Expect(c.Delete(ctx, ws)).To(Succeed())
-
-		text, found := explainAsAdmin(ctx, home.path+":child")
-		Expect(text.code).To(Equal(1), text.out)
-		Expect(found.reasons()).To(ConsistOf("NotReady"))
-		Expect(text.out).To(ContainSubstring("the workspace is being deleted"))
-
-		By("removing the finalizer")
-		Eventually(ctx, func() error {
-			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-			return client.IgnoreNotFound(c.Patch(ctx, ws, patch))
-		}).Should(Succeed())
-		Eventually(ctx, func() string {
-			return explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root").errText
-		}).
-			Should(ContainSubstring(`there is no workspace "child" in ` + home.path))
-	}, SpecTimeout(specTimeout))
-
-	It("reports that the owner is not in the required groups", func(ctx SpecContext) {
-		home := newPlace(ctx)
-		// system:masters may set the owner of a workspace, as kcp's tools that move workspaces do.
-		create(ctx, kcp.ShardAdmin(home.path), "child",
-			kcptest.WithAnnotation(kcptest.OwnerAnnotation, `{"username":"carol","groups":["system:authenticated"]}`),
-			kcptest.WithAnnotation("authorization.kcp.io/required-groups", "team-a,on-call;operators"))
-		home.waitDenied(ctx, `User "carol" cannot create`)
-
-		// kcp's own initializer may still be at work.
-		Eventually(ctx, func() []string { return explainAsJSON(ctx, home.path+":child").reasons() }).Should(ConsistOf("OwnerDenied"))
-		text, _ := explainAsAdmin(ctx, home.path+":child")
-		Expect(text.code).To(Equal(1), text.out)
-		Expect(text.out).To(ContainSubstring(`requires the groups "team-a,on-call;operators"`))
-	}, SpecTimeout(specTimeout))
-
 	It("gives no verdict without a permission to read, and names the missing permission", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		widgets := home.export(ctx, "widgets")
@@ -352,22 +276,5 @@ var _ = Describe("explain workspace", func() {
 					`workspacetypes.tenancy.kcp.io outside its home, whatever its permissions: for that workspace, use the kubeconfig of a user with a client certificate`,
 				home.path), path)
 		}
-	}, SpecTimeout(specTimeout))
-
-	It("distinguishes a missing workspace from one that cannot be read", func(ctx SpecContext) {
-		hint := func(path string) string {
-			return "; if kcp denied its creation, `warrantgate explain workspace " + path + " --creator=USER --type=PATH:NAME` says what USER lacks\n"
-		}
-		home := newPlace(ctx)
-		for path, want := range map[string]string{
-			home.path + ":nothing":        `warrantgate: there is no workspace "nothing" in ` + home.path + hint(home.path+":nothing"),
-			home.path + ":nothing:at-all": "warrantgate: there is no workspace " + home.path + ":nothing\n",
-			"root:what?":                  "warrantgate: \"root:what?\" is not the path of a workspace, such as root:orgs:team-a\n",
-		} {
-			got := explain(ctx, kcp.AdminKubeconfig(), path, "--context=root")
-			Expect(got).To(Equal(explanation{code: 2, errText: want}))
-		}
-		got := explain(ctx, "/no/such/file", home.path)
-		Expect(got.code).To(Equal(2))
 	}, SpecTimeout(specTimeout))
 })

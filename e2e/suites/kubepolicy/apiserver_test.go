@@ -3,7 +3,6 @@
 package kubepolicy_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -23,11 +22,10 @@ import (
 // apiServerName is the common name of the API server's client certificate for webhooks.
 const apiServerName = "kube-apiserver"
 
-// An API server can authenticate itself to webhooks, and send the trace of a review.
+// An API server can authenticate itself to webhooks.
 var _ = Describe("The API server", Ordered, func() {
 	var (
 		w        *world
-		traces   *collector
 		clientCA string
 	)
 	BeforeAll(func(ctx SpecContext) {
@@ -41,14 +39,7 @@ var _ = Describe("The API server", Ordered, func() {
 		Expect(access.WriteKubeconfig(kubeconfig, "webhooks", &rest.Config{
 			TLSClientConfig: rest.TLSClientConfig{CertData: pair.Certificate, KeyData: pair.Key},
 		})).To(Succeed())
-		traces = newCollector(ctx)
-		w = newWorld(ctx,
-			"--admission-control-config-file="+writeFile(dir, "admission.yaml", admissionConfiguration(kubeconfig)),
-			"--tracing-config-file="+writeFile(dir, "tracing.yaml", fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1
-kind: TracingConfiguration
-endpoint: %s
-samplingRatePerMillion: 1000000
-`, traces.address)))
+		w = newWorld(ctx, "--admission-control-config-file="+writeFile(dir, "admission.yaml", admissionConfiguration(kubeconfig)))
 		w.serve(ctx, "Enforce", "--client-ca-file="+clientCA, "--client-names="+apiServerName)
 	}, NodeTimeout(timeout))
 
@@ -71,16 +62,6 @@ samplingRatePerMillion: 1000000
 		defer response.Body.Close()
 		Expect(response.StatusCode).To(Equal(http.StatusNotFound))
 		Expect(w.verdicts(ctx, nil)).To(Equal(before))
-	}, SpecTimeout(timeout))
-
-	It("sends its trace ID, which is in the log line and in the exemplar of the verdict", func(ctx SpecContext) {
-		namespace := w.namespace(ctx)
-		expectDenial(w.author.Create(ctx, newConfigMap(namespace, "policy", broken)), about("ConfigMap", namespace, saidOfBroken))
-		trace := w.traceOf(namespace)
-		Eventually(traces.has).WithArguments(trace).Should(BeTrue(), "the API server exports no span of trace %q", trace)
-		metrics, err := w.gate.OpenMetrics(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(metrics).To(ContainSubstring(`# {trace_id="` + trace + `"}`))
 	}, SpecTimeout(timeout))
 
 	It("gets no verdict with an unexpected name, and denies all writes", func(ctx SpecContext) {
@@ -117,19 +98,4 @@ func writeFile(dir, name, content string) string {
 	path := filepath.Join(dir, name)
 	Expect(os.WriteFile(path, []byte(content), 0o600)).To(Succeed())
 	return path
-}
-
-// traceOf is the trace ID in the log line of the denial in a namespace.
-func (w *world) traceOf(namespace string) string {
-	GinkgoHelper()
-	var found []string
-	for line := range strings.Lines(w.log()) {
-		var verdict struct{ Msg, Decision, Namespace, TraceID string }
-		Expect(json.Unmarshal([]byte(line), &verdict)).To(Succeed(), line)
-		if verdict.Msg == "verdict" && verdict.Decision == "denied" && verdict.Namespace == namespace {
-			found = append(found, verdict.TraceID)
-		}
-	}
-	Expect(found).To(HaveLen(1))
-	return found[0]
 }

@@ -3,8 +3,6 @@
 package policies_test
 
 import (
-	"errors"
-	"maps"
 	"strings"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -84,38 +82,6 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		h.expectAPIs(ctx, children[0].bot, children[0].ws)
 	}, SpecTimeout(specTimeout))
 
-	It("a Workspace of a backup is its creator's, and an update keeps what it leaves out", func(ctx SpecContext) {
-		if !hasPolicies(ctx) {
-			return
-		}
-		origin, target := newHome(ctx, kcp), newHome(ctx, kcp)
-		backup := origin.many(ctx, "backup", 1, ignored, never)[0].ws
-		// A denial would fail the spec: many creates it with one request.
-		restored := target.many(ctx, "restored", 2, ignored, never, func(ws *tenancyv1alpha1.Workspace) {
-			ws.Annotations, ws.Spec.Cluster, ws.Spec.URL = maps.Clone(backup.Annotations), backup.Spec.Cluster, backup.Spec.URL
-		})
-		target.expectOwned(ctx, restored)
-		for _, c := range restored {
-			Expect(c.ws.Spec.Cluster).NotTo(Equal(backup.Spec.Cluster))
-			Expect(c.ws.Annotations).To(And(HaveKeyWithValue("internal.tenancy.kcp.io/cluster", c.ws.Spec.Cluster), HaveKeyWithValue("warrantgate.dev/rewritten-by", "policy")))
-
-			var ws *tenancyv1alpha1.Workspace
-			Eventually(ctx, func() (_ string, err error) { // until kcp has shortened the owner, so that it does not write any more
-				ws, err = kcptest.GetWorkspace(ctx, c.bot, c.name)
-				if err != nil {
-					return "", err
-				}
-				return ws.Annotations[kcptest.OwnerAnnotation], nil
-			}).Should(MatchJSON(`{"username":"system:kcp:serviceaccount:` + target.cluster + `:default:` + c.name + `"}`))
-			stored := maps.Clone(ws.Annotations)
-			ws.Annotations = nil
-			Expect(suite.KCPClient(c.bot).Update(ctx, ws)).To(Succeed())
-			Expect(kcptest.GetWorkspace(ctx, c.bot, c.name)).To(HaveField("Annotations", Equal(stored)))
-			ws.Annotations = map[string]string{kcptest.CreatedByAnnotation: "alice"}
-			Expect(suite.KCPClient(c.bot).Update(ctx, ws)).To(MatchError(ContainSubstring("tried to change " + kcptest.CreatedByAnnotation + " of workspace")))
-		}
-	}, SpecTimeout(specTimeout))
-
 	It("check reports each policy that is missing, while the others act", func(ctx SpecContext) {
 		if !hasPolicies(ctx) {
 			return
@@ -138,51 +104,6 @@ var _ = Describe("With the policies alone", Ordered, func() {
 			}).Should(Succeed())
 			applyPolicies(ctx, kcp)
 		}
-	}, SpecTimeout(specTimeout))
-
-	It("the administrator's warrant that kcp adds to a user's request through an APIExport's virtual workspace is not stored", func(ctx SpecContext) {
-		if !hasPolicies(ctx) {
-			return
-		}
-		h := newHome(ctx, kcp)
-		ofType := h.widgetType(ctx)
-		through, err := kcp.Through(ctx, kcp.Admin("root"), "tenancy.kcp.io", h.cluster, "carol")
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, func() error {
-			_, err := kcptest.TryCreateWorkspace(ctx, through, "child", ofType)
-			return err
-		}).Should(Succeed())
-		ws, err := kcptest.WaitWorkspace(ctx, h.admin(), "child", func(ws *tenancyv1alpha1.Workspace) error {
-			if ws.Spec.Cluster == "" {
-				return errors.New("it has no logical cluster")
-			}
-			return nil
-		})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(ws.Annotations).To(And(HaveKeyWithValue("warrantgate.dev/rewritten-by", "policy"), Not(HaveKey(kcptest.CreatedByAnnotation))))
-		lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(ws.Spec.Cluster))
-		Expect(err).NotTo(HaveOccurred())
-		Expect(lc.Spec.CreatedBy).To(HaveValue(And(HaveField("Username", "carol"), HaveField("Extra", Not(HaveKey("authorization.kcp.io/warrant"))))))
-		Eventually(ctx, kcp.InitializationError).WithArguments(ws.Spec.Cluster).Should(ContainSubstring("no permission to bind"))
-	}, SpecTimeout(specTimeout))
-
-	It("the workspace of a service account that a GitOps tool impersonates becomes Ready", func(ctx SpecContext) {
-		if !hasPolicies(ctx) {
-			return
-		}
-		h := newHome(ctx, kcp)
-		bot, err := kcptest.ServiceAccount(ctx, h.admin(), metav1.NamespaceDefault, "synced")
-		Expect(err).NotTo(HaveOccurred())
-		tool := h.admin()
-		tool.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:synced"}
-		_, err = kcptest.CreateWorkspace(ctx, tool, "synced")
-		Expect(err).NotTo(HaveOccurred())
-		ws, err := kcptest.WaitReady(ctx, h.admin(), "synced")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(ws.Annotations).To(And(HaveKeyWithValue("warrantgate.dev/rewritten-by", "policy"),
-			HaveKeyWithValue(kcptest.CreatedByAnnotation, h.cluster+":default:synced")))
-		expectAtWork(ctx, bot, ws.Spec.Cluster)
-		h.expectImpostorLockedOut(ctx, child{name: "synced", ws: ws})
 	}, SpecTimeout(specTimeout))
 
 	It("explain and check report that the policy rewrites the owners", func(ctx SpecContext) {

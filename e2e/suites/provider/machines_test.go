@@ -107,15 +107,6 @@ var _ = Describe("in a workspace that binds a provider's kinds", Ordered, Contin
 		Expect(apierrors.IsForbidden(setInstanceID(ctx, others, machine, incident.Created.UUID))).To(BeTrue())
 	}, SpecTimeout(specTimeout))
 
-	It("a machine cannot name an ID that another machine of the workspace holds", func(ctx SpecContext) {
-		for _, name := range []string{"first", "second"} {
-			Expect(unstructuredClient(own).Create(ctx, object("CloudSigmaMachine", name, "pool", map[string]any{}))).To(Succeed())
-		}
-		Expect(setInstanceID(ctx, own, object("CloudSigmaMachine", "first", "pool", nil), incident.Sibling.UUID)).To(Succeed())
-		err := setInstanceID(ctx, own, object("CloudSigmaMachine", "second", "pool", nil), incident.Sibling.UUID)
-		Expect(apierrors.HasStatusCause(err, "InstanceIDConflict")).To(BeTrue(), "%v", err)
-	}, SpecTimeout(specTimeout))
-
 	It("a cluster cannot take its user from a Secret that no webhook guards", func(ctx SpecContext) {
 		bySecret := func() error {
 			return unstructuredClient(own).Create(ctx, object("CloudSigmaCluster", "by-secret", "by-secret", map[string]any{

@@ -98,22 +98,6 @@ var _ = Describe("the permission to name a user in a cluster", Ordered, Continue
 		Eventually(func() error { return creates(ctx, bob, "scoped", incident.User.Email) }).Should(Succeed())
 	}, SpecTimeout(specTimeout))
 
-	// There are no policies in workspaces of kcp, so the webhook decides.
-	It("is not enough for an email with blanks around it or another host as the region", func(ctx SpecContext) {
-		grantInProvider(ctx, kcptest.User(fmt.Sprintf("owner-%d", consumers)), incident.User.Email)
-		Eventually(func() error { return creates(ctx, owner, "plain", incident.User.Email) }).Should(Succeed())
-		err := creates(ctx, owner, "blank", incident.User.Email+"\n")
-		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
-		Expect(apierrors.HasStatusCause(err, "UserMalformed")).To(BeTrue(), "%v", err)
-
-		c, err := client.New(owner, client.Options{})
-		Expect(err).NotTo(HaveOccurred())
-		elsewhere := object("CloudSigmaCluster", "elsewhere", "elsewhere", map[string]any{"region": "@127.0.0.1:8443/#"})
-		err = c.Create(ctx, elsewhere)
-		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
-		Expect(apierrors.HasStatusCause(err, "RegionNotAllowed")).To(BeTrue(), "%v", err)
-	}, SpecTimeout(specTimeout))
-
 	It("is checked in the workspace of the provider whose webhook configuration calls the gate", func(ctx SpecContext) {
 		makeWorkspace(ctx, "second-provider")
 		second := kcp.Admin("root:second-provider")

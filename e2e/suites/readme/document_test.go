@@ -116,16 +116,4 @@ var _ = Describe("A quick start", func() {
 			{commands: "serve\n", apart: true}, {commands: "call <<EOF\n  x\nEOF\n", output: "called\n...\n"}, {commands: "stop\n"},
 		}))
 	})
-
-	DescribeTable("shows output that is similar or not", func(output, printed string, want bool) {
-		Expect(regexp.MatchString(similar(output), printed)).To(Equal(want))
-	},
-		Entry("equal", "a.b\n", "a.b\n", true),
-		Entry("different", "a.b\n", "a-b\n", false),
-		Entry("with another text in a line", "a ... c\n", "a b c\n", true),
-		Entry("with another text across lines", "a ... c\n", "a\nc\n", false),
-		Entry("with more lines in the middle", "a\n...\nd\n", "a\nb\nc\nd\n", true),
-		Entry("with more lines at the end", "a\n", "a\nb\n", false),
-		Entry("without output", "", "a\n", false),
-	)
 })

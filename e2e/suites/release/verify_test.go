@@ -75,18 +75,6 @@ var _ = Describe("The commands of the README that verify a release", Ordered, fu
 			images.chart("")+"@"+images.crane(ctx, "digest", images.chart(version)))...)
 		Expect(verify(ctx).err).To(MatchError(ContainSubstring("failed to verify signature")))
 	}, SpecTimeout(timeout))
-
-	// A signature names the digest of a manifest, and that names those of the layers. Only a download compares them with the layers.
-	DescribeTable("reject a layer that was changed in the registry under its digest", func(ctx SpecContext, name func() string, layer int, want string) {
-		var manifest struct{ Layers []struct{ Digest string } }
-		Expect(json.Unmarshal([]byte(images.crane(ctx, "manifest", "--platform=linux/amd64", name())), &manifest)).To(Succeed())
-		images.changed.Store(&manifest.Layers[layer].Digest)
-		DeferCleanup(images.changed.Store, (*string)(nil))
-		Expect(verify(ctx).err).To(MatchError(ContainSubstring(want)))
-	},
-		Entry("of the image", func() string { return images.address + "/warrantgate:v" + version }, 1, "error verifying sha256 checksum", SpecTimeout(timeout)),
-		Entry("of the chart", func() string { return images.chart(version) }, 0, "mismatched digest", SpecTimeout(timeout)),
-	)
 })
 
 // attested returns the predicate of the only attestation of a kind that the key of the releases signed for an image.

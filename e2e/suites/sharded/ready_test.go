@@ -5,22 +5,11 @@ package sharded_test
 import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/util/rand"
 
 	"warrantgate.dev/e2e/env/kcptest"
 )
 
 var _ = Describe("On several shards", func() {
-	DescribeTable("an administrator's workspace becomes Ready",
-		func(ctx SpecContext, shard string) {
-			ws := create(ctx, kcp.Admin("root"), "admins-"+rand.String(6), shard)
-			ws = waitReady(ctx, kcp.Admin("root"), ws.Name)
-			Expect(kcp.ShardOf(ctx, ws.Spec.Cluster)).To(Equal(shard))
-		},
-		Entry("on the root shard", kcptest.RootShard, SpecTimeout(specTimeout)),
-		Entry("on another shard", kcptest.SecondShard, SpecTimeout(specTimeout)),
-	)
-
 	// One webhook configuration, in root, applies to Workspaces on any shard and to their logical clusters on any shard.
 	DescribeTable("the workspaces of a service account become Ready, on its own shard and on the other, and it can write in them",
 		func(ctx SpecContext, own, other string) {
