@@ -10,36 +10,43 @@ import (
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/fakes/capcstest"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
 const (
 	// The tenant's cluster and its namespace.
 	tenant, pool = "tenant", "metal"
-	// clusterAuthor is a user who may write clusters there, and may not impersonate any user.
-	clusterAuthor = "carol"
+
+	// replacement is a machine that the tenant adds.
+	replacement = "metal-worker-pool-1-hl9tl-x7k2p"
 
 	// The Secret with warrantgate's credentials at CloudSigma.
 	credentialsNamespace, credentialsName = "capcs-system", "cloudsigma-impersonation"
 )
 
-var infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
+var (
+	infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
+	clusterAPI     = schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta1"}
+)
 
 // machines contains the servers and objects of the demos for Cluster API.
 type machines struct {
 	api         *kubetest.Server
 	cloud       *cloudsigmatest.Cloud
 	incident    cloudsigmatest.Incident
+	provider    *capcstest.Provider
 	warrantgate *kubetest.Warrantgate
 }
 
@@ -115,7 +122,7 @@ func (d *demo) startGates(ctx context.Context, configuration string, args ...str
 	return nil
 }
 
-// populate creates the tenant's cluster, and the Secret with warrantgate's credentials.
+// populate creates the tenant's cluster with the machine of the incident, and the Secret with warrantgate's credentials.
 func (d *demo) populate(ctx context.Context) error {
 	m := &d.machines
 	objects := []client.Object{
@@ -128,17 +135,34 @@ func (d *demo) populate(ctx context.Context) error {
 			},
 		},
 		object("CloudSigmaCluster", pool, map[string]any{"region": m.incident.Region, "userEmail": m.incident.User.Email}),
-		object("CloudSigmaMachine", m.incident.Created.Name, map[string]any{}),
 	}
 	for _, o := range objects {
 		if err := m.api.Client().Create(ctx, o); err != nil {
 			return err
 		}
 	}
+	if err := m.createMachine(ctx, m.incident.Created.Name); err != nil {
+		return err
+	}
+	if err := m.setInstanceID(ctx, m.incident.Stale.UUID); err != nil {
+		return err
+	}
 	d.say("In namespace %s, cluster %s acts as user %s. CloudSigma has two servers with the name of its machine %s: %s, which belongs to "+
-		"this user, and %s, which an earlier attempt created as another user.", tenant, pool, m.incident.User.Email, m.incident.Created.Name,
-		m.incident.Created.UUID, m.incident.Stale.UUID)
+		"this user, and %s, which an earlier attempt created as another user. A status update failed, and since then the machine names the wrong one.",
+		tenant, pool, m.incident.User.Email, m.incident.Created.Name, m.incident.Created.UUID, m.incident.Stale.UUID)
 	return nil
+}
+
+// createMachine creates a machine of the tenant's cluster, with the Machine of Cluster API that owns it.
+func (m *machines) createMachine(ctx context.Context, name string) error {
+	owner := object("Machine", name, map[string]any{"clusterName": pool})
+	owner.SetGroupVersionKind(clusterAPI.WithKind("Machine"))
+	if err := m.api.Client().Create(ctx, owner); err != nil {
+		return err
+	}
+	machine := object("CloudSigmaMachine", name, map[string]any{})
+	machine.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GroupVersionKind())})
+	return m.api.Client().Create(ctx, machine)
 }
 
 // awaitGate waits until the API server calls the gate, a moment after the installation of the webhook configuration.
@@ -151,24 +175,67 @@ func (m *machines) awaitGate(ctx context.Context) error {
 	})
 }
 
-// denyStaleServer replays the incident: a controller writes the stale server's UUID into the machine.
-func denyStaleServer(ctx context.Context, d *demo) error {
+// nameServer lets the provider create the server of a new machine.
+func nameServer(ctx context.Context, d *demo) error {
 	m := &d.machines
-	d.say("The provider's controller writes its recorded UUID into the machine's status:")
-	d.quote("PATCH status.instanceID: " + m.incident.Stale.UUID)
-	err := m.setInstanceID(ctx, m.incident.Stale.UUID)
-	if err := d.showDenial(err, "InstanceNotOwned", m.incident.Stale.UUID, m.incident.User.Email, m.incident.Created.UUID); err != nil {
+	if err := capcstest.Install(ctx, m.api.Client()); err != nil {
 		return err
 	}
-	d.say("It writes the UUID of the user's own server instead, which is accepted:")
-	d.quote("PATCH status.instanceID: " + m.incident.Created.UUID)
-	return m.setInstanceID(ctx, m.incident.Created.UUID)
+	config, err := m.api.ServiceAccount(ctx, capcstest.Namespace, capcstest.ServiceAccount)
+	if err != nil {
+		return err
+	}
+	objects, err := client.New(config, client.Options{})
+	if err != nil {
+		return err
+	}
+	m.provider = capcstest.New(objects, capcstest.Options{Cloud: m.cloud, Account: m.incident.Client})
+	if err := m.createMachine(ctx, replacement); err != nil {
+		return err
+	}
+	d.say("The provider creates the server of a new machine, and names it in two writes. An emulation of the provider makes the same ones:")
+	return d.reconcile(ctx, replacement)
 }
 
+// reconcile lets the provider reconcile a machine, and shows its writes. All of them must be accepted, and the last one names one server.
+func (d *demo) reconcile(ctx context.Context, name string) error {
+	provider, key := d.machines.provider, client.ObjectKey{Namespace: tenant, Name: name}
+	_, err := provider.Reconcile(ctx, reconcile.Request{NamespacedName: key})
+	if err := errors.Join(append(provider.Errors(key), err)...); err != nil {
+		return err
+	}
+	var last capcstest.Write
+	for i, write := range provider.Writes(key) {
+		switch {
+		case write.Err != nil:
+			return write.Err
+		case i == 0: // it adds the finalizer
+		case write.InstanceID != last.InstanceID:
+			d.quote("PUT " + name + "/status: status.instanceID: " + write.InstanceID)
+		case write.ProviderID != last.ProviderID:
+			d.quote("PUT " + name + ": spec.providerID: " + write.ProviderID)
+		}
+		last = write
+	}
+	if last.InstanceID == "" || last.ProviderID != "cloudsigma://"+last.InstanceID {
+		return fmt.Errorf("the provider did not name one server in both fields: %+v", last)
+	}
+	return nil
+}
+
+// denyStaleServer replays the write that the incident began with.
+func denyStaleServer(ctx context.Context, d *demo) error {
+	m := &d.machines
+	d.say("A controller with a stale status writes the wrong server again:")
+	d.quote("PATCH " + m.incident.Created.Name + "/status: status.instanceID: " + m.incident.Stale.UUID)
+	err := m.setInstanceID(ctx, m.incident.Stale.UUID)
+	return d.showDenial(err, "InstanceNotOwned", m.incident.Stale.UUID, m.incident.User.Email, m.incident.Created.UUID)
+}
+
+// setInstanceID writes the ID of a server into the machine of the incident.
 func (m *machines) setInstanceID(ctx context.Context, uuid string) error {
-	machine := object("CloudSigmaMachine", m.incident.Created.Name, nil)
-	patch := client.RawPatch("application/merge-patch+json", []byte(fmt.Sprintf(`{"status":{"instanceID":%q}}`, uuid)))
-	return m.api.Client().Status().Patch(ctx, machine, patch)
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"instanceID":%q}}`, uuid))
+	return m.api.Client().Status().Patch(ctx, object("CloudSigmaMachine", m.incident.Created.Name, nil), patch)
 }
 
 // describeMachine shows the reason in "kubectl describe".
@@ -179,43 +246,56 @@ func describeMachine(ctx context.Context, d *demo) error {
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
 		var err error
 		text, err = describeObject(m.api.Config(), infrastructure.WithKind("CloudSigmaMachine"), "cloudsigmamachines", tenant, name)
-		return strings.Contains(text, "InstanceNotOwned"), err
+		return strings.Contains(text, "Denied: "), err
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the Event InstanceNotOwned: %w\n%s", err, text)
+		return fmt.Errorf("wait for the Event of the denial: %w\n%s", err, text)
 	}
 	d.quote("$ kubectl describe cloudsigmamachine -n " + tenant + " " + name + "\n" + text)
 	return nil
 }
 
-// denyForeignUser creates a cluster that names a user that its author may not impersonate.
-func denyForeignUser(ctx context.Context, d *demo) error {
+// explainMachine shows what is wrong with the machine of the incident.
+func explainMachine(ctx context.Context, d *demo) error {
 	m := &d.machines
-	if err := m.letWriteClusters(ctx); err != nil {
+	return d.command(ctx, 1, m.incident.Stale.UUID, "explain", "machine", tenant+"/"+m.incident.Created.Name)
+}
+
+// repairMachine lets the provider reconcile the machine of the incident.
+func repairMachine(ctx context.Context, d *demo) error {
+	m := &d.machines
+	d.say("The cloud answers the provider that the user may not see the server. It adopts the server of this name that it finds:")
+	if err := d.reconcile(ctx, m.incident.Created.Name); err != nil {
 		return err
 	}
-	config, err := m.api.User(clusterAuthor)
-	if err != nil {
-		return err
-	}
-	author, err := client.New(config, client.Options{})
-	if err != nil {
-		return err
-	}
-	d.say("%s may write clusters. She creates one that acts as %s, to use servers of that account:", clusterAuthor, m.incident.User.Email)
-	d.quote("CREATE CloudSigmaCluster with spec.userEmail: " + m.incident.User.Email)
-	err = author.Create(ctx, object("CloudSigmaCluster", "hers", map[string]any{
-		"region": m.incident.Region, "userEmail": m.incident.User.Email,
-	}))
-	return d.denied(err, clusterAuthor, "may not impersonate", m.incident.User.Email) // the denial of an admission policy, which has no cause
+	return d.command(ctx, 0, "Nothing is wrong", "explain", "machine", tenant+"/"+m.incident.Created.Name)
 }
 
 // audit shows the findings of the audit, after a machine was deleted without its server.
 func audit(ctx context.Context, d *demo) error {
 	m := &d.machines
-	left := m.cloud.AddServer(m.incident.Region, m.incident.User, "metal-worker-pool-1-hl9tl-x7k2p",
-		cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, "0f4e4f5c-54a1-4b57-8c2d-3f2c1c0b7a11"))
-	d.say("A machine was deleted by hand, but not its server %s. The audit reports it:", left.UUID)
+	machine := object("CloudSigmaMachine", replacement, nil)
+	if err := m.api.Client().Get(ctx, client.ObjectKeyFromObject(machine), machine); err != nil {
+		return err
+	}
+	left, _, _ := unstructured.NestedString(machine.Object, "status", "instanceID")
+	machine.SetFinalizers(nil)
+	if err := errors.Join(m.api.Client().Update(ctx, machine), m.api.Client().Delete(ctx, machine)); err != nil {
+		return err
+	}
+	d.say("Somebody removes the finalizer of %s and deletes it, but not its server %s:", replacement, left)
+	if err := d.command(ctx, 1, left, "audit"); err != nil {
+		return err
+	}
+	if violations := m.cloud.Violations(); len(violations) > 0 {
+		return fmt.Errorf("CloudSigma received unknown requests: %q", violations)
+	}
+	return nil
+}
+
+// command runs a command of warrantgate with the flags of serve, and shows it. It must exit with a status, and print a text.
+func (d *demo) command(ctx context.Context, status int, part string, args ...string) error {
+	m := &d.machines
 	kubeconfig, err := m.api.KubeconfigFile("admin", m.api.Config())
 	if err != nil {
 		return err
@@ -224,17 +304,13 @@ func audit(ctx context.Context, d *demo) error {
 	if err != nil {
 		return err
 	}
-	command := exec.CommandContext(ctx, binary, "audit", "--kubeconfig="+kubeconfig, "--config="+m.warrantgate.ConfigFile(),
-		"--impersonation-enabled", "--impersonation-secret="+credentialsNamespace+"/"+credentialsName)
+	command := exec.CommandContext(ctx, binary, append(args, "--kubeconfig="+kubeconfig, "--config="+m.warrantgate.ConfigFile(),
+		"--impersonation-enabled", "--impersonation-secret="+credentialsNamespace+"/"+credentialsName)...)
 	d.showCommand(command.Args)
 	output, err := command.CombinedOutput()
 	d.show(string(output))
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(output), left.UUID) {
-		return fmt.Errorf("the audit does not report %s by its exit code 1: %w", left.UUID, err)
-	}
-	if violations := m.cloud.Violations(); len(violations) > 0 {
-		return fmt.Errorf("CloudSigma received unknown requests: %q", violations)
+	if command.ProcessState == nil || command.ProcessState.ExitCode() != status || !strings.Contains(string(output), part) {
+		return fmt.Errorf("it did not exit with %d and print %q: %w", status, part, err)
 	}
 	return nil
 }
@@ -275,24 +351,4 @@ func (m *machines) cleanUp() error {
 		err = errors.Join(err, m.cloud.Stop())
 	}
 	return err
-}
-
-// letWriteClusters gives the author the permission to write clusters of the tenant.
-func (m *machines) letWriteClusters(ctx context.Context) error {
-	const name = "cluster-author"
-	for _, o := range []client.Object{
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: name}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}},
-		}},
-		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: clusterAuthor}},
-		},
-	} {
-		if err := m.api.Client().Create(ctx, o); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -47,9 +47,11 @@ var stories = map[string]story{
 	}},
 	"machines": {steps: []step{
 		{"warrantgate for Cluster API on CloudSigma", startMachines},
-		{"A machine cannot name a server of another user", denyStaleServer},
-		{"`kubectl describe` shows the reason", describeMachine},
-		{"A cluster cannot name a user that its author may not impersonate", denyForeignUser},
+		{"The provider names the server of a machine: status.instanceID first, spec.providerID second", nameServer},
+		{"The incident: a machine names a server of another user; `warrantgate explain machine` shows it", explainMachine},
+		{"The provider repairs the machine", repairMachine},
+		{"The incident again: with warrantgate, the write of the wrong server is denied", denyStaleServer},
+		{"`kubectl describe` shows the denial", describeMachine},
 		{"The audit finds an orphaned server", audit},
 	}},
 	"openstack": {steps: []step{
