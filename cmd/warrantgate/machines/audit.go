@@ -55,7 +55,8 @@ tasks for each namespace.
 The exit status is 0 if nothing is wrong, 1 if something is, 2 if not everything could be checked.`,
 		Example: `  warrantgate audit --kubeconfig=admin.kubeconfig --config=config.yaml \
     --impersonation-enabled \
-    --impersonation-secret=capcs-system/cloudsigma-impersonation -o html > audit.html`,
+    --impersonation-secret=capcs-system/cloudsigma-impersonation \
+    -o html > audit.html`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			wrong, err := o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
