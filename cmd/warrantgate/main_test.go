@@ -121,8 +121,8 @@ func TestWrongUse(t *testing.T) {
 	missing := map[string]string{
 		"serve":                      `required flag(s) "tls-cert-file", "tls-private-key-file" not set`,
 		"audit":                      noKubeconfig,
-		"install kubernetes":         "at least one of the flags in the group [ca-file policies-only] is required",
-		"install kcp":                "at least one of the flags in the group [ca-file policies-only] is required",
+		"install kubernetes":         "at least one of the flags in the group [url ca-file policies-only] is required",
+		"install kcp":                "at least one of the flags in the group [url ca-file policies-only] is required",
 		"install provider":           `required flag(s) "ca-file", "url" not set`,
 		"uninstall kubernetes":       noKubeconfig,
 		"uninstall kcp":              noKubeconfig,

@@ -89,9 +89,9 @@ serve does not answer, new workspaces whose owners only the webhook can rewrite 
 		"policy has not rewritten, go to the webhook in any case")
 	cmd.Flags().DurationVar(&o.wait, "wait", 30*time.Second, "how long to wait until kcp evaluates the policies, and serve answers what kcp calls it for; kcp takes about "+
 		"five seconds")
-	delete(cmd.Flags().Lookup("url").Annotations, cobra.BashCompOneRequiredFlag)
+	cmd.MarkFlagsOneRequired("url", "ca-file", policiesOnly)
+	cmd.MarkFlagsRequiredTogether("url", "ca-file")
 	for _, flag := range []string{"url", "ca-file"} {
-		cmd.MarkFlagsOneRequired(flag, policiesOnly)
 		cmd.MarkFlagsMutuallyExclusive(flag, policiesOnly)
 	}
 	return cmd
@@ -263,13 +263,23 @@ func isPolicy(object client.Object) bool {
 	return strings.Contains(object.GetObjectKind().GroupVersionKind().Kind, "AdmissionPolicy")
 }
 
-// report prints the objects that were changed, also if an error stopped the command half-way.
+// report prints the objects that were changed, also if an error stopped the command half-way, and the number of those that were not there.
 func report(out io.Writer, where string, do func() ([]install.Result, error)) error {
 	results, err := do()
+	var printed strings.Builder
+	absent := 0
 	for _, result := range results {
-		if _, printErr := fmt.Fprintf(out, "%s: %s %q %s\n", where, result.Kind, result.Name, result.Outcome); printErr != nil {
-			return errors.Join(err, printErr)
+		if result.Outcome == install.Absent {
+			absent++
+			continue
 		}
+		fmt.Fprintf(&printed, "%s: %s %q %s\n", where, result.Kind, result.Name, result.Outcome)
+	}
+	if absent > 0 {
+		fmt.Fprintf(&printed, "%s: objects not found: %d\n", where, absent)
+	}
+	if _, printErr := io.WriteString(out, printed.String()); printErr != nil {
+		return errors.Join(err, printErr)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", where, err)

@@ -65,9 +65,9 @@ not answer, machines cannot get another server ID.`,
 	const policiesOnly = "policies-only"
 	cmd.Flags().BoolVar(&o.policiesOnly, policiesOnly, false,
 		"write only the admission policies, which the API server evaluates with no warrantgate running; needs no --url")
-	delete(cmd.Flags().Lookup("url").Annotations, cobra.BashCompOneRequiredFlag)
+	cmd.MarkFlagsOneRequired("url", "ca-file", policiesOnly)
+	cmd.MarkFlagsRequiredTogether("url", "ca-file")
 	for _, flag := range []string{"url", "ca-file"} {
-		cmd.MarkFlagsOneRequired(flag, policiesOnly)
 		cmd.MarkFlagsMutuallyExclusive(flag, policiesOnly)
 	}
 	return cmd

@@ -30,12 +30,14 @@ type serverOptions struct {
 
 func (o *serverOptions) addFlags(cmd *cobra.Command) {
 	o.addOptionalFlags(cmd)
-	if err := cmd.MarkFlagRequired("ca-file"); err != nil {
-		panic(err) // a flag that is not defined there
+	for _, flag := range []string{"url", "ca-file"} {
+		if err := cmd.MarkFlagRequired(flag); err != nil {
+			panic(err) // a flag that is not defined there
+		}
 	}
 }
 
-// addOptionalFlags adds the flags, and leaves it to the command whether --ca-file is required.
+// addOptionalFlags adds the flags, and leaves it to the command when --url and --ca-file are required.
 func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates in mode Off are not installed, and gates in mode Warn get the failurePolicy Ignore")
@@ -47,9 +49,6 @@ func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.failurePolicy, "failure-policy", string(admissionregistrationv1.Fail),
 		"failurePolicy of the webhooks, while serve does not answer: Fail denies the request; Ignore admits it; gates in mode Warn always have Ignore")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, as YAML, and write nothing")
-	if err := cmd.MarkFlagRequired("url"); err != nil {
-		panic(err) // a flag that is not defined above
-	}
 }
 
 func (o serverOptions) load() (v1beta1.GateConfiguration, webhooks.Server, error) {

@@ -58,7 +58,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.installed(ctx)).To(Equal(installed))
 		for line := range strings.Lines(printed) {
-			Expect(line).To(Or(ContainSubstring(" unchanged\n"), ContainSubstring(" not found\n")))
+			Expect(line).To(Or(ContainSubstring(" unchanged\n"), ContainSubstring(" objects not found: ")))
 		}
 	}, SpecTimeout(timeout))
 
@@ -192,7 +192,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		printed, err = w.uninstall(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		for line := range strings.Lines(printed) {
-			Expect(line).To(HaveSuffix(" not found\n"))
+			Expect(line).To(ContainSubstring(" objects not found: "))
 		}
 	}, SpecTimeout(timeout))
 })
