@@ -114,6 +114,19 @@ var _ = Describe("warrantgate explain machine", sharing, Ordered, func() {
 				ContainSubstring("What to do: have this permission granted"),
 			))
 		}, SpecTimeout(timeout))
+
+		It("is followed until the machine names the user's own server", func(ctx SpecContext) {
+			before, followed := s.lookups(), make(chan suite.Output, 1)
+			go func() {
+				defer GinkgoRecover()
+				followed <- explain(ctx, s.namespace+"/worker", append(asServe, "--watch")...)
+			}()
+			Eventually(ctx, s.lookups).ShouldNot(Equal(before))
+			Expect(s.setInstanceID(ctx, worker, spare.UUID)).To(Succeed())
+			got := <-followed
+			Expect(got.Status).To(BeZero(), "%s%s", got.Stdout, got.Stderr)
+			Expect(got.Stdout).To(MatchRegexp(`(?s)\n  InstanceNotOwned\n.*\n---\nMachine: .*Nothing is wrong with it\.\n$`))
+		}, SpecTimeout(timeout))
 	})
 
 	It("says that there is no such machine, and exits with 2", func(ctx SpecContext) {

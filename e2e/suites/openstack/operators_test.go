@@ -4,6 +4,7 @@ package openstack_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -21,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/e2e/env/keystonetest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
@@ -195,6 +197,9 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 		want := "  " + string(cause.Type) + ": " + strings.ReplaceAll(message, `cloud "openstack" of Secret "checked"`, name) + "\n"
 		// Each request to Keystone has its own ID.
 		Expect(requestID.ReplaceAllString(printed, "request")).To(HaveSuffix(requestID.ReplaceAllString(want, "request")))
+		asJSON := suite.Warrantgate(ctx, "check", "delegation", "--clouds-yaml="+file, "--config="+w.gate.ConfigFile(), "-o=json")
+		Expect(json.Valid([]byte(asJSON.Stdout))).To(BeTrue(), asJSON.Stdout)
+		Expect(asJSON.Stdout).To(ContainSubstring(fmt.Sprintf("%q", cause.Type)))
 	},
 		Entry("the tenant's own", func(_ context.Context, s story) entry { return s.password(s.user) }, "", SpecTimeout(timeout)),
 		Entry("an operator's", func(_ context.Context, s story) entry { return s.password(o.user) }, "exit status 1", SpecTimeout(timeout)),

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // consumers is the number of workspaces that bind the kinds.
@@ -71,6 +72,13 @@ var _ = Describe("in a workspace that binds a provider's kinds", Ordered, Contin
 		before := admitted()
 		Expect(unstructuredClient(config).Create(ctx, first)).To(Succeed())
 		Expect(admitted()).To(BeNumerically(">", before), "the gates were not called")
+	}, SpecTimeout(specTimeout))
+
+	It("a dry run of uninstall lists the gates, which stay", func(ctx SpecContext) {
+		planned := suite.Warrantgate(ctx, append(asAdministrator(), "uninstall", "provider", "--dry-run")...)
+		Expect(planned.Status).To(BeZero(), planned.Stderr)
+		Expect(planned.Stdout).To(And(
+			ContainSubstring("ValidatingWebhookConfiguration \"warrantgate\" deleted (dry run)\n"), Not(ContainSubstring("deleted\n"))))
 	}, SpecTimeout(specTimeout))
 
 	It("a machine cannot name a server of another user, and can name one of its own user", func(ctx SpecContext) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -81,9 +82,14 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 // installProvider installs the gates in the provider's workspace, with a configuration file.
 func installProvider(ctx context.Context, configFile string) {
 	GinkgoHelper()
+	output, err := gate.Run(ctx, slices.Concat(gate.InstallArgs(), []string{"install", "provider", "--config=" + configFile}, asAdministrator())...)
+	Expect(err).NotTo(HaveOccurred(), output)
+}
+
+// asAdministrator are the flags of install and uninstall.
+func asAdministrator() []string {
+	GinkgoHelper()
 	kubeconfig, err := kcp.KubeconfigFile("provider-admin", provider)
 	Expect(err).NotTo(HaveOccurred())
-	output, err := gate.Run(ctx, append(gate.InstallArgs(), "install", "provider", "--kubeconfig="+kubeconfig,
-		"--config="+configFile, "--shard-kubeconfig="+kcp.AdminKubeconfig(), "--shard-context=system:admin")...)
-	Expect(err).NotTo(HaveOccurred(), output)
+	return []string{"--kubeconfig=" + kubeconfig, "--shard-kubeconfig=" + kcp.AdminKubeconfig(), "--shard-context=system:admin"}
 }

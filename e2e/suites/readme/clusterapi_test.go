@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -96,6 +97,26 @@ var _ = Describe("The page of the gates on Cluster API", func() {
 
 		t.execute(section(clusterAPI, clusterAPIUninstall)...)
 		Eventually(ctx, func() error { return bob.Create(ctx, clusterOf(user, "bobs"), client.DryRunAll) }).Should(Succeed())
+
+		By("clearing the fields of a machine as the page about denials says")
+		const server = "9f6a1c52-3d0e-4b7a-8c11-2e5d7f904b36"
+		machine := &unstructured.Unstructured{Object: map[string]any{
+			"spec": map[string]any{"providerID": "cloudsigma://" + server}, "status": map[string]any{"instanceID": server},
+		}}
+		machine.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta1")
+		machine.SetKind("CloudSigmaMachine")
+		machine.SetNamespace("tenant")
+		machine.SetName("worker-1")
+		Expect(c.Create(ctx, machine.DeepCopy())).To(Succeed())
+		Expect(c.Status().Patch(ctx, machine.DeepCopy(), client.Merge)).To(Succeed())
+		patches := regexp.MustCompile("`(kubectl [^`|]* patch [^`|]*)`").FindAllStringSubmatch(file("webhooks/machine/DENIED.md"), -1)
+		Expect(patches).To(HaveLen(2))
+		for _, patch := range patches {
+			printed, _ := t.run(patch[1], false)
+			Expect(printed).To(HaveSuffix(" patched\n"))
+		}
+		Expect(c.Get(ctx, client.ObjectKeyFromObject(machine), machine)).To(Succeed())
+		Expect(machine.Object).NotTo(Or(HaveKeyWithValue("status", HaveKey("instanceID")), HaveKeyWithValue("spec", HaveKey("providerID"))))
 	}, SpecTimeout(specTimeout))
 })
 

@@ -47,6 +47,17 @@ var _ = Describe("The page of the gates on workspaces", func() {
 		t.execute(section(workspaces, workspaceWebhooks)...)
 		printed, _ := t.run("warrantgate check admission kcp --kubeconfig=admin.kubeconfig --context=root --wait=30s", false)
 		Expect(printed).To(ContainSubstring("warrantgate rewrote the object"), "%s", t.logs())
+
+		By("restoring a workspace from what the page leaves of it")
+		_, restore, _ := strings.Cut(file(workspaces), "```sh\n")
+		restore, _, _ = strings.Cut(restore, "```")
+		t.run(`export KUBECONFIG=$PWD/admin.kubeconfig
+			echo '{"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": "kept"}}' | kubectl create --filename=-
+			kubectl wait workspace/kept --for=jsonpath='{.status.phase}'=Ready`, false)
+		t.run("{ "+strings.ReplaceAll(strings.TrimSpace(restore), "NAME", "kept")+"\n} >backup.json", false)
+		printed, _ = t.run(`kubectl delete workspace/kept && kubectl create --filename=backup.json
+			kubectl wait workspace/kept --for=jsonpath='{.status.phase}'=Ready --timeout=60s`, false)
+		Expect(printed).To(HaveSuffix("workspace.tenancy.kcp.io/kept condition met\n"))
 	}, SpecTimeout(specTimeout))
 })
 
