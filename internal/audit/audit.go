@@ -86,6 +86,8 @@ type Result struct {
 	Young int
 	// Unchecked are machines to check again: those with such a problem, and those about which the cloud did not answer.
 	Unchecked []clusterapi.MachineKey
+	// compared are the machines whose instances were compared with those of the cloud.
+	compared []subject
 }
 
 // Run checks all objects once. Two runs must not overlap, because each run compares with the previous one. An account that
@@ -127,6 +129,11 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	again := a.seenAgain(book, instances, &result)
 	for t, found := range instances {
 		result.Findings = append(result.Findings, compare(*t, found, all, ask, again)...)
+		for _, machine := range t.machines {
+			if len(machine.IDs()) > 0 {
+				result.compared = append(result.compared, subjectOf(machine.Machine))
+			}
+		}
 	}
 	var young []clusterapi.MachineKey
 	result.Findings, young = lasting(result.Findings)
@@ -203,10 +210,10 @@ func (a *Audit) list(ctx context.Context, tenancies []*tenancy, result *Result) 
 			instances[t] = found
 		case errors.As(err, &identity): // the author of the credentials has to correct them, so the run is complete
 			if len(invalid) == 0 {
-				result.Findings = append(result.Findings, unusable(t, identity.Reason, identity.Message)...)
+				result.Findings = append(result.Findings, unusable(t, gateDelegation, identity.Reason, identity.Message)...)
 			}
 		case errors.As(err, &region): // the author of the cluster has to correct the region
-			result.Findings = append(result.Findings, unusable(t, ownership.RegionNotAllowed, region.Error())...)
+			result.Findings = append(result.Findings, unusable(t, gateImpersonation, ownership.RegionNotAllowed, region.Error())...)
 		default:
 			t.awaited = awaited(err)
 			result.Findings = append(result.Findings, unknown(t.whole(), "", err))
@@ -387,16 +394,16 @@ func (a *Audit) delegation(ctx context.Context, t *tenancy) (findings []Finding,
 	}
 	var invalid *ownership.IdentityError
 	if errors.As(a.Delegation(ctx, t.account.Identity), &invalid) {
-		findings = unusable(t, invalid.Reason, invalid.Message)
+		findings = unusable(t, gateDelegation, invalid.Reason, invalid.Message)
 	}
 	return findings, 1
 }
 
 // unusable returns a finding for each object that specifies the account.
-func unusable(t *tenancy, reason, message string) []Finding {
+func unusable(t *tenancy, gate, reason, message string) []Finding {
 	findings := make([]Finding, 0, len(t.about))
 	for _, object := range t.about {
-		findings = append(findings, object.finding(Finding{Reason: reason, Account: t.account, Message: message}))
+		findings = append(findings, object.finding(Finding{Reason: reason, Account: t.account, Message: message, gate: gate}))
 	}
 	return findings
 }

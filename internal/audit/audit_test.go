@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
@@ -672,7 +673,7 @@ func TestPassListsEachAccountOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(audit.Result{Machines: 100, Accounts: 5, Requests: 15}, result); diff != "" {
+	if diff := cmp.Diff(audit.Result{Machines: 100, Accounts: 5, Requests: 15}, result, cmpopts.IgnoreUnexported(audit.Result{})); diff != "" {
 		t.Errorf("Run() (-want +got):\n%s", diff)
 	}
 	if want := []string{"user-0@example.com", "user-1@example.com", "user-2@example.com", "user-3@example.com", "user-4@example.com"}; !slices.Equal(cloud.requested, want) {

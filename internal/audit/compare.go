@@ -51,6 +51,8 @@ type Finding struct {
 	Account ownership.Account
 	// Message describes the problem for users. It is the same in each run as long as nothing changes.
 	Message string
+	// gate is the gate that denies this at admission, "" if it is the one on machines.
+	gate string
 	// left is how much longer the problem has to last, because the provider may be about to correct it.
 	left time.Duration
 	// machine is the machine with the problem if Recheck finds the problem, too, and otherwise empty.

@@ -39,6 +39,8 @@ type Controller struct {
 	Synced func() error
 	// OnKCP is true if the objects are those of workspaces of kcp.
 	OnKCP bool
+	// Reports takes the results. It is nil if there are no reports.
+	Reports Reports
 	// Interval is the time from the end of one run to the start of the next one, without jitter.
 	Interval time.Duration
 	// queue is nil while no machines are checked. checking are the checks.
@@ -66,10 +68,13 @@ func (c *Controller) Start(ctx context.Context) error {
 
 func (c *Controller) lead(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
-	c.current.lead(c.platform())
+	c.current.lead(c.platform(), c.Reports != nil)
 	defer c.current.resign()
 	if !c.OnKCP {
 		defer c.serveQueue(ctx)()
+	}
+	if c.Reports != nil {
+		c.checking.Go(func() { c.updateReports(ctx) })
 	}
 	defer stop()
 	// The only error is that ctx ended.
@@ -95,6 +100,7 @@ func (c *Controller) platform() string {
 
 func (c *Controller) run(ctx context.Context) {
 	c.current.begin()
+	began := c.Audit.Now()
 	result, err := c.Audit.Run(ctx)
 	if ctx.Err() != nil {
 		return // an incomplete result
@@ -105,7 +111,7 @@ func (c *Controller) run(ctx context.Context) {
 	}
 	observe(result, err)
 	read := !errors.Is(err, errNotRead) // otherwise the previous findings may still be valid
-	c.current.end(result.Findings, read)
+	c.current.end(result, read)
 	if !read {
 		return
 	}
@@ -113,8 +119,9 @@ func (c *Controller) run(ctx context.Context) {
 		c.enqueue(machine, firstRetry)
 	}
 	c.record(ctx, result.Findings)
+	c.report(ctx)
 	log.Info("audited", "machines", result.Machines, "accounts", result.Accounts, "cloudRequests", result.Requests,
-		"findings", len(result.Findings))
+		"findings", len(result.Findings), "seconds", c.Audit.Now().Sub(began).Seconds())
 }
 
 func (c *Controller) record(ctx context.Context, findings []Finding) {

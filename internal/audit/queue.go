@@ -92,7 +92,7 @@ func (c *Controller) recheck(ctx context.Context, queue queue, machine clusterap
 	defer cancel()
 	result, err := c.Audit.Recheck(ctx, machine)
 	requests.Add(float64(result.Requests))
-	c.current.update(machine, result.Findings, err == nil)
+	c.current.update(machine, result, err == nil)
 	if err == nil || queue.NumRequeues(machine) == 0 { // otherwise they have been reported
 		c.record(ctx, result.Findings)
 	}

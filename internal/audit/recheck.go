@@ -17,6 +17,8 @@ type Rechecked struct {
 	Requests int
 	// Later is when the machine has to be checked again, because its provider may be about to correct a problem. It is 0 if there is none.
 	Later time.Duration
+	// compared is the machine if its instances were compared with those of the cloud, and otherwise nil.
+	compared *subject
 }
 
 // Recheck checks one machine. An error means that not everything could be checked, and that the machine has to be checked again; the result
@@ -55,10 +57,14 @@ func (a *Audit) Recheck(ctx context.Context, object clusterapi.MachineKey) (resu
 		return answer, err
 	}
 	if t := book.byCluster[machine.Cluster()].tenancy; t != nil && a.Clouds[t.account.Cloud] != nil {
+		compared := subjectOf(machine)
+		result.compared = &compared
 		for _, f := range compare(*t, nil, named{}, ask, nil) {
-			if f.Reason != ownership.ReasonUnknown {
-				result.Findings = append(result.Findings, f)
+			if f.Reason == ownership.ReasonUnknown {
+				result.compared = nil
+				continue
 			}
+			result.Findings = append(result.Findings, f)
 		}
 	}
 	for _, f := range result.Findings {

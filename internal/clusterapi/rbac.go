@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/internal/audit/reports"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/install"
@@ -31,7 +32,8 @@ const (
 )
 
 // Roles returns the roles that serve needs for the enabled gates and the audit: to read machines and their clusters, to read the
-// Secrets that these refer to, to create SubjectAccessReviews, to write Events, and to hold the Lease of the audit.
+// Secrets that these refer to, to create SubjectAccessReviews, to write Events and reports, and to hold the Lease of the audit. Reports of an
+// earlier configuration are deleted.
 //
 // The clusters decide which Secrets contain users, so the permission to read Secrets has no resource names. It is only get, not
 // list or watch.
@@ -56,7 +58,7 @@ func Roles(config v1beta1.GateConfiguration, username, leaseNamespace, lease str
 }
 
 func rules(config v1beta1.GateConfiguration) []rbacv1.PolicyRule {
-	rules := []rbacv1.PolicyRule{events.Rule()}
+	rules := []rbacv1.PolicyRule{events.Rule(), reports.Rule(config.Audit.WritesReports())}
 	if config.Cluster.Impersonation.Mode != v1beta1.Off {
 		rules = append(rules, rule(authorizationv1.GroupName, "subjectaccessreviews", "create"))
 	}

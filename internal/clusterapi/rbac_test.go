@@ -1,6 +1,7 @@
 package clusterapi_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,6 +51,8 @@ func TestRoles(t *testing.T) {
 	for name, tc := range map[string]struct {
 		modify func(c *v1beta1.GateConfiguration)
 		want   []rbacv1.PolicyRule
+		// wantReports are the verbs for reports. Default: delete and list.
+		wantReports []string
 		// wantLease are the rules in the namespace of the Lease.
 		wantLease []rbacv1.PolicyRule
 	}{
@@ -120,10 +123,22 @@ func TestRoles(t *testing.T) {
 			want:      []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("cloudsigmamachines"), owners},
 			wantLease: lease,
 		},
+		"the audit with reports": {
+			modify: off(func(c *v1beta1.GateConfiguration) { c.Audit.Mode, c.Audit.Reports = v1beta1.Enforce, true }),
+			want:   []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("cloudsigmamachines"), owners}, wantLease: lease,
+			wantReports: []string{"create", "delete", "get", "list", "patch"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := v1beta1.Default()
 			tc.modify(&config)
+			if tc.wantReports == nil {
+				tc.wantReports = []string{"delete", "list"}
+			}
+			tc.want = slices.Insert(tc.want, 1, rbacv1.PolicyRule{
+				APIGroups: []string{"openreports.io", "wgpolicyk8s.io"}, Resources: []string{"reports", "policyreports"}, ResourceNames: []string{"warrantgate"},
+				Verbs: tc.wantReports,
+			})
 			if diff := cmp.Diff(wantRoles(tc.want, tc.wantLease), clusterapi.Roles(config, "gate", "home", "audit")); diff != "" {
 				t.Errorf("Roles() (-want +got):\n%s", diff)
 			}

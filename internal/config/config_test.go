@@ -387,6 +387,10 @@ audit:
 			raw:  header + "machine: {unknown: AdmitFirstClaims}\naudit: {mode: Off}\n",
 			want: []string{`machine.unknown: Invalid value: "AdmitFirstClaims": needs audit.mode, because nothing else checks the admitted claims later`},
 		},
+		"reports that nothing writes": {
+			raw:  header + "audit: {mode: Off, reports: true}\n",
+			want: []string{`audit.reports: Invalid value: true: needs audit.mode, because the audit writes the reports`},
+		},
 		"an API from which another field is derived": {
 			raw:  header + "cloudSigma: {api: http://example.com/}\n",
 			want: []string{`cloudSigma.api: Invalid value: "http://example.com/": ` + notATemplate},

@@ -47,7 +47,7 @@ func newInstallKubernetesCommand() *cobra.Command {
 Kubernetes API server, if the configuration enables them: both webhook configurations; the admission policies that deny, even
 while no serve is running, a spec.userEmail of a CloudSigmaCluster that the author may not impersonate, and malformed IDs and
 missing clusters of machines; and the permissions of the user of serve (get, list and watch of machines and clusters, get of
-Secrets, access reviews, Events, one Lease), and no other. In mode Warn there is no policy, and the webhook warns.
+Secrets, access reviews, Events, reports, one Lease), and no other. In mode Warn there is no policy, and the webhook warns.
 
 Run it again after an upgrade or a change of the configuration. Start serve first: while the webhooks are installed and serve does
 not answer, machines cannot get another server ID.`,

@@ -1,18 +1,23 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"warrantgate.dev/cmd/warrantgate/internal/clouds"
 	"warrantgate.dev/cmd/warrantgate/internal/gates"
 	"warrantgate.dev/internal/audit"
+	"warrantgate.dev/internal/audit/reports"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
@@ -63,6 +68,9 @@ func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguratio
 	}
 	reviewer, err := impersonation.NewReviewer(kubernetes)
 	if err != nil {
+		return kubernetesGates{}, err
+	}
+	if err := g.removeReports(kubernetes, config.Audit); err != nil {
 		return kubernetesGates{}, err
 	}
 	checker := impersonation.NewChecker(reviewer)
@@ -121,8 +129,34 @@ func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1beta1.GateC
 		Audit: clouds.NewAudit(g.objects, owners, config), Recorder: g.recorder, Election: election,
 		Synced: g.objects.Synced, Interval: config.Audit.Interval.Duration,
 	}
+	if config.Audit.Reports {
+		if audited.Reports, err = reports.NewWriter(kubernetes, time.Now); err != nil {
+			return err
+		}
+	}
 	g.runnables = append(g.runnables, audited)
 	return g.objects.OnChange(audited.Changed)
+}
+
+// removeReports deletes the reports of an earlier configuration if the audit writes none, again at its interval: a replica with the earlier
+// configuration may end later.
+func (g *kubernetesGates) removeReports(kubernetes *rest.Config, config v1beta1.Audit) error {
+	if config.WritesReports() {
+		return nil
+	}
+	writer, err := reports.NewWriter(kubernetes, time.Now)
+	if err != nil {
+		return err
+	}
+	g.runnables = append(g.runnables, manager.RunnableFunc(func(ctx context.Context) error {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := writer.Remove(ctx); err != nil && ctx.Err() == nil {
+				logf.FromContext(ctx).Error(err, "reports of an earlier configuration could not be deleted; retrying")
+			}
+		}, config.Interval.Duration)
+		return nil
+	}))
+	return nil
 }
 
 func (g *kubernetesGates) handle(path string, gate webhooks.Gate, mode v1beta1.Mode) {

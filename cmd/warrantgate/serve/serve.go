@@ -253,6 +253,10 @@ func (o serveOptions) machineGates(
 		gates.register(server)
 		reportInactive(config, owners, logger)
 	}
+	if kubernetes == nil && config.Audit.Reports {
+		return kubernetesGates{}, errors.New("audit.reports needs --kubeconfig, because reports are written on Kubernetes only, and not in workspaces of kcp: " +
+			"give --kubeconfig, or remove audit.reports from the configuration")
+	}
 	if err := needsKCP(config, owners, o.kcpKubeconfig); err != nil {
 		return kubernetesGates{}, err
 	}

@@ -130,6 +130,13 @@ var _ = Describe("The permissions of the service account", Ordered, func() {
 		}, SpecTimeout(timeout)),
 	)
 
+	It("are needed to delete the reports of an earlier configuration", func(ctx SpecContext) {
+		w.without(ctx, "reports", "list")
+		w.pod.start(ctx, w.admin)
+		Eventually(w.pod.logged).Should(And(
+			ContainSubstring("reports of an earlier configuration could not be deleted"), ContainSubstring(`cannot list resource \"reports\"`)))
+	}, SpecTimeout(timeout))
+
 	DescribeTable("are needed for leader election", func(ctx SpecContext, verb string) {
 		Expect(client.IgnoreNotFound(w.admin.Delete(ctx, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: lease.Name},

@@ -213,9 +213,15 @@ type Audit struct {
 	// RequestsPerSecond limits the requests to each cloud. A run sends requests for five minutes at most for the clusters of one
 	// namespace, on kcp of one workspace. Default: 5.
 	RequestsPerSecond int32 `json:"requestsPerSecond,omitzero"`
+	// Reports is whether the results are also written into one report for each namespace on Kubernetes, of openreports.io/v1alpha1 or, if the API
+	// server does not have it, wgpolicyk8s.io/v1alpha2. There are no reports in workspaces of kcp. Default: false.
+	Reports bool `json:"reports,omitzero"`
 	// Providers are the providers on kcp whose machines are checked, in all workspaces that bind their APIExports. Default: none.
 	Providers []AuditProvider `json:"providers,omitzero"`
 }
+
+// WritesReports reports whether the audit writes reports on Kubernetes.
+func (a Audit) WritesReports() bool { return a.Mode != Off && a.Reports }
 
 // OnKCP reports whether the audit checks machines on kcp.
 func (a Audit) OnKCP() bool { return a.Mode != Off && len(a.Providers) > 0 }

@@ -229,6 +229,9 @@ func (m *mistakes) controllerManager(manager ControllerManager, at *field.Path) 
 
 func (m *mistakes) audit(audit Audit, at *field.Path) {
 	m.mode(audit.Mode, at)
+	if audit.Reports && audit.Mode == Off {
+		m.invalid(at.Child("reports"), audit.Reports, "needs audit.mode, because the audit writes the reports")
+	}
 	for i, provider := range audit.Providers {
 		at := at.Child("providers").Index(i)
 		m.match(workspacePattern, at.Child("workspace"), provider.Workspace, "must be the path of a workspace, such as root:provider, or its logical cluster")
