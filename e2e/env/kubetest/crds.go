@@ -5,7 +5,11 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -39,6 +43,20 @@ func CRDs(kinds ...string) ([]*apiextensionsv1.CustomResourceDefinition, error) 
 		}
 	}
 	return crds, nil
+}
+
+// ReportCRD returns the CRD of the reports of openreports.io, from the module with its types.
+func ReportCRD(ctx context.Context) (*apiextensionsv1.CustomResourceDefinition, error) {
+	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f={{.Dir}}", "github.com/openreports/reports-api").Output()
+	if err != nil {
+		return nil, fmt.Errorf("find the module of OpenReports: %w", err)
+	}
+	content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(module)), "config/crd/openreports.io_reports.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	return crd, yaml.UnmarshalStrict(content, crd)
 }
 
 // ApplyCRDs creates or replaces CRDs and waits until all their versions are served.
