@@ -34,9 +34,10 @@ func resultOf(texts []string) audit.Result {
 	return result
 }
 
-// skeleton is a page without the texts between its tags, and without its counts.
-func skeleton(page string) string {
-	return regexp.MustCompile(`>[^<]*<`).ReplaceAllString(page[strings.Index(page, "<body>"):], "><")
+// skeleton returns the head of a page, and its body without the texts between its tags.
+func skeleton(page string) (head, body string) {
+	head, body, _ = strings.Cut(page, "<body>")
+	return head, regexp.MustCompile(`>[^<]*<`).ReplaceAllString(body, "><")
 }
 
 // TestThePageEscapes: hostile texts add neither tags nor attributes to the page, whose tags are those of a page with harmless texts.
@@ -49,13 +50,12 @@ func TestThePageEscapes(t *testing.T) {
 		return out.String()
 	}
 	harmless := page("a")
+	wantHead, wantBody := skeleton(harmless)
 	for _, text := range hostile {
 		got := page(text)
-		if diff := cmp.Diff(skeleton(harmless), skeleton(got)); diff != "" {
+		head, body := skeleton(got)
+		if diff := cmp.Diff(wantHead+wantBody, head+body); diff != "" {
 			t.Errorf("%q changes the page (-harmless +got):\n%s", text, diff)
-		}
-		if head, want := got[:strings.Index(got, "<body>")], harmless[:strings.Index(harmless, "<body>")]; head != want {
-			t.Errorf("%q changes the head (-harmless +got):\n%s", text, cmp.Diff(want, head))
 		}
 		expectVisible(t, text, got)
 	}
