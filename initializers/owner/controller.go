@@ -7,17 +7,13 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/time/rate"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"warrantgate.dev/internal/kcp"
-	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/internal/preflight"
 	"warrantgate.dev/internal/share"
 )
@@ -62,24 +58,21 @@ func (r *Repair) checker() preflight.Checker {
 type Controller struct {
 	repair   *Repair
 	reporter reporter
-	election *leader.Election
+	election Elector
 }
 
-// NewController returns a controller whose replicas use a Lease in root of the kcp that config reaches. If repair.Steps.DryRun is
-// set, it only reports.
-func NewController(repair *Repair, recorder EventRecorder, config *rest.Config) (*Controller, error) {
-	inRoot, err := kcp.ConfigFor(config, kcp.Root)
-	if err != nil {
-		return nil, err
-	}
-	election, err := leader.NewElection(inRoot, metav1.NamespaceDefault, leaseName)
-	if err != nil {
-		return nil, err
-	}
+// Elector elects one of several replicas.
+type Elector interface {
+	// Run calls lead each time this replica is elected, and returns when ctx ends.
+	Run(ctx context.Context, lead func(context.Context)) error
+}
+
+// NewController returns a controller that runs on the elected replica. If repair.Steps.DryRun is set, it only reports.
+func NewController(repair *Repair, recorder EventRecorder, election Elector) *Controller {
 	return &Controller{
 		repair: repair, election: election,
 		reporter: reporter{recorder: recorder, checker: repair.checker(), isOf: repair.Shards.IsOf},
-	}, nil
+	}
 }
 
 // Start runs both controllers whenever this replica holds the Lease, until ctx ends.

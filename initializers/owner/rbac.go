@@ -17,7 +17,6 @@ import (
 
 	"warrantgate.dev/internal/install"
 	"warrantgate.dev/internal/kcp"
-	"warrantgate.dev/internal/leader"
 )
 
 const (
@@ -25,8 +24,8 @@ const (
 	// types extend it.
 	warranted = "warranted"
 
-	// leaseName is the Lease of the replica that runs both controllers. It is in namespace default of root.
-	leaseName = "warrantgate-repair"
+	// LeaseName is the Lease of the replica that runs both controllers. It is in namespace default of root.
+	LeaseName = "warrantgate-repair"
 
 	// roleName is the role of the repair and the initializer in root.
 	roleName = "warrantgate-repair"
@@ -66,14 +65,14 @@ func RootObjects(username string) []client.Object {
 			named(apis.GroupName, "apiexports/content", kcp.WorkspacesExport, "list", "watch"),
 			named(tenancy.GroupName, "workspacetypes", warranted, "get", "initialize"),
 			rbacv1.PolicyRule{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, Verbs: []string{"create"}},
-			named(coordinationv1.GroupName, "leases", leaseName, "get", "update"),
+			named(coordinationv1.GroupName, "leases", LeaseName, "get", "update"),
 		),
 	)
 }
 
 // Lease returns the Lease in root, which the replicas create. An uninstall removes it after their permission to create it.
 func Lease() client.Object {
-	return leader.Lease(metav1.NamespaceDefault, leaseName)
+	return install.Lease(metav1.NamespaceDefault, LeaseName)
 }
 
 // ShardRoles returns the RBAC in the logical cluster system:admin of a shard with which a user reads, in every workspace of that shard, the

@@ -7,9 +7,11 @@ import (
 	"maps"
 	"slices"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +25,13 @@ func Labels() map[string]string { return map[string]string{managedBy: fieldManag
 
 // IsOurs reports whether warrantgate created an object.
 func IsOurs(object client.Object) bool { return object.GetLabels()[managedBy] == fieldManager }
+
+// Lease returns a Lease that the replicas create with these labels, as uninstall removes it.
+func Lease(namespace, name string) client.Object {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
+	return lease
+}
 
 // fieldManager is the field manager of server-side apply (KEP-555).
 const fieldManager = "warrantgate"

@@ -16,7 +16,6 @@ import (
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/install"
-	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/webhooks"
 )
 
@@ -126,7 +125,7 @@ func newUninstallKubernetesCommand() *cobra.Command {
 			}
 			return report(cmd.OutOrStdout(), "kubernetes", func() ([]install.Result, error) {
 				// The Lease is removed last, when no replica may create it again.
-				lease := leader.Lease(target.leaseNamespace, gates.AuditLease)
+				lease := install.Lease(target.leaseNamespace, gates.AuditLease)
 				return dryRun.remove(cmd.Context(), c, append([]client.Object{lease}, target.registrable()...))
 			})
 		},

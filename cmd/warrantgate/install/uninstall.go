@@ -12,7 +12,6 @@ import (
 	"warrantgate.dev/cmd/warrantgate/internal/gates"
 	"warrantgate.dev/initializers/owner"
 	"warrantgate.dev/internal/install"
-	"warrantgate.dev/internal/leader"
 )
 
 // NewUninstallCommand returns the command uninstall.
@@ -91,6 +90,6 @@ func (t kcpTarget) uninstall(ctx context.Context, out io.Writer, dryRun dryRun) 
 		}
 	}
 	return report(out, "root", func() ([]install.Result, error) {
-		return dryRun.remove(ctx, root, []client.Object{owner.Lease(), leader.Lease(metav1.NamespaceDefault, gates.AuditLease)})
+		return dryRun.remove(ctx, root, []client.Object{owner.Lease(), install.Lease(metav1.NamespaceDefault, gates.AuditLease)})
 	})
 }

@@ -22,7 +22,6 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/impersonation"
-	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
 	"warrantgate.dev/webhooks/controllermanager"
@@ -121,7 +120,7 @@ func (g *kubernetesGates) addAudit(kubernetes *rest.Config, config v1beta1.GateC
 	if config.Audit.Mode == v1beta1.Off {
 		return nil
 	}
-	election, err := leader.NewElection(kubernetes, leaseNamespace, gates.AuditLease)
+	election, err := newElection(kubernetes, leaseNamespace, gates.AuditLease)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,6 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/impersonation"
 	"warrantgate.dev/internal/kcp"
-	"warrantgate.dev/internal/leader"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
 	"warrantgate.dev/webhooks/machine"
@@ -177,7 +176,7 @@ func newProviderAudit(
 	if err != nil {
 		return nil, err
 	}
-	election, err := leader.NewElection(root, metav1.NamespaceDefault, gates.AuditLease)
+	election, err := newElection(root, metav1.NamespaceDefault, gates.AuditLease)
 	if err != nil {
 		return nil, fmt.Errorf("audit of providers on kcp: %w", err)
 	}

@@ -33,6 +33,7 @@ import (
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/webhookserver"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/workspace"
@@ -338,8 +339,15 @@ func (o serveOptions) repairController(config v1beta1.GateConfiguration, recorde
 		return nil, "", err
 	}
 	repair.Steps.DryRun = config.Repair.Mode == v1beta1.Warn
-	controller, err := owner.NewController(repair, recorder, reading)
-	return controller, "", err
+	root, err := kcp.ConfigFor(reading, kcp.Root)
+	if err != nil {
+		return nil, "", err
+	}
+	election, err := newElection(root, metav1.NamespaceDefault, owner.LeaseName)
+	if err != nil {
+		return nil, "", err
+	}
+	return owner.NewController(repair, recorder, election), "", nil
 }
 
 func registerWorkspaceGates(server webhook.Server, config v1beta1.GateConfiguration, recorder webhooks.EventRecorder) {

@@ -1,5 +1,4 @@
-// Package leader runs a function on the one replica that holds a Lease.
-package leader
+package serve
 
 import (
 	"context"
@@ -8,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -16,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"warrantgate.dev/internal/install"
@@ -25,24 +22,16 @@ import (
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
-	// RetryPeriod is the time between two attempts to get or renew the Lease.
-	RetryPeriod = 2 * time.Second
+	retryPeriod   = 2 * time.Second
 )
 
-// Election is a leader election with a Lease.
-type Election struct {
+// election runs a function on the one replica that holds a Lease.
+type election struct {
 	lock *resourcelock.LeaseLock
 }
 
-// Lease returns the Lease as uninstall removes it.
-func Lease(namespace, name string) client.Object {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
-	return lease
-}
-
-// NewElection returns the election with the Lease of that namespace and name, in the API server of config.
-func NewElection(config *rest.Config, namespace, name string) (*Election, error) {
+// newElection returns the election with the Lease of that namespace and name, in the API server of config.
+func newElection(config *rest.Config, namespace, name string) (*election, error) {
 	leases, err := coordinationv1client.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client for leases: %w", err)
@@ -51,7 +40,7 @@ func NewElection(config *rest.Config, namespace, name string) (*Election, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Election{lock: &resourcelock.LeaseLock{
+	return &election{lock: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Client:     leases,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
@@ -62,12 +51,12 @@ func NewElection(config *rest.Config, namespace, name string) (*Election, error)
 
 // Run calls lead whenever this replica gets the Lease, until ctx ends. The context of lead ends when this replica loses the Lease.
 // lead has returned before Run calls it again.
-func (e *Election) Run(ctx context.Context, lead func(context.Context)) error {
+func (e *election) Run(ctx context.Context, lead func(context.Context)) error {
 	log := logf.FromContext(ctx)
 	var leading sync.WaitGroup
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: e.lock, Name: e.lock.LeaseMeta.Name, ReleaseOnCancel: true,
-		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: RetryPeriod,
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
 				leading.Add(1)
@@ -84,6 +73,6 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context)) error {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		elector.Run(ctx)
 		leading.Wait()
-	}, RetryPeriod)
+	}, retryPeriod)
 	return nil
 }
