@@ -9,6 +9,7 @@ import (
 	"time"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
@@ -16,7 +17,6 @@ import (
 
 	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
-	"warrantgate.dev/internal/canary"
 	"warrantgate.dev/internal/kcp"
 )
 
@@ -142,8 +142,14 @@ func uninstallPolicies(ctx context.Context, c *contestedKCP) error {
 		return err
 	}
 	return wait.PollUntilContextCancel(ctx, time.Second, false, func(ctx context.Context) (bool, error) {
-		effect, err := canary.PolicyEffect(ctx, inParent)
-		return effect == canary.NotActing, err
+		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "canary-"}}
+		kcptest.OfType("root", "universal")(ws)
+		kcptest.WithAnnotation(kcp.CanaryAnnotation, kcp.PolicyCanary)(ws) // the policy removes it, and the policy on owners' annotations denies it
+		err := inParent.Create(ctx, ws, client.DryRunAll)
+		if apierrors.IsForbidden(err) {
+			return true, nil
+		}
+		return ws.Annotations[kcp.CanaryAnnotation] != "", err
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
-	"warrantgate.dev/internal/canary"
+	"warrantgate.dev/cmd/warrantgate/internal/gates"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks/workspace"
@@ -90,9 +90,9 @@ func (o installOptions) awaitPolicy(ctx context.Context, out io.Writer) error {
 	}
 	unknown := error(nil)
 	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(context.Context) (bool, error) {
-		var found canary.Effect
-		found, unknown = canary.PolicyEffect(ctx, c) // each request has its own limit
-		return found == canary.Acting, nil
+		var found gates.Effect
+		found, unknown = gates.PolicyEffect(ctx, c) // each request has its own limit
+		return found == gates.Acting, nil
 	})
 	switch {
 	case unknown != nil:
@@ -123,16 +123,16 @@ func (o installOptions) checkGates(ctx context.Context, config v1beta1.Workspace
 	if err != nil {
 		return err
 	}
-	sender, err := canary.NewSender(root, func(config *rest.Config) (client.Client, error) { return kcp.NewClient(config) })
+	sender, err := gates.NewSender(root, func(config *rest.Config) (client.Client, error) { return kcp.NewClient(config) })
 	if err != nil {
 		return err
 	}
 	var failed []string
 	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(context.Context) (bool, error) {
 		failed = nil
-		for _, c := range canary.ForKCP(config, o.policiesOnly) {
+		for _, c := range gates.KCPCanaries(config, o.policiesOnly) {
 			// Each request has its own limit, so that the last result is not that the time was over.
-			if found := sender.Send(ctx, c); found.Verdict != canary.Proven {
+			if found := sender.Send(ctx, c); found.Verdict != gates.Proven {
 				failed = append(failed, fmt.Sprintf("%s: %s\n  Check\n  - %s", c.Name(), found.Message, strings.Join(found.Advice, "\n  - ")))
 			}
 		}

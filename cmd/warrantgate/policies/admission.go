@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
-	"warrantgate.dev/internal/canary"
+	"warrantgate.dev/cmd/warrantgate/internal/gates"
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/kcp"
@@ -138,7 +138,7 @@ func (o *checkAdmissionOptions) inKubernetes(ctx context.Context, all *checks) e
 	if err != nil {
 		return err
 	}
-	canaries, err := canary.ForKubernetes(config, o.namespace)
+	canaries, err := gates.KubernetesCanaries(config, o.namespace)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (o *checkAdmissionOptions) inKCP(ctx context.Context, all *checks) error {
 	if _, message := cli.ExitCode(rewrite); message != nil {
 		return rewrite
 	}
-	canaries := canary.ForKCP(config.Workspace, o.policiesOnly)
+	canaries := gates.KCPCanaries(config.Workspace, o.policiesOnly)
 	if o.policiesOnly && len(canaries) == 0 {
 		return rewrite
 	}
@@ -193,7 +193,7 @@ func (o *checkAdmissionOptions) reportInstallation(ctx context.Context, all *che
 // send sends the canaries, reports each, and returns the error for the exit status: a gate that is missing outweighs proven
 // ones, and a proven one outweighs unknown results.
 func (o *checkAdmissionOptions) send(
-	ctx context.Context, all *checks, canaries []canary.Canary, newClient func(*rest.Config) (client.Client, error),
+	ctx context.Context, all *checks, canaries []gates.Canary, newClient func(*rest.Config) (client.Client, error),
 ) error {
 	if len(canaries) == 0 {
 		return errors.New("the configuration enables no gate that can be tested with an object that it must deny")
@@ -203,32 +203,32 @@ func (o *checkAdmissionOptions) send(
 		return err
 	}
 	config.Timeout = cli.RequestTimeout
-	sender, err := canary.NewSender(config, newClient)
+	sender, err := gates.NewSender(config, newClient)
 	if err != nil {
 		return fmt.Errorf("client for the API server: %w", err)
 	}
-	seen := map[canary.Verdict]bool{}
+	seen := map[gates.Verdict]bool{}
 	for _, c := range canaries {
 		found := sender.Send(ctx, c)
 		seen[found.Verdict] = true
 		all.addCanary(config.Host, c, found)
 	}
 	switch {
-	case seen[canary.Missing]:
+	case seen[gates.Missing]:
 		return cli.ExitError{Code: cli.ExitWrong}
-	case seen[canary.Proven]:
+	case seen[gates.Proven]:
 		return nil
 	}
 	return cli.ExitError{Code: cli.ExitUnknown}
 }
 
 // addCanary adds which canary was sent where, the result, and what to check.
-func (c *checks) addCanary(server string, sent canary.Canary, found canary.Result) {
-	results := map[canary.Verdict]string{canary.Proven: resultOK, canary.Missing: resultWrong, canary.Unknown: resultUnknown}
-	words := map[canary.Verdict]string{canary.Proven: "ok", canary.Missing: "NOT DENIED", canary.Unknown: "UNKNOWN"}
+func (c *checks) addCanary(server string, sent gates.Canary, found gates.Result) {
+	results := map[gates.Verdict]string{gates.Proven: resultOK, gates.Missing: resultWrong, gates.Unknown: resultUnknown}
+	words := map[gates.Verdict]string{gates.Proven: "ok", gates.Missing: "NOT DENIED", gates.Unknown: "UNKNOWN"}
 	must := "denied as " + sent.Reason
 	if sent.Rewrites {
-		words[canary.Missing], must = "NOT REWRITTEN", "rewritten"
+		words[gates.Missing], must = "NOT REWRITTEN", "rewritten"
 	}
 	where := ""
 	if namespace := sent.Object.GetNamespace(); namespace != "" {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
-	"warrantgate.dev/internal/canary"
+	"warrantgate.dev/cmd/warrantgate/internal/gates"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
@@ -30,14 +30,14 @@ func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, all *checks, 
 	}
 	var wrong, unknown, leftAlone, restores bool
 	if len(workspace.RewritePolicy(config)) > 0 {
-		found, err := canary.PolicyEffect(ctx, c)
-		wrong, unknown = found == canary.NotActing, found == canary.EffectUnknown
-		restores = found == canary.Acting // both are installed together
+		found, err := gates.PolicyEffect(ctx, c)
+		wrong, unknown = found == gates.NotActing, found == gates.EffectUnknown
+		restores = found == gates.Acting // both are installed together
 		leftAlone = wrong && !o.policiesOnly && leavesOwnersToPolicy(ctx, server)
 		o.addEffect(all, found, leftAlone, err)
 	}
 	if config.OwnerIntegrity.Mode == v1beta1.Enforce && (restores || o.policiesOnly) {
-		acts, err := canary.PolicyRestores(ctx, c)
+		acts, err := gates.PolicyRestores(ctx, c)
 		result, text := resultOK, "ok\n  the admission policy removes what kcp and warrantgate set from restored Workspaces"
 		switch {
 		case err != nil:
@@ -70,12 +70,12 @@ func leavesOwnersToPolicy(ctx context.Context, config *rest.Config) bool {
 	return err == nil && workspace.LeavesOwnersToPolicy(configuration)
 }
 
-func (o *checkAdmissionOptions) addEffect(all *checks, found canary.Effect, leftAlone bool, why error) {
+func (o *checkAdmissionOptions) addEffect(all *checks, found gates.Effect, leftAlone bool, why error) {
 	result, text := resultOK, ""
 	switch {
-	case found == canary.Acting:
+	case found == gates.Acting:
 		text = "ok\n  the admission policy rewrites the owners of plain service accounts, also while no warrantgate answers"
-	case found == canary.EffectUnknown:
+	case found == gates.EffectUnknown:
 		result, text = resultUnknown, fmt.Sprintf("UNKNOWN\n  whether the admission policy or the webhook rewrites the owners of plain service accounts: %v", why)
 	case o.policiesOnly:
 		result, text = resultWrong, "NOT ACTIVE\n  no admission policy rewrites owners. Before v0.32 kcp has no such policies; it may have been started with "+

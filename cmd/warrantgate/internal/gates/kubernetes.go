@@ -1,4 +1,5 @@
-// Package gates lists the gates, their paths and their webhook configurations. serve and install need the same.
+// Package gates lists the gates, their paths and their webhook configurations, which serve and install need, and the canaries with which commands
+// find out whether an API server calls the gates.
 package gates
 
 import (

@@ -1,4 +1,4 @@
-package canary
+package gates
 
 import (
 	"context"
@@ -12,27 +12,24 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/webhooks/workspace"
 )
 
-// integrityPolicy is the name of the policy that denies a Workspace with the canary annotation, and rewriteWebhook that of the webhook that
-// removes the annotation if its value is kcp.WebhookCanary.
-const (
-	integrityPolicy = "warrantgate-owner-integrity"
-	rewriteWebhook  = "owner-rewrite.warrantgate.dev"
-)
+// rewriteWebhook is the webhook that removes the canary annotation if its value is kcp.WebhookCanary. The policy on owner integrity denies it.
+const rewriteWebhook = "owner-rewrite.warrantgate.dev"
 
-// ForKCP returns a Workspace with an annotation that only warrantgate may write, for the policy that protects owners, and one that the webhook
+// KCPCanaries returns a Workspace with an annotation that only warrantgate may write, for the policy that protects owners, and one that the webhook
 // rewrites, unless kcp has no webhooks. Gates in the mode Off are left out.
-func ForKCP(config v1beta1.Workspace, policiesOnly bool) []Canary {
+func KCPCanaries(config v1beta1.Workspace, policiesOnly bool) []Canary {
 	var canaries []Canary
 	if mode := config.OwnerIntegrity.Mode; mode != v1beta1.Off {
 		canaries = append(canaries, Canary{
-			Policy: integrityPolicy, Reason: events.OwnerChangeDenied, Warns: mode == v1beta1.Warn, Object: workspace("integrity"),
+			Policy: workspace.IntegrityPolicyName, Reason: events.OwnerChangeDenied, Warns: mode == v1beta1.Warn, Object: canaryWorkspace("integrity"),
 		})
 	}
 	if mode := config.OwnerRewrite.Mode; mode != v1beta1.Off && !policiesOnly {
 		canaries = append(canaries, Canary{
-			Webhook: rewriteWebhook, Rewrites: true, Reason: "Canary", Warns: mode == v1beta1.Warn, Object: workspace(kcp.WebhookCanary),
+			Webhook: rewriteWebhook, Rewrites: true, Reason: "Canary", Warns: mode == v1beta1.Warn, Object: canaryWorkspace(kcp.WebhookCanary),
 		})
 	}
 	return canaries
@@ -54,19 +51,19 @@ const (
 // PolicyEffect checks with a dry run whether kcp evaluates the policy that rewrites owners. c may be a client for any workspace in
 // which its user may create Workspaces. An error contains the reason for EffectUnknown.
 func PolicyEffect(ctx context.Context, c client.Client) (Effect, error) {
-	canary := workspace(kcp.PolicyCanary)
+	canary := canaryWorkspace(kcp.PolicyCanary)
 	err := c.Create(ctx, canary, client.DryRunAll)
 	switch _, kept := canary.GetAnnotations()[kcp.CanaryAnnotation]; {
 	case err == nil && !kept:
 		return Acting, nil
-	case err == nil, deniedBy(integrityPolicy, err): // kcp evaluates it later
+	case err == nil, deniedBy(workspace.IntegrityPolicyName, err): // kcp evaluates it later
 		return NotActing, nil
 	}
 	return EffectUnknown, err
 }
 
-// workspace returns a canary Workspace, for dry runs only. It is unstructured, so that the response replaces all of its fields.
-func workspace(value string) *unstructured.Unstructured {
+// canaryWorkspace returns a canary Workspace, for dry runs only. It is unstructured, so that the response replaces all of its fields.
+func canaryWorkspace(value string) *unstructured.Unstructured {
 	canary := &unstructured.Unstructured{Object: map[string]any{
 		// Every user may use this type.
 		"spec": map[string]any{"type": map[string]any{"path": kcp.Root.String(), "name": "universal"}},
@@ -88,7 +85,7 @@ func quotedPolicy(policy string) string { return "ValidatingAdmissionPolicy '" +
 // PolicyRestores checks with a dry run whether the policy for restored Workspaces removes what a backup contains. Where it does not, the
 // request is denied as a forgery, or kcp answers with what it contains. An error means that the result is unknown.
 func PolicyRestores(ctx context.Context, c client.Client) (bool, error) {
-	canary := workspace("restore")
+	canary := canaryWorkspace("restore")
 	canary.SetAnnotations(map[string]string{kcp.CreatedByAnnotation: namePrefix})
 	err := c.Create(ctx, canary, client.DryRunAll)
 	switch {

@@ -1,8 +1,4 @@
-// Package canary checks whether an API server calls the gates of warrantgate. It sends an object that a gate has to deny or rewrite, as a
-// dry run, and reports who did. Only a denial or a change by the gate itself counts, or the warning of a gate in mode Warn.
-//
-// It reports the behavior, not the configuration: the API server may not call a webhook although its configuration is installed.
-package canary
+package gates
 
 import (
 	"cmp"
@@ -18,9 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/webhooks/workspace"
 )
 
-// Canary is an object that a gate has to deny or rewrite.
+// Canary is an object that a gate has to deny or rewrite. It is sent as a dry run, and tells who did. Only a denial or a change by the gate itself
+// counts, or the warning of a gate in mode Warn. It shows the behavior, not the configuration: the API server may not call a webhook although its
+// configuration is installed.
 type Canary struct {
 	// Webhook is the name of the webhook that has to deny or rewrite the object. Policy is the name of the admission policy that has to deny it
 	// instead.
@@ -93,7 +92,7 @@ func (s *Sender) Send(ctx context.Context, canary Canary) Result {
 	object := canary.Object.DeepCopyObject().(client.Object) //nolint:errcheck,forcetypeassert // a copy has the same type
 	err := s.client.Create(ctx, object, client.DryRunAll)
 	_, kept := object.GetAnnotations()[kcp.CanaryAnnotation]
-	unchanged := canary.Rewrites && (err == nil && kept || deniedBy(integrityPolicy, err)) // that policy protects the annotation
+	unchanged := canary.Rewrites && (err == nil && kept || deniedBy(workspace.IntegrityPolicyName, err)) // that policy protects the annotation
 	switch {
 	case canary.Rewrites && err == nil && !kept:
 		return Result{Verdict: Proven, Message: "warrantgate rewrote the object"}

@@ -1,4 +1,4 @@
-package canary
+package gates
 
 import (
 	"fmt"
@@ -17,9 +17,9 @@ import (
 // namePrefix is the prefix of the names of all canary objects.
 const namePrefix = "warrantgate-canary-"
 
-// ForKubernetes returns one canary for each gate that the configuration enables on Kubernetes. The gates deny these objects without
+// KubernetesCanaries returns one canary for each gate that the configuration enables on Kubernetes. The gates deny these objects without
 // a request to a cloud, unless legacy credentials are used for machines without a cluster: the cloud then has no such instance.
-func ForKubernetes(config v1beta1.GateConfiguration, namespace string) ([]Canary, error) {
+func KubernetesCanaries(config v1beta1.GateConfiguration, namespace string) ([]Canary, error) {
 	var canaries []Canary
 	// Objects selected by name are in namespaces where the user of this command may lack permission to create objects.
 	if gate := config.KeystonePolicy; gate.Mode != v1beta1.Off && (gate.Selector != nil || len(gate.Objects) == 0) {

@@ -1,4 +1,4 @@
-package canary
+package gates
 
 import (
 	"testing"

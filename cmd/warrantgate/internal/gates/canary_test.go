@@ -1,4 +1,4 @@
-package canary_test
+package gates
 
 import (
 	"encoding/json"
@@ -15,8 +15,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"warrantgate.dev/internal/canary"
 )
 
 const webhook = "policies.keystone.warrantgate.dev"
@@ -75,60 +73,60 @@ func TestSend(t *testing.T) {
 	for name, tc := range map[string]struct {
 		server      apiServer
 		warns       bool
-		wantVerdict canary.Verdict
+		wantVerdict Verdict
 		wantMessage string
 		wantAdvice  string
 	}{
 		"denied by the gate": {
-			server: apiServer{status: denied}, wantVerdict: canary.Proven,
+			server: apiServer{status: denied}, wantVerdict: Proven,
 			wantMessage: `warrantgate denied the object: admission webhook "` + webhook + `" denied the request: it allows everybody`,
 		},
 		"denied by the gate as a malformed value": {
 			server: apiServer{status: failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
 				`admission webhook "`+webhook+`" denied the request: no provider ID`)},
-			wantVerdict: canary.Proven, wantMessage: `warrantgate denied the object: admission webhook "` + webhook + `" denied the request: no provider ID`,
+			wantVerdict: Proven, wantMessage: `warrantgate denied the object: admission webhook "` + webhook + `" denied the request: no provider ID`,
 		},
 		"denied by a gate that should only warn": {
-			server: apiServer{status: denied}, warns: true, wantVerdict: canary.Proven,
+			server: apiServer{status: denied}, warns: true, wantVerdict: Proven,
 			wantMessage: `warrantgate denied the object, although its configuration has mode Warn (was it restarted since?): admission webhook "` + webhook +
 				`" denied the request: it allows everybody`,
 		},
 		"warning of a gate in mode Warn": {
-			server: apiServer{warning: warned}, warns: true, wantVerdict: canary.Proven,
+			server: apiServer{warning: warned}, warns: true, wantVerdict: Proven,
 			wantMessage: "the object was admitted with the warning of warrantgate, because the gate is in mode Warn: " + warned,
 		},
 		"warning with the reason of other credentials": {
-			server: apiServer{warning: "InstanceNotFound (mode Warn, nothing was changed or denied): there is none"}, warns: true, wantVerdict: canary.Proven,
+			server: apiServer{warning: "InstanceNotFound (mode Warn, nothing was changed or denied): there is none"}, warns: true, wantVerdict: Proven,
 			wantMessage: "the object was admitted with the warning of warrantgate, because the gate is in mode Warn: " +
 				"InstanceNotFound (mode Warn, nothing was changed or denied): there is none",
 		},
 		"warning of another gate": {
-			server: apiServer{warning: "Other (mode Warn, nothing was changed or denied): no"}, warns: true, wantVerdict: canary.Missing,
+			server: apiServer{warning: "Other (mode Warn, nothing was changed or denied): no"}, warns: true, wantVerdict: Missing,
 			wantMessage: `the object was admitted, and webhook "` + webhook + `" neither denied it nor warned`, wantAdvice: "its failurePolicy",
 		},
 		"warning of a gate that should deny": {
-			server: apiServer{warning: warned}, wantVerdict: canary.Missing,
+			server: apiServer{warning: warned}, wantVerdict: Missing,
 			wantMessage: "the object was admitted with the warning of warrantgate: " + warned, wantAdvice: "the gate is in mode Warn there",
 		},
 		"admitted without a warning": {
-			wantVerdict: canary.Missing, wantMessage: `the object was admitted, and webhook "` + webhook + `" neither denied it nor warned`,
+			wantVerdict: Missing, wantMessage: `the object was admitted, and webhook "` + webhook + `" neither denied it nor warned`,
 			wantAdvice: "whether the webhook configuration is installed",
 		},
 		"warning of the API server": {
-			server: apiServer{warning: "metadata.name: this is used in Pod names"}, warns: true, wantVerdict: canary.Missing,
+			server: apiServer{warning: "metadata.name: this is used in Pod names"}, warns: true, wantVerdict: Missing,
 			wantMessage: `the object was admitted, and webhook "` + webhook + `" neither denied it nor warned`, wantAdvice: "its failurePolicy",
 		},
 		"webhook not reachable": {
 			server: apiServer{status: failure(http.StatusInternalServerError, metav1.StatusReasonInternalError,
 				`Internal error occurred: failed calling webhook "`+webhook+`": failed to call webhook: Post "https://warrantgate.system.svc:443/0123456789abcdef/machine/ownership?timeout=3s": connection refused`)},
-			wantVerdict: canary.Missing,
+			wantVerdict: Missing,
 			wantMessage: `the API server cannot reach warrantgate: Internal error occurred: failed calling webhook "` + webhook + `": failed to call webhook: Post "https://warrantgate.system.svc:443/…": connection refused`,
 			wantAdvice:  "whether its pods are ready",
 		},
 		"webhook that answers 404": {
 			server: apiServer{status: failure(http.StatusInternalServerError, metav1.StatusReasonInternalError,
 				`Internal error occurred: failed calling webhook "`+webhook+`": failed to call webhook: the server could not find the requested resource`)},
-			wantVerdict: canary.Missing,
+			wantVerdict: Missing,
 			wantMessage: "the API server got the answer 404: warrantgate does not take it for an API server, or does not have this gate: Internal error " +
 				`occurred: failed calling webhook "` + webhook + `": failed to call webhook: the server could not find the requested resource`,
 			wantAdvice: "run install again, with --webhook-path-file and the same file",
@@ -159,13 +157,13 @@ func TestSend(t *testing.T) {
 			tc.server.t = t
 			server := httptest.NewServer(tc.server)
 			defer server.Close()
-			sender, err := canary.NewSender(&rest.Config{Host: server.URL}, newClient)
+			sender, err := NewSender(&rest.Config{Host: server.URL}, newClient)
 			if err != nil {
 				t.Fatal(err)
 			}
 			// Send twice: the second result does not contain the warnings of the first.
-			sender.Send(t.Context(), canary.Canary{Webhook: webhook, Reason: "KeystonePolicyBroken", OrReason: "InstanceNotFound", Warns: tc.warns, Object: newPolicy()})
-			got := sender.Send(t.Context(), canary.Canary{Webhook: webhook, Reason: "KeystonePolicyBroken", OrReason: "InstanceNotFound", Warns: tc.warns, Object: newPolicy()})
+			sender.Send(t.Context(), Canary{Webhook: webhook, Reason: "KeystonePolicyBroken", OrReason: "InstanceNotFound", Warns: tc.warns, Object: newPolicy()})
+			got := sender.Send(t.Context(), Canary{Webhook: webhook, Reason: "KeystonePolicyBroken", OrReason: "InstanceNotFound", Warns: tc.warns, Object: newPolicy()})
 			if diff := cmp.Diff([]any{tc.wantVerdict, tc.wantMessage}, []any{got.Verdict, got.Message}); diff != "" {
 				t.Errorf("Send() (-want +got):\n%s", diff)
 			}
@@ -183,20 +181,20 @@ func TestSendToAGateThatRewrites(t *testing.T) {
 	const notRewritten = `webhook "` + webhook + `" did not rewrite the object`
 	for name, tc := range map[string]struct {
 		server      apiServer
-		wantVerdict canary.Verdict
+		wantVerdict Verdict
 		wantMessage string
 	}{
-		"rewritten": {server: apiServer{}, wantVerdict: canary.Proven, wantMessage: "warrantgate rewrote the object"},
-		"admitted":  {server: apiServer{admitted: sent}, wantVerdict: canary.Missing, wantMessage: notRewritten},
+		"rewritten": {server: apiServer{}, wantVerdict: Proven, wantMessage: "warrantgate rewrote the object"},
+		"admitted":  {server: apiServer{admitted: sent}, wantVerdict: Missing, wantMessage: notRewritten},
 		"denied by the policy that protects the annotation": {
 			server: apiServer{status: failure(http.StatusForbidden, metav1.StatusReasonForbidden,
 				"ValidatingAdmissionPolicy 'warrantgate-owner-integrity' with binding 'warrantgate-owner-integrity' denied request: it is guarded")},
-			wantVerdict: canary.Missing, wantMessage: notRewritten,
+			wantVerdict: Missing, wantMessage: notRewritten,
 		},
 		"not reached": {
 			server: apiServer{status: failure(http.StatusInternalServerError, metav1.StatusReasonInternalError,
 				`failed calling webhook "`+webhook+`": failed to call webhook: EOF`)},
-			wantVerdict: canary.Missing, wantMessage: `the API server cannot reach warrantgate: failed calling webhook "` + webhook + `": failed to call webhook: EOF`,
+			wantVerdict: Missing, wantMessage: `the API server cannot reach warrantgate: failed calling webhook "` + webhook + `": failed to call webhook: EOF`,
 		},
 		"denied by another policy": {
 			server:      apiServer{status: failure(http.StatusForbidden, metav1.StatusReasonForbidden, "no more ConfigMaps")},
@@ -207,11 +205,11 @@ func TestSendToAGateThatRewrites(t *testing.T) {
 			tc.server.t = t
 			server := httptest.NewServer(tc.server)
 			defer server.Close()
-			sender, err := canary.NewSender(&rest.Config{Host: server.URL}, newClient)
+			sender, err := NewSender(&rest.Config{Host: server.URL}, newClient)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := sender.Send(t.Context(), canary.Canary{Webhook: webhook, Rewrites: true, Object: sent})
+			got := sender.Send(t.Context(), Canary{Webhook: webhook, Rewrites: true, Object: sent})
 			if diff := cmp.Diff([]any{tc.wantVerdict, tc.wantMessage}, []any{got.Verdict, got.Message}); diff != "" {
 				t.Errorf("Send() (-want +got):\n%s", diff)
 			}
@@ -220,20 +218,20 @@ func TestSendToAGateThatRewrites(t *testing.T) {
 }
 
 func TestSendWithoutTheKindInTheAPIServer(t *testing.T) {
-	sender, err := canary.NewSender(&rest.Config{Host: "http://127.0.0.1:1"}, func(config *rest.Config) (client.Client, error) {
+	sender, err := NewSender(&rest.Config{Host: "http://127.0.0.1:1"}, func(config *rest.Config) (client.Client, error) {
 		return client.New(config, client.Options{Scheme: scheme.Scheme, Mapper: meta.NewDefaultRESTMapper(nil)})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := sender.Send(t.Context(), canary.Canary{Webhook: webhook, Object: newPolicy()})
-	if got.Verdict != canary.Unknown || !strings.HasPrefix(got.Message, "the API server has no such kind: ") {
+	got := sender.Send(t.Context(), Canary{Webhook: webhook, Object: newPolicy()})
+	if got.Verdict != Unknown || !strings.HasPrefix(got.Message, "the API server has no such kind: ") {
 		t.Errorf("Send() = %+v", got)
 	}
 }
 
 func TestNewSenderReturnsTheErrorOfTheClient(t *testing.T) {
-	_, err := canary.NewSender(&rest.Config{}, func(*rest.Config) (client.Client, error) { return nil, errors.New("no client") })
+	_, err := NewSender(&rest.Config{}, func(*rest.Config) (client.Client, error) { return nil, errors.New("no client") })
 	if err == nil {
 		t.Error("NewSender() without a client: no error")
 	}
