@@ -49,7 +49,7 @@ func TestDecodeIsRead(t *testing.T) {
 		"one below the other, which is a string":  {kind: withPaths("spec.id", "spec.id.url"), raw: `{"spec":{"id":"x"}}`},
 		"one below the other, which is null":      {kind: withPaths("spec.id", "spec.id.url"), raw: `{"spec":{"id":null}}`},
 		"one below the other, which is an object": {kind: withPaths("spec.id", "spec.id.url"), raw: `{"spec":{"id":{"url":"x"}}}`},
-		"a number":                                {raw: `{"status":{"instanceID":5.5}}`},
+		"a number":                                {raw: `{"status":{"instanceID":5}}`},
 		"a boolean":                               {raw: `{"spec":{"providerID":true}}`},
 		"a list":                                  {raw: `{"spec":{"providerID":["x"]}}`},
 		"an object":                               {raw: `{"spec":{"providerID":{"x":"y"}},"status":{"instanceID":"x"}}`},
@@ -84,6 +84,10 @@ func TestDecodeIsRead(t *testing.T) {
 			if diff := cmp.Diff(readOf(want), readOf(got)); diff != "" {
 				t.Errorf("Decode() (-want +got):\n%s", diff)
 			}
+			ids, err := kind.DecodeIDs([]byte(tc.raw))
+			if err != nil || ids.InstanceID != got.InstanceID || ids.ProviderID != got.ProviderID {
+				t.Errorf("DecodeIDs() = %q, %q, %v, want %q, %q", ids.InstanceID, ids.ProviderID, err, got.InstanceID, got.ProviderID)
+			}
 		})
 	}
 }
@@ -98,6 +102,14 @@ func TestDecodeTruncatedJSON(t *testing.T) {
 	for _, more := range []string{"}", "{}", ",", "x"} {
 		if _, err := cloudSigmaMachines.Decode([]byte(whole + more)); err == nil {
 			t.Errorf("Decode(%s) has no error", whole+more)
+		}
+	}
+}
+
+func TestDecodeInvalidMetadata(t *testing.T) {
+	for _, raw := range []string{`{"metadata":5}`, `{"metadata":{"name":5}}`, `{"metadata":{"labels":{"a":5}}}`} {
+		if _, err := cloudSigmaMachines.Decode([]byte(raw)); err == nil {
+			t.Errorf("Decode(%s) has no error", raw)
 		}
 	}
 }

@@ -35,25 +35,52 @@ type IdentityRef struct {
 	CloudName, Region string
 }
 
+// identityFields returns the fields of a reference at a path, in the order of identityOf.
+func identityFields(path string) []field {
+	return []field{{path: path + ".type"}, {path: path + ".name"}, {path: path + ".cloudName"}, {path: path + ".region"}}
+}
+
+func identityOf(fields []field) IdentityRef {
+	return IdentityRef{Type: fields[0].value, Name: fields[1].value, CloudName: fields[2].value, Region: fields[3].value}
+}
+
 // IdentityPaths returns the paths of all fields of a reference, or none if path is empty.
 func IdentityPaths(path string) []string {
 	if path == "" {
 		return nil
 	}
-	return []string{path + ".type", path + ".name", path + ".cloudName", path + ".region"}
+	var paths []string
+	for _, field := range identityFields(path) {
+		paths = append(paths, field.path)
+	}
+	return paths
 }
 
 // readIdentityRef reads the reference at a path of an object. It returns the zero value if path is empty. The error is for users.
 func readIdentityRef(object *unstructured.Unstructured, path string) (IdentityRef, error) {
-	var ref IdentityRef
-	fields := []*string{&ref.Type, &ref.Name, &ref.CloudName, &ref.Region} // in the order of IdentityPaths
-	for i, path := range IdentityPaths(path) {
+	if path == "" {
+		return IdentityRef{}, nil
+	}
+	fields := identityFields(path)
+	for i := range fields {
 		var err error
-		if *fields[i], err = stringAt(object, path); err != nil {
+		if fields[i].value, err = stringAt(object, fields[i].path); err != nil {
 			return IdentityRef{}, err
 		}
 	}
-	return ref, nil
+	return identityOf(fields), nil
+}
+
+// decodeIdentityRef is readIdentityRef for the JSON of an object.
+func decodeIdentityRef(raw []byte, path string) (IdentityRef, error) {
+	if path == "" {
+		return IdentityRef{}, nil
+	}
+	fields := identityFields(path)
+	if err := decodeFields(raw, fields); err != nil {
+		return IdentityRef{}, err
+	}
+	return identityOf(fields), nil
 }
 
 // ReadIdentity returns the account of an OpenStackCluster or OpenStackMachine: credentials and region. The error is an

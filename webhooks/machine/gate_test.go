@@ -444,7 +444,7 @@ func TestRequestsThatCannotBeEvaluated(t *testing.T) {
 		},
 		"a number for an ID": {
 			modify: raw(`{"status":{"instanceID":5}}`), reason: "Undecodable",
-			message: "decode the CloudSigmaMachine: status.instanceID is int64 where a string belongs",
+			message: "decode the CloudSigmaMachine: status.instanceID is float64 where a string belongs",
 		},
 		"a text for a spec": {
 			modify: raw(`{"spec":"x"}`), reason: "Undecodable",

@@ -314,7 +314,8 @@ func TestConditionsOfFirstClaims(t *testing.T) {
 				return true
 			}
 			_, err := clusterapi.DecodeMetadata(encode(t, o))
-			return o != nil && (err != nil || undecodable(openStackMachine, encode(t, o)))
+			_, idErr := kindOf(openStackMachine).DecodeIDs(encode(t, o))
+			return o != nil && (err != nil || idErr == nil && undecodable(openStackMachine, encode(t, o)))
 		}
 		switch {
 		case malformed(p.old) || malformed(p.changed):
