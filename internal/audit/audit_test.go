@@ -358,7 +358,7 @@ func TestPass(t *testing.T) {
 			owners:   map[string]any{"a": "other"}, instances: []ownership.Instance{own},
 			want: []string{
 				`OwnerClusterMismatch CloudSigmaMachine/worker: its owner, Machine "a", belongs to cluster "other" by its label cluster.x-k8s.io/cluster-name, ` +
-					`which the provider uses, but the machine has the label of cluster "pool"; set the same label on both`,
+					`which the provider uses, but the machine has the label of cluster "pool"; set the same label on both; if Cluster API sets it back, clear status.instanceID and spec.providerID`,
 			},
 		},
 		"a machine whose owner is not known": {

@@ -118,7 +118,7 @@ func TestPassOverWorkspaces(t *testing.T) {
 				"a InstanceIDConflict again: 2 machines name instance " + idOther + ", which can be that of one only",
 				"a InstanceIDConflict worker: 2 machines name instance " + idOther + ", which can be that of one only",
 				`b OwnerClusterMismatch worker: its owner, Machine "of-other", belongs to cluster "other" by its label cluster.x-k8s.io/cluster-name, ` +
-					`which the provider uses, but the machine has the label of cluster "pool"; set the same label on both`,
+					`which the provider uses, but the machine has the label of cluster "pool"; set the same label on both; if Cluster API sets it back, clear status.instanceID and spec.providerID`,
 			},
 			wantErr: `owners of machines of logical cluster "a": deadline exceeded`,
 		},

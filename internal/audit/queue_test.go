@@ -27,7 +27,7 @@ const (
 	notOwnedOther = "InstanceNotOwned worker: instance " + idOther + ` exists, but is not one of user "tenant@example.com" in region "next", which cluster ` +
 		`"pool" acts as; clear the field, so that the provider adopts an instance of the user or creates one`
 	otherCluster = `OwnerClusterMismatch worker: its owner, Machine "a", belongs to cluster "other" by its label cluster.x-k8s.io/cluster-name, ` +
-		`which the provider uses, but the machine has the label of cluster "pool"; set the same label on both`
+		`which the provider uses, but the machine has the label of cluster "pool"; set the same label on both; if Cluster API sets it back, clear status.instanceID and spec.providerID`
 )
 
 // The check of one machine has the findings that a run has about it, except those that need a list of instances.

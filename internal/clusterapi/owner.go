@@ -64,14 +64,16 @@ type Owner struct {
 	ClusterName string
 }
 
-// Mismatch is the message for a machine and an owner of different clusters. Both are in the same namespace.
+// Mismatch is the message for a machine and an owner of different clusters. Both are in the same namespace. Cluster API keeps the label of a
+// Machine at its spec.clusterName, and gives it to the machine: that is denied while the machine names an instance of another user.
 func (o Owner) Mismatch(machine Machine) string {
 	of := "belongs to no cluster"
 	if o.ClusterName != "" {
 		of = fmt.Sprintf("belongs to cluster %q", o.ClusterName)
 	}
 	return fmt.Sprintf("its owner, Machine %q, %s by its label %s, which the provider uses, but the machine has the label of cluster %q; "+
-		"set the same label on both", o.Name, of, ClusterNameLabel, machine.ClusterName())
+		"set the same label on both; if Cluster API sets it back, clear %s and %s",
+		o.Name, of, ClusterNameLabel, machine.ClusterName(), machine.Kind.InstanceIDPath, machine.Kind.ProviderIDPath)
 }
 
 // OwnerSeen returns the last seen owner if a watch works and the owner belongs to the cluster of the machine. Otherwise it returns

@@ -64,7 +64,7 @@ func moves() map[string]situation {
 	two := &clusterapi.AccountError{Reason: clusterapi.OwnerMachineAmbiguous, Message: `its owner references name 2 Machines`}
 	mismatch := func(machine, is string) string {
 		return `its owner, Machine "` + machine + `", ` + is + ` by its label cluster.x-k8s.io/cluster-name, which the provider uses, but the machine has the label of cluster "metal"; ` +
-			`set the same label on both`
+			`set the same label on both; if Cluster API sets it back, clear status.instanceID and spec.providerID`
 	}
 	return map[string]situation{
 		"the label of another cluster, whose user owns it": {
