@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -233,21 +234,36 @@ func (s *Server) removeDir() error {
 // URL is the address of kcp, without a cluster.
 func (s *Server) URL() string { return s.url }
 
-// ModuleVersion is the version of the kcp module that the binary was built from, such as "v0.30.0", or "(devel)" if it was built
-// from a source tree.
-func (s *Server) ModuleVersion() (string, error) {
-	info, err := buildinfo.ReadFile(s.options.Binary)
+// release matches the version of a release of kcp, of its module or at the end of the version of its server.
+var release = regexp.MustCompile(`(?:^|\+kcp-)(v\d+\.\d+)\.\d+$`)
+
+// Release is the minor version of kcp, such as "v0.32", or "main" if it was built from a commit that is no release.
+func (s *Server) Release() (string, error) {
+	info, err := buildinfo.ReadFile(s.options.Binary) // a server that was built from a module does not know its version
 	if err != nil {
 		return "", fmt.Errorf("version of kcp: %w", err)
 	}
-	return info.Main.Version, nil
+	client, err := discovery.NewDiscoveryClientForConfig(s.Admin("root"))
+	if err != nil {
+		return "", err
+	}
+	server, err := client.ServerVersion()
+	if err != nil {
+		return "", err
+	}
+	for _, version := range []string{info.Main.Version, server.GitVersion} {
+		if match := release.FindStringSubmatch(version); match != nil {
+			return match[1], nil
+		}
+	}
+	return "main", nil
 }
 
 // AdmitsServiceAccounts returns whether kcp accepts service accounts in virtual workspaces. v0.30 rejects all of them, v0.31 fixed
 // that.
 func (s *Server) AdmitsServiceAccounts() (bool, error) {
-	version, err := s.ModuleVersion()
-	return !strings.HasPrefix(version, "v0.30."), err
+	release, err := s.Release()
+	return release != "v0.30", err
 }
 
 // sayWithoutPolicies prints once that specs about policies test something else.

@@ -13,20 +13,9 @@ import (
 
 // A controller with a service account sets up workspaces for others and works in them.
 var _ = Describe("A service account's workspace", func() {
-	DescribeTable("is stuck in Initializing without warrantgate, because kcp does not let its owner bind the default APIs",
-		func(ctx SpecContext, where func(SpecContext, *kcptest.Server) place, name string) {
-			home := where(ctx, bare)
-			bot := home.serviceAccount(ctx, name)
-			create(ctx, bot, name+"-child")
-			home.expectStuck(ctx, name+"-child", deniedBindings("system:serviceaccount:default:"+name))
-		},
-		Entry("under a workspace", inNewPlace, "bot", SpecTimeout(specTimeout)),
-		Entry("directly under root", inRoot, "rootbot", SpecTimeout(specTimeout)),
-	)
-
 	DescribeTable("becomes Ready with warrantgate, and the service account has permissions in it",
-		func(ctx SpecContext, where func(SpecContext, *kcptest.Server) place, name string) {
-			home := where(ctx, guarded)
+		func(ctx SpecContext, where func(SpecContext) place, name string) {
+			home := where(ctx)
 			bot := home.serviceAccount(ctx, name)
 			create(ctx, bot, name+"-child")
 			child := waitReady(ctx, home.admin(), name+"-child")
@@ -47,6 +36,6 @@ var _ = Describe("A service account's workspace", func() {
 	)
 })
 
-func inNewPlace(ctx SpecContext, server *kcptest.Server) place { return newPlace(ctx, server) }
+func inNewPlace(ctx SpecContext) place { return newPlace(ctx, guarded) }
 
-func inRoot(_ SpecContext, server *kcptest.Server) place { return root(server) }
+func inRoot(SpecContext) place { return root(guarded) }

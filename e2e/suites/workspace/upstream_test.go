@@ -1,0 +1,200 @@
+//go:build e2e
+
+package workspace_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
+)
+
+// The rows of the table "What kcp does itself" in the README of webhooks/workspace. The column of the running version of kcp says what the specs
+// of a row expect, so they fail if a kcp does more, or less, than the README says.
+var _ = Describe("kcp without warrantgate", func() {
+	var rows []string
+	row := func(does, when string, expect func(ctx SpecContext, does bool)) {
+		rows = append(rows, does)
+		It(does+", "+when, func(ctx SpecContext) { expect(ctx, bareDoes(does)) }, SpecTimeout(specTimeout))
+	}
+
+	const initializes = "initializes workspaces of foreign owners"
+	initialized := func(ctx SpecContext, parent place, name, owner string, does bool) {
+		GinkgoHelper()
+		if does {
+			waitReady(ctx, parent.admin(), name)
+			return
+		}
+		parent.expectStuck(ctx, name, deniedBindings(owner))
+	}
+	const bot, permissions = "system:serviceaccount:default:bot", "gives these owners permissions there"
+	row(initializes, "a service account", func(ctx SpecContext, does bool) {
+		home := newPlace(ctx, bare)
+		create(ctx, home.serviceAccount(ctx, "bot"), "child")
+		initialized(ctx, home, "child", bot, does)
+	})
+	row(initializes, "a service account of root", func(ctx SpecContext, does bool) {
+		create(ctx, root(bare).serviceAccount(ctx, "rootbot"), "rootbot-child")
+		initialized(ctx, root(bare), "rootbot-child", "system:serviceaccount:default:rootbot", does)
+	})
+	row(initializes, "a service account that a GitOps tool impersonates", func(ctx SpecContext, does bool) {
+		home := newPlace(ctx, bare)
+		home.serviceAccount(ctx, "bot")
+		create(ctx, home.gitOps(ctx), "child")
+		initialized(ctx, home, "child", bot, does)
+	})
+	row(initializes, "a service account that may bind an API at home", func(ctx SpecContext, does bool) {
+		home := newPlace(ctx, bare)
+		home.exportWidgets(ctx)
+		widgets := home.widgetType(ctx)
+		config := home.serviceAccount(ctx, "bot")
+		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
+		create(ctx, config, "child", widgets)
+		initialized(ctx, home, "child", bot, does)
+	})
+	row(initializes, "a service account below a workspace that requires groups", func(ctx SpecContext, does bool) {
+		parent := newPlace(ctx, bare)
+		config := parent.serviceAccount(ctx, "bot")
+		parent.requireGroups(ctx)
+		create(ctx, config, "child")
+		initialized(ctx, parent, "child", bot, does)
+	})
+	row(initializes, "a user that an administrator impersonates", func(ctx SpecContext, does bool) {
+		parent := newPlace(ctx, bare)
+		create(ctx, parent.impersonated(ctx, "alice"), "child")
+		initialized(ctx, parent, "child", "alice", does)
+	})
+
+	row(permissions, "and none to a service account of the same name", func(ctx SpecContext, does bool) {
+		home := newPlace(ctx, bare)
+		creator := home.serviceAccount(ctx, "bot")
+		create(ctx, creator, "child", home.emptyType(ctx))
+		child := waitReady(ctx, home.admin(), "child")
+		namesake, err := kcptest.ServiceAccount(ctx, bare.Admin(child.Spec.Cluster), "default", "bot")
+		Expect(err).NotTo(HaveOccurred())
+		administrator, other := namesake, creator
+		if does {
+			administrator, other = creator, namesake
+		}
+		Eventually(ctx, func() error { return createNamespace(ctx, administrator, child.Spec.Cluster, "work") }).Should(Succeed())
+		Expect(createNamespace(ctx, other, child.Spec.Cluster, "intruder")).To(beNotAllowed)
+	})
+
+	row("drops an administrator's warrant", "which it adds to a request through the virtual workspace of an APIExport", func(ctx SpecContext, does bool) {
+		parent := newPlace(ctx, bare)
+		held := parent.heldType(ctx)
+		through, err := bare.Through(ctx, bare.Admin("root"), "tenancy.kcp.io", parent.cluster, "carol")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func() error {
+			_, err := kcptest.TryCreateWorkspace(ctx, through, "child", held)
+			return err
+		}).Should(Succeed())
+		owner, err := json.Marshal(parent.recordedOwner(ctx, "child"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(owner)).To(ContainSubstring(`"carol"`))
+		Expect(strings.Contains(string(owner), "system:kcp:admin")).To(Equal(!does), string(owner))
+	})
+
+	row("protects the owner of a Workspace", "against a user who patches it in a loop", func(ctx SpecContext, does bool) {
+		unforged := newAttack(ctx, bare).run(ctx, 10) == 0
+		Expect(unforged).To(Equal(does))
+	})
+	row("chooses its logical cluster", "against the name in an annotation that a user creates it with", func(ctx SpecContext, does bool) {
+		parent := newPlace(ctx, bare)
+		chosen := "chosen" + rand.String(8)
+		create(ctx, parent.user(ctx, "carol"), "child", kcptest.WithAnnotation(clusterAnnotation, chosen))
+		changed := waitReady(ctx, parent.admin(), "child").Spec.Cluster != chosen
+		Expect(changed).To(Equal(does))
+	})
+	row("protects the owner of a LogicalCluster", "against the owner of a workspace whose initialization does not finish", func(ctx SpecContext, does bool) {
+		parent := newPlace(ctx, bare)
+		create(ctx, parent.user(ctx, "mallory"), "child", parent.heldType(ctx))
+		cluster := parent.waitInitializing(ctx, "child")
+		inside := suite.KCPClient(bare.User(cluster, "mallory"))
+		annotation, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{kcptest.OwnerAnnotation: forgedOwner}}})
+		Expect(err).NotTo(HaveOccurred())
+		lc := &corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: corev1alpha1.LogicalClusterName}}
+		Eventually(ctx, func() error { return inside.Patch(ctx, lc, client.RawPatch(types.MergePatchType, annotation)) }).Should(Succeed())
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"createdBy":`+forgedOwner+`}}`))
+		if err := inside.Patch(ctx, lc, patch); err != nil {
+			Expect(err).To(Or(beNotAllowed, WithTransform(apierrors.IsInvalid, BeTrue())))
+		}
+		kept := parent.recordedOwner(ctx, "child").Username == "mallory"
+		Expect(kept).To(Equal(does))
+	})
+
+	row("denies a Workspace whose creator may not bind its APIs", "which its type has by default", func(ctx SpecContext, does bool) {
+		home := newPlace(ctx, bare)
+		home.exportWidgets(ctx)
+		widgets := home.widgetType(ctx)
+		denied := home.expectUnbindable(ctx, home.user(ctx, "carol"), "child", widgets, home)
+		Expect(denied).To(Equal(does))
+	})
+
+	row("retries once the permission is granted", "to the owner of a stuck workspace", func(ctx SpecContext, does bool) {
+		home := newPlace(ctx, bare)
+		home.exportWidgets(ctx)
+		widgets := home.widgetType(ctx)
+		carol := authenticationv1.UserInfo{Username: "carol", Groups: []string{"system:authenticated"}}
+		home.createAs(ctx, carol, "child", widgets)
+		home.expectStuck(ctx, "child", "no permission to bind to export "+home.path+":"+exportName)
+		Expect(kcptest.Grant(ctx, home.admin(), kcptest.User("carol"), kcptest.AccessRule(), kcptest.BindRule(exportName))).To(Succeed())
+		if does {
+			waitReady(ctx, home.admin(), "child")
+			return
+		}
+		home.createAs(ctx, carol, "later", widgets)
+		waitReady(ctx, home.admin(), "later") // so the permission has taken effect
+		Expect(kcptest.GetWorkspace(ctx, home.admin(), "child")).To(HaveField("Status.Phase", corev1alpha1.LogicalClusterPhaseInitializing))
+	})
+
+	It("does nothing else in the table", func() {
+		inReadme := []string{}
+		for _, cells := range upstream()[1:] {
+			inReadme = append(inReadme, cells[0])
+		}
+		Expect(inReadme).To(Equal(slices.Compact(rows)))
+	})
+})
+
+// upstream returns the cells of the table, with the versions of kcp in the first row.
+func upstream() [][]string {
+	GinkgoHelper()
+	readme, err := os.ReadFile("../../../webhooks/workspace/README.md")
+	Expect(err).NotTo(HaveOccurred())
+	_, section, found := strings.Cut(string(readme), "\n| kcp itself |")
+	Expect(found).To(BeTrue())
+	section, _, _ = strings.Cut("| kcp itself |"+section, "\n\n")
+	lines := slices.Delete(strings.Split(section, "\n"), 1, 2) // the line that separates the header
+	table := make([][]string, 0, len(lines))
+	for _, line := range lines {
+		table = append(table, strings.Split(strings.Trim(line, "| "), " | "))
+	}
+	return table
+}
+
+// bareDoes returns what the table says about the running version of kcp.
+func bareDoes(row string) bool {
+	GinkgoHelper()
+	release, err := bare.Release()
+	Expect(err).NotTo(HaveOccurred())
+	table := upstream()
+	column := slices.Index(table[0], release)
+	i := slices.IndexFunc(table, func(cells []string) bool { return cells[0] == row })
+	Expect([]int{i, column}).To(HaveEach(BeNumerically(">", 0)), "no row %q or no column %q", row, release)
+	Expect(table[i][column]).To(Or(Equal("yes"), Equal("no")))
+	return table[i][column] == "yes"
+}
