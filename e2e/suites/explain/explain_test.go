@@ -72,14 +72,14 @@ var _ = Describe("explain workspace", func() {
 		})
 		export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: gone.Export}}
 		Expect(suite.KCPClient(home.admin()).Delete(ctx, export)).To(Succeed())
+		home.createFor(ctx, alicesOwner, ofType)
+		home.waitDenied(ctx, "unable to find at least 1 APIExport")
 		root := suite.KCPClient(kcp.Admin("root"))
 		lostWorkspace := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: strings.TrimPrefix(lost.path, "root:")}}
 		Expect(root.Delete(ctx, lostWorkspace)).To(Succeed())
 		Eventually(ctx, func() error {
 			return root.Get(ctx, client.ObjectKeyFromObject(lostWorkspace), &tenancyv1alpha1.Workspace{})
 		}).Should(MatchError(apierrors.IsNotFound, "is gone"))
-		create(ctx, home.alice(ctx), "child", ofType)
-		home.waitDenied(ctx, "unable to find at least 1 APIExport")
 
 		text, found := explainAsAdmin(ctx, home.path+":child")
 		Expect(text.code).To(Equal(1), text.out)
@@ -112,7 +112,7 @@ var _ = Describe("explain workspace", func() {
 		home := newPlace(ctx)
 		widgets := home.export(ctx, "widgets")
 		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
-		create(ctx, home.alice(ctx), "child", ofType)
+		home.createFor(ctx, alicesOwner, ofType)
 		home.waitDenied(ctx, "no permission to bind to export")
 		followed := make(chan explanation, 1)
 		go func() {
@@ -228,7 +228,7 @@ var _ = Describe("explain workspace", func() {
 		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{widgets}})
 		alice, err := kcp.KubeconfigFile("alice-"+home.cluster, home.alice(ctx))
 		Expect(err).NotTo(HaveOccurred())
-		create(ctx, kcp.User(home.path, "alice"), "child", ofType)
+		home.createFor(ctx, alicesOwner, ofType)
 		home.waitDenied(ctx, "no permission to bind to export")
 
 		asAlice := explain(ctx, alice, home.path+":child")

@@ -36,7 +36,8 @@ var _ = Describe("explain workspace, where warrantgate runs", Ordered, ContinueO
 			Extend:             tenancyv1alpha1.WorkspaceTypeExtension{With: []tenancyv1alpha1.WorkspaceTypeReference{{Name: "base", Path: home.path}}},
 			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{remote},
 		})
-		create(ctx, home.bot(ctx), "child", ofType)
+		home.bot(ctx)
+		home.createFor(ctx, home.botsOwner(), ofType)
 		home.waitDenied(ctx, "no permission to bind to export")
 
 		text, found := explainAsAdmin(ctx, home.path+":child")

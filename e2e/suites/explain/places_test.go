@@ -132,6 +132,23 @@ func (p place) touch(ctx context.Context, typeName string) {
 	Expect(suite.KCPClient(p.admin()).Patch(ctx, wt, client.RawPatch("application/merge-patch+json", patch))).To(Succeed())
 }
 
+// alicesOwner is the owner that kcp records for a workspace of alice.
+const alicesOwner = `{"username":"alice","groups":["system:authenticated"]}`
+
+// botsOwner is the owner that kcp records for a workspace of the service account of bot.
+func (p place) botsOwner() string {
+	return fmt.Sprintf(`{"username":"system:serviceaccount:default:bot","uid":"cad8af27-6d62-4812-8aed-58a3534c1388",`+
+		`"groups":["system:serviceaccounts","system:serviceaccounts:default","system:authenticated"],`+
+		`"extra":{"authentication.kcp.io/cluster-name":[%q],"authentication.kcp.io/scopes":[%q]}}`, p.cluster, "cluster:"+p.cluster)
+}
+
+// createFor creates the workspace "child" in the name of its owner: kcp v0.33 denies it to a user who may not bind what its type binds
+// (kcp-dev/kcp#4311).
+func (p place) createFor(ctx context.Context, owner string, ofType kcptest.WorkspaceOption) {
+	GinkgoHelper()
+	create(ctx, kcp.ShardAdmin(p.path), "child", ofType, kcptest.WithAnnotation(kcptest.OwnerAnnotation, owner))
+}
+
 func create(ctx context.Context, config *rest.Config, name string, options ...kcptest.WorkspaceOption) {
 	GinkgoHelper()
 	_, err := kcptest.CreateWorkspace(ctx, config, name, options...)
