@@ -141,7 +141,7 @@ stories: build ## Run the main stories of all gates on a kcp and a kube-apiserve
 
 # E2E_ARGS follows the packages: the go command takes what follows a flag that it does not know for arguments of the tests.
 .PHONY: e2e
-e2e: build $(if $(TEST_ALL),before) openstack bin/helm bin/crds ## Run all end-to-end suites on real servers
+e2e: build $(if $(TEST_ALL),before) openstack browser bin/helm bin/crds ## Run all end-to-end suites on real servers
 	@RATE=$(RATE) $(SERVERS) all -- $(HEARTBEAT) "end-to-end suites" $(GO) test $(E2E_FLAGS) -p=$(E2E_PARALLEL) \
 		$(or $(addprefix ./e2e/suites/,$(SUITES)),$$($(GO) list -tags e2e ./e2e/... | grep -v /e2e/suites/release$$)) $(E2E_ARGS)
 
@@ -211,6 +211,13 @@ openstack:
 	@$(PYTHON) -c 'from importlib import util; import sys; sys.exit(not all(map(util.find_spec, ["oslo_policy", "keystone", "nova"])))' || \
 	{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(OPENSTACK); } || \
 	echo "make: there is no Keystone or no Nova, on which end-to-end suites run: install $(OPENSTACK)" >&2
+
+# The browser that opens the page of "warrantgate audit -o html".
+.PHONY: browser
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } || \
+	echo "make: there is no browser, in which an end-to-end suite opens a page: install chromium" >&2
 
 .PHONY: servers
 servers: ## Find the servers that the end-to-end suites run on, and build those that are missing

@@ -6,6 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,9 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/browser"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
+	"warrantgate.dev/internal/message"
 )
 
 // An operator can run an audit at any time by the command, with the permissions of serve or of an administrator.
@@ -80,6 +85,94 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			got := command.run(ctx, "-o", "json")
 			Expect(got.status).To(Equal(1))
 			Expect(got.findings()).To(Equal(want))
+		}, SpecTimeout(timeout))
+
+		It("prints them as a page that a browser shows, and as Markdown, with the texts of tenants as texts", func(ctx SpecContext) {
+			const markup = `<img/src=//127.0.0.1/x/onerror=document.title='owned'>`
+			hostile := w.cloud.AddServer(region, s.user, "\u202e</td><script>document.title='owned'</script> `|` [x](javascript:alert(1))\n- [x] done",
+				cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, "0d3f6a52-8b0e-4c6f-9a51-7d1f5c1e2b44"))
+			theirs := newCluster(w.namespace(ctx), clusterName, markup+"|`@example.com") // nobody may impersonate this user
+			Expect(w.client.Create(ctx, theirs)).To(Succeed())
+			DeferCleanup(func(ctx SpecContext) {
+				Expect(w.client.Delete(ctx, theirs)).To(Succeed())
+				w.cloud.RemoveServer(hostile.UUID)
+			})
+			all := command.run(ctx, "-o=json").findings()
+			Expect(all).To(HaveLen(4))
+			var rows, orphans []string
+			for _, f := range all {
+				row := strings.Join([]string{f.Namespace, f.Kind + "/" + f.Name, f.Reason, f.Instance, message.Printable(f.Message)}, "\t")
+				rows = append(rows, row)
+				if f.Reason == "InstanceOrphaned" {
+					orphans = append(orphans, row)
+				}
+			}
+			Expect(orphans).To(HaveLen(2), "the most frequent reason")
+			printed := command.run(ctx, "-o=html")
+			Expect(printed.status).To(Equal(2))
+			page := filepath.Join(GinkgoT().TempDir(), "audit.html")
+			Expect(os.WriteFile(page, []byte(printed.out), 0o600)).To(Succeed())
+
+			By("without scripts")
+			b, err := browser.Start(ctx, GinkgoT().TempDir())
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(b.Stop)
+			Expect(b.Call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)).To(Succeed())
+			Expect(b.Open("file://" + page)).To(Succeed())
+			evaluate := func(expression string) (value any, err error) { return value, b.Evaluate(expression, &value) }
+			shown := func() (rows []string, err error) {
+				return rows, b.Evaluate(`[...document.querySelectorAll("#findings tbody tr")].filter(r => r.checkVisibility()).map(r => r.innerText)`, &rows)
+			}
+			Expect(shown()).To(Equal(rows))
+			Expect(evaluate("document.body.innerText")).To(And(ContainSubstring("Not everything could be checked: "), ContainSubstring(markup)))
+			Expect(b.Nodes()).To(ContainElements(
+				browser.Node{Role: "heading", Name: "warrantgate audit"}, browser.Node{Role: "region", Name: "Findings by reason"},
+				browser.Node{Role: "combobox", Name: "Reason"}, browser.Node{Role: "combobox", Name: "Namespace"},
+				browser.Node{Role: "StaticText", Name: "A server was made for a machine that does not exist. Delete it if nothing else uses it."},
+				browser.Node{Role: "StaticText", Name: "4"},
+			))
+
+			By("filtering with the keyboard")
+			Expect(evaluate(`document.querySelector("#reason").focus(), true`)).To(BeTrue())
+			Expect(b.Press("ArrowDown", 40)).To(Succeed())
+			Eventually(shown).Should(Equal(orphans))
+			Expect(evaluate(`document.querySelector("[type=reset]").click(), true`)).To(BeTrue())
+			Eventually(shown).Should(Equal(rows))
+			Expect(evaluate(`document.querySelector("#namespace").focus(), true`)).To(BeTrue())
+			Expect(b.Press("End", 35)).To(Succeed()) // the namespace with the fewest findings
+			Eventually(shown).Should(HaveExactElements(HavePrefix(theirs.GetNamespace() + "\t")))
+
+			By("in dark colors")
+			color := func() (any, error) { return evaluate("getComputedStyle(document.body).color") }
+			light, err := color()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(b.Call("Emulation.setEmulatedMedia", map[string]any{
+				"features": []map[string]string{{"name": "prefers-color-scheme", "value": "dark"}},
+			}, nil)).To(Succeed())
+			Eventually(color).ShouldNot(Equal(light))
+
+			By("with scripts, of which none runs, and without a request")
+			Expect(b.Call("Emulation.setScriptExecutionDisabled", map[string]any{"value": false}, nil)).To(Succeed())
+			Expect(b.Open("file://" + page)).To(Succeed())
+			Expect(evaluate("document.title")).To(Equal("warrantgate audit"))
+			Expect(evaluate(`document.querySelectorAll("script, img, a, [href], [src], #findings td > :not(code)").length`)).To(BeZero())
+			Expect(b.Requests()).To(Equal([]string{"file://" + page}))
+			for _, element := range []string{"img", "script", "iframe"} {
+				Expect(evaluate(`new Promise(found => {
+					document.addEventListener("securitypolicyviolation", e => found(e.effectiveDirective))
+					document.body.append(Object.assign(document.createElement("`+element+`"), {src: "http://127.0.0.1/x"}))
+				})`)).To(BeElementOf("img-src", "script-src-elem", "frame-src"), "the policy of the page forbids it")
+			}
+
+			By("as Markdown, in code spans")
+			ticket := command.run(ctx, "-o=markdown")
+			Expect(ticket.status).To(Equal(2))
+			for _, f := range all {
+				Expect(ticket.out).To(ContainSubstring(": `" + strings.NewReplacer("`", `\x60`, "|", `\x7c`).Replace(message.Printable(f.Message)) + "`\n"))
+			}
+			outside := regexp.MustCompile("`[^`\n]*`").ReplaceAllString(ticket.out, "")
+			Expect(outside).NotTo(Or(ContainSubstring("<"), ContainSubstring("javascript"), ContainSubstring("[x]"), ContainSubstring("`")))
+			Expect(strings.Count(outside, "\n- [ ] ")).To(Equal(len(all)))
 		}, SpecTimeout(timeout))
 
 		It("reports only what is wrong in the namespace of --namespace", func(ctx SpecContext) {
