@@ -1109,22 +1109,3 @@ func FuzzRewrite(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkRewrite(b *testing.B) {
-	lent := warrantJSON(identity.Warrant{
-		User: "system:serviceaccount:default:rest", Groups: []string{"system:kcp:admin"},
-		Extra: map[string][]string{identity.ClusterNameKey: {"consumer"}},
-	})
-	for name, raw := range map[string]string{
-		"service-account": serviceAccount(withExtra(identity.WarrantKey, lent)).String(),
-		"user":            userIn("cluster:parent").String(),
-		"hostile-1MiB":    fmt.Sprintf(`{"username":%q}`, strings.Repeat("x", 1<<20)),
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				identity.Rewrite(raw, parent, newCluster, "team-a", identity.Policy{})
-			}
-		})
-	}
-}

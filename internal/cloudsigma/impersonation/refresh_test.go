@@ -150,24 +150,6 @@ func TestOneExchangeForAll(t *testing.T) {
 	}
 }
 
-// In a bubble all callers wait at the same point. Here some arrive together with the token.
-func TestOneExchangeForAllWithoutBubble(t *testing.T) {
-	for range 50 {
-		cloud := newCloud(t)
-		s := source(t, cloud, options(v1beta1.ServiceProvider))
-		var callers sync.WaitGroup
-		for range 100 {
-			callers.Go(func() {
-				if token, err := s.Token(t.Context(), alice, "zrh"); err != nil || token != "canary-impersonate-1" {
-					t.Errorf("Token() = %q, %v", token, err)
-				}
-			})
-		}
-		callers.Wait()
-		wantCounts(t, cloud, map[cloudhttp.Operation]int{stepAccount: 1, stepTicket: 1, stepImpersonate: 1})
-	}
-}
-
 func TestProviderThatDoesNotRespond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer settle()

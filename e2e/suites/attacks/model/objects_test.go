@@ -96,63 +96,6 @@ func TestReportOwners(t *testing.T) {
 	}
 }
 
-func TestShared(t *testing.T) {
-	named := func(name string, fields ...field) *unstructured.Unstructured { return object(Machine, name, fields...) }
-	for name, tc := range map[string]struct {
-		clusters []string
-		first    []*unstructured.Unstructured // in the first place
-		second   []*unstructured.Unstructured
-		want     map[string]string
-	}{
-		"one machine, by both fields": {first: list(named("a", instance(annasServer), provider("cloudsigma://"+annasServer)))},
-		"two machines, each its own":  {first: list(named("a", instance(annasServer)), named("b", instance(bertsServer)))},
-		"two machines": {
-			first: list(named("a", instance(annasServer)), named("b", provider("cloudsigma://"+annasServer))),
-			want:  map[string]string{" " + annasServer: "a of place 0 and b of place 0 hold " + annasServer},
-		},
-		"two machines of two places": {
-			first: list(named("a", instance(bertsServer))), second: list(named("a", instance(bertsServer))),
-			want: map[string]string{" 22222222-bbbb-4bbb-8bbb-bbbbbbbbbbbb": "a of place 0 and a of place 1 hold 22222222-bbbb-4bbb-8bbb-bbbbbbbbbbbb"},
-		},
-		"two machines of two workspaces": {
-			clusters: []string{"one", "two"}, first: list(named("a", instance(bertsServer))), second: list(named("a", instance(bertsServer))),
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := &objects{clusters: tc.clusters, held: map[key]*unstructured.Unstructured{}}
-			if o.clusters == nil {
-				o.clusters = []string{"", ""}
-			}
-			for place, objects := range [][]*unstructured.Unstructured{tc.first, tc.second} {
-				for _, object := range objects {
-					o.held[key{place, object.GetKind(), object.GetName()}] = object
-				}
-			}
-			if tc.want == nil {
-				tc.want = map[string]string{}
-			}
-			if diff := cmp.Diff(tc.want, o.shared()); diff != "" {
-				t.Errorf("shared() (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestNamed(t *testing.T) {
-	o := &objects{namespaces: []string{"first"}, userRefs: true, held: map[key]*unstructured.Unstructured{}}
-	for _, object := range list(
-		clusterOf("annas", "Anna@Example.com"),
-		object(Secret, "user", field{[]string{"data", "userEmail"}, base64.StdEncoding.EncodeToString([]byte(bert))}),
-		object(KdcCluster, "kdc", field{[]string{"metadata", "annotations", "cloudsigma.com/owner-email"}, anna}),
-	) {
-		o.held[key{0, object.GetKind(), object.GetName()}] = object
-	}
-	want := map[key][]string{{0, "CloudSigmaCluster", "annas"}: {anna}, {0, "Secret", "user"}: {bert}, {0, "KdcCluster", "kdc"}: {anna, ""}}
-	if diff := cmp.Diff(want, o.named(), cmp.AllowUnexported(key{})); diff != "" {
-		t.Errorf("named() (-want +got):\n%s", diff)
-	}
-}
-
 func list(objects ...*unstructured.Unstructured) []*unstructured.Unstructured { return objects }
 
 func object(kind schema.GroupVersionKind, name string, fields ...field) *unstructured.Unstructured {
