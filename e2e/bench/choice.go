@@ -20,10 +20,8 @@ type measurement struct {
 func measurements() []measurement {
 	return []measurement{
 		{"rewrite", logged(measureHandler)},
-		{"policy", measurePolicy},
 		{"start", anywhere(measureStart)},
 		{"serve", logged(measureServe)},
-		{"writes", anywhere(measureWrites)},
 		{"machines", anywhere(measureMachines)},
 		{"workspaces", anywhere(measureWorkspaces)},
 		{"policies", anywhere(measurePolicies)},

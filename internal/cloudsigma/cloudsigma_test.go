@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -424,24 +423,6 @@ func TestInvalidIDSendsNoRequest(t *testing.T) {
 	api.expect()
 }
 
-func TestOwnServerTakesOneRequest(t *testing.T) {
-	api := newAPI(t, answers{
-		getServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
-		getProfile: theProfile(),
-	})
-	cloud := api.cloud(&fakeTokens{})
-	for i := range 3 {
-		if answer, err := cloud.Ask(t.Context(), claim()); err != nil || answer.Verdict != ownership.Owned {
-			t.Fatalf("Ask() = %v, %v", answer, err)
-		}
-		if i == 0 {
-			api.expect(getServer, getProfile)
-		} else {
-			api.expect(getServer)
-		}
-	}
-}
-
 func TestRejectedTokenIsDroppedAndTheRequestRepeatedOnce(t *testing.T) {
 	unauthorized := reply(http.StatusUnauthorized, canary)
 	api := newAPI(t, answers{
@@ -665,38 +646,4 @@ func TestLegacyAccountBesideTokens(t *testing.T) {
 	for _, profile := range []string{getProfile, "legacy." + getProfile} {
 		api.expectCount(profile, 1)
 	}
-}
-
-func TestConcurrentLookups(t *testing.T) {
-	const many = 50
-	api := newAPI(t, answers{
-		getServer:                       cloudhttptest.InTurn(reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID)))),
-		getProfile:                      theProfile(),
-		getCandidates:                   reply(http.StatusOK, aPage(0)),
-		getPage1:                        reply(http.StatusOK, aPage(1, aServer(serverID, machineName, userID, machineUID))),
-		"next/servers/" + otherID + "/": notFound(),
-	})
-	cloud := api.cloud(&fakeTokens{})
-	var all sync.WaitGroup
-	for range many {
-		all.Go(func() {
-			if got, err := cloud.Ask(t.Context(), claim()); err != nil || got.Verdict != ownership.Owned {
-				t.Errorf("Ask() = %v, %v, want Owned", got, err)
-			}
-		})
-		all.Go(func() {
-			got, err := cloud.Ask(t.Context(), claim(func(c *ownership.Claim) { c.ID = otherID }))
-			if err != nil || got.Verdict != ownership.Absent {
-				t.Errorf("Ask() = %v, %v, want Absent", got, err)
-			}
-		})
-		all.Go(func() {
-			if got, _, err := cloud.Instances(t.Context(), account()); err != nil || len(got) != 1 {
-				t.Errorf("Instances() = %v, %v, want one", got, err)
-			}
-		})
-	}
-	all.Wait()
-	api.expectCount(getProfile, 1)
-	api.expectCount(getServer, many)
 }

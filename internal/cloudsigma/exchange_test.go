@@ -6,8 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/ownership"
@@ -101,37 +99,6 @@ func TestBodiesAreLimited(t *testing.T) {
 			} else if err != nil {
 				t.Errorf("error = %v", err)
 			}
-		})
-	}
-}
-
-func TestTimeouts(t *testing.T) {
-	for name, tc := range map[string]struct {
-		answers  answers
-		timeout  time.Duration
-		wantText string
-		wantIn   time.Duration
-	}{
-		"a deadline":  {answers: answers{getServer: hang}, timeout: time.Second, wantText: "Timeout: server request: no answer in time", wantIn: time.Second},
-		"no deadline": {answers: answers{getServer: hang}, timeout: time.Hour, wantText: "Timeout: server request: no answer in time", wantIn: 30 * time.Second},
-		"deadline in the second request": {
-			answers: answers{getServer: reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, ""))), getProfile: hang},
-			timeout: time.Second, wantText: "Timeout: profile request: no answer in time", wantIn: time.Second,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				cloud, stop := offline(t, tc.answers)
-				defer stop()
-				ctx, cancel := contextWithTimeout(t, tc.timeout)
-				defer cancel()
-				start := time.Now()
-				_, err := cloud.Ask(ctx, claim())
-				expectFailure(t, err, failure{Cause: ownership.CauseTimeout, Text: tc.wantText})
-				if took := time.Since(start); took != tc.wantIn {
-					t.Errorf("Ask() took %s, want %s", took, tc.wantIn)
-				}
-			})
 		})
 	}
 }

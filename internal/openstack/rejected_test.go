@@ -3,7 +3,6 @@ package openstack_test
 import (
 	"context"
 	"net/http"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,28 +164,6 @@ func TestTokenNowAfterARejection(t *testing.T) {
 	}
 }
 
-// TestTokenNowIgnoresEarlierRejections tests an authentication that is in flight when the audit begins.
-func TestTokenNowIgnoresEarlierRejections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cloud, count := offline(t, answers{authenticate: cloudhttptest.InTurn(func(w http.ResponseWriter, r *http.Request) {
-			wait(2 * time.Second)
-			rejectedLogin()(w, r)
-		}, delegable())})
-		defer cloud.Stop()
-		var all sync.WaitGroup
-		all.Go(func() {
-			_, err := cloud.Token(t.Context(), identity)
-			expectRejected(t, err)
-		})
-		wait(time.Second)
-		if _, err := cloud.TokenNow(t.Context(), identity); err != nil {
-			t.Errorf("TokenNow() error = %v, want that of a later authentication", err)
-		}
-		all.Wait()
-		expectCount(t, "in the end", count(authenticate), 2)
-	})
-}
-
 func TestOnlyRejectionsByKeystoneAreCached(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer     http.HandlerFunc
@@ -238,22 +215,4 @@ func TestInvalidCertificateIsNoRejection(t *testing.T) {
 		expectFailure(t, err, failure{Reason: openstack.IdentityMalformed, Text: where + "cacert has no certificate in PEM"})
 	}
 	api.expect()
-}
-
-func TestCallersShareARejection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cloud, count := offline(t, answers{authenticate: func(w http.ResponseWriter, r *http.Request) {
-			wait(time.Second)
-			rejectedLogin()(w, r)
-		}})
-		defer cloud.Stop()
-		var all sync.WaitGroup
-		for range 20 {
-			for _, ask := range lookups {
-				all.Go(func() { expectRejected(t, ask(t.Context(), cloud)) })
-			}
-		}
-		all.Wait()
-		expectCount(t, "in the end", count(authenticate), 1)
-	})
 }

@@ -578,33 +578,6 @@ func TestServeEndsWhenOneOfItsServersFails(t *testing.T) {
 	}
 }
 
-// A compressor for the metrics would need more memory than everything else on the heap of serve.
-func TestServeDoesNotCompressMetrics(t *testing.T) {
-	s := startServe(t)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.metrics+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Accept-Encoding", "zstd, gzip") // so that the client does not decompress it by itself
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(response.Body)
-	if err := errors.Join(err, response.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if got := response.Header.Get("Content-Encoding"); got != "" {
-		t.Errorf("Content-Encoding = %q, want none", got)
-	}
-	if !bytes.Contains(body, []byte("# HELP warrantgate_")) {
-		t.Errorf("no metric of warrantgate in %d bytes: %.200s", len(body), body)
-	}
-	if err := s.shutdown(t); err != nil {
-		t.Errorf("serve ends with %v", err)
-	}
-}
-
 func TestServeWithoutMetrics(t *testing.T) {
 	s := startServe(t, "--metrics-address=0", "--log-format=text", "--log-level=debug")
 	if code, body, err := clitest.Get(t.Context(), "http://"+s.metrics+"/metrics"); !errors.Is(err, syscall.ECONNREFUSED) {
