@@ -118,6 +118,10 @@ func TestElsewhere(t *testing.T) {
 				Extra: extra(identity.ClusterNameKey, []string{victim}, identity.ScopesKey, in(victim), identity.WarrantKey, []string{ofExport})},
 			wantErr: errClaimed,
 		},
+		"with more warrants than are read": {
+			owner:   identity.Owner{Username: "alice", Groups: authenticated, Extra: extra(identity.WarrantKey, slices.Repeat([]string{carol}, 1000))},
+			wantErr: errClaimed,
+		},
 		"a service account that an initializer claims to be": {
 			owner: identity.Owner{Username: bot, Groups: append([]string{"system:kcp:initializer:"}, ofServiceAccount...),
 				Extra: extra(identity.ClusterNameKey, []string{victim}, identity.ScopesKey, in(victim))},

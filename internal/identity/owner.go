@@ -34,11 +34,15 @@ const (
 	globalServiceAccountPrefix = "system:kcp:serviceaccount:"
 )
 
-// Limits of owners. Owners that are not forged are far below them.
+// Limits of owners. Each level of nesting doubles the quoting. Owners that are not forged are far below these limits.
 const (
-	// MaxOwnerBytes is the maximum size of an owner, in bytes. It also limits the number and the depth of warrants: each level of nesting doubles the
-	// quoting.
+	// MaxOwnerBytes is the maximum size of an owner, in bytes.
 	MaxOwnerBytes = 64 << 10
+	// MaxWarrantDepth is the maximum depth of nested warrants.
+	MaxWarrantDepth = 8
+	// MaxWarrants is the maximum number of warrants of an owner, including nested ones.
+	MaxWarrants = 64
+
 	// maxAnnotationBytes is the maximum size of all annotations of an object in the API server.
 	maxAnnotationBytes = validation.TotalAnnotationSizeLimitB
 )

@@ -128,7 +128,8 @@ func IsSystem(groups, warrants []string) bool {
 // of an initializer or terminator, or an administrator's warrant. There, the author of a WorkspaceType with initializerPermissions, or of an
 // APIExport with the resources users and groups of the core group, can impersonate everybody, system:masters included, and kcp adds no scope.
 func isClaimed(owner Owner) bool {
-	return slices.ContainsFunc(owner.Groups, isOfLifecycle) || len(privilegedIn(nil, readWarrants(owner.Extra))) > 0
+	warrants, err := readWarrants(owner.Extra)
+	return err != nil || slices.ContainsFunc(owner.Groups, isOfLifecycle) || len(privilegedIn(nil, warrants)) > 0
 }
 
 func isOfLifecycle(group string) bool {

@@ -25,7 +25,7 @@ const (
 	Absent Reason = "OwnerAbsent"
 	// Malformed: the owner or the name of the new logical cluster is invalid.
 	Malformed Reason = "OwnerMalformed"
-	// TooLarge: the owner exceeds MaxOwnerBytes, or the rewritten owner would.
+	// TooLarge: the owner exceeds MaxOwnerBytes, MaxWarrantDepth or MaxWarrants, or the rewritten owner would.
 	TooLarge Reason = "OwnerTooLarge"
 	// HomeUnknown: the owner is a service account without a home, and was not impersonated in the logical cluster that contains the Workspace.
 	HomeUnknown Reason = "HomeUnknown"

@@ -35,15 +35,18 @@ func Rewrite(raw string, parent, newCluster logicalcluster.Name, requiredGroups 
 	if err != nil {
 		return Owner{}, Report{Reason: Malformed, Message: fmt.Sprintf("the recorded owner cannot be read: %s", oneLine(err))}
 	}
-	warrants := readWarrants(owner.Extra)
+	warrants, err := readWarrants(owner.Extra)
 	r := rewriting{
 		owner: owner, warrants: warrants, parent: parent, newCluster: newCluster, requiredGroups: requiredGroups, policy: policy,
 		report: Report{Privileged: privilegedIn(owner.Groups, warrants)},
 	}
 	result := owner
-	if len(raw) > MaxOwnerBytes {
+	switch {
+	case err == nil && len(raw) > MaxOwnerBytes:
 		r.unchanged(TooLarge, "the recorded owner was not read: %v", errTooLarge)
-	} else {
+	case err != nil:
+		r.unchanged(TooLarge, "the recorded owner was not read: %v", err)
+	default:
 		result = r.run()
 	}
 	if r.report.Reason.Rewritten() && len(result.String()) > MaxOwnerBytes {
@@ -55,7 +58,7 @@ func Rewrite(raw string, parent, newCluster logicalcluster.Name, requiredGroups 
 	if r.report.Reason.Rewritten() || r.report.Reason == NoNewCluster {
 		return result, r.report
 	}
-	left, dropped := r.withoutWarrants()
+	left, dropped := r.withoutWarrants(err)
 	if len(dropped) == 0 {
 		return result, r.report
 	}
@@ -77,15 +80,18 @@ func (r *rewriting) confined() bool {
 }
 
 // withoutWarrants returns an owner that is not rewritten without the warrants that must not stay, and the dropped parts. An impersonated
-// owner that kcp cannot act as also loses its privileged groups. The owner keeps everything else, such as home and scopes.
-func (r *rewriting) withoutWarrants() (Owner, []Drop) {
+// owner that kcp cannot act as also loses its privileged groups. The owner keeps everything else, such as home and scopes. unread is the
+// error if not all warrants could be decoded.
+func (r *rewriting) withoutWarrants(unread error) (Owner, []Drop) {
 	r.report.Dropped = nil
 	left := Owner{Username: r.owner.Username, UID: r.owner.UID, Groups: r.owner.Groups, Extra: maps.Clone(r.owner.Extra)}
 	if !r.report.Reason.Harmless() && r.confined() {
 		left.Groups = r.passableGroups()
 	}
 	delete(left.Extra, WarrantKey)
-	if kept := r.keptWarrants(); len(kept) > 0 {
+	if unread != nil {
+		r.drop(DroppedWarrant, Unreadable, "")
+	} else if kept := r.keptWarrants(); len(kept) > 0 {
 		left.Extra[WarrantKey] = kept
 	}
 	return left, r.report.Dropped

@@ -94,10 +94,10 @@ func rewrittenServiceAccount(warrants ...string) identity.Owner {
 	}
 }
 
-// deep is a warrant of bob, with that of an administrator nested in it as deep as an owner has room for.
+// deep is a warrant with one level more than MaxWarrantDepth.
 var deep = func() string {
-	deep := warrantJSON(identity.Warrant{User: "root-boss", Groups: []string{"system:masters"}})
-	for range 9 {
+	deep := warrantJSON(identity.Warrant{User: "bob"})
+	for range identity.MaxWarrantDepth {
 		deep = warrantJSON(identity.Warrant{User: "bob", Extra: map[string][]string{identity.WarrantKey: {deep}}})
 	}
 	return deep
@@ -288,6 +288,25 @@ func TestRewriteOfForeignOwners(t *testing.T) {
 					`["cluster:`+home+`"]`, `["cluster:`+home+`","cluster:other,cluster:`+home+`"]`, 1)}},
 			},
 			wantReport: plain,
+		},
+		"warrants that are nested too deep are dropped": {
+			owner:  serviceAccount(withExtra(identity.WarrantKey, deep)),
+			policy: identity.Policy{Users: []string{"*"}, Groups: []string{"*"}},
+			want:   rewrittenServiceAccount(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot",
+				Dropped: []identity.Drop{{Kind: identity.DroppedWarrant, Reason: identity.Unreadable}, credential},
+			},
+		},
+		"too many warrants are dropped": {
+			owner: serviceAccount(withExtra(identity.WarrantKey,
+				slices.Repeat([]string{warrantJSON(identity.Warrant{User: "bob"})}, identity.MaxWarrants+1)...)),
+			policy: identity.Policy{Users: []string{"*"}, Groups: []string{"*"}},
+			want:   rewrittenServiceAccount(),
+			wantReport: identity.Report{
+				Reason: identity.ServiceAccountRewritten, CreatedBy: home + ":default:bot",
+				Dropped: []identity.Drop{{Kind: identity.DroppedWarrant, Reason: identity.Unreadable}, credential},
+			},
 		},
 		"an administrator's warrant of an owner that is too large with it": {
 			owner: serviceAccount(withExtra(identity.WarrantKey, warrantJSON(identity.Warrant{
@@ -752,9 +771,9 @@ func TestRewriteDropsWarrants(t *testing.T) {
 			wantDrops: dropped("NotDelegated", "system:serviceaccount:default:other", "NotDelegated", "system:serviceaccount:default:bot",
 				"Privileged", "system:serviceaccount:default:bot", "NotDelegated", globalName, "NotDelegated", globalName),
 		},
-		"an administrator's, nested deep": {owner: userIn(), warrants: []string{deep}, policy: all, wantDrops: dropped("Privileged", "bob")},
-		"many": {
-			owner: userIn(), warrants: slices.Repeat([]string{ofBob}, 1000), policy: all, want: slices.Repeat([]string{ofBob}, 1000),
+		"nested too deep": {owner: userIn(), warrants: []string{deep}, policy: all, wantDrops: dropped("Unreadable", "")},
+		"too many": {
+			owner: userIn(), warrants: slices.Repeat([]string{ofBob}, identity.MaxWarrants+1), policy: all, wantDrops: dropped("Unreadable", ""),
 		},
 		"with which the owner is too large": {
 			owner: userIn(), warrants: []string{warrantJSON(identity.Warrant{User: strings.Repeat("x", identity.MaxOwnerBytes), Groups: []string{"system:masters"}})},
@@ -839,7 +858,7 @@ func TestForgedWarrantIsDropped(t *testing.T) {
 		"nested":                             warrantJSON(identity.Warrant{User: "bob", Extra: map[string][]string{identity.WarrantKey: {`{"user":"root-boss","groups":["system:masters"]}`}}}),
 		"with a field that kcp ignores":      `{"user":"root-boss","groups":["system:masters"],"note":1}`,
 		"with a repeated field":              `{"user":"root-boss","groups":["x"],"groups":["system:masters"]}`,
-		"nested deep":                        deep,
+		"nested deeper than is read":         strings.Replace(deep, "bob", "system:masters", 1),
 		"next to something that is too long": `{"user":"` + strings.Repeat("x", identity.MaxOwnerBytes) + `","groups":["system:masters"]}`,
 	}
 	forged := func(owner identity.Owner, modify ...func(*identity.Owner)) identity.Owner {
@@ -886,7 +905,7 @@ func TestForgedWarrantIsDropped(t *testing.T) {
 					}
 					if !tc.want.Rewritten() {
 						want := tc.owner
-						if len(policy.Users) > 0 {
+						if len(policy.Users) > 0 && kind != "nested deeper than is read" {
 							want.Extra = maps.Clone(want.Extra)
 							want.Extra[identity.WarrantKey] = []string{`{"user":"bob"}`}
 						}

@@ -1,6 +1,9 @@
 package identity
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Warrant is an identity whose permissions another identity also has: JSON in the extra field authorization.kcp.io/warrant. The extra
 // fields of a warrant can contain nested warrants.
@@ -14,6 +17,11 @@ type Warrant struct {
 	// Extra contains home, scopes and nested warrants.
 	Extra map[string][]string `json:"extra,omitempty"`
 }
+
+var (
+	errTooDeep = fmt.Errorf("its warrants are nested more than %d deep", MaxWarrantDepth)
+	errTooMany = fmt.Errorf("it carries more than %d warrants", MaxWarrants)
+)
 
 // ParseWarrant decodes one value of the extra field authorization.kcp.io/warrant, as strictly as ParseOwner.
 func ParseWarrant(raw string) (Warrant, error) {
@@ -42,14 +50,35 @@ type carried struct {
 	nested  []carried
 }
 
-// readWarrants decodes the warrants of extra, including nested ones.
-func readWarrants(extra map[string][]string) []carried {
-	warrants := make([]carried, 0, len(extra[WarrantKey]))
-	for _, raw := range extra[WarrantKey] {
-		warrant, err := ParseWarrant(raw)
-		warrants = append(warrants, carried{raw: raw, warrant: warrant, err: err, nested: readWarrants(warrant.Extra)})
+// readWarrants decodes the warrants of extra, including nested ones, up to MaxWarrantDepth and MaxWarrants.
+func readWarrants(extra map[string][]string) ([]carried, error) {
+	count := 0
+	return readNested(extra, 1, &count)
+}
+
+func readNested(extra map[string][]string, depth int, count *int) ([]carried, error) {
+	values := extra[WarrantKey]
+	if len(values) == 0 {
+		return nil, nil
 	}
-	return warrants
+	if depth > MaxWarrantDepth {
+		return nil, errTooDeep
+	}
+	if *count += len(values); *count > MaxWarrants {
+		return nil, errTooMany
+	}
+	warrants := make([]carried, 0, len(values))
+	for _, raw := range values {
+		warrant, err := ParseWarrant(raw)
+		found := carried{raw: raw, warrant: warrant, err: err}
+		if err == nil {
+			if found.nested, err = readNested(warrant.Extra, depth+1, count); err != nil {
+				return nil, err
+			}
+		}
+		warrants = append(warrants, found)
+	}
+	return warrants, nil
 }
 
 // isBackedBy reports whether a warrant is the owner itself in certain logical clusters, as Rewrite adds it: with the scopes of the creator,
