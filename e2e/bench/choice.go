@@ -20,8 +20,10 @@ type measurement struct {
 func measurements() []measurement {
 	return []measurement{
 		{"rewrite", logged(measureHandler)},
+		{"policy", measurePolicy},
 		{"start", anywhere(measureStart)},
 		{"serve", logged(measureServe)},
+		{"writes", anywhere(measureWrites)},
 		{"machines", anywhere(measureMachines)},
 		{"workspaces", anywhere(measureWorkspaces)},
 		{"policies", anywhere(measurePolicies)},
