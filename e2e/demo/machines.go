@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	openreports "github.com/openreports/reports-api/apis/openreports.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -65,6 +67,13 @@ func startMachines(ctx context.Context, d *demo) (err error) {
 	}
 	d.say("A kube-apiserver is ready at %s after %s, with the kinds of Cluster API and its provider for CloudSigma. An emulated "+
 		"CloudSigma and a real OpenID provider are at %s.", m.api.Config().Host, seconds(time.Since(start)), m.cloud.OAuthURL())
+	crd, err := kubetest.ReportCRD(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.api.ApplyCRDs(ctx, crd); err != nil {
+		return err
+	}
 	if err := d.populate(ctx); err != nil {
 		return err
 	}
@@ -72,7 +81,7 @@ func startMachines(ctx context.Context, d *demo) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.startGates(ctx, fmt.Sprintf("cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n",
+	if err := d.startGates(ctx, fmt.Sprintf("cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\naudit: {reports: true}\n",
 		m.cloud.APITemplate(), m.cloud.ServiceProviderTemplate(), caFile),
 		"--impersonation-enabled", "--impersonation-secret="+credentialsNamespace+"/"+credentialsName); err != nil {
 		return err
@@ -259,6 +268,33 @@ func describeMachine(ctx context.Context, d *demo) error {
 func explainMachine(ctx context.Context, d *demo) error {
 	m := &d.machines
 	return d.command(ctx, 1, m.incident.Stale.UUID, "explain", "machine", tenant+"/"+m.incident.Created.Name)
+}
+
+// showReport shows the report of the audit about the machine of the incident.
+func showReport(ctx context.Context, d *demo) error {
+	m := &d.machines
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(openreports.SchemeGroupVersion.WithKind("Report"))
+	var report openreports.Report
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		err := m.api.Client().Get(ctx, client.ObjectKey{Namespace: tenant, Name: "warrantgate"}, stored)
+		if client.IgnoreNotFound(err) != nil {
+			return false, err
+		}
+		report = openreports.Report{}
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, &report)
+		return report.Summary.Fail > 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the report of namespace %s: %w", tenant, err)
+	}
+	var text strings.Builder
+	for _, result := range report.Results {
+		fmt.Fprintf(&text, "%s %s/%s %s: %s\n", result.Result, result.Policy, result.Rule, result.Subjects[0].Name, result.Description)
+	}
+	d.say("The audit keeps a report of each namespace, for Policy Reporter and similar programs. The results of Report %s/warrantgate:", tenant)
+	d.quote(text.String())
+	return nil
 }
 
 // repairMachine lets the provider reconcile the machine of the incident.
