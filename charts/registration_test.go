@@ -102,6 +102,12 @@ openStack: {authURLs: ["https://keystone.example.com/v3"]}
     provider: openstack
 openStack: {authURLs: ["https://keystone.example.com/v3"]}
 `,
+	"kinds of external providers": `machine:
+  unknown: Admit
+  kinds:
+  - {group: aws.example.com, version: v1, kind: Server, resource: servers, provider: external-aws, idPattern: "aws:///[^/]+/(i-[0-9a-f]+)"}
+  - {group: other.example.com, version: v1, kind: Host, resource: hosts, providerIDPath: status.hostID, provider: external}
+`,
 }
 
 // regions are the regions that a configuration needs for CloudSigma.

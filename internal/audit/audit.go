@@ -418,7 +418,8 @@ func (a *Audit) owners(ctx context.Context, machines []clusterapi.Machine) ([]Fi
 	}
 	failed := map[logicalcluster.Name]error{}
 	for _, machine := range machines {
-		if machine.InstanceID == "" && machine.ProviderID == "" || len(machine.Owners()) == 0 || failed[machine.LogicalCluster] != nil {
+		if machine.InstanceID == "" && machine.ProviderID == "" || len(machine.Owners()) == 0 || machine.Kind.Provider.IsExternal() ||
+			failed[machine.LogicalCluster] != nil {
 			continue
 		}
 		owner, err := a.Objects.OwnerSeen(ctx, machine)

@@ -93,6 +93,15 @@ func ofKind(resource string) func(*clusterapi.Machine) {
 	return func(m *clusterapi.Machine) { m.Kind.MachineKind.Resource, m.Kind.Kind = resource, resource }
 }
 
+// external returns an object of an external provider, without a cluster, that names an ID.
+func external(name, id string, modify ...func(*clusterapi.Machine)) clusterapi.Machine {
+	m := machine(name, "", append([]func(*clusterapi.Machine){ofKind("awsmachines"), ofCluster(""), ownedBy("any")}, modify...)...)
+	m.Kind.Provider, m.Kind.InstanceIDPath, m.ProviderID = "external-aws", "", id
+	m.Kind.ParseProviderID, _ = ownership.ExternalIDs("")
+	m.UID += types.UID("-" + m.Namespace)
+	return m
+}
+
 func deleted(m *clusterapi.Machine) { m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 
 // fakeObjects contains an account or an error for each cluster (namespace/name), and the cluster name or an error for each Machine of
@@ -424,6 +433,30 @@ func TestPass(t *testing.T) {
 					"(on kcp: of this workspace) were checked; the cause is in the log of warrantgate",
 			},
 			wantErr: `accounts of 1 namespaces or logical clusters could not be read, among them namespace "team": secrets are forbidden`,
+		},
+		"objects of an external provider in two namespaces, and others that do not count": {
+			machines: []clusterapi.Machine{
+				external("a", "aws:///x/i-1"), external("b", "AWS:///x/i-1/", inNamespace("else")), external("c", "aws:///x/i-2"), external("d", ""),
+				external("e", "aws:///x/i-3"), external("f", "aws:///x/i-3", ofKind("awspools")), external("g", idOwn, inNamespace("else")),
+				machine("worker", idOwn), external("h", "two words"),
+			},
+			instances: []ownership.Instance{own},
+			want: []string{
+				"InstanceIDConflict awsmachines/b: 2 machines name instance aws:/x/i-1, which can be that of one only",
+				"InstanceIDConflict awsmachines/a: 2 machines name instance aws:/x/i-1, which can be that of one only",
+				`ProviderIDInvalid awsmachines/h: spec.providerID "two words" is not an ID: it must have at most 400 letters, digits and punctuation ` +
+					"characters of a URI, so it is not compared with others",
+			},
+		},
+		"an orphan that an object of an external provider names": {
+			machines:  []clusterapi.Machine{machine("worker", idOwn), external("worker", idSpare), external("hider", idSpare, inNamespace("else"))},
+			instances: []ownership.Instance{own, {ID: idSpare, Name: "worker-0", MachineUID: "uid-gone"}},
+			want: []string{
+				"InstanceIDConflict awsmachines/hider: 2 machines name instance " + idSpare + ", which can be that of one only",
+				"InstanceOrphaned CloudSigmaCluster/pool: instance " + idSpare + ` ("worker-0") of user "tenant@example.com" in region "next" was created ` +
+					"for a machine that does not exist here; delete it if nothing else uses it",
+				"InstanceIDConflict awsmachines/worker: 2 machines name instance " + idSpare + ", which can be that of one only",
+			},
 		},
 		"a cloud that is not configured": {
 			accounts: map[string]any{"team/pool": ownership.Account{Cloud: "elsewhere", User: "tenant@example.com", Region: "next"}},

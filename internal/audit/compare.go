@@ -53,6 +53,9 @@ type Finding struct {
 	Message string
 	// gate is the gate that denies this at admission, "" if it is the one on machines.
 	gate string
+	// Others are up to three other machines that name the instance, if that is the problem. They are for the operator only: they may be in
+	// namespaces of other users.
+	Others []string
 	// left is how much longer the problem has to last, because the provider may be about to correct it.
 	left time.Duration
 	// machine is the machine with the problem if Recheck finds the problem, too, and otherwise empty.
@@ -330,6 +333,9 @@ type machineName struct {
 // if its own account is known and is another one: no workspace can suppress a finding about another workspace.
 func (n named) isNamed(id string, t tenancy) bool {
 	return slices.ContainsFunc(n.byID[id], func(machine clusterapi.Machine) bool {
+		if string(machine.Kind.Provider) != t.account.Cloud {
+			return false
+		}
 		account := n.accounts[string(machine.UID)]
 		return account == nil || *account == t.account || t.in(machine.LogicalCluster)
 	})
@@ -367,6 +373,12 @@ func index(machines []clusterapi.Machine, clusters map[clusterapi.Cluster]lookup
 		places: map[string]logicalcluster.Name{},
 	}
 	for _, machine := range machines {
+		for _, id := range machine.IDs() {
+			all.byID[id] = append(all.byID[id], machine)
+		}
+		if machine.Kind.Provider.IsExternal() { // no cloud has instances for it
+			continue
+		}
 		var account *ownership.Account
 		if t := clusters[machine.Cluster()].tenancy; t != nil {
 			account = &t.account
@@ -377,9 +389,6 @@ func index(machines []clusterapi.Machine, clusters map[clusterapi.Cluster]lookup
 			account = nil
 		}
 		all.names[name] = account
-		for _, id := range machine.IDs() {
-			all.byID[id] = append(all.byID[id], machine)
-		}
 	}
 	return all
 }
@@ -391,7 +400,9 @@ func alone(machine acting, cluster lookup, all named) []Finding {
 	add := func(reason, instance, message string) {
 		findings = append(findings, findingOf(machine.Machine, Finding{Reason: reason, Instance: instance, Message: message}))
 	}
+	external := machine.Kind.Provider.IsExternal()
 	switch {
+	case external: // its account is not known
 	case machine.ClusterName() == "":
 		add(ownership.ReasonWithoutCluster, "", "it has no label cluster.x-k8s.io/cluster-name, so the user that its provider acts as is unknown")
 	case cluster.invalid != nil && machine.Identity != (clusterapi.IdentityRef{}): // register.add reports it
@@ -401,7 +412,9 @@ func alone(machine acting, cluster lookup, all named) []Finding {
 		add(string(clusterapi.ClusterMissing), "", fmt.Sprintf("it belongs to cluster %q, which does not exist here", machine.ClusterName()))
 	}
 	ids := machine.IDs()
-	if len(ids) == 0 {
+	if _, err := machine.Kind.ParseProviderID(machine.ProviderID); external && err != nil {
+		add(ownership.ReasonProviderID, "", fmt.Sprintf("%s %v, so it is not compared with others", machine.Kind.ProviderIDPath, err))
+	} else if len(ids) == 0 {
 		add(ownership.ReasonInvalid, "", "it does not name an instance in "+machine.Kind.InstanceIDPath+" or "+machine.Kind.ProviderIDPath+
 			"; clear both fields, so that the provider adopts an instance of the user or creates one")
 	}
@@ -419,15 +432,38 @@ func alone(machine acting, cluster lookup, all named) []Finding {
 				message += "; not all of them are in this workspace"
 			}
 			add(ownership.ReasonConflict, id, message)
+			findings[len(findings)-1].Others = describeOthers(machine.Machine, same)
 		}
 	}
 	return findings
 }
 
+// describeOthers describes the first machines other than the given one.
+func describeOthers(machine clusterapi.Machine, same []clusterapi.Machine) []string {
+	const most = 3
+	var others []string
+	for _, other := range same {
+		if other.Key() == machine.Key() || len(others) == most {
+			continue
+		}
+		if others = append(others, other.String()); other.LogicalCluster != "" {
+			others[len(others)-1] += fmt.Sprintf(" of logical cluster %q", other.LogicalCluster)
+		}
+	}
+	return others
+}
+
 // conflicting returns the machines that name an instance, including the given one. Machines in another workspace of kcp count only if they
-// have the same account: a user who names an instance of another user there must not cause a finding here.
+// have the same account: a user who names an instance of another user there must not cause a finding here. Of an external provider, all other
+// namespaces count.
 func (n named) conflicting(machine clusterapi.Machine, id string, cluster lookup) []clusterapi.Machine {
 	return slices.DeleteFunc(slices.Clone(n.byID[id]), func(other clusterapi.Machine) bool {
+		if other.Kind.Provider != machine.Kind.Provider {
+			return true
+		}
+		if machine.Kind.Provider.IsExternal() {
+			return machine.SameServer(other)
+		}
 		if other.LogicalCluster == machine.LogicalCluster {
 			return machine.SameServer(other)
 		}

@@ -133,7 +133,7 @@ func (c *Controller) record(ctx context.Context, findings []Finding) {
 		}
 		at.Info("finding", "reason", finding.Reason, "kind", finding.Object.Kind, "namespace", finding.Object.Namespace,
 			"name", finding.Object.Name, "instance", finding.Instance, "user", finding.Account.User, "region", finding.Account.Region,
-			"message", finding.Message)
+			"message", finding.Message, "others", finding.Others)
 		if finding.Object.Name == "" {
 			continue
 		}

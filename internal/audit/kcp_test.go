@@ -57,6 +57,15 @@ func TestPassOverWorkspaces(t *testing.T) {
 			accounts: map[string]any{"b|team/pool": other},
 			want:     []string{`a ClusterMissing worker: it belongs to cluster "pool", which does not exist here`},
 		},
+		"objects of an external provider in two workspaces": {
+			machines: []clusterapi.Machine{external("worker", "i-1", at("a")), external("worker", "i-1", at("b")), external("other", "i-1", at("b"))},
+			accounts: map[string]any{},
+			want: []string{
+				"a InstanceIDConflict worker: 3 machines name instance i-1, which can be that of one only; not all of them are in this workspace",
+				"b InstanceIDConflict other: 2 machines name instance i-1, which can be that of one only; not all of them are in this workspace",
+				"b InstanceIDConflict worker: 2 machines name instance i-1, which can be that of one only; not all of them are in this workspace",
+			},
+		},
 		"two workspaces of one user with machines of one server": {
 			machines:  []clusterapi.Machine{machine("worker", idOwn, at("a")), machine("twin", idOwn, at("b"))},
 			accounts:  map[string]any{"a|team/pool": tenant, "b|team/pool": tenant},

@@ -44,6 +44,10 @@ func TestRecheck(t *testing.T) {
 		wantLater time.Duration
 		requests  int
 	}{
+		"an ID that is held in another namespace, of which the operator is told": {
+			machines: []clusterapi.Machine{external("worker", "i-1"), external("b", "I-1", inNamespace("else"))},
+			want:     []string{"InstanceIDConflict worker: 2 machines name instance i-1, which can be that of one only"},
+		},
 		"an instance of the user":                         {machines: []clusterapi.Machine{machine("worker", idOwn)}, hidden: map[string]ownership.Verdict{idOwn: ownership.Owned}, requests: 1},
 		"an instance that a gate has confirmed":           {machines: []clusterapi.Machine{machine("worker", idOther)}, confirmed: true},
 		"no instance":                                     {machines: []clusterapi.Machine{machine("worker", "")}},
@@ -101,6 +105,11 @@ func TestRecheck(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+			for _, f := range result.Findings {
+				if f.Reason == ownership.ReasonConflict && len(f.Others) == 0 {
+					t.Errorf("%s of %s names no other machine to the operator", f.Reason, f.Object.Name)
+				}
 			}
 			if result.Later != tc.wantLater || result.Requests != tc.requests {
 				t.Errorf("later %s, %d requests, want %s and %d", result.Later, result.Requests, tc.wantLater, tc.requests)

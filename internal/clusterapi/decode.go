@@ -70,11 +70,13 @@ func (k Kind) DecodeIDs(raw []byte) (Machine, error) {
 	return Machine{Kind: k, InstanceID: fields[0].value, ProviderID: fields[1].value}, nil
 }
 
-// decodeFields reads fields from the JSON of an object. It sets an error for users on a field that is not a string.
+// decodeFields reads fields from the JSON of an object, except those without a path. It sets an error for users on a field that is not a string.
 func decodeFields(raw []byte, fields []field) error {
-	object := make(places, len(fields))
+	var object places
 	for i := range fields {
-		object[i] = place{rest: fields[i].path, field: &fields[i]}
+		if fields[i].path != "" {
+			object = append(object, place{rest: fields[i].path, field: &fields[i]})
+		}
 	}
 	if err := json.Unmarshal(raw, &object, asInEncodingJSON); err != nil {
 		return err

@@ -23,8 +23,8 @@ const ClusterNameLabel = "cluster.x-k8s.io/cluster-name"
 // Kind is a kind of machines.
 type Kind struct {
 	v1beta1.MachineKind
-	// ParseInstanceID and ParseProviderID return the UUID, in lower case, in a field of the machine. The error is for users and
-	// describes the format.
+	// ParseInstanceID and ParseProviderID return the UUID, in lower case, in a field of the machine; of an external provider, the ID as it is
+	// compared. The error is for users and describes the format.
 	ParseInstanceID, ParseProviderID func(value string) (string, error)
 }
 
@@ -35,6 +35,9 @@ func (k Kind) Resource() schema.GroupVersionResource {
 
 // Correction says what to do about a machine that names a wrong instance.
 func (k Kind) Correction() string {
+	if k.Provider.IsExternal() {
+		return "correct the field of the object that the instance does not belong to"
+	}
 	if k.isOf(openStackMachine) { // its provider copies the field, see the order of writes in package openstack
 		return "clear status.instanceID of its OpenStackServer, so that the provider adopts an instance of the project or creates one; " +
 			"if spec.providerID of the OpenStackMachine is wrong, delete the Machine, because the provider does not permit a change"
@@ -92,10 +95,13 @@ func (m Machine) is(other Machine) bool {
 	return m.Kind.Resource() == other.Kind.Resource() && m.Namespace == other.Namespace && m.Name == other.Name
 }
 
-// SameServer reports whether both are the OpenStackMachine and the OpenStackServer of one server. Both contain its ID: Cluster API
-// Provider OpenStack creates the OpenStackServer for the OpenStackMachine, and finds it by their common name. The gate checks each
-// with the credentials that it refers to itself.
+// SameServer reports whether both may name one server: the OpenStackMachine and the OpenStackServer of it, and objects of an external provider
+// in one namespace. Both OpenStack objects contain its ID: Cluster API Provider OpenStack creates the OpenStackServer for the OpenStackMachine, and
+// finds it by their common name. The gate checks each with the credentials that it refers to itself.
 func (m Machine) SameServer(other Machine) bool {
+	if m.Kind.Provider.IsExternal() {
+		return m.LogicalCluster == other.LogicalCluster && m.Namespace == other.Namespace && !m.is(other)
+	}
 	kinds := m.Kind.isOf(openStackServer) && other.Kind.isOf(openStackMachine) || m.Kind.isOf(openStackMachine) && other.Kind.isOf(openStackServer)
 	return kinds && m.LogicalCluster == other.LogicalCluster && m.Namespace == other.Namespace && m.Name == other.Name
 }
@@ -145,8 +151,11 @@ func (m Machine) String() string {
 	return fmt.Sprintf("%s %q of namespace %q", m.Kind.Kind, m.Name, m.Namespace)
 }
 
-// stringAt returns the string at a path such as status.instanceID, or "" if the field is missing or null.
+// stringAt returns the string at a path such as status.instanceID, or "" if the field is missing or null, or the path is "".
 func stringAt(object *unstructured.Unstructured, path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
 	value, found, err := unstructured.NestedFieldNoCopy(object.Object, strings.Split(path, ".")...)
 	if err != nil {
 		return "", fmt.Errorf("%s cannot be read: the field above it is not an object", path)

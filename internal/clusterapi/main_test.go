@@ -19,6 +19,7 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/ownership"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +38,16 @@ var (
 	metalMachines      = newKind("MetalMachine", "metalmachines", "spec.instanceID", "cloudsigma")
 	openStackMachines  = bringing("spec.identityRef", newKind("OpenStackMachine", "openstackmachines", "status.instanceID", "openstack"))
 	otherMachines      = newKind("OtherMachine", "othermachines", "status.instanceID", "other")
+	awsMachines        = newExternalKind("AWSMachine", "awsmachines")
+	awsPools           = newExternalKind("AWSPoolMachine", "awspoolmachines")
 )
+
+// newExternalKind returns a kind whose cloud is not asked.
+func newExternalKind(kind, resource string) clusterapi.Kind {
+	external := newKind(kind, resource, "", "external-aws")
+	external.ParseProviderID, _ = ownership.ExternalIDs("")
+	return external
+}
 
 func newKind(kind, resource, instanceIDPath string, provider v1beta1.Provider) clusterapi.Kind {
 	return clusterapi.Kind{
@@ -147,7 +157,7 @@ func newServer(t *testing.T, sharedAccount bool, objects ...runtime.Object) *fak
 // newServerWith is newServer with other options than the kinds.
 func newServerWith(t *testing.T, options clusterapi.Options, objects ...runtime.Object) *fakeServer {
 	t.Helper()
-	kinds := []clusterapi.Kind{cloudSigmaMachines, metalMachines, openStackMachines, otherMachines}
+	kinds := []clusterapi.Kind{cloudSigmaMachines, metalMachines, openStackMachines, otherMachines, awsMachines, awsPools}
 	lists := map[schema.GroupVersionResource]string{
 		clusterapi.OwnerMachines.WithVersion("v1beta1"): "MachineList", clusterapi.OwnerMachines.WithVersion("v1beta2"): "MachineList",
 		clusterapi.CoreClusters.WithVersion("v1beta1"): "ClusterList", clusterapi.CoreClusters.WithVersion("v1beta2"): "ClusterList",

@@ -136,6 +136,51 @@ func TestHolder(t *testing.T) {
 	}
 }
 
+// Objects of one namespace may name an ID together, in several kinds of the provider, and are not read for that.
+func TestHolderOfAnExternalProvider(t *testing.T) {
+	const id = "aws:///eu-1a/i-0a1b"
+	named := func(kind clusterapi.Kind, name string, modify ...func(map[string]any)) runtime.Object {
+		return machine(kind, name, append([]func(map[string]any){with("spec.providerID", id)}, modify...)...)
+	}
+	elsewhere := inNamespace("team-b")
+	for name, tc := range map[string]struct {
+		objects []runtime.Object
+		want    string // "" for no holder
+		reads   int
+	}{
+		"none":                     {},
+		"the object itself":        {objects: []runtime.Object{named(awsMachines, "asking")}},
+		"of the same namespace":    {objects: []runtime.Object{named(awsMachines, "a"), named(awsPools, "asking"), named(awsPools, "a")}},
+		"of another namespace":     {objects: []runtime.Object{named(awsMachines, "asking", elsewhere)}, want: `AWSMachine "asking" of namespace "team-b"`, reads: 1},
+		"of another kind there":    {objects: []runtime.Object{named(awsPools, "a", elsewhere)}, want: `AWSPoolMachine "a" of namespace "team-b"`, reads: 1},
+		"in another spelling":      {objects: []runtime.Object{named(awsPools, "a", elsewhere, with("spec.providerID", " AWS://eu-1a//I-0A1B/"))}, want: `AWSPoolMachine "a" of namespace "team-b"`, reads: 1},
+		"being deleted":            {objects: []runtime.Object{named(awsPools, "a", elsewhere, with("metadata.deletionTimestamp", "2026-02-04T12:03:29Z"))}, want: `AWSPoolMachine "a" of namespace "team-b"`, reads: 1},
+		"of another provider":      {objects: []runtime.Object{named(otherMachines, "a", elsewhere), named(cloudSigmaMachines, "a", elsewhere)}},
+		"in a list":                {objects: []runtime.Object{named(awsMachines, "a", elsewhere, with("spec.providerID", []any{id}))}},
+		"in a member without name": {objects: []runtime.Object{machine(awsMachines, "a", elsewhere, with("", id))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer(t, false, tc.objects...)
+				defer server.start(t.Context(), t)()
+				server.machines.ClearActions()
+				asking, err := awsMachines.Decode([]byte(`{"": "x", "metadata": {"namespace": "team-a", "name": "asking"}, "spec": {"providerID": "` + id + `"}}`))
+				if err != nil || asking.InstanceID != "" || len(asking.IDs()) != 1 {
+					t.Fatalf("Decode() = %v, %v", asking, err)
+				}
+				holder, err := server.objects.Holder(t.Context(), asking.IDs()[0], asking, anyMachine)
+				got := ""
+				if holder != nil {
+					got = holder.String()
+				}
+				if got != tc.want || err != nil || len(server.machines.Actions()) != tc.reads {
+					t.Errorf("Holder() = %q, %v after %d requests, want %q after %d", got, err, len(server.machines.Actions()), tc.want, tc.reads)
+				}
+			})
+		})
+	}
+}
+
 func TestNewHolderIsFoundWithoutRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, false)

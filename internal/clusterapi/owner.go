@@ -167,6 +167,9 @@ func (w *Workspace) Owned(ctx context.Context, namespace, owner string) ([]Machi
 func (r *reader) owned(ctx context.Context, kinds []Kind, namespace, owner string) ([]Machine, error) {
 	var owned []Machine
 	for _, kind := range kinds {
+		if kind.Provider.IsExternal() { // its cluster is not evaluated
+			continue
+		}
 		err := r.list(ctx, kind.Resource(), namespace, metav1.ListOptions{}, func(object *unstructured.Unstructured) {
 			machine := kind.metadataOf(object)
 			if !slices.Contains(machine.Owners(), owner) {

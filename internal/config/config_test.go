@@ -145,6 +145,7 @@ repair:
     instanceIDPath: status.vm.id
     providerIDPath: spec.vm.providerID
     provider: cloudsigma
+  - {group: infrastructure.example.com, version: v1, kind: ElseMachine, resource: elsemachines, idPattern: "aws:///[^/]+/(i-[0-9a-f]+)", provider: external-aws}
 cluster: {impersonation: {mode: Off}}
 controllerManager:
   selector: {matchLabels: {app: cloudsigma-ccm}}
@@ -159,6 +160,10 @@ cloudSigma:
 				c.Machine = v1beta1.Machine{Mode: v1beta1.Warn, Unknown: v1beta1.Admit, Kinds: []v1beta1.MachineKind{
 					exampleMachine("ExampleMachine", "status.instanceID", "spec.providerID"),
 					exampleMachine("OtherMachine", "status.vm.id", "spec.vm.providerID"),
+					{
+						Group: "infrastructure.example.com", Version: "v1", Kind: "ElseMachine", Resource: "elsemachines", ProviderIDPath: "spec.providerID",
+						IDPattern: "aws:///[^/]+/(i-[0-9a-f]+)", Provider: "external-aws",
+					},
 				}}
 				c.Cluster.Impersonation.Mode = v1beta1.Off
 				c.ControllerManager.Mode, c.ControllerManager.Container = v1beta1.Enforce, "ccm"
@@ -267,6 +272,7 @@ const (
 	label = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end " +
 		"with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 	notAnAuthURL = "must be a URL without user, query and fragment, such as https://keystone.example.com:5000/v3"
+	notExternal  = "cannot be set with an external provider: providerIDPath is the field with the ID"
 	notATemplate = "must be an https URL without user, query and fragment; {region} stands for the region"
 )
 
@@ -350,6 +356,9 @@ workspace:
   - {group: infrastructure.cluster.x-k8s.io, version: v1beta1, kind: CloudSigmaMachine, resource: cloudsigmamachines, provider: cloudsigma}
   - {group: A_B, version: "1", kind: "", resource: Things, instanceIDPath: "status['id']", providerIDPath: id, identityRefPath: "spec[0]", provider: elsewhere}
   - {group: infrastructure.cluster.x-k8s.io, version: v1beta1, kind: OpenStackMachine, resource: openstackmachines, provider: openstack}
+  - {group: a.io, version: v1, kind: A, resource: as, provider: external-, instanceIDPath: status.id, identityRefPath: spec.ref, idPattern: "(a"}
+  - {group: a.io, version: v1, kind: B, resource: bs, provider: external, providerIDPath: id, idPattern: a}
+  - {group: a.io, version: v1, kind: C, resource: cs, provider: cloudsigma, idPattern: (a)}
 cluster: {impersonation: {mode: maybe}}
 controllerManager: {mode: Enforce, secretName: "No Secret", clusterNameLabel: "/"}
 audit:
@@ -367,9 +376,16 @@ audit:
 				`machine.kinds[1].instanceIDPath: Invalid value: "status['id']": must be a path of fields, such as status.instanceID`,
 				`machine.kinds[1].providerIDPath: Invalid value: "id": must be a path of fields, such as status.instanceID`,
 				`machine.kinds[1].identityRefPath: Invalid value: "spec[0]": must be a path of fields, such as spec.identityRef`,
-				`machine.kinds[1].provider: Unsupported value: "elsewhere": supported values: "cloudsigma", "openstack"`,
+				`machine.kinds[1].provider: Unsupported value: "elsewhere": supported values: "cloudsigma", "openstack", "external"`,
 				`machine.kinds[2]: Duplicate value: "openstackmachines.infrastructure.cluster.x-k8s.io"`,
 				`machine.kinds[2].provider: Invalid value: "openstack": needs openStack.authURLs, the Keystones that may be called`,
+				`machine.kinds[3].instanceIDPath: Invalid value: "status.id": ` + notExternal,
+				`machine.kinds[3].identityRefPath: Invalid value: "spec.ref": ` + notExternal,
+				"machine.kinds[3].idPattern: Invalid value: \"(a\": must be a regular expression: error parsing regexp: missing closing ): `^(?i:(a)$`",
+				`machine.kinds[3].provider: Unsupported value: "external-": supported values: "cloudsigma", "openstack", "external"`,
+				`machine.kinds[4].idPattern: Invalid value: "a": must have one group, the part that is compared, such as aws:///[^/]+/(i-[0-9a-f]+)`,
+				`machine.kinds[4].providerIDPath: Invalid value: "id": must be a path of fields, such as status.instanceID`,
+				`machine.kinds[5].idPattern: Invalid value: "(a)": needs an external provider, because the IDs of others are UUIDs`,
 				`cluster.impersonation.mode: Unsupported value: "maybe": supported values: "Enforce", "Warn", "Off"`,
 				`controllerManager.selector: Required value: without labels, every Deployment would be treated as a cloud controller manager`,
 				`controllerManager.clusterNameLabel: Invalid value: "/": prefix part must be non-empty`,

@@ -1,6 +1,8 @@
 package ownership
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -49,6 +51,41 @@ func (f IDFormat) Parse(value string) (string, error) {
 	}
 	return "", fmt.Errorf("%q%s", message.Value(value), f.requirement)
 }
+
+// externalID matches an ID of an external provider: the characters of a URI, without those that begin a query, a fragment or an escape. No two
+// of its texts look the same, and no reader decodes one of them to another one.
+const externalID = "[a-z0-9._~:/@!$&()*+,;=\\[\\]-]+"
+
+// ExternalIDs returns the parser of the IDs of a provider whose cloud is not asked. Two texts are the same ID if they differ in upper case,
+// surrounding blanks, repeated and trailing slashes only, because providers and their users write them in several ways. The one group of pattern
+// (RE2), which has to match the whole text, is what identifies the instance; by default, the whole text does.
+func ExternalIDs(pattern string) (parse func(value string) (string, error), _ error) {
+	compiled, err := regexp.Compile("^(?i:" + cmp.Or(pattern, "("+externalID+")") + ")$")
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("must be a regular expression: %w", err)
+	case compiled.NumSubexp() != 1:
+		return nil, errors.New("must have one group, the part that is compared, such as aws:///[^/]+/(i-[0-9a-f]+)")
+	}
+	requirement := fmt.Sprintf(" is not an ID: it must have at most %d letters, digits and punctuation characters of a URI", maxIDRunes)
+	if pattern != "" {
+		requirement += fmt.Sprintf(", and match %q", pattern)
+	}
+	valid := regexp.MustCompile("^" + externalID + "$")
+	return func(value string) (string, error) {
+		text := lowerASCII(strings.TrimSpace(value))
+		if len(text) <= maxIDRunes && valid.MatchString(text) {
+			if found := compiled.FindStringSubmatch(text); len(found) == 2 {
+				if id := strings.Trim(repeatedSlashes.ReplaceAllString(found[1], "/"), "/"); id != "" {
+					return id, nil
+				}
+			}
+		}
+		return "", fmt.Errorf("%q%s", message.Value(value), requirement)
+	}, nil
+}
+
+var repeatedSlashes = regexp.MustCompile("/+")
 
 // CELIsID returns the CEL expression that is true for a value that is an instance ID in lower case, without blanks or a slash.
 func CELIsID(value string) string {

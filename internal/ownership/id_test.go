@@ -135,3 +135,53 @@ func TestPlainUUID(t *testing.T) {
 		}
 	}
 }
+
+func TestExternalIDs(t *testing.T) {
+	const aws = `aws:///[^/]+/(i-[0-9a-f]+)`
+	for name, tc := range map[string]struct {
+		pattern, value, want string // no ID if want is ""
+	}{
+		"a provider ID":                           {value: "aws:///eu-1a/i-0a1b", want: "aws:/eu-1a/i-0a1b"},
+		"in upper case, with blanks":              {value: "\t AWS:///EU-1a/I-0A1B\n", want: "aws:/eu-1a/i-0a1b"},
+		"with other slashes":                      {value: "aws://eu-1a//i-0a1b//", want: "aws:/eu-1a/i-0a1b"},
+		"a plain ID":                              {value: "/subscriptions/7A/resourceGroups/g_(1)/vm", want: "subscriptions/7a/resourcegroups/g_(1)/vm"},
+		"of 400 characters":                       {value: strings.Repeat("a", 400), want: strings.Repeat("a", 400)},
+		"of 401 characters":                       {value: strings.Repeat("a", 401)},
+		"nothing":                                 {value: ""},
+		"slashes only":                            {value: "///"},
+		"a blank in it":                           {value: "aws:///eu-1a/i-0a 1b"},
+		"a line break in it":                      {value: "a\nb"},
+		"an invisible character":                  {value: "i-0a\u200b1b"},
+		"the Kelvin sign, which folds to k":       {value: "\u212a1"},
+		"a Cyrillic letter":                       {value: "i-0\u04301b"},
+		"a letter of full width":                  {value: "\uff49-0a1b"},
+		"an escape":                               {value: "aws:///eu-1a/i-%30a1b"},
+		"a query":                                 {value: "aws:///eu-1a/i-0a1b?x"},
+		"no UTF-8":                                {value: "i-\xff"},
+		"a cut value of the index":                {value: strings.Repeat("a", 300) + "…"},
+		"a pattern":                               {pattern: aws, value: " AWS:///eu-1b/i-0A1B ", want: "i-0a1b"},
+		"a pattern in upper case":                 {pattern: `AWS://([A-Z]+)`, value: "aws://x", want: "x"},
+		"a pattern that the value does not match": {pattern: aws, value: "aws:///eu-1b/i-0a1b/x"},
+		"a pattern that matches a part only":      {pattern: aws, value: "x-aws:///eu-1b/i-0a1b"},
+		"an alternative, which does not end the pattern": {pattern: `a://(.*)|b`, value: "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parse, err := ownership.ExternalIDs(tc.pattern)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := parse(tc.value)
+			if got != tc.want || (err == nil) != (tc.want != "") {
+				t.Errorf("%q is taken for %q, %v, want %q", tc.value, got, err, tc.want)
+			}
+			if err != nil && len(err.Error()) > 1000 {
+				t.Errorf("a message of %d bytes", len(err.Error()))
+			}
+		})
+	}
+	for _, pattern := range []string{"(", "a", "(a)(b)", "(?:a)"} {
+		if _, err := ownership.ExternalIDs(pattern); err == nil {
+			t.Errorf("the pattern %q is accepted", pattern)
+		}
+	}
+}

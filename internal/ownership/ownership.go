@@ -213,6 +213,8 @@ const (
 	ReasonConflict = "InstanceIDConflict"
 	// ReasonInvalid: a machine names an invalid instance ID.
 	ReasonInvalid = "InstanceIDInvalid"
+	// ReasonProviderID: a machine names an invalid provider ID.
+	ReasonProviderID = "ProviderIDInvalid"
 	// ReasonMismatch: the two fields of a machine name different instances.
 	ReasonMismatch = "InstanceIDMismatch"
 	// ReasonWithoutCluster: a machine names no cluster.

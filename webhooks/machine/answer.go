@@ -20,9 +20,6 @@ const (
 	causeCloudRequest = metav1.CauseType("CloudRequest")
 )
 
-// reasonProviderID: the answer is about the provider ID, even if the instance ID changes as well.
-const reasonProviderID = "ProviderIDInvalid"
-
 func deniedf(reason, format string, args ...any) webhooks.Answer {
 	return webhooks.Answer{Decision: webhooks.Denied, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
@@ -68,6 +65,10 @@ func regionField(account ownership.Account, cluster string) string {
 // conflict denies the instance of another machine. It names that machine only if it is in the same namespace, because other namespaces
 // belong to other tenants.
 func conflict(c change, id string, holder clusterapi.Machine) webhooks.Answer {
+	if c.machine.Kind.Provider.IsExternal() { // an object of the same namespace may name it, too
+		return deniedf(ownership.ReasonConflict, "it is held by an object of another namespace, and an instance can belong to one namespace only; "+
+			"ask your administrator which of them it belongs to").WithDetails("instance", id, "holder", holder.String())
+	}
 	who := "a machine of another namespace"
 	if holder.Namespace == c.machine.Namespace {
 		who = fmt.Sprintf("%s %q", holder.Kind.Kind, holder.Name)

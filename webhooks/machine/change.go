@@ -36,6 +36,9 @@ func newChange(machine, old clusterapi.Machine, exists bool) change {
 	}
 	c.instanceID = machine.InstanceID != "" && machine.InstanceID != old.InstanceID
 	c.providerID = machine.ProviderID != "" && machine.ProviderID != old.ProviderID && !namesStored(machine, old)
+	if machine.Kind.Provider.IsExternal() { // the ID is the whole claim
+		return c
+	}
 	c.cluster = machine.ClusterName() != old.ClusterName()
 	c.identity = machine.Identity != old.Identity
 	owners := machine.Owners()
@@ -88,7 +91,7 @@ func (c change) ids() ([]claim, *webhooks.Answer) {
 	if byProvider.machine.ProviderID != "" && byProvider.claims() {
 		id, err := kind.ParseProviderID(c.machine.ProviderID)
 		if err != nil {
-			return nil, invalidf(reasonProviderID, "%v", err)
+			return nil, invalidf(ownership.ReasonProviderID, "%v", err)
 		}
 		if len(claims) == 0 || claims[0].id != id {
 			claims = append(claims, claim{byProvider, id})
@@ -104,7 +107,7 @@ func (c change) subject(reason string) (name, path string) {
 		return fmt.Sprintf("%s of %s, which names instance %q", change, c.machine, message.Value(cmp.Or(c.machine.InstanceID, c.machine.ProviderID))), path
 	}
 	path, value := c.machine.Kind.ProviderIDPath, c.machine.ProviderID
-	if c.instanceID && reason != reasonProviderID {
+	if c.instanceID && reason != ownership.ReasonProviderID {
 		path, value = c.machine.Kind.InstanceIDPath, c.machine.InstanceID
 	}
 	return fmt.Sprintf("%s %q of %s", path, message.Value(value), c.machine), path

@@ -1,5 +1,5 @@
 // Package machine holds the gate on the machine objects of Cluster API providers: the instance that a machine names must belong to the
-// user that its provider acts as.
+// user that its provider acts as. Of an external provider, whose cloud is not asked, it must not be named by an object of another namespace.
 //
 // Package ownership decides. This package decodes requests and returns answers.
 package machine
@@ -108,7 +108,7 @@ func (g *Gate) review(ctx context.Context, c change, dryRun bool) (answer webhoo
 	if denial != nil {
 		return g.conclude(c, *denial)
 	}
-	if c.machine.ClusterName() == "" {
+	if c.machine.ClusterName() == "" && !c.machine.Kind.Provider.IsExternal() {
 		return g.conclude(c, deniedf(ownership.ReasonWithoutCluster, withoutCluster))
 	}
 	for _, one := range claims {
@@ -125,6 +125,12 @@ func (g *Gate) review(ctx context.Context, c change, dryRun bool) (answer webhoo
 
 // check finds the first reason to deny the claim of an instance, cheapest first. Everything that it reads is the current state.
 func (g *Gate) check(ctx context.Context, c change, id string, dryRun bool) webhooks.Answer {
+	if c.machine.Kind.Provider.IsExternal() {
+		if denial := g.unheld(ctx, c, id, anyMachine); denial != nil {
+			return *denial
+		}
+		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "NotHeld"}
+	}
 	var mismatch *webhooks.Answer
 	var reads sync.WaitGroup
 	reads.Go(func() { mismatch = g.sameCluster(ctx, c) }) // at the same time, because each read takes a round trip to the API server

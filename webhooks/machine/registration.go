@@ -19,6 +19,9 @@ const firstTimeoutSeconds = 10
 // Hooks returns the webhooks of the gate: two for each kind, because the kinds have different fields, and one for the Machines of Cluster
 // API that own them. There are none in mode Off.
 //
+// Kinds of external providers have one: with one account for all tenants, which no cloud protects from each other, their first claims must not be
+// admitted while no warrantgate answers.
+//
 // First claims have a webhook of their own. While no warrantgate answers, it admits them, unless the policy is Deny: a provider that loses the
 // first claim of a machine creates another server. Changed claims are denied then, and retried.
 func Hooks(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, kinds []v1beta1.MachineKind) []webhooks.Hook {
@@ -27,8 +30,13 @@ func Hooks(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, kinds []v1beta1.Mac
 	}
 	hooks := make([]webhooks.Hook, 0, 2*len(kinds)+1)
 	for _, kind := range kinds {
-		hooks = append(hooks, hook(mode, kind, celChanged(kind)))
+		condition := celChanged(kind)
+		if kind.Provider.IsExternal() {
+			condition = webhooks.CELSet(strings.Split(kind.ProviderIDPath, ".")...)
+		}
+		hooks = append(hooks, hook(mode, kind, condition))
 	}
+	kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind v1beta1.MachineKind) bool { return kind.Provider.IsExternal() })
 	for _, kind := range kinds {
 		first := hook(mode, kind, celFirst(kind))
 		first.Name, first.Conditions[0].Name, first.TimeoutSeconds = "first."+first.Name, "first-claim", firstTimeoutSeconds

@@ -78,6 +78,7 @@ func TestWebhooksArePinned(t *testing.T) {
 			"first.metalmachines.machine.warrantgate.dev":      firstPin("metal.example.com", "v1", "metalmachines"),
 			"cloudsigmamachines.machine.warrantgate.dev":       pin("infrastructure.cluster.x-k8s.io", "v1beta1", "cloudsigmamachines", failure, 1, "CREATE", "UPDATE"),
 			"metalmachines.machine.warrantgate.dev":            pin("metal.example.com", "v1", "metalmachines", failure, 1, "CREATE", "UPDATE"),
+			"awsmachines.machine.warrantgate.dev":              pin("aws.example.com", "v1", "awsmachines", failure, 1, "CREATE", "UPDATE"),
 			"owner.machine.warrantgate.dev":                    pin("cluster.x-k8s.io", "*", "machines", failure, 2, "UPDATE"),
 		}
 	}
@@ -91,7 +92,7 @@ func TestWebhooksArePinned(t *testing.T) {
 		{v1beta1.Warn, v1beta1.Deny}: all("Ignore", "Ignore"), {v1beta1.Off, v1beta1.AdmitFirstClaims}: {},
 	} {
 		got := map[string]pinned{}
-		for _, w := range registered(t, of.mode, of.unknown, kinds[0].MachineKind, metalMachine) {
+		for _, w := range registered(t, of.mode, of.unknown, kinds[0].MachineKind, metalMachine, awsMachine.MachineKind) {
 			got[w.Name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -16,6 +16,7 @@ its text has a form of its own. An empty URL or path means the default. */ -}}
     }},
     "name": {"type": "string", "maxLength": 253, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"},
     "namespace": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"},
+    "provider": {"type": "string", "pattern": "^(cloudsigma|openstack|external(-[a-z0-9]+)*)$"},
     "region": {"type": "string", "pattern": "^[a-z0-9-]{1,63}$"},
     "release": {"type": "string", "pattern": "^(20[0-9][0-9]\\.[12]|[a-zA-Z]*)$"},
     "resource": {"type": "string", "pattern": "^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"},

@@ -223,11 +223,13 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- if and $v.cloudSigma.secret.namespace (ne $v.cloudSigma.secret.namespace .Release.Namespace) (not $v.kubernetes.enabled) -}}
 {{- fail "cloudSigma.secret.namespace: without kubernetes.enabled the Secret has to be in the namespace of the release" -}}
 {{- end -}}
-{{- $cloud := or $v.cloudSigma.enabled (dig "openStack" "authURLs" list $v.config) -}}
+{{- $external := false -}}
+{{- range dig "machine" "kinds" list $v.config }}{{ if hasPrefix "external" .provider }}{{ $external = true }}{{ end }}{{ end -}}
+{{- $cloud := or $v.cloudSigma.enabled (dig "openStack" "authURLs" list $v.config) $external -}}
 {{- $machine := include "warrantgate.mode" (dict "part" $v.config.machine) -}}
 {{- $audit := include "warrantgate.mode" (dict "part" $v.config.audit) -}}
 {{- if and $v.kubernetes.enabled (not $cloud) (or (ne $machine "Off") (ne $audit "Off")) -}}
-{{- fail "config.machine.mode and config.audit.mode need a cloud: set cloudSigma.enabled or config.openStack.authURLs, or set both modes to \"Off\"" -}}
+{{- fail "config.machine.mode and config.audit.mode need a cloud: set cloudSigma.enabled or config.openStack.authURLs, configure config.machine.kinds of an external provider, or set both modes to \"Off\"" -}}
 {{- end -}}
 {{- range $part := list "controllerManager" "keystonePolicy" -}}
 {{- $gate := get $v.config $part | default dict -}}
@@ -253,7 +255,7 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- fail "kcp.install.providers: set both workspace and apiExport, or neither: they select the machines that the audit checks" -}}
 {{- end -}}
 {{- end -}}
-{{- if and (ne $audit "Off") (dig "providers" list ($v.config.audit | default dict)) (not (and $v.kcp.enabled $v.cloudSigma.enabled $v.kcp.kubeconfigSecret)) -}}
+{{- if and (ne $audit "Off") (dig "providers" list ($v.config.audit | default dict)) (not (and $v.kcp.enabled (or $v.cloudSigma.enabled $external) $v.kcp.kubeconfigSecret)) -}}
 {{- fail "config.audit.providers needs kcp.enabled, cloudSigma.enabled and kcp.kubeconfigSecret: the audit reads machines in workspaces, and sends requests to CloudSigma" -}}
 {{- end -}}
 {{- if ne (empty $v.clients.caBundle) (empty $v.clients.names) -}}

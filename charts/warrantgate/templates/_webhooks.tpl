@@ -133,18 +133,23 @@ admissionReviewVersions: [v1]
 {{- include "warrantgate.controllerManagerWebhooks" (dict "root" $ "gate" "integrity") }}
 {{- with include "warrantgate.failurePolicy" (dict "root" $ "part" $config.machine) }}
 {{- $webhook := include "warrantgate.webhook" (dict "root" $ "path" "/machine/ownership" "failurePolicy" .) }}
-{{- $kinds := include "warrantgate.machineKinds" $ | fromJsonArray }}
-{{- range $kinds }}
+{{- $evaluated := list }}{{/* without those of external providers, of which only the ID counts */}}
+{{- range include "warrantgate.machineKinds" $ | fromJsonArray }}
 - name: {{ .resource }}.machine.warrantgate.dev
   matchConditions:
   - name: changes-a-claim
     expression: |-
+      {{- if hasPrefix "external" .provider }}
+      {{ include "warrantgate.celSet" (splitList "." (.providerIDPath | default "spec.providerID")) }}
+      {{- else }}
+      {{- $evaluated = append $evaluated . }}
       [{{ include "warrantgate.celMoved" . }}].exists(moves, !({{ include "warrantgate.celFirst" . }}) && ({{ include "warrantgate.celClaim" . }}))
+      {{- end }}
   rules:
   - {{ include "warrantgate.kindRule" . }}
   {{- $webhook | nindent 2 }}
 {{- end }}
-{{- range $kinds }}
+{{- range $evaluated }}
 - name: first.{{ .resource }}.machine.warrantgate.dev
   matchConditions:
   - name: first-claim
@@ -161,7 +166,7 @@ admissionReviewVersions: [v1]
       {{ include "warrantgate.celChanged" (list "metadata" "labels" "cluster.x-k8s.io/cluster-name") }}
   - name: has-a-gated-machine
     expression: |-
-      {{ include "warrantgate.celInfrastructure" $kinds }}
+      {{ include "warrantgate.celInfrastructure" $evaluated }}
   rules:
   - {apiGroups: [cluster.x-k8s.io], apiVersions: ["*"], operations: [UPDATE], resources: [machines, machines/status], scope: "*"}
   {{- $webhook | nindent 2 }}

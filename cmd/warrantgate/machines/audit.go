@@ -126,7 +126,8 @@ func (o auditOptions) prepare(ctx context.Context, notes io.Writer, progress *cl
 		return nil, err
 	}
 	if owners.Gate == nil {
-		return nil, errors.New("there is no access to a cloud: give --impersonation-enabled and the flags for the CloudSigma credentials, or configure openStack.authURLs")
+		return nil, errors.New("there is no access to a cloud: give --impersonation-enabled and the flags for the CloudSigma credentials, or configure " +
+			"openStack.authURLs, or machine.kinds of an external provider")
 	}
 	owners.Gate.Close() // the audit sends requests by itself
 	objects, err := clusterapi.NewObjects(kubernetes, owners.Options(config))
@@ -184,6 +185,8 @@ type found struct {
 	Identity  string `json:"identity,omitempty"`
 	Region    string `json:"region,omitempty"`
 	Message   string `json:"message"`
+	// Others are other machines that name the instance.
+	Others []string `json:"others,omitempty"`
 }
 
 // identityOf returns the name of an account's credentials, namespace/Secret/entry, or "" if clusters bring none.
@@ -218,7 +221,7 @@ func printAudited(out io.Writer, format string, findings []audit.Finding) error 
 	for _, f := range findings {
 		lines.Add(found{
 			f.Object.Kind, f.Object.Namespace, f.Object.Name, f.Reason, f.Instance, f.Account.User,
-			identityOf(f.Account), f.Account.Region, f.Message,
+			identityOf(f.Account), f.Account.Region, f.Message, f.Others,
 		}, f.Object.Namespace, f.Object.Kind+"/"+f.Object.Name, f.Reason, f.Instance, f.Message)
 	}
 	return lines.Flush()

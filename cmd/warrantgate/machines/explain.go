@@ -40,6 +40,8 @@ func NewExplainCommand() *cobra.Command {
 answers for it now, other servers of the user with the name of the machine, other machines that name the server, what a write of the ID would get
 from the gate, and what to do.
 
+Of an external provider (machine.kinds), whose cloud cannot be asked, it shows only who names the ID.
+
 It writes nothing, and needs no running serve. It reads with the permissions of the kubeconfig; what these do not allow is reported as unknown, with the
 permission that is missing. It asks CloudSigma only with the credentials of serve: their flags, or their environment variables. It asks OpenStack if
 openStack.authURLs of the configuration names the Keystone, with the Secret of the cluster. Without them, the server's owner is reported as unknown.

@@ -60,7 +60,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case infrastructure:
 		answer(http.StatusOK, clitest.Resources("infrastructure.cluster.x-k8s.io/v1beta1", "cloudsigmamachines", "CloudSigmaMachine",
-			"cloudsigmaclusters", "CloudSigmaCluster", "metalmachines", "MetalMachine", "openstackmachines", "OpenStackMachine"))
+			"cloudsigmaclusters", "CloudSigmaCluster", "metalmachines", "MetalMachine", "openstackmachines", "OpenStackMachine", "awsmachines", "AWSMachine"))
 		return
 	case "/apis/cluster.x-k8s.io":
 		answer(http.StatusOK, clitest.Group("cluster.x-k8s.io", "v1beta2"))
@@ -119,6 +119,11 @@ func (f *fakeAPI) machine(namespace, name, id, provider string) *fakeAPI {
 	return f.add("CloudSigmaMachine", "cloudsigmamachines", namespace, name, fields)
 }
 
+// external adds an AWSMachine that names an ID.
+func (f *fakeAPI) external(namespace, name, id string) *fakeAPI {
+	return f.add("AWSMachine", "awsmachines", namespace, name, map[string]any{"spec": map[string]any{"providerID": id}})
+}
+
 // newAPI has the cluster metal of tenant@example.com.
 func newAPI() *fakeAPI {
 	return (&fakeAPI{}).add("CloudSigmaCluster", "cloudsigmaclusters", "tenant", "metal", map[string]any{
@@ -164,6 +169,10 @@ func explainWorker(t *testing.T, api *fakeAPI, cloud *fakeCloud) explanation {
 	config := v1beta1.Default()
 	config.OpenStack.AuthURLs = []string{"https://keystone.example.com/v3"}
 	config.Machine.Unknown = v1beta1.AdmitFirstClaims
+	config.Machine.Kinds = []v1beta1.MachineKind{{
+		Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Kind: "AWSMachine", Resource: "awsmachines", ProviderIDPath: "spec.providerID",
+		Provider: "external-aws",
+	}}
 	server := httptest.NewServer(api)
 	defer server.Close()
 	kinds := clouds.Kinds(config)
@@ -239,6 +248,39 @@ Something is wrong with it:
   InstanceNotOwned
     instance 9c9e7b20-4b6d-4e2c-9c50-3f4d5e6f7081 exists, but is not one of user "tenant@example.com" in region "next", which cluster "metal" acts as; ` +
 				`the user's own instance for this machine is 8b8d6a1f-3a5c-4d1b-8b4f-2e3c4d5e6f70; clear the field, so that the provider adopts an instance of the user or creates one
+`,
+		},
+		"of an external provider, and one of another namespace names the ID": {
+			api: newAPI().external("tenant", "worker", "aws:///eu-1a/i-1").external("elsewhere", "thief", "AWS://eu-1a/i-1"),
+			want: `Machine:  AWSMachine worker of namespace tenant
+Cluster:  metal
+Owner:    none
+Account:  not checked: of the provider external-aws only IDs are compared
+
+Instance aws:///eu-1a/i-1 in spec.providerID:
+  the cloud's answer:  it was not asked
+  also named by:       AWSMachine "thief" of namespace "elsewhere"
+  a write of it now:   denied (InstanceIDConflict)
+
+Something is wrong with it:
+
+  InstanceIDConflict
+    2 machines name instance aws:/eu-1a/i-1, which can be that of one only
+`,
+		},
+		"of an external provider": {
+			api: newAPI().external("tenant", "worker", "aws:///eu-1a/i-1"),
+			want: `Machine:  AWSMachine worker of namespace tenant
+Cluster:  metal
+Owner:    none
+Account:  not checked: of the provider external-aws only IDs are compared
+
+Instance aws:///eu-1a/i-1 in spec.providerID:
+  the cloud's answer:  it was not asked
+  also named by:       no machine
+  a write of it now:   allowed
+
+Nothing is wrong with it.
 `,
 		},
 		"without credentials": {

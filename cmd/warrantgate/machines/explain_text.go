@@ -27,7 +27,9 @@ func printMachine(out io.Writer, report explanation) error {
 	if machine.Mode != v1beta1.Enforce {
 		rows = append(rows, []string{"Gate:", fmt.Sprintf("machine.mode is %s, so no write is denied", machine.Mode)})
 	}
-	if account := report.Account; account == nil {
+	if account := report.Account; machine.Provider.IsExternal() {
+		rows = append(rows, []string{"Account:", fmt.Sprintf("not checked: of the provider %s only IDs are compared", machine.Provider)})
+	} else if account == nil {
 		rows = append(rows, []string{"Account:", "unknown"})
 	} else {
 		rows = append(rows, []string{"Account:", account.Description}, []string{"API:", cmp.Or(account.API, "unknown")})

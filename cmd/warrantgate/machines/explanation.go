@@ -47,6 +47,8 @@ type machineReport struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
+	// Provider is that of the kind.
+	Provider v1beta1.Provider `json:"provider"`
 	// Cluster is the name in its label, Owner the name of the Machine of Cluster API that owns it.
 	Cluster string `json:"cluster,omitempty"`
 	Owner   string `json:"owner,omitempty"`
@@ -149,18 +151,23 @@ func (e explainer) explain(ctx context.Context, kind clusterapi.Kind, object *un
 	}
 	report := explanation{
 		Machine: machineReport{
-			Kind: kind.Kind, Namespace: read.Namespace, Name: read.Name, UID: string(read.UID), Cluster: read.ClusterName(), Mode: e.gate.Mode,
+			Kind: kind.Kind, Namespace: read.Namespace, Name: read.Name, UID: string(read.UID), Provider: kind.Provider, Cluster: read.ClusterName(), Mode: e.gate.Mode,
 		},
 		Instances: []instanceReport{}, Own: []ownReport{}, Findings: []preflight.Finding{},
 	}
 	one := audit.One{Machine: read}
-	e.account(ctx, &report, &one)
-	e.owner(ctx, &report, read)
+	external := kind.Provider.IsExternal() // only its ID is evaluated
+	if !external {
+		e.account(ctx, &report, &one)
+		e.owner(ctx, &report, read)
+	}
 	e.others(ctx, &report, &one)
 	for _, named := range namedBy(read) {
 		report.Instances = append(report.Instances, e.instance(ctx, object, named, one))
 	}
-	e.own(ctx, &report, &one)
+	if !external {
+		e.own(ctx, &report, &one)
+	}
 	one.Ask = e.cloud.answered
 	e.findings(&report, one)
 	return report, nil
@@ -405,7 +412,7 @@ func (e explainer) findings(report *explanation, one audit.One) {
 			Next:    "if it stays, clear the field that is wrong, or both",
 		})
 	}
-	if e.cloud.gate == nil && one.Unknown == nil {
+	if e.cloud.gate == nil && one.Unknown == nil && !one.Machine.Kind.Provider.IsExternal() {
 		report.add(notAsked(one.Account))
 	}
 }

@@ -154,7 +154,7 @@ func impersonationGate(
 // needsKCP returns an error if the configuration lists providers on kcp, but the audit cannot read their machines or send requests to their
 // cloud.
 func needsKCP(config v1beta1.GateConfiguration, owners clouds.Owners, kcpKubeconfig string) error {
-	if !config.Audit.OnKCP() || kcpKubeconfig != "" && owners.Cloud != nil {
+	if !config.Audit.OnKCP() || kcpKubeconfig != "" && (owners.Cloud != nil || config.HasExternalKinds()) {
 		return nil
 	}
 	return errors.New("audit.providers needs --kcp-kubeconfig and an access to CloudSigma: give both, or remove audit.providers from the configuration")
@@ -167,7 +167,7 @@ func newProviderAudit(
 	if !config.Audit.OnKCP() {
 		return nil, nil //nolint:nilnil // there is nothing to audit
 	}
-	config = gates.Exportable(config)
+	config = gates.Auditable(config)
 	objects, err := clouds.NewExports(reached, owners, config)
 	if err != nil {
 		return nil, err

@@ -73,10 +73,10 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			orphan := w.cloud.AddServer(region, s.user, "worker-0", cloudsigmatest.WithMeta(cloudsigmatest.MachineUID, "6f9619ff-8b86-4011-b42d-00c04fc964ff"))
 			want = []finding{
 				{"CloudSigmaCluster", s.namespace, clusterName, "InstanceOrphaned", orphan.UUID, s.user.Email, region, fmt.Sprintf(
-					"instance %s (%q) of %s was created for a machine that does not exist here; delete it if nothing else uses it", orphan.UUID, "worker-0", own)},
+					"instance %s (%q) of %s was created for a machine that does not exist here; delete it if nothing else uses it", orphan.UUID, "worker-0", own), nil},
 				{"CloudSigmaMachine", s.namespace, "worker", "InstanceNotOwned", elsewhere.UUID, s.user.Email, region, fmt.Sprintf(
 					"instance %s exists, but is not one of %s, which cluster %q acts as; the user's own instance for this machine is %s; "+
-						"clear the field, so that the provider adopts an instance of the user or creates one", elsewhere.UUID, own, clusterName, spare.UUID)},
+						"clear the field, so that the provider adopts an instance of the user or creates one", elsewhere.UUID, own, clusterName, spare.UUID), nil},
 			}
 			versions, servers = w.versions(ctx, machineKind, clusterKind), w.cloud.Servers()
 		})
@@ -233,14 +233,15 @@ func (c auditCommand) run(ctx context.Context, more ...string) audited {
 
 // finding is one line of the output in JSON. It has no other fields.
 type finding struct {
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Reason    string `json:"reason"`
-	Instance  string `json:"instance"`
-	User      string `json:"user"`
-	Region    string `json:"region"`
-	Message   string `json:"message"`
+	Kind      string   `json:"kind"`
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Reason    string   `json:"reason"`
+	Instance  string   `json:"instance"`
+	User      string   `json:"user"`
+	Region    string   `json:"region"`
+	Message   string   `json:"message"`
+	Others    []string `json:"others"`
 }
 
 func (a audited) findings() []finding {

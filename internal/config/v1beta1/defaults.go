@@ -121,7 +121,9 @@ func setMachineDefaults(machine *Machine) {
 	machine.Kinds = slices.Clone(machine.Kinds)
 	for i := range machine.Kinds {
 		kind := &machine.Kinds[i]
-		kind.InstanceIDPath = cmp.Or(kind.InstanceIDPath, defaultInstanceIDPath)
+		if !kind.Provider.IsExternal() {
+			kind.InstanceIDPath = cmp.Or(kind.InstanceIDPath, defaultInstanceIDPath)
+		}
 		kind.ProviderIDPath = cmp.Or(kind.ProviderIDPath, defaultProviderIDPath)
 	}
 }

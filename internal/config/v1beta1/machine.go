@@ -55,7 +55,15 @@ const (
 	ProviderCloudSigma Provider = "cloudsigma"
 	// ProviderOpenStack is an OpenStack.
 	ProviderOpenStack Provider = "openstack"
+	// ProviderExternal is any other provider, whose cloud is not asked. Several are external-aws, external-metal and so on: IDs are compared among
+	// the kinds of the same one.
+	ProviderExternal Provider = "external"
 )
+
+// IsExternal reports whether warrantgate has no access to the cloud.
+func (p Provider) IsExternal() bool {
+	return p == ProviderExternal || strings.HasPrefix(string(p), string(ProviderExternal)+"-")
+}
 
 // MachineKind is a kind of machine objects, with the paths of the fields that the gate reads.
 type MachineKind struct {
@@ -76,18 +84,24 @@ type MachineKind struct {
 	// +required
 	// +kubebuilder:validation:Format=resource
 	Resource string `json:"resource"`
-	// InstanceIDPath is the field with the UUID of the server, such as status.instanceID. Default: status.instanceID.
+	// InstanceIDPath is the field with the UUID of the server, such as status.instanceID. Default: status.instanceID. Not with an external provider.
 	// +kubebuilder:validation:Format=fieldPath
 	InstanceIDPath string `json:"instanceIDPath,omitzero"`
-	// ProviderIDPath is the field with the provider ID, such as spec.providerID. Default: spec.providerID.
+	// ProviderIDPath is the field with the provider ID, such as spec.providerID; with an external provider the field with the ID, which has to be a
+	// string. Default: spec.providerID.
 	// +kubebuilder:validation:Format=fieldPath
 	ProviderIDPath string `json:"providerIDPath,omitzero"`
+	// IDPattern is a regular expression (RE2) for the whole ID of an external provider. Its one group is what is compared, such as
+	// aws:///[^/]+/(i-[0-9a-f]+). Set it if the provider reads only a part of the ID. Default: any ID, all of which is compared.
+	IDPattern string `json:"idPattern,omitzero"`
 	// IdentityRefPath is the field that refers to credentials of this machine only, if the kind has one, such as
 	// spec.identityRef.
 	// +kubebuilder:validation:Format=fieldPath
 	IdentityRefPath string `json:"identityRefPath,omitzero"`
-	// Provider is the cloud: cloudsigma or openstack.
+	// Provider is the cloud: cloudsigma, openstack, or external, which may have a suffix such as external-aws. An external provider's objects may
+	// not name an ID that an object of another namespace names.
 	// +required
+	// +kubebuilder:validation:Format=provider
 	Provider Provider `json:"provider"`
 }
 

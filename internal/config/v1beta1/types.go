@@ -7,6 +7,7 @@ package v1beta1
 
 import (
 	"encoding/json"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -75,6 +76,11 @@ func (c GateConfiguration) MachineKinds() []MachineKind {
 		kinds = append(kinds, openStackMachine)
 	}
 	return append(kinds, c.Machine.Kinds...)
+}
+
+// HasExternalKinds reports whether there are kinds of machines whose cloud is not asked.
+func (c GateConfiguration) HasExternalKinds() bool {
+	return slices.ContainsFunc(c.Machine.Kinds, func(kind MachineKind) bool { return kind.Provider.IsExternal() })
 }
 
 // ReadsMachines reports whether a gate or the audit reads machines on Kubernetes besides the one of the request.

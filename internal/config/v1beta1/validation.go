@@ -30,6 +30,8 @@ var (
 	workspacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(:[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 	// fieldPathPattern matches paths of plain field names. A path becomes part of an expression that the API server evaluates.
 	fieldPathPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*(\.[a-zA-Z_][a-zA-Z0-9_]*){1,7}$`)
+	// externalPattern matches external providers.
+	externalPattern = regexp.MustCompile(`^external(-[a-z0-9]+)*$`)
 )
 
 // builtInUserKinds and builtInCredentialKinds are the resources that a file cannot configure.
@@ -176,12 +178,36 @@ func (m *mistakes) machine(machine Machine, openStack OpenStack, audit Mode, at 
 
 func (m *mistakes) machineKind(kind MachineKind, at *field.Path) {
 	m.kind(kind.Group, kind.Version, kind.Kind, kind.Resource, at)
-	m.match(fieldPathPattern, at.Child("instanceIDPath"), kind.InstanceIDPath, notAFieldPath+"status.instanceID")
+	external := kind.Provider.IsExternal()
+	if external {
+		m.external(kind, at)
+	} else {
+		m.match(fieldPathPattern, at.Child("instanceIDPath"), kind.InstanceIDPath, notAFieldPath+"status.instanceID")
+	}
+	if !external && kind.IDPattern != "" {
+		m.invalid(at.Child("idPattern"), kind.IDPattern, "needs an external provider, because the IDs of others are UUIDs")
+	}
 	m.match(fieldPathPattern, at.Child("providerIDPath"), kind.ProviderIDPath, notAFieldPath+"status.instanceID")
-	if kind.IdentityRefPath != "" {
+	if kind.IdentityRefPath != "" && !external {
 		m.match(fieldPathPattern, at.Child("identityRefPath"), kind.IdentityRefPath, notAFieldPath+"spec.identityRef")
 	}
-	oneOf(m, at.Child("provider"), kind.Provider, ProviderCloudSigma, ProviderOpenStack)
+	if !external || !externalPattern.MatchString(string(kind.Provider)) {
+		oneOf(m, at.Child("provider"), kind.Provider, ProviderCloudSigma, ProviderOpenStack, ProviderExternal)
+	}
+}
+
+// external validates the fields of a kind of an external provider.
+func (m *mistakes) external(kind MachineKind, at *field.Path) {
+	const only = "cannot be set with an external provider: providerIDPath is the field with the ID"
+	if kind.InstanceIDPath != "" {
+		m.invalid(at.Child("instanceIDPath"), kind.InstanceIDPath, only)
+	}
+	if kind.IdentityRefPath != "" {
+		m.invalid(at.Child("identityRefPath"), kind.IdentityRefPath, only)
+	}
+	if _, err := ownership.ExternalIDs(kind.IDPattern); err != nil {
+		m.invalid(at.Child("idPattern"), kind.IDPattern, err.Error())
+	}
 }
 
 func (m *mistakes) impersonation(impersonation ClusterImpersonation, at *field.Path) {

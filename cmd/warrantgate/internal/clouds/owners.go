@@ -26,7 +26,7 @@ type Owners struct {
 	// OpenStack is nil if there is no access to an OpenStack.
 	OpenStack *openstack.Cloud
 	clouds    map[string]ownership.Cloud
-	// Gate is nil if there is no access to any cloud.
+	// Gate is nil if there is no access to any cloud, and no kind of machines that needs none.
 	Gate *ownership.Gate
 }
 
@@ -49,7 +49,7 @@ func NewOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags 
 		name := string(v1beta1.ProviderOpenStack)
 		o.clouds[name], limits[name] = o.OpenStack, config.OpenStack.Concurrency
 	}
-	if len(o.clouds) > 0 {
+	if len(o.clouds) > 0 || config.HasExternalKinds() {
 		o.Gate, err = ownership.NewGate(o.clouds, limits)
 	}
 	return o, err
@@ -97,9 +97,11 @@ func NewExports(reached *rest.Config, owners Owners, config v1beta1.GateConfigur
 func Kinds(config v1beta1.GateConfiguration) []clusterapi.Kind {
 	var kinds []clusterapi.Kind
 	for _, kind := range config.MachineKinds() {
-		kinds = append(kinds, clusterapi.Kind{
-			MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: ProviderIDs(kind.Provider).Parse,
-		})
+		parse := ProviderIDs(kind.Provider).Parse
+		if kind.Provider.IsExternal() {
+			parse, _ = ownership.ExternalIDs(kind.IDPattern) // validated with the configuration
+		}
+		kinds = append(kinds, clusterapi.Kind{MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: parse})
 	}
 	return kinds
 }

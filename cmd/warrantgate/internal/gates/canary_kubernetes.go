@@ -36,7 +36,7 @@ func KubernetesCanaries(config v1beta1.GateConfiguration, namespace string) ([]C
 	}
 	for _, kind := range config.MachineKinds() {
 		spec, known := machineSpecs[kind.Kind]
-		if !known {
+		if !known || kind.Provider.IsExternal() {
 			continue
 		}
 		object := &unstructured.Unstructured{Object: map[string]any{"spec": spec()}}

@@ -23,12 +23,20 @@ const ProviderWildcard = "provider"
 // where an object could claim to be from a logical cluster.
 func ProviderPath(provider, gate string) string { return "/kcp/" + provider + gate }
 
-// Exportable returns the configuration without the checks that are impossible in a workspace of kcp: those of credentials in Secrets there.
+// Exportable returns the configuration without the checks that are impossible in a workspace of kcp: those of credentials in Secrets there, and those
+// against all other workspaces.
 func Exportable(config v1beta1.GateConfiguration) v1beta1.GateConfiguration {
+	return withoutKinds(Auditable(config), v1beta1.Provider.IsExternal)
+}
+
+// Auditable returns the configuration without what the audit cannot check on kcp: credentials in Secrets of workspaces. It reads all workspaces.
+func Auditable(config v1beta1.GateConfiguration) v1beta1.GateConfiguration {
 	config.OpenStack = v1beta1.OpenStack{}
-	config.Machine.Kinds = slices.DeleteFunc(slices.Clone(config.Machine.Kinds), func(kind v1beta1.MachineKind) bool {
-		return kind.Provider == v1beta1.ProviderOpenStack
-	})
+	return withoutKinds(config, func(provider v1beta1.Provider) bool { return provider == v1beta1.ProviderOpenStack })
+}
+
+func withoutKinds(config v1beta1.GateConfiguration, of func(v1beta1.Provider) bool) v1beta1.GateConfiguration {
+	config.Machine.Kinds = slices.DeleteFunc(slices.Clone(config.Machine.Kinds), func(kind v1beta1.MachineKind) bool { return of(kind.Provider) })
 	return config
 }
 

@@ -15,7 +15,7 @@ import (
 func TestExportable(t *testing.T) {
 	config := v1beta1.Default()
 	config.OpenStack.AuthURLs = []string{"https://keystone.example.com/v3"}
-	config.Machine.Kinds = config.MachineKinds()
+	config.Machine.Kinds = append(config.MachineKinds(), v1beta1.MachineKind{Provider: "external-aws", Resource: "awsmachines"})
 	kinds := len(config.Machine.Kinds)
 	isOpenStack := func(kind v1beta1.MachineKind) bool { return kind.Provider == v1beta1.ProviderOpenStack }
 	if !slices.ContainsFunc(config.Machine.Kinds, isOpenStack) {
@@ -24,6 +24,9 @@ func TestExportable(t *testing.T) {
 	got := Exportable(config)
 	if got.OpenStack.Enabled() || slices.ContainsFunc(got.Machine.Kinds, isOpenStack) || len(got.Machine.Kinds) == 0 {
 		t.Errorf("Exportable() = %+v, %+v", got.OpenStack, got.Machine.Kinds)
+	}
+	if got.HasExternalKinds() || !Auditable(config).HasExternalKinds() || slices.ContainsFunc(Auditable(config).Machine.Kinds, isOpenStack) {
+		t.Error("external kinds have to be audited, and not gated")
 	}
 	if len(config.Machine.Kinds) != kinds || !config.OpenStack.Enabled() {
 		t.Error("Exportable() changed its argument")
