@@ -25,6 +25,7 @@ func measurements() []measurement {
 		{"serve", logged(measureServe)},
 		{"writes", anywhere(measureWrites)},
 		{"machines", anywhere(measureMachines)},
+		{"external", anywhere(measureExternal)},
 		{"workspaces", anywhere(measureWorkspaces)},
 		{"policies", anywhere(measurePolicies)},
 		{"repair", anywhere(measureRepairs)},

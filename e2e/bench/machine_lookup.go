@@ -126,7 +126,7 @@ func (m *machines) newRequesters(ctx context.Context) ([]*requester, error) {
 		if err != nil {
 			return nil, err
 		}
-		reviews, err := machineReviews(namespaceOf(i), i)
+		reviews, err := machineReviews(machineKind, "cloudsigmamachines", namespaceOf(i), i)
 		if err != nil {
 			return nil, err
 		}

@@ -24,7 +24,6 @@ const (
 var (
 	infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
 	machineKind    = infrastructure.WithKind("CloudSigmaMachine")
-	machinesOf     = infrastructure.WithResource("cloudsigmamachines")
 )
 
 // machineTemplate is a machine without a server, with the size and the fields that providers give it.
@@ -52,11 +51,12 @@ func instanceID(number int64) string { return reviewedID[:len(reviewedID)-idDigi
 
 // machineReviews returns reviews that an API server sends when a provider writes the instance of its machine into the status, for
 // one instance after the other.
-func machineReviews(namespace string, caller int) (*reviews, error) {
+func machineReviews(of schema.GroupVersionKind, plural, namespace string, caller int) (*reviews, error) {
 	old, err := newMachine(namespace, machineOne)
 	if err != nil {
 		return nil, err
 	}
+	old.SetGroupVersionKind(of)
 	changed := old.DeepCopy()
 	if err := nameInstance(changed, reviewedID); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func machineReviews(namespace string, caller int) (*reviews, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind, resource := metav1.GroupVersionKind(machineKind), metav1.GroupVersionResource(machinesOf)
+	kind, resource := metav1.GroupVersionKind(of), metav1.GroupVersionResource(of.GroupVersion().WithResource(plural))
 	wire, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{

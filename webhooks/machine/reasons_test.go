@@ -14,7 +14,7 @@ func TestWhatToDo(t *testing.T) {
 		ownership.ReasonNotOwned:               "Clear the field. The provider adopts",
 		ownership.ReasonNotFound:               "Clear the field. The provider adopts",
 		ownership.ReasonConflict:               "Another machine names the server.",
-		ownership.ReasonInvalid:                "Write a UUID, or cloudsigma://<uuid>.",
+		ownership.ReasonInvalid:                "Write a UUID, or cloudsigma://<uuid>",
 		ownership.ReasonMismatch:               "Both fields name different servers.",
 		ownership.ReasonWithoutCluster:         "Correct the cluster",
 		ownership.ReasonUnknown:                "No answer (503)",

@@ -192,10 +192,10 @@ func (w *world) uninstall(ctx context.Context) (string, error) {
 // removeObjects deletes the objects of all kinds that a warrantgate watches.
 func (w *world) removeObjects(ctx context.Context) {
 	GinkgoHelper()
-	for _, kind := range []schema.GroupVersionKind{machineKind, clusterKind, kdcClusterKind, capiMachineKind, metalMachineKind} {
+	for _, kind := range []schema.GroupVersionKind{machineKind, clusterKind, kdcClusterKind, capiMachineKind, metalMachineKind, serverKind, hostKind} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		if err := w.client.List(ctx, list); !meta.IsNoMatchError(err) { // only some worlds have MetalMachines
+		if err := w.client.List(ctx, list); !meta.IsNoMatchError(err) { // only some worlds have all of them
 			Expect(err).NotTo(HaveOccurred())
 		}
 		for i := range list.Items {
