@@ -57,6 +57,9 @@ func measureMachines(ctx context.Context, out *figures) (err error) {
 	if err := m.measureAudit(ctx, out); err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
+	if err := m.measureReports(ctx, out); err != nil {
+		return fmt.Errorf("reports: %w", err)
+	}
 	if err := m.measureAdded(ctx, out); err != nil {
 		return fmt.Errorf("look up instances: %w", err)
 	}

@@ -16,20 +16,26 @@ import (
 
 // anonymousMebibytes returns the anonymous memory of a process: its allocations without mapped files, which Linux drops under memory
 // pressure.
-func anonymousMebibytes(pid int) (float64, error) {
+func anonymousMebibytes(pid int) (float64, error) { return memoryOf(pid, "RssAnon") }
+
+// memoryOf returns a figure of the memory of a process, in MiB.
+func memoryOf(pid int, figure string) (float64, error) {
 	path := fmt.Sprintf("/proc/%d/status", pid)
 	status, err := os.ReadFile(path)
 	if err != nil {
-		return 0, fmt.Errorf("anonymous memory can be read on Linux only: %w", err)
+		return 0, fmt.Errorf("the memory of a process can be read on Linux only: %w", err)
 	}
 	for line := range strings.Lines(string(status)) {
 		var kibibytes float64
-		if _, err := fmt.Sscanf(line, "RssAnon: %f kB", &kibibytes); err == nil {
+		if _, err := fmt.Sscanf(line, figure+": %f kB", &kibibytes); err == nil {
 			return kibibytes / 1024, nil
 		}
 	}
-	return 0, fmt.Errorf("no RssAnon in %s", path)
+	return 0, fmt.Errorf("no %s in %s", figure, path)
 }
+
+// peakMebibytes returns the peak of the resident memory of a process.
+func peakMebibytes(pid int) (float64, error) { return memoryOf(pid, "VmHWM") }
 
 // peakArgument makes this program run another one and report its peak of memory.
 const peakArgument = "peak-memory"
