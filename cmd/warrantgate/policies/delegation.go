@@ -177,7 +177,7 @@ func (o checkDelegationOptions) secret(file string) (map[string][]byte, error) {
 		if path == "" {
 			continue
 		}
-		content, err := os.ReadFile(path) //nolint:gosec // the user of the command names it
+		content, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}

@@ -51,7 +51,7 @@ func ReportCRD(ctx context.Context) (*apiextensionsv1.CustomResourceDefinition, 
 	if err != nil {
 		return nil, fmt.Errorf("find the module of OpenReports: %w", err)
 	}
-	content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(module)), "config/crd/openreports.io_reports.yaml"))
+	content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(module)), "config", "crd", "openreports.io_reports.yaml"))
 	if err != nil {
 		return nil, err
 	}

@@ -42,15 +42,15 @@ func cluster(namespace, name string, spec map[string]any) *unstructured.Unstruct
 	return object
 }
 
-// manager is the Deployment of a controller manager with an environment. It has no namespace yet.
-func manager(clusterName string, env ...corev1.EnvVar) *appsv1.Deployment {
+// manager is the Deployment of a controller manager. It has no namespace yet.
+func manager(clusterName string) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "ccm", Labels: map[string]string{"app": "ccm", "cluster.x-k8s.io/cluster-name": clusterName}},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: ofManagers},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: ofManagers},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "ccm", Env: env}}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "ccm"}}},
 			},
 		},
 	}

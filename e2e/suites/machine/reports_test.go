@@ -62,7 +62,8 @@ func (w *world) report(ctx context.Context, kind schema.GroupVersionKind, namesp
 	var report openreports.Report
 	decoder := json.NewDecoder(strings.NewReader(string(raw)))
 	decoder.DisallowUnknownFields()
-	return report, decoder.Decode(&report)
+	err = decoder.Decode(&report)
+	return report, err
 }
 
 // reportsTotal is the number of reports with an outcome.

@@ -199,7 +199,7 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 		Expect(requestID.ReplaceAllString(printed, "request")).To(HaveSuffix(requestID.ReplaceAllString(want, "request")))
 		asJSON := suite.Warrantgate(ctx, "check", "delegation", "--clouds-yaml="+file, "--config="+w.gate.ConfigFile(), "-o=json")
 		Expect(json.Valid([]byte(asJSON.Stdout))).To(BeTrue(), asJSON.Stdout)
-		Expect(asJSON.Stdout).To(ContainSubstring(`"`+string(cause.Type)+": "))
+		Expect(asJSON.Stdout).To(ContainSubstring(`"` + string(cause.Type) + ": "))
 	},
 		Entry("the tenant's own", func(_ context.Context, s story) entry { return s.password(s.user) }, "", SpecTimeout(timeout)),
 		Entry("an operator's", func(_ context.Context, s story) entry { return s.password(o.user) }, "exit status 1", SpecTimeout(timeout)),

@@ -50,9 +50,9 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, first
 		Expect(a.createCluster(ctx, "two", actsWith("others"))).To(Succeed())
 		return a
 	}
-	core := func(a attack, name, infrastructure string) *unstructured.Unstructured {
-		return newObject(coreKind, a.namespace, name, with(referencePath, map[string]any{
-			"apiVersion": infrastructure, "kind": clusterKind.Kind, "name": infrastructure,
+	core := func(a attack, name string) *unstructured.Unstructured {
+		return newObject(coreKind, a.namespace, clusterName, with(referencePath, map[string]any{
+			"apiVersion": infrastructure.String(), "kind": clusterKind.Kind, "name": name,
 		}))
 	}
 	// refer makes the Cluster "pool" refer to an OpenStackCluster.
@@ -69,7 +69,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, first
 
 	It("cannot change to another project while machines name servers", func(ctx SpecContext) {
 		a := begin(ctx)
-		cluster := core(a, clusterName, "one")
+		cluster := core(a, "one")
 		Expect(a.client.Create(ctx, cluster)).To(Succeed())
 		machine, server := claim(ctx, a, "worker")
 		text := `spec.infrastructureRef of Cluster "pool" of namespace "` + a.namespace + `": machines of cluster "pool" name instances that do not belong ` +
@@ -79,7 +79,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, first
 		Eventually(a.eventsOn).WithContext(ctx).WithArguments(cluster).Should(ConsistOf(denied(holds, text)))
 
 		By("nor by a server-side apply")
-		apply := core(a, clusterName, "two")
+		apply := core(a, "two")
 		expectDenial(a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.ForceOwnership, client.FieldOwner("attacker")), holds, referencePath)
 
 		By("nor in two steps, first without a reference")
@@ -88,8 +88,8 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, first
 
 		By("nor by deleting the Cluster and creating another with the same name")
 		Expect(a.client.Delete(ctx, newObject(coreKind, a.namespace, clusterName))).To(Succeed())
-		expectDenial(a.client.Create(ctx, core(a, clusterName, "two")), holds, referencePath)
-		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
+		expectDenial(a.client.Create(ctx, core(a, "two")), holds, referencePath)
+		Expect(a.client.Create(ctx, core(a, "one"))).To(Succeed())
 
 		By("but after the machine's server is cleared")
 		Expect(a.set(ctx, machine, instanceIDPath, "")).To(Succeed())
@@ -103,13 +103,13 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, first
 		a := begin(ctx)
 		Expect(a.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
 		claim(ctx, a, "worker")
-		expectDenial(a.client.Create(ctx, core(a, clusterName, "two")), holds, referencePath)
-		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
+		expectDenial(a.client.Create(ctx, core(a, "two")), holds, referencePath)
+		Expect(a.client.Create(ctx, core(a, "one"))).To(Succeed())
 	}, SpecTimeout(timeout))
 
 	It("cannot bypass the gate by a change of the credentials of its object", func(ctx SpecContext) {
 		a := begin(ctx)
-		Expect(a.client.Create(ctx, core(a, clusterName, "one"))).To(Succeed())
+		Expect(a.client.Create(ctx, core(a, "one"))).To(Succeed())
 		_, server := claim(ctx, a, "worker")
 		one := newObject(clusterKind, a.namespace, "one")
 		text := `machines of cluster "pool" name instances that do not belong to the project of cloud "openstack" of Secret "others"`
@@ -137,7 +137,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, first
 	It("has precedence over the name, and must agree with the label", func(ctx SpecContext) {
 		a := begin(ctx)
 		Expect(a.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
-		Expect(a.client.Create(ctx, core(a, clusterName, "two"))).To(Succeed())
+		Expect(a.client.Create(ctx, core(a, "two"))).To(Succeed())
 		machine, server := a.machine(ctx, "worker"), a.server(ctx, "worker")
 		// In a dry run, the cloud's denial of a first claim is final.
 		expectDenial(a.set(ctx, machine, instanceIDPath, server.ID, client.DryRunAll), "InstanceNotFound", instanceIDPath,
