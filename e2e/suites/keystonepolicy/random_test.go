@@ -122,7 +122,8 @@ func newRandomWorld(ctx context.Context) *randomWorld {
 		h.manages = slices.Contains(names, "manager")
 		w.holders = append(w.holders, h)
 	}
-	for _, role := range []string{"reader", "member", "manager"} {
+	// No rule names the role of an observer, who is not even a reader.
+	for _, role := range []string{"observer", "reader", "member", "manager"} {
 		add(holder{name: role + " of the domain", tenant: true}, home, onDomain, role)
 		add(holder{name: role + " of a project", tenant: true}, home, onProject, role)
 	}
