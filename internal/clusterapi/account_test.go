@@ -381,20 +381,25 @@ func TestUserDependents(t *testing.T) {
 // TestClustersThatNameAnEmailBlockNoSecret: only authors that may read a Secret can refer to it as the user of a cluster. With an email in the
 // cluster, anyone can refer to it, and such clusters do not count.
 func TestClustersThatNameAnEmailBlockNoSecret(t *testing.T) {
+	const tooMany = 101
 	for name, tc := range map[string]struct {
 		modify func(map[string]any)
-		want   int
+		want   error
 	}{
 		"with an email":    {modify: with("spec.userEmail", "mallory@example.com")},
-		"without an email": {modify: func(map[string]any) {}, want: 1},
+		"without an email": {modify: func(map[string]any) {}, want: clusterapi.ErrTooManyDependents},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := newServer(t, false, cluster(with("spec.userRef", map[string]any{"name": "bob", "namespace": namespace}), tc.modify, inNamespace("mallory")))
+				var clusters []runtime.Object
+				for i := range tooMany {
+					clusters = append(clusters, cluster(with("spec.userRef", map[string]any{"name": "bob", "namespace": namespace}), tc.modify,
+						with("metadata.name", fmt.Sprintf("c%d", i)), inNamespace("mallory")))
+				}
+				server := newServer(t, false, clusters...)
 				defer server.start(t.Context(), t)()
-				got, err := server.objects.UserDependents(t.Context(), secret(namespace, "bob", ""), "next@example.com")
-				if len(got) != tc.want || err != nil {
-					t.Errorf("UserDependents() = %v, %v, want %d", got, err, tc.want)
+				if _, err := server.objects.UserDependents(t.Context(), secret(namespace, "bob", ""), "next@example.com"); !errors.Is(err, tc.want) {
+					t.Errorf("UserDependents() = %v, want %v", err, tc.want)
 				}
 			})
 		})

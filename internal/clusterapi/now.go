@@ -33,6 +33,8 @@ const (
 	// about a machine may take, so that a decision for another tenant can wait for a page, and read its own. The list then waits for room
 	// again, until the deadline of the request: kcp can take longer for the first page of a kind. The audit may take longer.
 	pageTimeout = time.Second
+	// MaxDependents limits the number of clusters in other namespaces that take their user from one Secret.
+	MaxDependents = 100
 )
 
 // pages has room for pagesAtOnce pages. All readers share it, because they share the memory of the process. Lists of a tenant with many large
@@ -214,8 +216,11 @@ func send[T any](
 	}
 }
 
+// ErrTooManyDependents means that more than MaxDependents clusters of other namespaces take their user from a Secret.
+var ErrTooManyDependents = errors.New("more clusters of other namespaces take their user from the Secret than are checked")
+
 // UserDependents returns the CloudSigmaClusters that take their user from the Secret, with the account for this user. It lists the
-// current clusters in the namespace of the Secret. In other namespaces it reads the current state of the last seen clusters.
+// current clusters in the namespace of the Secret. In other namespaces it reads the current state of the last seen clusters. The error may be ErrTooManyDependents.
 func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, user string) ([]Dependent, error) {
 	kind, watched := clusterKinds[v1beta1.ProviderCloudSigma], o.clusters[v1beta1.ProviderCloudSigma]
 	if watched == nil {
@@ -241,9 +246,13 @@ func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, use
 	if err != nil {
 		return nil, err
 	}
+	elsewhere := 0
 	for _, cluster := range watched.byIndex(indexUserSecret, secret.Namespace+"/"+secret.Name) {
 		if cluster.GetNamespace() == secret.Namespace {
 			continue
+		}
+		if elsewhere++; elsewhere > MaxDependents {
+			return nil, ErrTooManyDependents
 		}
 		now, err := o.get(ctx, kind.resource, cluster.GetNamespace(), cluster.GetName())
 		switch {

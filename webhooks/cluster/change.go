@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -118,7 +119,11 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 // holdSecret is hold for all clusters that take their user from the Secret of the request.
 func (g *Impersonation) holdSecret(ctx context.Context, o object, c change) *webhooks.Answer {
 	dependents, err := g.users.UserDependents(ctx, &corev1.Secret{ObjectMeta: o.ObjectMeta}, ownership.LowerEmail(c.by.email))
-	if err != nil {
+	switch {
+	case errors.Is(err, clusterapi.ErrTooManyDependents): // a retry would not help
+		return ptr.To(denied("TooManyClusters", fmt.Sprintf("more than %d clusters of other namespaces take their user from it, and at most %d are checked; "+
+			"create another Secret for the new user, and let your clusters refer to that", clusterapi.MaxDependents, clusterapi.MaxDependents)))
+	case err != nil:
 		return ptr.To(undecided("ClustersUnknown", "the clusters that take their user from this Secret could not be read; try again", err))
 	}
 	nameOf := openly

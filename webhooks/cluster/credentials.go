@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/identity"
@@ -21,6 +22,18 @@ import (
 const applicationCredentialWarning = "the credentials are an application credential, with which Keystone creates no trust; use the password of " +
 	"a user of the tenant. The operator of Keystone can allow it with [security_compliance] " +
 	"allow_insecure_application_credential_trust_escalation, but should not: the credential could then delegate roles that it does not have"
+
+// maxClouds limits how many clouds of one Secret are checked in a request: each needs an authentication.
+const maxClouds = 8
+
+// TooManyClouds returns the denial of a write that changes so many clouds of one Secret that they are not checked, nil if they are.
+func TooManyClouds(changed int) *webhooks.Answer {
+	if changed <= maxClouds {
+		return nil
+	}
+	return ptr.To(denied("TooManyClouds", fmt.Sprintf("it changes %d clouds, and at most %d are checked at a time; change fewer, or use more Secrets",
+		changed, maxClouds)))
+}
 
 // MayActWith decides whether a cluster may act with credentials, which does not depend on the object that refers to them. The gate
 // Delegation and the command "check delegation" decide by it. The answer has no subject and no field.

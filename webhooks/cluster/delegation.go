@@ -184,6 +184,9 @@ func (g *Delegation) reviewSecret(ctx context.Context, o object, request admissi
 	case len(clouds) == 0:
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "CredentialsUnchanged"}
 	}
+	if denial := TooManyClouds(len(clouds)); denial != nil {
+		return g.about(o, *denial)
+	}
 	dependents, err := g.credentials.CredentialDependents(ctx, o.Namespace, o.Name, clouds)
 	if err != nil {
 		return g.about(o, undecided("ClustersUnknown", "the objects that refer to this Secret could not be read; try again", err))

@@ -317,6 +317,11 @@ func TestASecretKeepsTheUserOfInstances(t *testing.T) {
 			dependent: userDependent("team-b", "theirs"), reason: "RegionNotAllowed", cloudErr: &ownership.RegionError{Region: "secret"},
 			want: `machines of a cluster of another namespace name instances, and its region is not allowed`,
 		},
+		"of more than are checked": {
+			err: clusterapi.ErrTooManyDependents, reason: "TooManyClusters",
+			want: `more than 100 clusters of other namespaces take their user from it, and at most 100 are checked; create another Secret for the ` +
+				`new user, and let your clusters refer to that`,
+		},
 		"of clusters that cannot be read": {
 			err: errors.New("boom"), decision: webhooks.Undecided, reason: "ClustersUnknown",
 			want: `the clusters that take their user from this Secret could not be read; try again`,
@@ -417,11 +422,12 @@ func TestCredentialsOfSecrets(t *testing.T) {
 		"of another Keystone, unused":                {new: holding(fmt.Sprintf(cloudsOf, "a")), err: other, want: webhooks.Allowed, wantReason: "CredentialsOfAnotherCloud"},
 		"of another Keystone, used":                  {new: holding(fmt.Sprintf(cloudsOf, "a")), err: other, dependents: used, wantReason: openstack.IdentityEndpointNotAllowed},
 		"an administrator's, in a namespace without": {new: holding(fmt.Sprintf(cloudsOf, "a")), err: privileged, exempt: true, unrequested: true, want: webhooks.Allowed, wantReason: "NamespaceExempt"},
-		"the same":       {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "'a'")), err: privileged, unrequested: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
-		"others":         {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), err: privileged, wantReason: "RolePrivileged"},
-		"none after it":  {old: holding(fmt.Sprintf(cloudsOf, "a")), new: secretWith(nil), unrequested: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
-		"malformed YAML": {new: holding("{"), unrequested: true, wantReason: openstack.IdentityMalformed, wantStatus: metav1.StatusReasonInvalid},
-		"many at once":   {new: clouds(50), want: webhooks.Allowed, wantReason: "DelegationAllowed"},
+		"the same":                       {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "'a'")), err: privileged, unrequested: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
+		"others":                         {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), err: privileged, wantReason: "RolePrivileged"},
+		"none after it":                  {old: holding(fmt.Sprintf(cloudsOf, "a")), new: secretWith(nil), unrequested: true, want: webhooks.Allowed, wantReason: "CredentialsUnchanged"},
+		"malformed YAML":                 {new: holding("{"), unrequested: true, wantReason: openstack.IdentityMalformed, wantStatus: metav1.StatusReasonInvalid},
+		"too many at once":               {new: clouds(9), unrequested: true, wantReason: "TooManyClouds"},
+		"as many at once as are checked": {new: clouds(8), want: webhooks.Allowed, wantReason: "DelegationAllowed"},
 		"of a project without the machine's instance": {old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), dependents: used, wantReason: "MachinesHoldInstances"},
 		"of the machine's project": {
 			old: holding(fmt.Sprintf(cloudsOf, "a")), new: holding(fmt.Sprintf(cloudsOf, "b")), dependents: used, instances: []ownership.Instance{{ID: aliceID}},

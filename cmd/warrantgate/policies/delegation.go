@@ -109,6 +109,10 @@ func (o checkDelegationOptions) check(ctx context.Context) (all checks, err erro
 		}
 		names = []string{o.osCloud}
 	}
+	if denial := cluster.TooManyClouds(len(names)); denial != nil {
+		all.add(file, resultWrong, fmt.Sprintf("DENIED\n  %s: %s", denial.Reason, denial.Message))
+		return all, nil
+	}
 	if o.config == "" {
 		config.OpenStack.AuthURLs = slices.DeleteFunc(slices.Compact(slices.Sorted(maps.Values(authURLs))), func(url string) bool { return url == "" })
 	}

@@ -182,7 +182,12 @@ func TestCheckDelegation(t *testing.T) {
 				"use an application credential\n",
 			wantCode: cli.ExitWrong,
 		},
-		"one of many clouds": {
+		"more clouds than the gate checks in one Secret": {
+			clouds: cloudsFor(authURL, many...), args: []string{"--clouds-yaml=clouds.yaml"},
+			wantOut:  "clouds.yaml: DENIED\n  TooManyClouds: it changes 9 clouds, and at most 8 are checked at a time; change fewer, or use more Secrets\n",
+			wantCode: cli.ExitWrong,
+		},
+		"one of more clouds than the gate checks in one Secret": {
 			clouds: cloudsFor(authURL, append(many, "tenant"+good)...), args: []string{"--clouds-yaml=clouds.yaml", "--os-cloud=tenant"}, wantOut: ok,
 		},
 		"an unknown way of delegation": {
