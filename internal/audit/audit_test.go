@@ -448,6 +448,19 @@ func TestPass(t *testing.T) {
 					"characters of a URI, so it is not compared with others",
 			},
 		},
+		"an ID of an external provider that many objects of one namespace have": {
+			machines: []clusterapi.Machine{
+				external("a", "i-1"), external("b", "i-1"), external("c", "i-1"), external("d", "i-1"), external("e", "i-1"), external("z", "i-1", inNamespace("else")),
+			},
+			want: []string{
+				"InstanceIDConflict awsmachines/z: 6 machines name instance i-1, which can be that of one only",
+				"InstanceIDConflict awsmachines/a: 2 machines name instance i-1, which can be that of one only",
+				"InstanceIDConflict awsmachines/b: 2 machines name instance i-1, which can be that of one only",
+				"InstanceIDConflict awsmachines/c: 2 machines name instance i-1, which can be that of one only",
+				"InstanceIDConflict awsmachines/d: 2 machines name instance i-1, which can be that of one only",
+				"InstanceIDConflict awsmachines/e: 2 machines name instance i-1, which can be that of one only",
+			},
+		},
 		"an orphan that an object of an external provider names": {
 			machines:  []clusterapi.Machine{machine("worker", idOwn), external("worker", idSpare), external("hider", idSpare, inNamespace("else"))},
 			instances: []ownership.Instance{own, {ID: idSpare, Name: "worker-0", MachineUID: "uid-gone"}},

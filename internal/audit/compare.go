@@ -426,8 +426,8 @@ func alone(machine acting, cluster lookup, all named) []Finding {
 		findings[len(findings)-1].left = machine.left
 	}
 	for _, id := range ids {
-		if same := all.conflicting(machine.Machine, id, cluster); len(same) > 1 {
-			message := fmt.Sprintf("%d machines name instance %s, which can be that of one only", len(same), id)
+		if same, number := all.conflicting(machine.Machine, id, cluster); number > 1 {
+			message := fmt.Sprintf("%d machines name instance %s, which can be that of one only", number, id)
 			if slices.ContainsFunc(same, func(other clusterapi.Machine) bool { return other.LogicalCluster != machine.LogicalCluster }) {
 				message += "; not all of them are in this workspace"
 			}
@@ -438,12 +438,14 @@ func alone(machine acting, cluster lookup, all named) []Finding {
 	return findings
 }
 
+// maxOthers limits the machines that a finding names beside its own.
+const maxOthers = 3
+
 // describeOthers describes the first machines other than the given one.
 func describeOthers(machine clusterapi.Machine, same []clusterapi.Machine) []string {
-	const most = 3
 	var others []string
 	for _, other := range same {
-		if other.Key() == machine.Key() || len(others) == most {
+		if other.Key() == machine.Key() || len(others) == maxOthers {
 			continue
 		}
 		if others = append(others, other.String()); other.LogicalCluster != "" {
@@ -453,16 +455,27 @@ func describeOthers(machine clusterapi.Machine, same []clusterapi.Machine) []str
 	return others
 }
 
-// conflicting returns the machines that name an instance, including the given one. Machines in another workspace of kcp count only if they
-// have the same account: a user who names an instance of another user there must not cause a finding here. Of an external provider, all other
-// namespaces count.
-func (n named) conflicting(machine clusterapi.Machine, id string, cluster lookup) []clusterapi.Machine {
-	return slices.DeleteFunc(slices.Clone(n.byID[id]), func(other clusterapi.Machine) bool {
+// conflicting returns the machines that name an instance, including the given one, and their number. Machines in another workspace of kcp count
+// only if they have the same account: a user who names an instance of another user there must not cause a finding here. Of an external provider, all
+// other namespaces count, and only the first machines are returned: a namespace may have any number of them.
+func (n named) conflicting(machine clusterapi.Machine, id string, cluster lookup) (same []clusterapi.Machine, number int) {
+	if machine.Kind.Provider.IsExternal() {
+		same, number = []clusterapi.Machine{machine}, 1
+		for i := range n.byID[id] {
+			other := &n.byID[id][i]
+			if other.Kind.Provider != machine.Kind.Provider || other.LogicalCluster == machine.LogicalCluster && other.Namespace == machine.Namespace &&
+				(machine.Namespace != "" || other.UID == machine.UID) {
+				continue
+			}
+			if number++; number <= 1+maxOthers {
+				same = append(same, *other)
+			}
+		}
+		return same, number
+	}
+	same = slices.DeleteFunc(slices.Clone(n.byID[id]), func(other clusterapi.Machine) bool {
 		if other.Kind.Provider != machine.Kind.Provider {
 			return true
-		}
-		if machine.Kind.Provider.IsExternal() {
-			return machine.SameServer(other)
 		}
 		if other.LogicalCluster == machine.LogicalCluster {
 			return machine.SameServer(other)
@@ -470,4 +483,5 @@ func (n named) conflicting(machine clusterapi.Machine, id string, cluster lookup
 		account := n.accounts[string(other.UID)]
 		return account == nil || cluster.tenancy == nil || *account != cluster.tenancy.account
 	})
+	return same, len(same)
 }

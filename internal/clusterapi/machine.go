@@ -100,7 +100,7 @@ func (m Machine) is(other Machine) bool {
 // finds it by their common name. The gate checks each with the credentials that it refers to itself.
 func (m Machine) SameServer(other Machine) bool {
 	if m.Kind.Provider.IsExternal() {
-		return m.LogicalCluster == other.LogicalCluster && m.Namespace == other.Namespace && !m.is(other)
+		return m.LogicalCluster == other.LogicalCluster && m.Namespace != "" && m.Namespace == other.Namespace && !m.is(other)
 	}
 	kinds := m.Kind.isOf(openStackServer) && other.Kind.isOf(openStackMachine) || m.Kind.isOf(openStackMachine) && other.Kind.isOf(openStackServer)
 	return kinds && m.LogicalCluster == other.LogicalCluster && m.Namespace == other.Namespace && m.Name == other.Name

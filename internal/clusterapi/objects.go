@@ -173,6 +173,9 @@ func (o *Objects) Holder(ctx context.Context, id string, other Machine, counts f
 			return nil, err
 		}
 		for _, object := range o.machines[i].byIndex(indexInstance, id) {
+			if other.Kind.Provider.IsExternal() && other.Namespace != "" && object.GetNamespace() == other.Namespace {
+				continue // a namespace may have any number of them
+			}
 			seen := kind.metadataOf(object)
 			if seen.is(other) || seen.SameServer(other) {
 				continue
