@@ -19,6 +19,8 @@ const (
 	// maxResults and maxBytes limit the results of one report, which etcd stores as one object of at most 1.5 MiB.
 	maxResults = 500
 	maxBytes   = 512 << 10
+	// maxStoredBytes is more than a report of ours has with its metadata.
+	maxStoredBytes = maxBytes + 128<<10
 	// maxMessageBytes is the limit for a message, the same as in an Event.
 	maxMessageBytes = 1024
 	// Omitted is the rule of the result that says how many results are not in a report.

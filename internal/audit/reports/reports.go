@@ -5,6 +5,7 @@ package reports
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -64,6 +66,7 @@ func Rule(write bool) rbacv1.PolicyRule {
 // Writer writes reports. It is safe for concurrent use.
 type Writer struct {
 	objects  dynamic.Interface
+	raw      rest.Interface
 	metadata metadata.Interface
 	now      func() time.Time
 
@@ -94,7 +97,11 @@ func NewWriter(config *rest.Config, now func() time.Time) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for reports: %w", err)
 	}
-	return &Writer{objects: objects, metadata: metadata, now: now, written: map[string]written{}}, nil
+	discovery, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for reports: %w", err)
+	}
+	return &Writer{objects: objects, raw: discovery.RESTClient(), metadata: metadata, now: now, written: map[string]written{}}, nil
 }
 
 // Replace writes the results of all namespaces, and deletes the reports of other namespaces. It writes only reports that differ. If the API
@@ -210,12 +217,24 @@ func (w *Writer) write(ctx context.Context, all map[string][]openreports.ReportR
 			if n++; first == nil {
 				first = fmt.Errorf("namespace %q: %w", namespace, err)
 			}
+			if !rejected(err) {
+				return first // the others would fail, too, each after its timeout
+			}
 		}
 	}
 	if n > 0 {
 		return fmt.Errorf("%d reports could not be written, the first is that of %w", n, first)
 	}
 	return nil
+}
+
+// rejected reports whether the API server does not accept this report, in which case it may accept others.
+func rejected(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err) || isTooLarge(err)
+}
+
+func isTooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || err != nil && strings.Contains(err.Error(), tooLarge)
 }
 
 func (w *Writer) writeOne(ctx context.Context, namespace string, results []openreports.ReportResult) error {
@@ -227,11 +246,7 @@ func (w *Writer) writeOne(ctx context.Context, namespace string, results []openr
 	if before, known := w.written[namespace]; known && before.content == content || !known && len(results) == 0 {
 		return nil // a report that is not known is deleted by Replace
 	}
-	reports := w.objects.Resource(w.kind).Namespace(namespace)
-	stored, err := reports.Get(ctx, Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		stored, err = nil, nil
-	}
+	stored, large, err := w.read(ctx, namespace)
 	if err != nil {
 		return err
 	}
@@ -240,7 +255,7 @@ func (w *Writer) writeOne(ctx context.Context, namespace string, results []openr
 		return w.remove(ctx, w.kind, metadataOf(stored))
 	}
 	before := decode(stored)
-	if stored != nil && digest(before) == content && install.IsOurs(stored) && !hasMore(stored) {
+	if stored != nil && !large && digest(before) == content && install.IsOurs(stored) && !hasMore(stored) {
 		w.written[namespace] = written{stored.GetResourceVersion(), content}
 		return nil
 	}
@@ -249,14 +264,14 @@ func (w *Writer) writeOne(ctx context.Context, namespace string, results []openr
 	if err != nil {
 		return err
 	}
-	if stored != nil && hasMore(stored) {
+	if large || stored != nil && hasMore(stored) {
 		// A server-side apply leaves the fields of others.
 		if err := w.remove(ctx, w.kind, metadataOf(stored)); err != nil {
 			return err
 		}
 	}
-	applied, err := reports.Apply(ctx, Name, object, metav1.ApplyOptions{FieldManager: source, Force: true})
-	if apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInvalid(err) || err != nil && strings.Contains(err.Error(), tooLarge) {
+	applied, err := w.objects.Resource(w.kind).Namespace(namespace).Apply(ctx, Name, object, metav1.ApplyOptions{FieldManager: source, Force: true})
+	if apierrors.IsInvalid(err) || isTooLarge(err) {
 		// A tenant can make its report so large that no result fits. The next run creates it again.
 		return errors.Join(err, w.remove(ctx, w.kind, metadataOf(stored)))
 	}
@@ -266,6 +281,30 @@ func (w *Writer) writeOne(ctx context.Context, namespace string, results []openr
 	count(wrote)
 	w.written[namespace] = written{applied.GetResourceVersion(), content}
 	return nil
+}
+
+// read returns the stored report of a namespace, or nil. Of one that is larger than any of ours, it returns only the metadata: decoded, what a tenant
+// wrote into it could be fifty times as large.
+func (w *Writer) read(ctx context.Context, namespace string) (stored *unstructured.Unstructured, large bool, _ error) {
+	content, err := w.raw.Get().AbsPath("apis", w.kind.Group, w.kind.Version, "namespaces", namespace, w.kind.Resource, Name).Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	stored = &unstructured.Unstructured{}
+	if len(content) <= maxStoredBytes {
+		return stored, false, stored.UnmarshalJSON(content)
+	}
+	var metadata metav1.PartialObjectMetadata
+	if err := json.Unmarshal(content, &metadata); err != nil {
+		return nil, false, err
+	}
+	stored.SetNamespace(metadata.Namespace)
+	stored.SetUID(metadata.UID)
+	stored.SetDeletionTimestamp(metadata.DeletionTimestamp)
+	return stored, true, nil
 }
 
 // remove deletes reports, unless they are not ours or are being deleted, and continues after an error.

@@ -199,7 +199,7 @@ func TestWriterWritesChanges(t *testing.T) {
 	replace(nil, "delete "+pathB)
 }
 
-// A report that the API server rejects is an error for each run, and not more often.
+// A report that the API server rejects is an error for each run, and not more often. In an outage, no further reports are tried.
 func TestWriterRejected(t *testing.T) {
 	server := newServer(open)
 	writer := server.newWriter(t, time.Now)
@@ -210,6 +210,10 @@ func TestWriterRejected(t *testing.T) {
 		t.Errorf("Replace() = %v, want %s", err, want)
 	}
 	server.took()
+	server.rejected = http.StatusServiceUnavailable
+	if err := writer.Replace(t.Context(), all); err == nil || len(server.took()) != 1 {
+		t.Errorf("Replace() = %v after an outage, and further writes", err)
+	}
 	if err := writer.Update(t.Context(), results{}); err != nil || len(server.took()) > 0 {
 		t.Errorf("Update() = %v, and writes", err)
 	}
@@ -234,6 +238,8 @@ func TestWriterMakesRoom(t *testing.T) {
 	}
 	server.store(pathA, own("scope", map[string]any{"kind": "Pod"}))
 	step("of the tenant", false, "delete "+pathA, "apply "+pathA)
+	server.store(pathA, own("results", slices.Repeat([]any{map[string]any{"resources": []any{}}}, maxStoredBytes/16)))
+	step("large", false, "delete "+pathA, "apply "+pathA)
 	server.store(pathA, own("results", []any{}))
 	server.rejected = http.StatusServiceUnavailable
 	step("an outage", true, "apply "+pathA)
