@@ -381,7 +381,7 @@ audit:
 				`machine.kinds[2].provider: Invalid value: "openstack": needs openStack.authURLs, the Keystones that may be called`,
 				`machine.kinds[3].instanceIDPath: Invalid value: "status.id": ` + notExternal,
 				`machine.kinds[3].identityRefPath: Invalid value: "spec.ref": ` + notExternal,
-				"machine.kinds[3].idPattern: Invalid value: \"(a\": must be a regular expression: error parsing regexp: missing closing ): `^(?i:(a)$`",
+				"machine.kinds[3].idPattern: Invalid value: \"(a\": must be a regular expression: error parsing regexp: missing closing ): `(a`",
 				`machine.kinds[3].provider: Unsupported value: "external-": supported values: "cloudsigma", "openstack", "external"`,
 				`machine.kinds[4].idPattern: Invalid value: "a": must have one group, the part that is compared, such as aws:///[^/]+/(i-[0-9a-f]+)`,
 				`machine.kinds[4].providerIDPath: Invalid value: "id": must be a path of fields, such as status.instanceID`,

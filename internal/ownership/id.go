@@ -60,7 +60,10 @@ const externalID = "[a-z0-9._~:/@!$&()*+,;=\\[\\]-]+"
 // surrounding blanks, repeated and trailing slashes only, because providers and their users write them in several ways. The one group of pattern
 // (RE2), which has to match the whole text, is what identifies the instance; by default, the whole text does.
 func ExternalIDs(pattern string) (parse func(value string) (string, error), _ error) {
-	compiled, err := regexp.Compile("^(?i:" + cmp.Or(pattern, "("+externalID+")") + ")$")
+	compiled, err := regexp.Compile(pattern) // alone: parentheses must not end the group that is put around it
+	if err == nil {
+		compiled, err = regexp.Compile("^(?i:" + cmp.Or(pattern, "("+externalID+")") + ")$")
+	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("must be a regular expression: %w", err)
