@@ -104,7 +104,7 @@ func (r auditReport) markdown(out io.Writer) error {
 		b.WriteString("\n| Reason | Findings | What to do |\n|---|---|---|\n")
 	}
 	for _, reason := range r.Reasons {
-		fmt.Fprintf(&b, "| %s | %d | %s |\n", code(reason.Name), reason.Count, reason.WhatToDo)
+		fmt.Fprintf(&b, "| %s | %d | %s |\n", code(reason.Name), reason.Count, strings.ReplaceAll(reason.WhatToDo, "<", "&lt;"))
 	}
 	for i, namespace := range r.Namespaces {
 		fmt.Fprintf(&b, "\n## %s: %d\n\n", code(namespace.Name), namespace.Count)
