@@ -252,7 +252,7 @@ func (w *randomWorld) newProbes() map[string][]probe {
 		} {
 			path, both := "projects/"+project+"/users/"+p.user.ID+"/roles", []string{p.domain, domain}
 			add("list_grants", probe{path: path, domains: both, owner: project})
-			for _, role := range []string{"member", "manager"} {
+			for _, role := range []string{"member", "manager", "reader"} { // rules forbid some by name
 				add("create_grant", probe{method: http.MethodPut, path: path + "/" + w.roles[role], domains: both, escalates: role != "member"})
 			}
 		}
