@@ -295,7 +295,8 @@ func (w *Writer) read(ctx context.Context, namespace string) (stored *unstructur
 	}
 	stored = &unstructured.Unstructured{}
 	if len(content) <= maxStoredBytes {
-		return stored, false, stored.UnmarshalJSON(content)
+		err := stored.UnmarshalJSON(content)
+		return stored, false, err
 	}
 	var metadata metav1.PartialObjectMetadata
 	if err := json.Unmarshal(content, &metadata); err != nil {
