@@ -3,6 +3,7 @@ package webhooks_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -409,5 +410,22 @@ func TestPanicIsLoggedWithItsStack(t *testing.T) {
 		if !strings.Contains(got[0], want) {
 			t.Errorf("log = %s, want %s in it", got[0], want)
 		}
+	}
+}
+
+func TestConcurrentRequestsGetTheirOwnAnswers(t *testing.T) {
+	gate := &fakeGate{t: t, review: func(_ context.Context, request admission.Request) webhooks.Answer {
+		return webhooks.Answer{Reason: "R", Message: "about " + request.Name}
+	}}
+	server := serve(t, webhooks.Handler(gate, v1beta1.Enforce, &fakeRecorder{}))
+	for i := range 50 {
+		uid, name := types.UID(fmt.Sprintf("d%d", i)), fmt.Sprintf("team-%d", i)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := send(t, server, "", review(withUID(uid), func(r *admissionv1.AdmissionReview) { r.Request.Name = name }))
+			if got.Response.UID != uid || got.Response.Result.Message != "about "+name {
+				t.Errorf("UID = %q, message = %q", got.Response.UID, got.Response.Result.Message)
+			}
+		})
 	}
 }

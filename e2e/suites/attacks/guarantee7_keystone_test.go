@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"warrantgate.dev/e2e/env/volume"
 )
 
 // tooManyPolicies is in the denial of a tenant that writes policies at the same time.
@@ -82,5 +85,22 @@ var _ = Describe("the editor of a namespace who writes policies for Keystone tha
 		Eventually(func() error {
 			return attacker.client.Create(ctx, newPolicyObject("ConfigMap", attacker.namespace, "open", policyLabels, openPolicy))
 		}).Should(Satisfy(apierrors.IsForbidden))
+	}, SpecTimeout(startTimeout))
+
+	It("does not delay another namespace's policy", Label(volume.Label), func(ctx SpecContext) {
+		const writes, bound = 20, 5 * time.Second
+		w := kube(ctx)
+		attacker, victim := w.editor(ctx, w.namespace(ctx)), w.editor(ctx, w.namespace(ctx))
+		flood(ctx, attacker)
+		var took []time.Duration
+		for i := range writes {
+			began := time.Now()
+			err := write(ctx, victim, i)
+			took = append(took, time.Since(began).Round(time.Millisecond))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(took[i]).To(BeNumerically("<", bound))
+		}
+		AddReportEntry("writes of another namespace", took)
+		Expect(victim.recorder.Texts()).To(BeEmpty(), "no attempt was denied and retried")
 	}, SpecTimeout(startTimeout))
 })

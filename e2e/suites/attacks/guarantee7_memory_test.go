@@ -145,6 +145,13 @@ var _ = Describe("the memory and the log of warrantgate, against tenants with la
 	It("does not log the whole names of users whom a tenant impersonates", func(ctx SpecContext) {
 		forge(ctx, kcp(ctx), 5)
 	}, SpecTimeout(startTimeout))
+
+	It("does not grow with the names of users whom a tenant impersonates", Label(volume.Label), func(ctx SpecContext) {
+		w := kcp(ctx)
+		before := peak(w.gate.PID())
+		forge(ctx, w, 100)
+		Expect(peak(w.gate.PID()) - before).To(BeNumerically("<", mostMemory))
+	}, SpecTimeout(startTimeout))
 })
 
 // many calls a function n times, some calls at a time.
