@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/clusterapi"
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -313,14 +314,52 @@ func orphans(t tenancy, instances []ownership.Instance, all named, explained map
 
 // named indexes the machines of all accounts.
 type named struct {
-	// byID are the machines by the UUIDs of the instances that they name.
-	byID map[string][]clusterapi.Machine
+	// byID are the machines by the UUIDs of the instances that they name, and external the objects of each external provider by their IDs.
+	byID     map[string][]clusterapi.Machine
+	external map[externalID]*holders
 	// accounts are the accounts of the machines' clusters by the UID of the machine, names the same by the name of the machine. An account
 	// is nil if it is unknown.
 	accounts map[string]*ownership.Account
 	names    map[machineName]*ownership.Account
 	// places are the logical clusters of the machines, by their UIDs.
 	places map[string]logicalcluster.Name
+}
+
+// externalID is an ID of an external provider.
+type externalID struct {
+	provider v1beta1.Provider
+	id       string
+}
+
+// holders are the objects that name an ID of an external provider. A namespace may have any number of them, so each is compared with numbers only.
+type holders struct {
+	number int
+	// in is their number in each namespace, and first are the first ones in the first namespaces.
+	in    map[clusterapi.MachineKey]int
+	first []clusterapi.Machine
+}
+
+// holdsIn identifies the namespace of an object. An object without one stands for itself.
+func holdsIn(machine clusterapi.Machine) clusterapi.MachineKey {
+	if machine.Namespace == "" {
+		return machine.Key()
+	}
+	return clusterapi.MachineKey{LogicalCluster: machine.LogicalCluster.String(), Namespace: machine.Namespace}
+}
+
+func (n named) addExternal(machine clusterapi.Machine) {
+	for _, id := range machine.IDs() {
+		key := externalID{machine.Kind.Provider, id}
+		if n.external[key] == nil {
+			n.external[key] = &holders{in: map[clusterapi.MachineKey]int{}}
+		}
+		h, in := n.external[key], holdsIn(machine)
+		h.number++
+		h.in[in]++
+		if h.in[in] <= maxOthers && len(h.in) <= 1+maxOthers {
+			h.first = append(h.first, machine)
+		}
+	}
 }
 
 // machineName is the name of a machine in a logical cluster of kcp.
@@ -370,14 +409,15 @@ func (n named) madeFor(instance ownership.Instance, t tenancy) (account *ownersh
 func index(machines []clusterapi.Machine, clusters map[clusterapi.Cluster]lookup) named {
 	all := named{
 		byID: map[string][]clusterapi.Machine{}, accounts: map[string]*ownership.Account{}, names: map[machineName]*ownership.Account{},
-		places: map[string]logicalcluster.Name{},
+		places: map[string]logicalcluster.Name{}, external: map[externalID]*holders{},
 	}
 	for _, machine := range machines {
+		if machine.Kind.Provider.IsExternal() { // no cloud has instances for it
+			all.addExternal(machine)
+			continue
+		}
 		for _, id := range machine.IDs() {
 			all.byID[id] = append(all.byID[id], machine)
-		}
-		if machine.Kind.Provider.IsExternal() { // no cloud has instances for it
-			continue
 		}
 		var account *ownership.Account
 		if t := clusters[machine.Cluster()].tenancy; t != nil {
@@ -455,23 +495,14 @@ func describeOthers(machine clusterapi.Machine, same []clusterapi.Machine) []str
 	return others
 }
 
-// conflicting returns the machines that name an instance, including the given one, and their number. Machines in another workspace of kcp count
+// conflicting returns the machines that name an instance, and their number, including the given one. Machines in another workspace of kcp count
 // only if they have the same account: a user who names an instance of another user there must not cause a finding here. Of an external provider, all
-// other namespaces count, and only the first machines are returned: a namespace may have any number of them.
+// other namespaces count, and only some of them are returned, without the given one.
 func (n named) conflicting(machine clusterapi.Machine, id string, cluster lookup) (same []clusterapi.Machine, number int) {
 	if machine.Kind.Provider.IsExternal() {
-		same, number = []clusterapi.Machine{machine}, 1
-		for i := range n.byID[id] {
-			other := &n.byID[id][i]
-			if other.Kind.Provider != machine.Kind.Provider || other.LogicalCluster == machine.LogicalCluster && other.Namespace == machine.Namespace &&
-				(machine.Namespace != "" || other.UID == machine.UID) {
-				continue
-			}
-			if number++; number <= 1+maxOthers {
-				same = append(same, *other)
-			}
-		}
-		return same, number
+		h, in := n.external[externalID{machine.Kind.Provider, id}], holdsIn(machine)
+		others := slices.DeleteFunc(slices.Clone(h.first), func(other clusterapi.Machine) bool { return holdsIn(other) == in })
+		return others, 1 + h.number - h.in[in]
 	}
 	same = slices.DeleteFunc(slices.Clone(n.byID[id]), func(other clusterapi.Machine) bool {
 		if other.Kind.Provider != machine.Kind.Provider {
