@@ -44,7 +44,7 @@ func TestRecheck(t *testing.T) {
 		wantLater time.Duration
 		requests  int
 	}{
-		"an ID that is held in another namespace, of which the operator is told": {
+		"an ID that is held in another namespace, which the operator sees": {
 			machines: []clusterapi.Machine{external("worker", "i-1"), external("b", "I-1", inNamespace("else"))},
 			want:     []string{"InstanceIDConflict worker: 2 machines name instance i-1, which can be that of one only"},
 		},

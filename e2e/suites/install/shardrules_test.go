@@ -40,7 +40,7 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 			Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: "root:provider", Export: export.Name}}},
 		})
 		Expect(err).NotTo(HaveOccurred())
-		// In the name of its owner, to whom kcp v0.33 denies it without the permission to bind the APIExport (kcp-dev/kcp#4311).
+		// In the name of its owner. kcp v0.33 denies it to those without the permission to bind the APIExport (kcp-dev/kcp#4311).
 		_, err = kcptest.CreateWorkspace(ctx, kcp.ShardAdmin("root:provider"), "stuck", binding,
 			kcptest.WithAnnotation(kcptest.OwnerAnnotation, `{"username":"alice","groups":["system:authenticated"]}`))
 		Expect(err).NotTo(HaveOccurred())

@@ -73,8 +73,8 @@ type Writer struct {
 	mu sync.Mutex
 	// kind is the kind of the reports, zero if the API server has none.
 	kind schema.GroupVersionResource
-	// told is true after the message that there is no kind.
-	told bool
+	// logged is true after the message that there is no kind.
+	logged bool
 	// written are the reports that need no write as long as they have this version.
 	written map[string]written
 }
@@ -131,11 +131,11 @@ func (w *Writer) Replace(ctx context.Context, all map[string][]openreports.Repor
 	}
 	if w.kind.Empty() {
 		count(unsupported)
-		if !w.told {
+		if !w.logged {
 			logf.FromContext(ctx).Info("audit.reports has no effect, because the API server has no reports of openreports.io/v1alpha1 or wgpolicyk8s.io/v1alpha2")
 		}
 	}
-	w.told = w.kind.Empty()
+	w.logged = w.kind.Empty()
 	return nil
 }
 

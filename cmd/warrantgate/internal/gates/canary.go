@@ -17,7 +17,7 @@ import (
 	"warrantgate.dev/webhooks/workspace"
 )
 
-// Canary is an object that a gate has to deny or rewrite. It is sent as a dry run, and tells who did. Only a denial or a change by the gate itself
+// Canary is an object that a gate has to deny or rewrite. It is sent as a dry run. Only a denial or a change by the gate itself
 // counts, or the warning of a gate in mode Warn. It shows the behavior, not the configuration: the API server may not call a webhook although its
 // configuration is installed.
 type Canary struct {
