@@ -449,7 +449,11 @@ func alone(machine acting, cluster lookup, all named) []Finding {
 	case cluster.invalid != nil:
 		add(string(cluster.invalid.Reason), "", notKnown(cluster.invalid))
 	case cluster.tenancy == nil:
-		add(string(clusterapi.ClusterMissing), "", fmt.Sprintf("it belongs to cluster %q, which does not exist here", machine.ClusterName()))
+		message := fmt.Sprintf("it belongs to cluster %q, which does not exist here", machine.ClusterName())
+		if machine.LogicalCluster != "" { // a tenant can have a kind of the same name
+			message += ", or does not come from the provider's APIExport"
+		}
+		add(string(clusterapi.ClusterMissing), "", message)
 	}
 	ids := machine.IDs()
 	if _, err := machine.Kind.ParseProviderID(machine.ProviderID); external && err != nil {

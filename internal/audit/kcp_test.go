@@ -55,7 +55,7 @@ func TestPassOverWorkspaces(t *testing.T) {
 		"a cluster of the same name in another workspace is not that of a machine": {
 			machines: []clusterapi.Machine{machine("worker", idOwn, at("a"))},
 			accounts: map[string]any{"b|team/pool": other},
-			want:     []string{`a ClusterMissing worker: it belongs to cluster "pool", which does not exist here`},
+			want:     []string{`a ClusterMissing worker: it belongs to cluster "pool", which does not exist here, or does not come from the provider's APIExport`},
 		},
 		"objects of an external provider in two workspaces": {
 			machines: []clusterapi.Machine{external("worker", "i-1", at("a")), external("worker", "i-1", at("b")), external("other", "i-1", at("b"))},

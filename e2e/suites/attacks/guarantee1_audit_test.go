@@ -102,7 +102,7 @@ var _ = Describe("the audit of a provider on kcp", func() {
 		Expect(forger.Create(ctx, newCluster(eve.namespace, "pool", theirs.Email))).To(Succeed())
 		Expect(forger.Create(ctx, newMachine(eve.namespace, "forged", "pool", map[string]any{"providerID": "cloudsigma://" + server.UUID}))).To(Succeed())
 		Eventually(func() []string { return gateEvents(ctx, eve) }).Should(ConsistOf(
-			HavePrefix(`ClusterMissing: Audit: it belongs to cluster "pool", which does not exist here`)))
+			HavePrefix(`ClusterMissing: Audit: it belongs to cluster "pool", which does not exist here, or does not come from the provider's APIExport`)))
 
 		By("waiting for findings in the workspace of the attacker")
 		Eventually(func() []string { return gateEvents(ctx, attacker) }).Should(ContainElements(
