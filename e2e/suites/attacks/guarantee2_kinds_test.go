@@ -108,6 +108,44 @@ var _ = Describe("the owner of a workspace with a kind of its own", func() {
 			map[string]any{"providerID": "cloudsigma://" + w.server(own, "worker").UUID}))).To(Succeed())
 	}, SpecTimeout(startTimeout))
 
+	It("cannot have a cluster believed that it exports itself after it has bound the provider's", func(ctx SpecContext) {
+		w := kcp(ctx)
+		eve := w.owner(ctx, "eve")
+		stranger, own := w.user("stranger-of-"+eve.name+"@example.com"), w.user(eve.name+"@example.com")
+		server, mine := w.server(stranger, "worker-of-"+eve.name), w.server(own, "worker")
+		w.permit(ctx, eve.name, own.Email)
+		Eventually(func() error { return eve.client.Create(ctx, newCluster(eve.namespace, "pool", own.Email)) }).WithContext(ctx).Should(Succeed())
+		claim := newMachine(eve.namespace, "before", "pool", map[string]any{"providerID": "cloudsigma://" + mine.UUID})
+		Expect(eve.client.Create(ctx, claim)).To(Succeed(), "so it is known where the objects of this workspace are")
+
+		eve.exportOwn(ctx, clusterKind)
+		c, err := kcptest.NewClient(eve.config)
+		Expect(err).NotTo(HaveOccurred())
+		second := &apisv1alpha2.APIBinding{}
+		Eventually(func() ([]string, error) {
+			err := c.Get(ctx, client.ObjectKey{Name: ownExport}, second)
+			var reasons []string
+			for i := range second.Status.Conditions {
+				reasons = append(reasons, second.Status.Conditions[i].Reason)
+			}
+			return reasons, err
+		}).WithContext(ctx).Should(ContainElement("NamingConflicts"))
+		Expect(second.Status.BoundResources).To(BeEmpty())
+		err = eve.client.Create(ctx, newCluster(eve.namespace, "other", stranger.Email))
+		Expect(apierrors.HasStatusCause(err, "ImpersonationNotAllowed")).To(BeTrue(), "%v", err)
+
+		By("removing the binding of the provider's, and binding it again")
+		first := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Name: exportName}}
+		Expect(c.Delete(ctx, first)).To(Succeed())
+		Eventually(func() error { return c.Get(ctx, client.ObjectKeyFromObject(first), first) }).WithContext(ctx).Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
+		Eventually(func() ([]apisv1alpha2.BoundAPIResource, error) {
+			err := c.Get(ctx, client.ObjectKey{Name: ownExport}, second)
+			return second.Status.BoundResources, err
+		}).WithContext(ctx).ShouldNot(BeEmpty())
+		eve.bindProvider(ctx, machineCanary(eve))
+		expectNothing(ctx, w, eve, stranger, server)
+	}, SpecTimeout(startTimeout))
+
 	It("cannot have a cluster believed whose CustomResourceDefinition it creates", func(ctx SpecContext) {
 		w := kcp(ctx)
 		eve := w.newOwner(ctx, "eve")
