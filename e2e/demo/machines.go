@@ -153,7 +153,7 @@ func (d *demo) populate(ctx context.Context) error {
 	if err := m.createMachine(ctx, m.incident.Created.Name); err != nil {
 		return err
 	}
-	if err := m.setInstanceID(ctx, m.incident.Stale.UUID); err != nil {
+	if err := m.setInstanceID(ctx, m.incident.Created.Name, m.incident.Stale.UUID); err != nil {
 		return err
 	}
 	d.say("In namespace %s, cluster %s acts as user %s. CloudSigma has two servers with the name of its machine %s: %s, which belongs to "+
@@ -232,25 +232,31 @@ func (d *demo) reconcile(ctx context.Context, name string) error {
 	return nil
 }
 
-// denyStaleServer replays the write that the incident began with.
+// denyStaleServer repeats the incident with another machine of the cluster.
 func denyStaleServer(ctx context.Context, d *demo) error {
 	m := &d.machines
-	d.say("A controller with a stale status writes the wrong server again:")
-	d.quote("PATCH " + m.incident.Created.Name + "/status: status.instanceID: " + m.incident.Stale.UUID)
-	err := m.setInstanceID(ctx, m.incident.Stale.UUID)
-	return d.showDenial(err, "InstanceNotOwned", m.incident.Stale.UUID, m.incident.User.Email, m.incident.Created.UUID)
+	sibling := m.incident.Sibling
+	if err := m.createMachine(ctx, sibling.Name); err != nil {
+		return err
+	}
+	foreign := m.cloud.AddServer(m.incident.Region, m.incident.Other, sibling.Name).UUID
+	d.say("The server of another machine is %s. For this machine, too, an earlier attempt created a server as another user: %s. "+
+		"A controller with a stale status names it in the first of the two writes:", sibling.UUID, foreign)
+	d.quote("PATCH " + sibling.Name + "/status: status.instanceID: " + foreign)
+	err := m.setInstanceID(ctx, sibling.Name, foreign)
+	return d.showDenial(err, "InstanceNotOwned", foreign, m.incident.User.Email, sibling.UUID)
 }
 
-// setInstanceID writes the ID of a server into the machine of the incident.
-func (m *machines) setInstanceID(ctx context.Context, uuid string) error {
+// setInstanceID writes the ID of a server into a machine.
+func (m *machines) setInstanceID(ctx context.Context, name, uuid string) error {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"instanceID":%q}}`, uuid))
-	return m.api.Client().Status().Patch(ctx, object("CloudSigmaMachine", m.incident.Created.Name, nil), patch)
+	return m.api.Client().Status().Patch(ctx, object("CloudSigmaMachine", name, nil), patch)
 }
 
 // describeMachine shows the reason in "kubectl describe".
 func describeMachine(ctx context.Context, d *demo) error {
 	m := &d.machines
-	name := m.incident.Created.Name
+	name := m.incident.Sibling.Name
 	var text string
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
 		var err error
@@ -267,6 +273,7 @@ func describeMachine(ctx context.Context, d *demo) error {
 // explainMachine shows what is wrong with the machine of the incident.
 func explainMachine(ctx context.Context, d *demo) error {
 	m := &d.machines
+	d.say("In %s, such a write was stored before warrantgate was installed:", m.incident.Created.Name)
 	return d.command(ctx, 1, m.incident.Stale.UUID, "explain", "machine", tenant+"/"+m.incident.Created.Name)
 }
 
@@ -297,11 +304,15 @@ func showReport(ctx context.Context, d *demo) error {
 	return nil
 }
 
-// repairMachine lets the provider reconcile the machine of the incident.
+// repairMachine lets the provider reconcile the machine of the incident, and the one whose wrong server was denied.
 func repairMachine(ctx context.Context, d *demo) error {
 	m := &d.machines
 	d.say("The cloud answers the provider that the user may not see the server. It adopts the server of this name that it finds:")
 	if err := d.reconcile(ctx, m.incident.Created.Name); err != nil {
+		return err
+	}
+	d.say("It also names the server of the machine whose write was denied:")
+	if err := d.reconcile(ctx, m.incident.Sibling.Name); err != nil {
 		return err
 	}
 	return d.command(ctx, 0, "Nothing is wrong", "explain", "machine", tenant+"/"+m.incident.Created.Name)

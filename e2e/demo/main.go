@@ -48,11 +48,11 @@ var stories = map[string]story{
 	"machines": {steps: []step{
 		{"warrantgate for Cluster API on CloudSigma", startMachines},
 		{"The provider names the server of a machine: status.instanceID first, spec.providerID second", nameServer},
-		{"The incident: a machine names a server of another user; `warrantgate explain machine` shows it", explainMachine},
-		{"The report of the audit shows it, too", showReport},
-		{"The provider repairs the machine", repairMachine},
-		{"The incident again: with warrantgate, the write of the wrong server is denied", denyStaleServer},
+		{"The incident: a write names a server of another user, and is denied", denyStaleServer},
 		{"`kubectl describe` shows the denial", describeMachine},
+		{"`warrantgate explain machine` shows a machine in which such a write was stored before", explainMachine},
+		{"The report of the audit shows it, too", showReport},
+		{"The provider repairs the machines", repairMachine},
 		{"The audit finds an orphaned server", audit},
 	}},
 	"openstack": {steps: []step{
