@@ -253,7 +253,8 @@ func (l *linter) lintGrants(r *rule, o *shippedRule, than *Policy, managed []str
 
 // grantOnly is the suggestion for a rule that grants too many roles.
 func (l *linter) grantOnly(o *shippedRule) string {
-	return fmt.Sprintf("allow only %q, by checks such as '%s':%%(%s)s", l.options.ManagedRoles, l.options.ManagedRoles[0], o.Granted)
+	return fmt.Sprintf("allow only %q, by checks such as '%s':%%(%s)s; roles that managers may grant are listed in keystonePolicy.managedRoles (--managed-role)",
+		l.options.ManagedRoles, l.options.ManagedRoles[0], o.Granted)
 }
 
 // lintGrantsOfAny searches a token of a user or manager that can grant a role that is not a managed role.

@@ -79,6 +79,7 @@ func severe(f Finding) string {
 
 const (
 	andDeny  = `; write "!" in quotes to deny, or "@" in quotes to allow everybody`
+	managed  = "; roles that managers may grant are listed in keystonePolicy.managedRoles (--managed-role)"
 	andJoin  = "; join checks with and, or, not and parentheses that match"
 	andTie   = "; require a role, and compare the domain of the token with those of the target"
 	nobody   = "a user with any role and a token for a project passes "
@@ -217,7 +218,7 @@ func TestLintKeystone(t *testing.T) {
 			file:    "identity:create_grant: role:boss and domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s",
 			options: LintOptions{ManagerRoles: []string{"boss"}, ManagedRoles: []string{"boss", "helper"}},
 			want: []string{`1 error escalation identity:create_grant: a user with the role "boss" and a token for the domain can grant the roles ["ADMIN" "admin" "reader" "service" "some-other-role"], ` +
-				`which a manager must not grant; allow only ["boss" "helper"], by checks such as 'boss':%(target.role.name)s`},
+				`which a manager must not grant; allow only ["boss" "helper"], by checks such as 'boss':%(target.role.name)s` + managed},
 		},
 		"a special credential":           {file: "identity:create_user: token.OS-TRUST.x:y and role:admin", want: []string{"1 " + notCompared + "token.OS-TRUST.x:y depends on more of the token than user, scope and roles"}},
 		"quotes after the colon":         {file: "identity:create_user: role:'admin'", want: []string{`1 error quoted-match identity:create_user: the quotes of 'admin' are part of the value, so that it does not match; write "admin"`}},
@@ -255,7 +256,7 @@ func TestLintKeystone(t *testing.T) {
 			want: []string{
 				"1 error broader-than-default admin_required: " + strings.Replace(ordinary, "a project", "the domain", 1) + "identity:check_grant for an object whose project or domain is another one" + denies,
 				`1 error escalation admin_required: a user with the roles "load-balancer_member", "member" and "reader" and a token for the domain can grant the roles ["ADMIN" "admin" "manager" "reader" "service" "some-other-role"], ` +
-					`which a manager must not grant; allow only ["load-balancer_member" "member"], by checks such as 'load-balancer_member':%(target.role.name)s`,
+					`which a manager must not grant; allow only ["load-balancer_member" "member"], by checks such as 'load-balancer_member':%(target.role.name)s` + managed,
 			},
 		},
 		"an attribute of the body, for an existing object": {
@@ -286,13 +287,13 @@ func TestLintKeystone(t *testing.T) {
 		"any role": {
 			file: "identity:create_grant: role:manager and domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s",
 			want: []string{`1 error escalation identity:create_grant: a user with the role "manager" and a token for the domain can grant the roles ["ADMIN" "admin" "manager" "reader" "service" "some-other-role"], which a manager must not grant; ` +
-				`allow only ["load-balancer_member" "member"], by checks such as 'load-balancer_member':%(target.role.name)s`},
+				`allow only ["load-balancer_member" "member"], by checks such as 'load-balancer_member':%(target.role.name)s` + managed},
 		},
 		"a role on the system": {
 			file:    "identity:create_system_grant_for_user: role:boss and domain_id:%(target.user.domain_id)s and 'helper':%(target.role.name)s",
 			options: LintOptions{ManagerRoles: []string{"boss"}, ManagedRoles: []string{"helper"}},
 			want: []string{`1 error escalation identity:create_system_grant_for_user: a user with the role "boss" and a token for the domain can grant the roles ["helper"], which a manager must not grant; ` +
-				`allow only ["helper"], by checks such as 'helper':%(target.role.name)s`},
+				`allow only ["helper"], by checks such as 'helper':%(target.role.name)s` + managed},
 		},
 	}, inFull)
 }
@@ -324,7 +325,7 @@ func TestGrantsOfRoles(t *testing.T) {
 	const (
 		home    = "domain_id:%(target.user.domain_id)s and domain_id:%(target.project.domain_id)s"
 		every   = "identity:create_grant: role:manager and " + home
-		only    = `; allow only ["load-balancer_member" "member"], by checks such as 'load-balancer_member':%(target.role.name)s`
+		only    = `; allow only ["load-balancer_member" "member"], by checks such as 'load-balancer_member':%(target.role.name)s` + managed
 		finding = "1 error escalation identity:create_grant: a "
 	)
 	expect(t, map[string]linted{
