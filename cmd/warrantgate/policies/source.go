@@ -122,6 +122,9 @@ func (in *inputs) readDirectory(name string) ([]oslopolicy.Source, error) {
 	return sources, nil
 }
 
+// maxArchived limits the policy files of an archive, of which each may have oslopolicy.MaxFileBytes: a small archive can expand to gigabytes.
+const maxArchived = 100
+
 // readArchive reads a zip archive as the charm does: each YAML file becomes a file of policy.d under its own name, in whatever directory of
 // the archive it is, and other files are ignored. Nothing is written. A malicious archive is an error.
 func readArchive(i input) ([]oslopolicy.Source, error) {
@@ -144,7 +147,9 @@ func readArchive(i input) ([]oslopolicy.Source, error) {
 		if byName[base] != nil {
 			return nil, fmt.Errorf("%s: %.200q and %.200q become the same file of policy.d", name, byName[base].Name, entry.Name)
 		}
-		byName[base] = entry
+		if byName[base] = entry; len(byName) > maxArchived {
+			return nil, fmt.Errorf("%s has more than %d policy files", name, maxArchived)
+		}
 	}
 	if len(byName) == 0 {
 		return nil, fmt.Errorf("%s has no policy files", name)
@@ -182,7 +187,7 @@ func unpack(name string, byName map[string]*zip.File) ([]oslopolicy.Source, erro
 		if err != nil {
 			return nil, fmt.Errorf("%s: %.200q: %w", name, byName[base].Name, err)
 		}
-		// The archive may expand to gigabytes. A file that is larger than the limit is rejected when it is parsed.
+		// A file that is larger than the limit is rejected when it is parsed.
 		document, err := io.ReadAll(io.LimitReader(reader, oslopolicy.MaxFileBytes+1))
 		if err = errors.Join(err, reader.Close()); err != nil {
 			return nil, fmt.Errorf("%s: %.200q: %w", name, byName[base].Name, err)

@@ -76,6 +76,11 @@ func TestReadSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	inFile(t, "overrides.zip", archive(t, entry{name: "dir/"}, entry{name: "dir/b.yml", content: "b"}, entry{name: "a.yaml", content: "a"}, entry{name: "README.md"}))
+	var many []entry
+	for i := range maxArchived + 1 {
+		many = append(many, entry{name: fmt.Sprintf("%d.yaml", i)})
+	}
+	inFile(t, "many.zip", archive(t, many...))
 	inFile(t, "none.ZIP", "x")
 	inFile(t, "zipped", zipped)
 	inFile(t, "policy.yaml.gz", gzipped(t, "a: role:admin"))
@@ -89,6 +94,7 @@ func TestReadSources(t *testing.T) {
 		"policy.json":          {want: []string{"policy.json: {}"}},
 		"policy.d":             {want: []string{"policy.d/a.yaml: # a.yaml", "policy.d/b.yaml: # b.yaml", "policy.d/c.json: # c.json", "policy.d/d.yaml: # b.yaml"}},
 		"overrides.zip":        {want: []string{"overrides.zip/a.yaml: a", "overrides.zip/dir/b.yml: b"}},
+		"many.zip":             {wantErr: "many.zip has more than 100 policy files"},
 		"none.ZIP":             {wantErr: "none.ZIP is not a readable zip archive: zip: not a valid zip file"},
 		"zipped":               {want: []string{"zipped/a.yaml: a"}},
 		"policy.yaml.gz":       {wantErr: "policy.yaml.gz is compressed with gzip, so that Keystone cannot read it; unpack it first"},
