@@ -12,9 +12,8 @@ import (
 type Machine struct {
 	// Mode is Enforce, Warn or Off. Default: Enforce.
 	Mode Mode `json:"mode,omitzero"`
-	// Unknown is what happens with a claim if the owner of a server cannot be determined, because the cloud, the identity provider or
-	// warrantgate does not answer: AdmitFirstClaims, Deny or Admit. Default: AdmitFirstClaims for machines that the audit checks, Deny for all
-	// others: with audit.mode Off, and on kcp for providers that are not in audit.providers. Deny is required with legacy credentials.
+	// Unknown is what happens with a claim if the cloud, the identity provider or warrantgate does not answer. Default: AdmitFirstClaims for
+	// machines that the audit checks, Deny for all others. Deny is required with legacy credentials.
 	Unknown UnknownPolicy `json:"unknown,omitzero"`
 	// Kinds are further kinds of machines. CloudSigmaMachine is built in, and OpenStackMachine if openStack is
 	// configured.
@@ -38,12 +37,12 @@ type UnknownPolicy string
 
 const (
 	// AdmitFirstClaims admits, with a warning and an Event, a claim of a machine that named no server before, and denies all other claims with status
-	// 503. The audit checks the machine as soon as there is an answer. A provider that loses the first claim of a machine creates another server.
+	// 503. The audit checks the machine later.
 	AdmitFirstClaims UnknownPolicy = "AdmitFirstClaims"
 	// Deny denies the claim with status 503, so that it is retried.
 	Deny UnknownPolicy = "Deny"
-	// Admit admits the request with a warning and an Event if the cloud or its identity provider does not answer. The audit checks the machine
-	// later. A request that is undecided for another reason is denied, because its author could cause that.
+	// Admit admits the claim with a warning and an Event. The audit checks the machine later. A request that is undecided for a reason that its
+	// author can cause is denied.
 	Admit UnknownPolicy = "Admit"
 )
 
@@ -224,11 +223,10 @@ type Audit struct {
 	Mode Mode `json:"mode,omitzero"`
 	// Interval is the time between two runs, such as 10m, with a jitter of 10 %. Default: 10m.
 	Interval metav1.Duration `json:"interval,omitzero"`
-	// RequestsPerSecond limits the requests to each cloud. A run sends requests for five minutes at most for the clusters of one
-	// namespace, on kcp of one workspace. Default: 5.
+	// RequestsPerSecond limits the requests to each cloud. A run spends five minutes at most on one namespace, on kcp on one workspace. Default: 5.
 	RequestsPerSecond int32 `json:"requestsPerSecond,omitzero"`
-	// Reports is whether the results are also written into one report for each namespace on Kubernetes, of openreports.io/v1alpha1 or, if the API
-	// server does not have it, wgpolicyk8s.io/v1alpha2. There are no reports in workspaces of kcp. Default: false.
+	// Reports is whether the results are also written into one report for each namespace on Kubernetes, of openreports.io/v1alpha1 or else
+	// wgpolicyk8s.io/v1alpha2. Default: false.
 	Reports bool `json:"reports,omitzero"`
 	// Providers are the providers on kcp whose machines are checked, in all workspaces that bind their APIExports. Default: none.
 	Providers []AuditProvider `json:"providers,omitzero"`
@@ -286,8 +284,7 @@ type CloudSigma struct {
 	// Audience is the audience of the requested token. Default: service_provider_api for the flow ServiceProvider,
 	// cloudsigma-api for TokenExchange.
 	Audience string `json:"audience,omitzero"`
-	// Concurrency limits the concurrent requests to the cloud. A namespace, or a logical cluster on kcp, gets at most as many
-	// as it leaves free, and at least one. Default: 16.
+	// Concurrency limits the concurrent requests to the cloud, which tenants share. Default: 16.
 	Concurrency int32 `json:"concurrency,omitzero"`
 }
 

@@ -34,7 +34,7 @@ type OpenStackOperators struct {
 type OpenStackPrincipal struct {
 	// ID is the exact ID, which never changes.
 	ID string `json:"id,omitzero"`
-	// Name is a pattern of names, compared case-insensitively: "*" stands for any run of characters, "?" for one, "[a-z]" for a range.
+	// Name is a pattern of names, compared case-insensitively: "*" matches any characters, "?" one character, "[a-z]" a range.
 	Name string `json:"name,omitzero"`
 	// Domain is the ID of the domain, or a pattern of its name. Default: any domain.
 	Domain string `json:"domain,omitzero"`
@@ -80,8 +80,7 @@ type OpenStack struct {
 	AuthURLs []string `json:"authURLs,omitzero"`
 	// CAFile is a file of trusted CA certificates besides those of a Secret, in PEM. Default: those of the system.
 	CAFile string `json:"caFile,omitzero"`
-	// Concurrency limits the concurrent requests to the cloud. A namespace, or a logical cluster on kcp, gets at most as many
-	// as it leaves free, and at least one. Default: 16.
+	// Concurrency limits the concurrent requests to the cloud, which tenants share. Default: 16.
 	Concurrency int32 `json:"concurrency,omitzero"`
 }
 
@@ -100,9 +99,8 @@ type KeystonePolicy struct {
 	// Keys are the keys with a policy, such as policy.yaml. Default: all.
 	// +kubebuilder:validation:items:Format=key
 	Keys []string `json:"keys,omitzero"`
-	// Base are ConfigMaps with the policies that Keystone loads before the checked policies, in its order, such as the policy.json
-	// that its charm wrote. Overrides may refer to their rules, and are compared with them. Only operators may have permission to
-	// write them. Default: none, and then the defaults of Keystone apply.
+	// Base are ConfigMaps with the policies that Keystone loads before the checked policies, in its order. Overrides may refer to their rules,
+	// and are compared with them. Only operators may have permission to write them. Default: none, and then Keystone's defaults apply.
 	Base []KeystonePolicyBase `json:"base,omitzero"`
 	// KeystoneRelease is the release of OpenStack whose Keystone loads the policies, from "2022.2" (default) to "2026.2", or its name, such as
 	// "caracal".
@@ -112,8 +110,8 @@ type KeystonePolicy struct {
 	ManagerRoles []string `json:"managerRoles,omitzero"`
 	// ManagedRoles are the roles that managers may grant. Default: member and load-balancer_member (SCS standard scs-0302).
 	ManagedRoles []string `json:"managedRoles,omitzero"`
-	// KnownRules are patterns of the names of rules that extensions of Keystone evaluate, such as "identity:scim_*": "*" matches any
-	// characters except "/", "?" one character, "[a-z]" a range. What such a rule grants is not checked. Default: none.
+	// KnownRules are patterns of the names of rules that extensions of Keystone evaluate, such as "identity:scim_*". What such a rule
+	// grants is not checked. Default: none.
 	KnownRules []string `json:"knownRules,omitzero"`
 }
 
