@@ -445,7 +445,7 @@ func TestPass(t *testing.T) {
 				"InstanceIDConflict awsmachines/b: 2 machines name instance aws:/x/i-1, which can be that of one only",
 				"InstanceIDConflict awsmachines/a: 2 machines name instance aws:/x/i-1, which can be that of one only",
 				`ProviderIDInvalid awsmachines/h: spec.providerID "two words" is not an ID: it must have at most 400 letters, digits and punctuation ` +
-					"characters of a URI, so it is not compared with others",
+					"characters of a URI, and no segment . or .., so it is not compared with others",
 			},
 		},
 		"an ID of an external provider that many objects of one namespace have": {

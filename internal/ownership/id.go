@@ -58,7 +58,8 @@ const externalID = "[a-z0-9._~:/@!$&()*+,;=\\[\\]-]+"
 
 // ExternalIDs returns the parser of the IDs of a provider whose cloud is not asked. Two texts are the same ID if they differ in upper case,
 // surrounding blanks, repeated and trailing slashes only, because providers and their users write them in several ways. The one group of pattern
-// (RE2), which has to match the whole text, is what identifies the instance; by default, the whole text does.
+// (RE2), which has to match the whole text, is what identifies the instance; by default, the whole text does. Segments . and .. are no part of an
+// ID, because a reader of paths removes them.
 func ExternalIDs(pattern string) (parse func(value string) (string, error), _ error) {
 	compiled, err := regexp.Compile(pattern) // alone: parentheses must not end the group that is put around it
 	if err == nil {
@@ -70,7 +71,7 @@ func ExternalIDs(pattern string) (parse func(value string) (string, error), _ er
 	case compiled.NumSubexp() != 1:
 		return nil, errors.New("must have one group, the part that is compared, such as aws:///[^/]+/(i-[0-9a-f]+)")
 	}
-	requirement := fmt.Sprintf(" is not an ID: it must have at most %d letters, digits and punctuation characters of a URI", maxIDRunes)
+	requirement := fmt.Sprintf(" is not an ID: it must have at most %d letters, digits and punctuation characters of a URI, and no segment . or ..", maxIDRunes)
 	if pattern != "" {
 		requirement += fmt.Sprintf(", and match %q", pattern)
 	}
@@ -79,7 +80,7 @@ func ExternalIDs(pattern string) (parse func(value string) (string, error), _ er
 		text := lowerASCII(strings.TrimSpace(value))
 		if len(text) <= maxIDRunes && valid.MatchString(text) {
 			if found := compiled.FindStringSubmatch(text); len(found) == 2 {
-				if id := strings.Trim(repeatedSlashes.ReplaceAllString(found[1], "/"), "/"); id != "" {
+				if id := strings.Trim(repeatedSlashes.ReplaceAllString(found[1], "/"), "/"); id != "" && !dotSegment.MatchString(id) {
 					return id, nil
 				}
 			}
@@ -88,7 +89,10 @@ func ExternalIDs(pattern string) (parse func(value string) (string, error), _ er
 	}, nil
 }
 
-var repeatedSlashes = regexp.MustCompile("/+")
+var (
+	repeatedSlashes = regexp.MustCompile("/+")
+	dotSegment      = regexp.MustCompile(`(^|/)\.\.?(/|$)`)
+)
 
 // CELIsID returns the CEL expression that is true for a value that is an instance ID in lower case, without blanks or a slash.
 func CELIsID(value string) string {

@@ -78,7 +78,7 @@ func TestExternalIDs(t *testing.T) {
 		"a malformed ID": {
 			old: newMachine(), changed: newMachine(providerID("aws:///eu-1a/i-0a1b/x")), reason: "ProviderIDInvalid", code: "Invalid",
 			message: strings.Replace(subject, id, "aws:///eu-1a/i-0a1b/x", 1) + `"aws:///eu-1a/i-0a1b/x" is not an ID: it must have at most 400 letters, digits and ` +
-				`punctuation characters of a URI, and match "aws:///[^/]+/(i-[0-9a-f]+)"`,
+				`punctuation characters of a URI, and no segment . or .., and match "aws:///[^/]+/(i-[0-9a-f]+)"`,
 		},
 		"an ID of a MiB":                          {old: newMachine(), changed: newMachine(providerID("aws:///eu-1a/i-" + strings.Repeat("a", 1<<20))), reason: "ProviderIDInvalid", code: "Invalid"},
 		"a malformed ID that does not change":     {old: newMachine(providerID("x")), changed: newMachine(providerID("x"), with("status.beat", 1)), reason: "NothingClaimed"},

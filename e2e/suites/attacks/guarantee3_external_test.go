@@ -57,7 +57,7 @@ var _ = Describe("guarantee 3: an ID of a provider whose cloud is not asked", fu
 			for _, spelling := range []string{id, strings.ToUpper(id), " " + id + "\t", "rented://hall-1/0001", "rented:////hall-1//0001/"} {
 				Expect(attacker.client.Create(ctx, server(attacker, version, "new", spelling))).To(denied, spelling)
 			}
-			for _, odd := range []any{"rented:///hall-1/000\u200b1", "rented:///hall-1/%30001", "rented:///hall-1/0001?", []any{id}, map[string]any{"": id}, strings.Repeat(id, 100)} {
+			for _, odd := range []any{"rented:///hall-1/000\u200b1", "rented:///hall-1/%30001", "rented:///hall-1/0001?", "rented:///hall-1/./0001", "rented:///hall-1/x/../0001", []any{id}, map[string]any{"": id}, strings.Repeat(id, 100)} {
 				object := server(attacker, version, "new", "")
 				object.Object["spec"] = map[string]any{"providerID": odd}
 				Expect(attacker.client.Create(ctx, object)).To(MatchError(ContainSubstring("rentedservers.machine.warrantgate.dev")), "%v", odd)
