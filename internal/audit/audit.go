@@ -23,9 +23,10 @@ import (
 type Objects interface {
 	// Machines and Clusters yield all objects in their last seen state.
 	Machines() iter.Seq[clusterapi.Machine]
-	// Machine returns one machine, and whether it exists. Naming returns those that name an instance.
+	// Machine returns one machine, and whether it exists. Naming returns the machines of its provider that name one of its instances; of an
+	// external provider, those of other namespaces.
 	Machine(key clusterapi.MachineKey) (clusterapi.Machine, bool)
-	Naming(id string) []clusterapi.Machine
+	Naming(id string, machine clusterapi.Machine) []clusterapi.Machine
 	Clusters() iter.Seq2[clusterapi.Cluster, corev1.ObjectReference]
 	// Account returns the account of a cluster's provider. The error is a *clusterapi.AccountError if the objects specify no account.
 	Account(ctx context.Context, cluster clusterapi.Cluster) (ownership.Account, error)

@@ -124,7 +124,7 @@ func (o fakeObjects) Machine(object clusterapi.MachineKey) (clusterapi.Machine, 
 	return o.machines[i], true
 }
 
-func (o fakeObjects) Naming(id string) []clusterapi.Machine {
+func (o fakeObjects) Naming(id string, _ clusterapi.Machine) []clusterapi.Machine {
 	return slices.DeleteFunc(slices.Clone(o.machines), func(m clusterapi.Machine) bool { return !slices.Contains(m.IDs(), id) })
 }
 

@@ -79,7 +79,7 @@ func (a *Audit) sharing(machine clusterapi.Machine) []clusterapi.Machine {
 	seen := map[clusterapi.MachineKey]bool{machine.Key(): true}
 	var others []clusterapi.Machine
 	for _, id := range machine.IDs() {
-		for _, other := range a.Objects.Naming(id) {
+		for _, other := range a.Objects.Naming(id, machine) {
 			if !seen[other.Key()] {
 				seen[other.Key()] = true
 				others = append(others, other)

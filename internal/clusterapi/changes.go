@@ -41,11 +41,15 @@ func (o *Objects) Machine(key MachineKey) (Machine, bool) {
 	return Machine{}, false
 }
 
-// Naming returns the machines that name an instance, in their last seen state.
-func (o *Objects) Naming(id string) []Machine {
+// Naming returns the machines of the provider of a machine that name an instance, in their last seen state. Of an external provider, it returns
+// those of other namespaces.
+func (o *Objects) Naming(id string, by Machine) []Machine {
 	var naming []Machine
 	for i, kind := range o.kinds {
-		for _, object := range o.machines[i].byIndex(indexInstance, id) {
+		if kind.Provider != by.Kind.Provider {
+			continue
+		}
+		for _, object := range o.machines[i].byIndexWithout(indexInstance, id, by.ownsAll) {
 			if machine, err := kind.Read(object); err == nil {
 				naming = append(naming, machine)
 			}

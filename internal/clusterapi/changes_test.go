@@ -111,10 +111,12 @@ func TestOnChange(t *testing.T) {
 func TestMachineAndNaming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t, false, machine(cloudSigmaMachines, "a", with("status.instanceID", ownID)), machine(metalMachines, "b", with("spec.providerID", ownID)),
-			machine(cloudSigmaMachines, "c", with("status.instanceID", otherID)), machine(cloudSigmaMachines, "odd", with("status.instanceID", int64(1))))
+			machine(cloudSigmaMachines, "c", with("status.instanceID", otherID)), machine(cloudSigmaMachines, "odd", with("status.instanceID", int64(1))),
+			machine(otherMachines, "of another cloud", with("status.instanceID", ownID)),
+			machine(awsMachines, "external", with("spec.providerID", ownID)), machine(awsPools, "pool", with("spec.providerID", ownID)))
 		defer server.start(t.Context(), t)()
 		var naming []string
-		for _, m := range server.objects.Naming(ownID) {
+		for _, m := range server.objects.Naming(ownID, clusterapi.Machine{Kind: metalMachines}) {
 			naming = append(naming, m.Kind.Kind+" "+m.Name)
 			if again, found := server.objects.Machine(m.Key()); !found || again.Key() != m.Key() || again.InstanceID != m.InstanceID {
 				t.Errorf("Machine(%v) = %v, %t", m.Key(), again, found)
@@ -122,6 +124,14 @@ func TestMachineAndNaming(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{"CloudSigmaMachine a", "MetalMachine b"}, naming); diff != "" {
 			t.Errorf("Naming() (-want +got):\n%s", diff)
+		}
+		external, _ := server.objects.Machine(clusterapi.MachineKey{Resource: awsMachines.Resource(), Namespace: namespace, Name: "external"})
+		if own := server.objects.Naming(ownID, external); len(own) > 0 {
+			t.Errorf("Naming() of an external provider = %v, all in the same namespace", own)
+		}
+		external.Namespace = "team-b"
+		if others := server.objects.Naming(ownID, external); len(others) != 2 {
+			t.Errorf("Naming() of an external provider = %v, want those of the other namespace", others)
 		}
 		for _, object := range []clusterapi.MachineKey{
 			{Resource: cloudSigmaMachines.Resource(), Namespace: namespace, Name: "gone"}, {Resource: cloudSigmaMachines.Resource(), Namespace: namespace, Name: "odd"},

@@ -266,9 +266,17 @@ func (e *Exports) Machine(key MachineKey) (Machine, bool) {
 	return machines[i], true
 }
 
-// Naming returns the machines that name an instance, in all workspaces.
-func (e *Exports) Naming(id string) []Machine {
-	return slices.DeleteFunc(slices.Collect(e.Machines()), func(machine Machine) bool { return !slices.Contains(machine.IDs(), id) })
+// Naming returns the machines of the provider of a machine that name an instance, in all workspaces. Of an external provider, it returns those of
+// other namespaces.
+func (e *Exports) Naming(id string, by Machine) []Machine {
+	var naming []Machine
+	for machine := range e.Machines() {
+		own := machine.LogicalCluster == by.LogicalCluster && by.ownsAll(machine.Namespace)
+		if machine.Kind.Provider == by.Kind.Provider && !own && slices.Contains(machine.IDs(), id) {
+			naming = append(naming, machine)
+		}
+	}
+	return naming
 }
 
 // Clusters yields all clusters, with references to their objects.

@@ -103,9 +103,12 @@ func TestExports(t *testing.T) {
 	if err := exports.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	naming := exports.Naming(ownID)
+	naming := exports.Naming(ownID, clusterapi.Machine{Kind: cloudSigmaMachines})
 	if len(naming) != 1 || naming[0].Key().Name != "worker" || naming[0].LogicalCluster != "aaa" {
 		t.Errorf("Naming() = %v", naming)
+	}
+	if of := exports.Naming(ownID, clusterapi.Machine{Kind: awsMachines}); len(of) > 0 {
+		t.Errorf("Naming() of another provider = %v", of)
 	}
 	for object, want := range map[clusterapi.MachineKey]bool{
 		naming[0].Key(): true, {LogicalCluster: "bbb", Resource: cloudSigmaMachines.Resource(), Namespace: namespace, Name: "second"}: false,

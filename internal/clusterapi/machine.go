@@ -90,6 +90,12 @@ func (m Machine) small() Machine {
 	return m
 }
 
+// ownsAll reports whether all objects of a namespace may name the ID of this one: those of an external provider in one namespace. There may be any
+// number of them, so they are not read.
+func (m Machine) ownsAll(namespace string) bool {
+	return m.Kind.Provider.IsExternal() && namespace != "" && m.Namespace == namespace
+}
+
 // is reports whether both are the same object.
 func (m Machine) is(other Machine) bool {
 	return m.Kind.Resource() == other.Kind.Resource() && m.Namespace == other.Namespace && m.Name == other.Name

@@ -172,10 +172,7 @@ func (o *Objects) Holder(ctx context.Context, id string, other Machine, counts f
 		if err := o.machines[i].synced(); err != nil {
 			return nil, err
 		}
-		for _, object := range o.machines[i].byIndex(indexInstance, id) {
-			if other.Kind.Provider.IsExternal() && other.Namespace != "" && object.GetNamespace() == other.Namespace {
-				continue // a namespace may have any number of them
-			}
+		for _, object := range o.machines[i].byIndexWithout(indexInstance, id, other.ownsAll) {
 			seen := kind.metadataOf(object)
 			if seen.is(other) || seen.SameServer(other) {
 				continue

@@ -183,11 +183,16 @@ func (w *watched) synced() error {
 func (w *watched) current() bool { return w.brokenSince.Load() == nil && w.synced() == nil }
 
 func (w *watched) byIndex(index, value string) []*unstructured.Unstructured {
+	return w.byIndexWithout(index, value, func(string) bool { return false })
+}
+
+// byIndexWithout returns the objects of other namespaces than those that skip returns true for.
+func (w *watched) byIndexWithout(index, value string, skip func(namespace string) bool) []*unstructured.Unstructured {
 	objects, err := w.informer.GetIndexer().ByIndex(index, value)
 	if err != nil {
 		return nil // an index that newWatched did not create
 	}
-	found := asObjects(objects)
+	found := slices.DeleteFunc(asObjects(objects), func(object *unstructured.Unstructured) bool { return skip(object.GetNamespace()) })
 	slices.SortFunc(found, func(a, b *unstructured.Unstructured) int { // an index is unordered, and messages have to be stable
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
