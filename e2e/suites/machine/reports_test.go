@@ -5,12 +5,15 @@ package machine_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	openreports "github.com/openreports/reports-api/apis/openreports.io/v1alpha1"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,6 +92,8 @@ var _ = Describe("the reports of the audit", Ordered, func() {
 		incident       cloudsigmatest.Incident
 		tenant, other  string
 		installed      []client.Object
+		// crowded is a namespace with more findings than a report lists.
+		crowded string
 	)
 	const reporting = "audit: {interval: 1s, requestsPerSecond: 200, reports: true}\n"
 	BeforeAll(func(ctx SpecContext) {
@@ -248,7 +253,19 @@ var _ = Describe("the reports of the audit", Ordered, func() {
 	}, SpecTimeout(timeout))
 
 	It("are updated between two runs", func(ctx SpecContext) {
-		w = newWorld(ctx, setup{configuration: "audit: {interval: 1h, requestsPerSecond: 200, reports: true}\nmachine: {unknown: Deny}\n"})
+		w = newWorld(ctx, setup{
+			configuration: "audit: {interval: 1h, requestsPerSecond: 200, reports: true}\nmachine: {unknown: Deny}\n",
+			before: func(w *world) {
+				crowded = w.namespace(ctx)
+				var machines errgroup.Group
+				machines.SetLimit(32)
+				for i := range 503 {
+					machine := newMachine(crowded, fmt.Sprintf("m-%03d", i), "", providerID(uuid.NewString()))
+					machines.Go(func() error { return w.client.Create(ctx, machine) })
+				}
+				Expect(machines.Wait()).To(Succeed())
+			},
+		})
 		awaitAuditing(ctx, w.gate)
 		s := w.begin(ctx)
 		machine := s.createMachine(ctx, "worker")
@@ -260,6 +277,17 @@ var _ = Describe("the reports of the audit", Ordered, func() {
 		Expect(auditsOf(ctx, w.gate)).To(BeEquivalentTo(1), "there was no second run")
 		// It stays for the next spec, which turns the reports off.
 	}, NodeTimeout(setupTimeout))
+
+	It("list 500 results, and count the others", func(ctx SpecContext) {
+		report, err := w.report(ctx, reportKind, crowded)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(report.Summary).To(Equal(openreports.ReportSummary{Fail: 503, Skip: 1}))
+		Expect(report.Results).To(HaveLen(501))
+		Expect(report.Results[:500]).To(HaveEach(And(HaveField("Rule", "MachineWithoutCluster"), HaveField("Result", BeEquivalentTo("fail")))))
+		Expect(report.Results[500]).To(And(HaveField("Rule", "ResultsOmitted"), HaveField("Result", BeEquivalentTo("skip")),
+			HaveField("Description", HavePrefix("3 more results of this namespace are only counted")), HaveField("Properties", HaveKeyWithValue("omitted", "3")),
+			HaveField("Subjects", ConsistOf(corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: crowded, Name: crowded}))))
+	}, SpecTimeout(timeout))
 
 	It("are deleted when they are turned off", func(ctx SpecContext) {
 		reports := &unstructured.UnstructuredList{}

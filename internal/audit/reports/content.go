@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	openreports "github.com/openreports/reports-api/apis/openreports.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,8 +28,8 @@ const (
 	Omitted = "ResultsOmitted"
 )
 
-// limited returns a report with the first results, all from the same source and without timestamps. The summary counts all results.
-func limited(results []openreports.ReportResult) openreports.Report {
+// limited returns the report of a namespace with the first results, all from the same source and without timestamps. The summary counts all results.
+func limited(namespace string, results []openreports.ReportResult) openreports.Report {
 	var report openreports.Report
 	var size int
 	for i, result := range results {
@@ -45,8 +46,10 @@ func limited(results []openreports.ReportResult) openreports.Report {
 	if omitted := len(results) - len(report.Results); omitted > 0 {
 		report.Summary.Skip++
 		report.Results = append(report.Results, openreports.ReportResult{
-			Source: source, Policy: "audit", Rule: Omitted, Result: "skip", Properties: map[string]string{"omitted": strconv.Itoa(omitted)},
+			Source: source, Policy: "audit", Rule: Omitted, Result: "skip", Severity: "info", Properties: map[string]string{"omitted": strconv.Itoa(omitted)},
 			Description: fmt.Sprintf("%d more results of this namespace are only counted; warrantgate audit prints all findings", omitted),
+			// Policy Reporter shows only one of several results that are equal, and those about an object without a namespace elsewhere.
+			Subjects: []corev1.ObjectReference{{APIVersion: "v1", Kind: "Namespace", Namespace: namespace, Name: namespace}},
 		})
 	}
 	return report

@@ -238,7 +238,7 @@ func isTooLarge(err error) bool {
 }
 
 func (w *Writer) writeOne(ctx context.Context, namespace string, results []openreports.ReportResult) error {
-	desired := limited(results)
+	desired := limited(namespace, results)
 	if w.kind.Group == openreports.GroupName {
 		desired.Source = source
 	}

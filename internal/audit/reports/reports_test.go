@@ -306,7 +306,7 @@ func TestLimited(t *testing.T) {
 			for i := range tc.n {
 				all = append(all, result(fmt.Sprintf("m-%03d", i), "fail", tc.message))
 			}
-			got := limited(all)
+			got := limited("a", all)
 			if got.Summary.Fail != tc.n {
 				t.Errorf("summary %+v", got.Summary)
 			}
@@ -317,7 +317,8 @@ func TestLimited(t *testing.T) {
 			if tc.omitted {
 				listed--
 				last := got.Results[listed]
-				if want := fmt.Sprint(tc.n - tc.want); last.Rule != Omitted || last.Properties["omitted"] != want || got.Summary.Skip != 1 {
+				if want := fmt.Sprint(tc.n - tc.want); last.Rule != Omitted || last.Properties["omitted"] != want || got.Summary.Skip != 1 ||
+					last.Subjects[0] != (corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: "a", Name: "a"}) {
 					t.Errorf("last result %+v, want %s omitted", last, want)
 				}
 			}
