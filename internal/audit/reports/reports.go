@@ -3,6 +3,7 @@
 package reports
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -40,6 +41,8 @@ const (
 	requestTimeout = 10 * time.Second
 	// tooLarge is the error of etcd for an object that exceeds its limit.
 	tooLarge = "request is too large"
+	// maxNamed limits the namespaces that an error names.
+	maxNamed = 20
 	// pageSize is the number of objects that a list reads at once: a tenant can write 256 KiB of annotations into its report.
 	pageSize = 50
 )
@@ -77,6 +80,9 @@ type Writer struct {
 	logged bool
 	// written are the reports that need no write as long as they have this version.
 	written map[string]written
+	// unanswered is how often in a row a request for the report of a namespace got no answer. A tenant can cause it, for example with thousands of
+	// quotas, so these reports are written after those of others.
+	unanswered map[string]int
 }
 
 // written is a report as the API server stores it.
@@ -101,7 +107,8 @@ func NewWriter(config *rest.Config, now func() time.Time) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for reports: %w", err)
 	}
-	return &Writer{objects: objects, raw: discovery.RESTClient(), metadata: metadata, now: now, written: map[string]written{}}, nil
+	return &Writer{objects: objects, raw: discovery.RESTClient(), metadata: metadata, now: now,
+		written: map[string]written{}, unanswered: map[string]int{}}, nil
 }
 
 // Replace writes the results of all namespaces, and deletes the reports of other namespaces. It writes only reports that differ. If the API
@@ -204,9 +211,15 @@ func (w *Writer) list(ctx context.Context, kind schema.GroupVersionResource) (ma
 // write writes the reports of namespaces, and continues after an error.
 func (w *Writer) write(ctx context.Context, all map[string][]openreports.ReportResult) error {
 	var first error
-	var n int
-	for _, namespace := range slices.Sorted(maps.Keys(all)) {
+	var missing []string
+	order := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(cmp.Compare(w.unanswered[a], w.unanswered[b]), cmp.Compare(a, b))
+	})
+	for _, namespace := range order {
 		err := w.writeOne(ctx, namespace, all[namespace])
+		if err == nil || rejected(err) {
+			delete(w.unanswered, namespace)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -214,16 +227,17 @@ func (w *Writer) write(ctx context.Context, all map[string][]openreports.ReportR
 		case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // the namespace is deleted, or about to be
 		default:
 			count(failed)
-			if n++; first == nil {
+			if missing = append(missing, namespace); first == nil {
 				first = fmt.Errorf("namespace %q: %w", namespace, err)
 			}
 			if !rejected(err) {
-				return first // the others would fail, too, each after its timeout
+				w.unanswered[namespace]++
+				return first // the others would probably fail, too, each after its timeout
 			}
 		}
 	}
-	if n > 0 {
-		return fmt.Errorf("%d reports could not be written, the first is that of %w", n, first)
+	if len(missing) > 0 {
+		return fmt.Errorf("%d reports could not be written, of the namespaces %q; the first is that of %w", len(missing), missing[:min(len(missing), maxNamed)], first)
 	}
 	return nil
 }

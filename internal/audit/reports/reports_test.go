@@ -24,8 +24,9 @@ type apiServer struct {
 	version int
 	writes  []string
 	reads   int
-	// rejected is the status of the answer to each apply, 0 if none is rejected.
+	// rejected is the status of the answer to each apply of a path that contains rejects, 0 if none is rejected.
 	rejected int
+	rejects  string
 }
 
 func (s *apiServer) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -61,7 +62,7 @@ func (s *apiServer) RoundTrip(request *http.Request) (*http.Response, error) {
 		return answer(http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Success"})
 	case request.Method == http.MethodPatch:
 		s.writes = append(s.writes, "apply "+at)
-		if s.rejected != 0 {
+		if s.rejected != 0 && strings.Contains(at, s.rejects) {
 			return answer(s.rejected, map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "rejected", "code": s.rejected})
 		}
 		applied := map[string]any{}
@@ -206,13 +207,20 @@ func TestWriterRejected(t *testing.T) {
 	server.rejected = http.StatusForbidden
 	all := results{"a": {result("worker", "fail", "wrong")}, "b": {result("worker", "fail", "wrong")}}
 	err := writer.Replace(t.Context(), all)
-	if want := `2 reports could not be written, the first is that of namespace "a": rejected`; err == nil || err.Error() != want {
+	if want := `2 reports could not be written, of the namespaces ["a" "b"]; the first is that of namespace "a": rejected`; err == nil || err.Error() != want {
 		t.Errorf("Replace() = %v, want %s", err, want)
 	}
 	server.took()
 	server.rejected = http.StatusServiceUnavailable
 	if err := writer.Replace(t.Context(), all); err == nil || len(server.took()) != 1 {
 		t.Errorf("Replace() = %v after an outage, and further writes", err)
+	}
+	server.rejects = "/a/"
+	if err := writer.Replace(t.Context(), all); err == nil {
+		t.Error("Replace() succeeds without an answer for one namespace")
+	}
+	if diff := cmp.Diff([]string{"apply " + pathB, "apply " + pathA}, server.took()); diff != "" {
+		t.Errorf("the namespace without an answer delays the others (-want +got):\n%s", diff)
 	}
 	if err := writer.Update(t.Context(), results{}); err != nil || len(server.took()) > 0 {
 		t.Errorf("Update() = %v, and writes", err)
