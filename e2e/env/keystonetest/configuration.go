@@ -35,6 +35,9 @@ sqlite_synchronous = false
 # Without a cache the check of a token costs half a second. One in memory works only for a single process.
 enabled = true
 backend = dogpile.cache.memory
+[token]
+# a day: tests of thousands of policies take longer than the default of an hour
+expiration = 86400
 [fernet_tokens]
 key_repository = %[1]s/fernet-keys
 [fernet_receipts]
