@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"warrantgate.dev/e2e/env/asset"
@@ -48,24 +45,7 @@ func installAndServe(ctx context.Context, d *demo) error {
 	if err := warrantgate.WaitInstalled(ctx); err != nil {
 		return err
 	}
-	if err := awaitEventsOn(ctx, warrantgate); err != nil {
-		return err
-	}
 	return notAdministrator(ctx, d)
-}
-
-// awaitEventsOn waits until warrantgate logs that it has the permission to write Events.
-func awaitEventsOn(ctx context.Context, warrantgate *kcptest.Warrantgate) error {
-	var log []byte
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
-		var err error
-		log, err = os.ReadFile(warrantgate.LogFile())
-		return bytes.Contains(log, []byte("Events are on")), err
-	})
-	if err != nil {
-		return fmt.Errorf("wait for Events: %w\n%s", err, log)
-	}
-	return nil
 }
 
 // notAdministrator reads the groups and permissions of warrantgate's user from kcp.

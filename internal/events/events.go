@@ -42,6 +42,8 @@ const (
 	writeTimeout = 5 * time.Second
 	// permissionInterval is the time between two permission checks while the permission is missing.
 	permissionInterval = 5 * time.Second
+	// permissionWait is how long an Event waits for the permission. Repairs begin as soon as warrantgate is installed, before the next check.
+	permissionWait = 30 * time.Second
 	// userBurst and userRate limit the Events that one user causes on one object for one reason: a burst, and then one Event in five
 	// minutes. client-go's limit for an object is five times as high. usersRemembered limits the memory for the users.
 	userBurst       = 5
@@ -93,8 +95,10 @@ func (e *Event) tenant() share.Tenant { return share.TenantOf(e.Cluster.String()
 
 // Recorder writes Events asynchronously.
 type Recorder struct {
-	writer     Writer
-	permitted  atomic.Bool
+	writer    Writer
+	permitted atomic.Bool
+	// checked is closed when permitted does not change any more, because the permission is confirmed or Start ends.
+	checked    chan struct{}
 	correlator *record.EventCorrelator
 	// perUser limits the Events that one user causes on one object.
 	perUser *record.EventSourceObjectSpamFilter
@@ -107,9 +111,10 @@ type Recorder struct {
 	begun  chan share.Tenant
 }
 
-// waiting is an Event with a place.
+// waiting is an Event with a place, which is dropped if there is no permission at the given time.
 type waiting struct {
 	Event
+	until time.Time
 	leave func()
 }
 
@@ -117,6 +122,7 @@ type waiting struct {
 func NewRecorder(writer Writer) *Recorder {
 	return &Recorder{
 		writer:     writer,
+		checked:    make(chan struct{}),
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{SpamKeyFunc: allowance}),
 		perUser:    record.NewEventSourceObjectSpamFilter(usersRemembered, userBurst, userRate, clock.RealClock{}, allowance),
 		places:     share.New[share.Tenant](places),
@@ -144,10 +150,9 @@ func asCausedBy(event Event) *corev1.Event {
 	}
 }
 
-// Record queues an event and returns immediately. Until the permission to write Events is confirmed, it counts the event as off and
-// drops it.
+// Record queues an event and returns immediately. If Events are disabled, it counts the event as off and drops it.
 func (r *Recorder) Record(event Event) {
-	if !r.permitted.Load() {
+	if r.writer == nil {
 		count(outcomeOff)
 		return
 	}
@@ -166,7 +171,7 @@ func (r *Recorder) Record(event Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	queue, begun := r.queues[tenant]
-	r.queues[tenant] = append(queue, waiting{event, leave})
+	r.queues[tenant] = append(queue, waiting{event, time.Now().Add(permissionWait), leave})
 	if !begun {
 		r.begun <- tenant // does not block: each of these tenants has a place
 	}
@@ -181,17 +186,17 @@ func short(object corev1.ObjectReference) corev1.ObjectReference {
 	return object
 }
 
-// Start writes events until ctx ends, and then the waiting ones, for at most the timeout of a single write. If Events are disabled, it logs the
-// reason and repeats the permission check.
+// Start writes events until ctx ends, and then the waiting ones, for at most the timeout of a single write. While the permission is missing, it
+// logs the reason and repeats the check.
 func (r *Recorder) Start(ctx context.Context) error {
 	if r.writer == nil {
 		logf.FromContext(ctx).Info("Events are off: no kubeconfig for kcp was given (--kcp-kubeconfig)")
 		return nil
 	}
-	r.awaitPermission(ctx)
 	writes, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var tenants sync.WaitGroup
+	tenants.Go(func() { r.awaitPermission(ctx) })
 	for ctx.Err() == nil || len(r.begun) > 0 {
 		select {
 		case tenant := <-r.begun:
@@ -212,12 +217,20 @@ func (r *Recorder) writeAll(ctx context.Context, tenant share.Tenant) {
 			count(outcomeDropped)
 			continue
 		}
-		answers = !errors.Is(r.write(ctx, event), context.DeadlineExceeded)
+		select {
+		case <-r.checked:
+		case <-time.After(time.Until(event.until)):
+		}
+		if !r.permitted.Load() {
+			count(outcomeOff)
+			continue
+		}
+		answers = !errors.Is(r.write(ctx, &event.Event), context.DeadlineExceeded)
 	}
 }
 
 // next takes the next Event of a tenant. If there is none, it returns nil, and the tenant needs another goroutine for further ones.
-func (r *Recorder) next(tenant share.Tenant) *Event {
+func (r *Recorder) next(tenant share.Tenant) *waiting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	queue := r.queues[tenant]
@@ -227,10 +240,11 @@ func (r *Recorder) next(tenant share.Tenant) *Event {
 	}
 	r.queues[tenant] = queue[1:]
 	queue[0].leave()
-	return &queue[0].Event
+	return &queue[0]
 }
 
 func (r *Recorder) awaitPermission(ctx context.Context) {
+	defer close(r.checked)
 	log := logf.FromContext(ctx)
 	said := ""
 	// The only error is that ctx has ended. Start checks that itself.

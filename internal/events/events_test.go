@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -574,56 +573,69 @@ func TestFailedWriteIsCountedAndTheNextIsTried(t *testing.T) {
 	})
 }
 
-func TestEventsAreOffUntilPermitted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		count := newOutcomes(t)
-		server := &fakeServer{}
-		writer := server.writer(t)
-		answers := []struct {
-			permitted bool
-			reason    string
-			err       error
-		}{
-			{reason: "no permission to create events"},
-			{reason: "no permission to create events"},
-			{err: errors.New("connection refused")},
-			{permitted: true},
-		}
-		var requested atomic.Int32
-		writer.permitted = func(context.Context) (bool, string, error) {
-			answer := answers[requested.Add(1)-1]
-			return answer.permitted, answer.reason, answer.err
-		}
-		log := &lines{}
-		recorder := events.NewRecorder(writer)
-		ctx, cancel := context.WithCancel(logf.IntoContext(t.Context(), log.logger()))
-		ended := make(chan error, 1)
-		go func() { ended <- recorder.Start(ctx) }()
+// An Event waits for the permission, but not for ever.
+func TestEventsWaitForThePermission(t *testing.T) {
+	no, down, yes := permission{reason: "no permission to create events"}, permission{err: errors.New("connection refused")}, permission{permitted: true}
+	const off = `"msg"="Events are off; gates and controllers work without them" "reason"="%s" "retryEvery"="5s"`
+	for name, tc := range map[string]struct {
+		answers []permission // one each permissionInterval
+		want    map[string]float64
+		wantLog []string
+	}{
+		"before the first answer": {[]permission{yes}, map[string]float64{"written": 1}, []string{`"msg"="Events are on"`}},
+		"with warrantgate installed later": {
+			[]permission{no, no, down, yes}, map[string]float64{"written": 1},
+			[]string{fmt.Sprintf(off, no.reason), fmt.Sprintf(off, down.err), `"msg"="Events are on"`},
+		},
+		"not installed in time": {
+			slices.Concat(slices.Repeat([]permission{no}, 8), []permission{yes}), map[string]float64{"off": 1},
+			[]string{fmt.Sprintf(off, no.reason), `"msg"="Events are on"`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				count, log, server := newOutcomes(t), &lines{}, &fakeServer{}
+				writer, requested := server.writer(t), 0
+				writer.permitted = func(context.Context) (bool, string, error) {
+					answer := tc.answers[requested]
+					requested++
+					return answer.permitted, answer.reason, answer.err
+				}
+				recorder := events.NewRecorder(writer)
+				recorder.Record(workspaceEvent())
+				ctx, cancel := context.WithCancel(logf.IntoContext(t.Context(), log.logger()))
+				ended := make(chan error, 1)
+				go func() { ended <- recorder.Start(ctx) }()
+				time.Sleep(time.Minute) //nolint:forbidigo // advances the clock of the bubble
+				if diff := cmp.Diff(tc.want, count()); diff != "" {
+					t.Errorf("counted (-want +got):\n%s", diff)
+				}
+				recorder.Record(workspaceEvent())
+				synctest.Wait()
+				tc.want["written"]++
+				if diff := cmp.Diff(tc.want, count()); diff != "" {
+					t.Errorf("counted with the permission (-want +got):\n%s", diff)
+				}
+				if requested != len(tc.answers) {
+					t.Errorf("the permission was checked %d times, want %d", requested, len(tc.answers))
+				}
+				cancel()
+				if err := <-ended; err != nil {
+					t.Errorf("Start() error = %v", err)
+				}
+				if diff := cmp.Diff(tc.wantLog, log.all()); diff != "" {
+					t.Errorf("log (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
 
-		for i := range 4 {
-			synctest.Wait()
-			recorder.Record(workspaceEvent())
-			if got := int(requested.Load()); got != i+1 {
-				t.Errorf("after %d intervals the permission was checked %d times", i, got)
-			}
-			time.Sleep(permissionInterval) //nolint:forbidigo // advances the clock of the bubble
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Start() error = %v", err)
-		}
-		if diff := cmp.Diff(map[string]float64{"off": 3, "written": 1}, count()); diff != "" {
-			t.Errorf("counted (-want +got):\n%s", diff)
-		}
-		want := []string{
-			`"msg"="Events are off; gates and controllers work without them" "reason"="no permission to create events" "retryEvery"="5s"`,
-			`"msg"="Events are off; gates and controllers work without them" "reason"="connection refused" "retryEvery"="5s"`,
-			`"msg"="Events are on"`,
-		}
-		if diff := cmp.Diff(want, log.all()); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
-	})
+// permission is an answer to a permission check.
+type permission struct {
+	permitted bool
+	reason    string
+	err       error
 }
 
 func TestPermissionCheckTimesOutAndIsRepeated(t *testing.T) {

@@ -254,8 +254,7 @@ func (w *world) actAsCertManager(ctx context.Context, object *unstructured.Unstr
 	Expect(w.host.Update(ctx, secret)).To(Succeed())
 }
 
-// expectGates expects that the gates are registered, that warrantgate may repair, and that it may write Events. Without the permission, it
-// checks again every five seconds, and drops the Events of that time.
+// expectGates expects that the gates are registered, that warrantgate may repair, and that it may write Events.
 func (w *world) expectGates(ctx context.Context, bot *rest.Config, name string, options ...kcptest.WorkspaceOption) {
 	GinkgoHelper()
 	Eventually(objects).WithArguments(ctx, w.kcp.ShardAdmin("root")).WithContext(ctx).Should(ContainElement(HavePrefix("Lease/")), "no replica holds the Lease of the repair")

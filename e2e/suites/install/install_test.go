@@ -101,16 +101,13 @@ var _ = Describe("install and uninstall", func() {
 		Eventually(logOf(w)).Should(ContainSubstring("Events are off; gates and controllers work without them"))
 		Expect(logOf(w)()).To(ContainSubstring("--shard-kubeconfig"))
 
-		silent := createAs(ctx, bot, "silent")
-		Expect(eventReasons(ctx, silent)()).To(BeEmpty())
-		Expect(w.Metric(ctx, "warrantgate_events_total", map[string]string{"outcome": "off"})).To(BeNumerically(">=", 1))
+		waiting := createAs(ctx, bot, "waiting")
+		Expect(eventReasons(ctx, waiting)()).To(BeEmpty())
 
-		By("granting the permission while serve runs")
+		By("granting the permission while serve runs and an Event waits for it")
 		_, err := w.Install(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(logOf(w)).Should(ContainSubstring("Events are on"))
-		rewritten := createAs(ctx, bot, "with-events")
-		Eventually(eventReasons(ctx, rewritten)).Should(ConsistOf("OwnerRewritten"))
+		Eventually(eventReasons(ctx, waiting)).Should(ConsistOf("OwnerRewritten"))
 	}, SpecTimeout(specTimeout))
 })
 

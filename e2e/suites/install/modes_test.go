@@ -115,7 +115,6 @@ func forge(ctx context.Context, forger *rest.Config, ws *tenancyv1alpha1.Workspa
 func installWarning(ctx context.Context, w *kcptest.Warrantgate) {
 	GinkgoHelper()
 	installUnguarded(ctx, w)
-	Eventually(logOf(w)).Should(ContainSubstring("Events are on"))
 	warnings := &warningRecorder{}
 	admin := kcp.Admin("root")
 	admin.WarningHandlerWithContext = warnings

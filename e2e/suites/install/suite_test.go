@@ -83,10 +83,9 @@ func serve(ctx context.Context, configuration string, args ...string) *kcptest.W
 	return w
 }
 
-// install installs a warrantgate and waits until it has the permission to write Events.
+// install installs a warrantgate.
 func install(ctx context.Context, w *kcptest.Warrantgate, args ...string) {
 	GinkgoHelper()
 	_, err := w.Install(ctx, args...)
 	Expect(err).NotTo(HaveOccurred())
-	Eventually(logOf(w)).Should(ContainSubstring("Events are on"))
 }

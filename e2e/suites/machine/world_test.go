@@ -142,7 +142,6 @@ cloudSigma:
 		suite.BriefFirstClaims(ctx, w.client)
 	}
 	Expect(w.gate.Start(ctx)).To(Succeed())
-	Eventually(w.log).Should(ContainSubstring("Events are on"))
 	w.awaitGate(ctx)
 	return w
 }

@@ -86,7 +86,6 @@ openStack: {authURLs: [%q], caFile: %q}
 	Expect(err).NotTo(HaveOccurred())
 	w.patient(ctx)
 	Expect(w.gate.Start(ctx)).To(Succeed())
-	Eventually(w.log).Should(ContainSubstring("Events are on"))
 	w.awaitGate(ctx)
 	return w
 }

@@ -57,11 +57,6 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		}
 		Expect(gate.Start(ctx)).To(Succeed())
 		expectCalled(ctx, kcp)
-		// Events are dropped until kcp applies the permission for them.
-		Eventually(ctx, func() (string, error) {
-			log, err := os.ReadFile(gate.LogFile())
-			return string(log), err
-		}).Should(ContainSubstring("Events are on"))
 	}, NodeTimeout(startTimeout))
 
 	calls := func(ctx context.Context, name string) float64 {
