@@ -29,8 +29,8 @@ type Elector interface {
 	Run(ctx context.Context, lead func(context.Context)) error
 }
 
-// Controller runs the audit repeatedly on the leader, and records an Event for each finding. Between the runs it checks the machines that
-// Changed and Admitted queue: on Kubernetes on the leader, on kcp on each replica those that it has admitted, because nothing is watched there.
+// Controller runs the audit repeatedly on the leader, and records an Event for each finding. Between the runs it checks the machines
+// whose claims have changed: on Kubernetes those that Changed queues, on kcp, where nothing is watched, those that differ from the previous list.
 type Controller struct {
 	Audit    *Audit
 	Recorder EventRecorder
@@ -57,21 +57,18 @@ const syncInterval = time.Second
 
 // Start runs the audit repeatedly while this replica is the leader, until ctx ends.
 func (c *Controller) Start(ctx context.Context) error {
-	ctx, stop := context.WithCancel(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("audit")))
-	defer stop()
-	if c.OnKCP {
-		defer c.serveQueue(ctx)()
-		defer stop()
-	}
-	return c.Election.Run(ctx, c.lead)
+	return c.Election.Run(logf.IntoContext(ctx, logf.FromContext(ctx).WithName("audit")), c.lead)
 }
 
 func (c *Controller) lead(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	c.current.lead(c.platform(), c.Reports != nil)
 	defer c.current.resign()
-	if !c.OnKCP {
-		defer c.serveQueue(ctx)()
+	queue := c.open(ctx)
+	defer c.checking.Wait()
+	c.checking.Go(func() { c.work(ctx, queue) })
+	if c.OnKCP {
+		c.checking.Go(func() { c.compareClaims(ctx) })
 	}
 	if c.Reports != nil {
 		c.checking.Go(func() { c.updateReports(ctx) })
@@ -81,13 +78,6 @@ func (c *Controller) lead(ctx context.Context) {
 	if wait.PollUntilContextCancel(ctx, syncInterval, true, func(context.Context) (bool, error) { return c.Synced() == nil, nil }) == nil {
 		wait.JitterUntilWithContext(ctx, c.run, c.Interval, jitter, true)
 	}
-}
-
-// serveQueue opens the queue and checks its machines until ctx ends. The result waits for the last check.
-func (c *Controller) serveQueue(ctx context.Context) (wait func()) {
-	queue := c.open(ctx)
-	c.checking.Go(func() { c.work(ctx, queue) })
-	return c.checking.Wait
 }
 
 // platform is the label of the metrics.

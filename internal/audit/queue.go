@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -15,9 +16,9 @@ const (
 	// changedAfter is the time from a change to the check. Then the second write of a provider is stored, and so is a write that was admitted at the
 	// same time.
 	changedAfter = 2 * time.Second
-	// freshFor is how old the objects may be if they are not watched, and admittedAfter the time from an admission to the check: the objects are
-	// then read 10 seconds after the admission or later, when the write is stored.
-	freshFor, admittedAfter = 20 * time.Second, 30 * time.Second
+	// freshFor is how old the objects may be if they are not watched, and compareInterval the time between two comparisons of their claims. Both
+	// together keep the promise of a minute.
+	freshFor, compareInterval = 20 * time.Second, 40 * time.Second
 	// firstRetry and lastRetry are the times between two checks while there is no answer. The latter keeps the promise of a minute.
 	firstRetry, lastRetry = time.Second, 30 * time.Second
 	// recheckTimeout limits a check, which counts for its tenant.
@@ -34,9 +35,30 @@ type queue = workqueue.TypedRateLimitingInterface[clusterapi.MachineKey]
 // Changed queues a machine whose claim may have changed. It does nothing if another replica is the leader, which has the same watches.
 func (c *Controller) Changed(machine clusterapi.MachineKey) { c.enqueue(machine, changedAfter) }
 
-// Admitted queues a machine whose claim was admitted without an answer of the cloud. On Kubernetes, the leader also gets it from a watch.
-func (c *Controller) Admitted(_ context.Context, machine clusterapi.Machine) {
-	c.enqueue(machine.Key(), admittedAfter)
+// claim is what the fields of a machine specify.
+type claim struct {
+	cluster            clusterapi.Cluster
+	instance, provided string
+}
+
+// compareClaims queues the machines whose claims have changed, repeatedly until ctx ends. The gates may not have evaluated them, because kcp could
+// not reach them or the cloud did not answer.
+func (c *Controller) compareClaims(ctx context.Context) {
+	var before map[clusterapi.MachineKey]claim
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := c.refresh(ctx); err != nil {
+			logf.FromContext(ctx).V(1).Info("claims could not be compared; retrying", "error", err.Error())
+			return
+		}
+		claims := map[clusterapi.MachineKey]claim{}
+		for machine := range c.Audit.Objects.Machines() {
+			key, named := machine.Key(), claim{machine.Cluster(), machine.InstanceID, machine.ProviderID}
+			if claims[key] = named; before != nil && before[key] != named {
+				c.enqueue(key, 0)
+			}
+		}
+		before = claims
+	}, compareInterval)
 }
 
 func (c *Controller) enqueue(machine clusterapi.MachineKey, after time.Duration) {

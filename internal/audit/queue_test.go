@@ -207,25 +207,23 @@ func (r *recheckable) requests() int {
 func TestClaimsAreCheckedOnceTheCloudAnswers(t *testing.T) {
 	worker := machine("worker", idOther)
 	for name, tc := range map[string]struct {
-		elector audit.Elector
-		onKCP   bool
-		in      string
-		change  func(r *recheckable)
+		in     string
+		change func(r *recheckable)
 	}{
-		"that were stored before the start": {elector: elected{}, change: func(*recheckable) {}},
-		"that a watch has seen":             {elector: elected{}, change: func(r *recheckable) { r.Changed(r.objects.machines[0].Key()) }},
-		"that this replica has admitted on kcp, without the Lease": {
-			elector: never{}, onKCP: true, in: "a", change: func(r *recheckable) { r.Admitted(t.Context(), r.objects.machines[0]) },
-		},
+		"that were stored before the start": {change: func(*recheckable) {}},
+		"that a watch has seen":             {change: func(r *recheckable) { r.Changed(r.objects.machines[0].Key()) }},
+		"that no gate has seen on kcp": {in: "a", change: func(r *recheckable) {
+			r.Audit.Objects = fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther, at("a"))}, accounts: r.objects.accounts}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := &recheckable{askErr: away}
 				r.objects = fakeObjects{machines: []clusterapi.Machine{worker}, accounts: map[string]any{"team/pool": tenant}}
 				if tc.in != "" {
-					r.objects = fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther, at(tc.in))}, accounts: map[string]any{tc.in + "|team/pool": tenant}}
+					r.objects = fakeObjects{machines: []clusterapi.Machine{machine("worker", "", at(tc.in))}, accounts: map[string]any{tc.in + "|team/pool": tenant}}
 				}
-				defer r.start(t.Context(), t, tc.elector, tc.onKCP)()
+				defer r.start(t.Context(), t, elected{}, tc.in != "")()
 				tc.change(r)
 				if got := r.after(30 * time.Minute); slices.Contains(got, "InstanceNotOwned worker") {
 					t.Errorf("Events during the outage: %q", got)
@@ -251,7 +249,6 @@ func TestChangesAreIgnoredWithoutTheLease(t *testing.T) {
 		r := &recheckable{objects: fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther)}, accounts: map[string]any{"team/pool": tenant}}}
 		defer r.start(t.Context(), t, never{}, false)()
 		r.Changed(r.objects.machines[0].Key())
-		r.Admitted(t.Context(), r.objects.machines[0])
 		if got := r.after(time.Hour); len(got) > 0 || r.requests() > 0 {
 			t.Errorf("Events %q, %d requests", got, r.requests())
 		}

@@ -65,7 +65,7 @@ type Gate struct {
 	objects Objects
 	owners  Owners
 	unknown v1beta1.UnknownPolicy
-	audit   audit
+	audited func(context.Context) bool // nil means always
 }
 
 // New returns the gate on machines of the kinds.
@@ -152,7 +152,7 @@ func (g *Gate) check(ctx context.Context, c change, id string, dryRun bool) webh
 	if denial := g.unheld(ctx, c, id, anyMachine); denial != nil {
 		return *denial
 	}
-	return g.admitFirst(ctx, c, answer, dryRun)
+	return admitFirst(answer)
 }
 
 // withoutCluster is the message about a machine without a cluster.

@@ -77,7 +77,7 @@ func TestEveryRegisteredPathIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	inKubernetes.register(server)
-	if err := registerProviderGates(server, unreachable, config, requested, recorder, nil); err != nil {
+	if err := registerProviderGates(server, unreachable, config, requested, recorder); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(pathsEverServed, slices.Sorted(maps.Keys(server.registered))); diff != "" {

@@ -29,10 +29,9 @@ import (
 	"warrantgate.dev/webhooks/machine"
 )
 
-// registerProviderGates serves the gates on machines and clusters in the workspaces of a kcp that bind a provider's APIExport. auditor is nil if no
-// provider is audited.
+// registerProviderGates serves the gates on machines and clusters in the workspaces of a kcp that bind a provider's APIExport.
 func registerProviderGates(
-	server webhook.Server, reached *rest.Config, config v1beta1.GateConfiguration, owners clouds.Owners, recorder webhooks.EventRecorder, auditor *audit.Controller,
+	server webhook.Server, reached *rest.Config, config v1beta1.GateConfiguration, owners clouds.Owners, recorder webhooks.EventRecorder,
 ) error {
 	config = gates.Exportable(config)
 	workspaces, err := clusterapi.NewWorkspaces(reached, owners.Options(config))
@@ -43,7 +42,7 @@ func registerProviderGates(
 	if err != nil {
 		return err
 	}
-	audited := &auditedProviders{clients: clients, audit: config.Audit, auditor: auditor}
+	audited := &auditedProviders{clients: clients, audit: config.Audit}
 	for path, handler := range map[string]func(provider logicalcluster.Name) http.Handler{
 		machine.Path: func(provider logicalcluster.Name) http.Handler {
 			return webhooks.Handler(machineGate(workspaces, config, owners, provider, audited), config.Machine.Mode, recorder)
@@ -76,11 +75,7 @@ func machineGate(
 			return nil, err
 		}
 		gate := machine.New(gated, clouds.Kinds(config), objects, owners.Gate).
-			AuditedIf(func(ctx context.Context) bool { return audited.has(ctx, provider) }).
-			AuditedBy(func(ctx context.Context, m clusterapi.Machine) {
-				m.LogicalCluster = name
-				audited.auditor.Admitted(ctx, m)
-			})
+			AuditedIf(func(ctx context.Context) bool { return audited.has(ctx, provider) })
 		return webhooks.Bound(gate, objects, provider), nil
 	})
 }
@@ -89,8 +84,6 @@ func machineGate(
 type auditedProviders struct {
 	clients kcp.Clients
 	audit   v1beta1.Audit
-	// auditor checks their machines. It is nil if there are none.
-	auditor *audit.Controller
 	// homes are the logical clusters of the APIExports that were read.
 	homes sync.Map
 }

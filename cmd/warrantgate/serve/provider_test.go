@@ -58,7 +58,7 @@ func TestTheProviderOfAPath(t *testing.T) {
 	}))
 	t.Cleanup(kcp.Close)
 	server := paths{registered: map[string]http.Handler{}}
-	if err := registerProviderGates(server, &rest.Config{Host: kcp.URL + "/clusters/root"}, config, clouds.Owners{Gate: gate}, events.NewRecorder(nil), nil); err != nil {
+	if err := registerProviderGates(server, &rest.Config{Host: kcp.URL + "/clusters/root"}, config, clouds.Owners{Gate: gate}, events.NewRecorder(nil)); err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()

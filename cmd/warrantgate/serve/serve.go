@@ -279,7 +279,7 @@ func (o serveOptions) machineGates(
 	if audited != nil {
 		gates.runnables = append(gates.runnables, audited)
 	}
-	return gates, registerProviderGates(server, reached, config, owners, recorder, audited)
+	return gates, registerProviderGates(server, reached, config, owners, recorder)
 }
 
 // runAll runs until a server fails or ctx ends, and then waits until all have ended. The recorders end last, because requests that a server

@@ -9,20 +9,24 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
-// Nothing is watched on kcp: the replica that has admitted a claim checks it.
-var _ = Describe("a first claim in an outage of the cloud", func() {
-	It("is admitted, and reported in its workspace once the cloud answers, without waiting for a run of the audit", func(ctx SpecContext) {
+// Nothing is watched on kcp: the audit compares the claims of two lists.
+var _ = Describe("a first claim in an outage", func() {
+	It("is admitted, and reported in its workspace after it, without waiting for a run of the audit", func(ctx SpecContext) {
 		thief := customer("thief@example.com")
 		config := consumer(ctx, thief.Email)
 		foreign := cloud.AddServer(incident.Region, customer("robbed@example.com"), "worker")
-		machine := object("CloudSigmaMachine", "worker", "pool", map[string]any{})
+		another := cloud.AddServer(incident.Region, customer("robbed-too@example.com"), "unseen")
+		machine, unseen := object("CloudSigmaMachine", "worker", "pool", map[string]any{}), object("CloudSigmaMachine", "unseen", "pool", map[string]any{})
 		Expect(unstructuredClient(config).Create(ctx, machine)).To(Succeed())
+		Expect(unstructuredClient(config).Create(ctx, unseen)).To(Succeed())
 		const admissions, runs = "warrantgate_admissions_total", "warrantgate_audit_runs_total"
 
 		By("replacing the gate by one whose audit runs once an hour")
@@ -54,6 +58,7 @@ var _ = Describe("a first claim in an outage of the cloud", func() {
 		called(ctx, auditing)
 		Eventually(func() (float64, error) { return auditing.Metric(ctx, runs, nil) }).Should(BeEquivalentTo(1))
 
+		By("an outage of the cloud")
 		down := cloud.Fail(cloudsigmatest.Status(http.StatusServiceUnavailable), 0, cloudsigmatest.GetServer)
 		DeferCleanup(down.Release)
 		Expect(setInstanceID(ctx, config, machine, foreign.UUID)).To(Succeed())
@@ -61,6 +66,12 @@ var _ = Describe("a first claim in an outage of the cloud", func() {
 		down.Release()
 		Eventually(func() ([]string, error) { return audited(ctx, config) }).WithTimeout(2 * time.Minute).Should(ConsistOf(
 			HavePrefix("InstanceNotOwned CloudSigmaMachine/worker: instance " + foreign.UUID + " exists, but is not one of user")))
+
+		By("kcp no longer calls the gate")
+		Expect(suite.KCPClient(provider).DeleteAllOf(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{})).To(Succeed())
+		Eventually(setInstanceID).WithArguments(ctx, config, unseen, another.UUID).Should(Succeed())
+		Eventually(func() ([]string, error) { return audited(ctx, config) }).WithTimeout(2 * time.Minute).Should(ContainElement(
+			HavePrefix("InstanceNotOwned CloudSigmaMachine/unseen: instance " + another.UUID + " exists, but is not one of user")))
 		Expect(auditing.Metric(ctx, runs, nil)).To(BeEquivalentTo(1), "there was no second run")
 	}, SpecTimeout(specTimeout+time.Minute))
 })
