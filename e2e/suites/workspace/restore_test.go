@@ -126,7 +126,7 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 		}
 		status := manifest(backup) // also with the annotations and fields that are not stored
 		status.SetName(sent.GetName())
-		status.Object["status"] = backup.Object["status"]
+		status.Object["status"] = backup.DeepCopy().Object["status"]
 		Expect(createAsVelero(ctx, tenant, sent)).To(Succeed())
 		status.SetResourceVersion(sent.GetResourceVersion())
 		Expect(tenant.Status().Update(ctx, status.DeepCopy())).To(And(beNotAllowed, MatchError(ContainSubstring(`cannot update resource "workspaces/status"`))))
@@ -145,7 +145,9 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 			Expect(after.Spec).To(Equal(before.Spec), phase)
 			Expect(after.Annotations).To(Equal(before.Annotations), phase)
 		}
-		Expect(target.recordedOwner(ctx, before.Name).Username).To(Equal("velero"))
+		lc, err := kcptest.GetLogicalCluster(ctx, target.server.ShardAdmin(before.Spec.Cluster))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ownerOf(lc).Username).To(Equal("velero"))
 	}, SpecTimeout(specTimeout))
 
 	It("is not reported if the creation is a dry run", func(ctx SpecContext) {
