@@ -2,14 +2,14 @@ package clusterapi
 
 import (
 	"bytes"
-	stdjson "encoding/json"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -29,17 +29,27 @@ var asInEncodingJSON = json.JoinOptions(jsontext.AllowDuplicateNames(true), json
 
 // Decode is Read for the JSON of a machine. It decodes only the fields in use, because most of a machine is other data.
 func (k Kind) Decode(raw []byte) (Machine, error) {
-	machine, err := k.DecodeIDs(raw)
+	var paths [][]string
+	for _, path := range append(IdentityPaths(k.IdentityRefPath), k.InstanceIDPath, k.ProviderIDPath) {
+		if path != "" {
+			paths = append(paths, strings.Split(path, "."))
+		}
+	}
+	picked, err := pick(jsontext.NewDecoder(bytes.NewBuffer(raw), asInEncodingJSON), paths)
 	if err != nil {
 		return Machine{}, err
 	}
-	if machine.Identity, err = decodeIdentityRef(raw, k.IdentityRefPath); err != nil {
+	content, isObject := picked.(map[string]any)
+	if picked != nil && !isObject {
+		return Machine{}, errors.New("it is not an object")
+	}
+	meta, err := DecodeMetadata(raw)
+	if err != nil {
 		return Machine{}, err
 	}
-	if machine.ObjectMeta, err = DecodeMetadata(raw); err != nil {
-		return Machine{}, err
-	}
-	return machine, nil
+	machine, err := k.Read(&unstructured.Unstructured{Object: content})
+	machine.ObjectMeta = meta
+	return machine, err
 }
 
 // DecodeMetadata returns the metadata fields in use, from the JSON of an object.
@@ -57,139 +67,47 @@ func DecodeMetadata(raw []byte) (metav1.ObjectMeta, error) {
 	}, nil
 }
 
-// DecodeIDs is Decode without the metadata.
-func (k Kind) DecodeIDs(raw []byte) (Machine, error) {
-	if jsontext.Value(raw).Kind() != '{' { // the error of the Kubernetes decoder
-		var object map[string]any
-		return Machine{Kind: k}, stdjson.Unmarshal(raw, &object)
+// pick decodes the next value, of an object only what is at these paths. Of members with the same name, the last one counts. A value
+// that is not an object, although a path continues there, becomes an empty list: it has the wrong type, too, and no size.
+func pick(decoder *jsontext.Decoder, paths [][]string) (any, error) {
+	if slices.ContainsFunc(paths, func(path []string) bool { return len(path) == 0 }) {
+		var value any
+		err := json.UnmarshalDecode(decoder, &value)
+		return value, err
 	}
-	fields := [...]field{{path: k.InstanceIDPath}, {path: k.ProviderIDPath}}
-	if err := decodeFields(raw, fields[:]); err != nil {
-		return Machine{}, err
-	}
-	return Machine{Kind: k, InstanceID: fields[0].value, ProviderID: fields[1].value}, nil
-}
-
-// decodeFields reads fields from the JSON of an object, except those without a path. It sets an error for users on a field that is not a string.
-func decodeFields(raw []byte, fields []field) error {
-	var object places
-	for i := range fields {
-		if fields[i].path != "" {
-			object = append(object, place{rest: fields[i].path, field: &fields[i]})
-		}
-	}
-	if err := json.Unmarshal(raw, &object, asInEncodingJSON); err != nil {
-		return err
-	}
-	for i := range fields {
-		if fields[i].err != nil {
-			return fields[i].err
-		}
-	}
-	return nil
-}
-
-// field is a string field of an object, with a path such as status.instanceID.
-type field struct {
-	path, value string
-	// err explains why the value is not a string, for users.
-	err error
-}
-
-func (f *field) clear() { f.value, f.err = "", nil }
-
-// misplace sets the error that the parent field is not an object.
-func (f *field) misplace() {
-	f.value, f.err = "", fmt.Errorf("%s cannot be read: the field above it is not an object", f.path)
-}
-
-func (f *field) set(value any) {
-	f.clear()
-	switch value := value.(type) {
-	case nil:
-	case string:
-		f.value = value
-	default:
-		f.err = fmt.Errorf("%s is %T where a string belongs", f.path, value)
-	}
-}
-
-// place is the path of a field, relative to an object.
-type place struct {
-	rest  string
-	field *field
-}
-
-// places reads the fields at these places from an object, and skips all others.
-type places []place
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (p *places) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
 	switch decoder.PeekKind() {
 	case '{':
 	case 'n':
-		p.each((*field).clear)
-		return decoder.SkipValue()
+		return nil, decoder.SkipValue()
 	default:
-		p.each((*field).misplace)
-		return decoder.SkipValue()
+		return []any{}, decoder.SkipValue()
 	}
 	if _, err := decoder.ReadToken(); err != nil {
-		return err
+		return nil, err
 	}
-	p.each((*field).clear) // of members with the same name, the last one counts
+	picked := map[string]any{}
+	var name []byte
 	for decoder.PeekKind() != '}' {
-		name, err := decoder.ReadValue()
+		quoted, err := decoder.ReadValue()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := p.below(name).read(decoder); err != nil {
-			return err
+		name, _ = jsontext.AppendUnquote(name[:0], quoted) // the decoder has validated it
+		var below [][]string
+		for _, path := range paths {
+			if path[0] == string(name) {
+				below = append(below, path[1:])
+			}
+		}
+		if len(below) == 0 {
+			err = decoder.SkipValue()
+		} else {
+			picked[string(name)], err = pick(decoder, below)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	_, err := decoder.ReadToken()
-	return err
-}
-
-func (p *places) each(do func(*field)) {
-	for _, at := range *p {
-		do(at.field)
-	}
-}
-
-// below returns the places below a member. quoted is the name of the member in JSON.
-func (p *places) below(quoted jsontext.Value) places {
-	var found places
-	name := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
-		name, _ = jsontext.AppendUnquote(nil, quoted) // the decoder has validated it
-	}
-	for _, at := range *p {
-		if first, rest, _ := strings.Cut(at.rest, "."); first == string(name) {
-			found = append(found, place{rest: rest, field: at.field})
-		}
-	}
-	return found
-}
-
-// read decodes the next value.
-func (p places) read(decoder *jsontext.Decoder) error {
-	switch {
-	case len(p) == 0:
-		return decoder.SkipValue()
-	case !slices.ContainsFunc(p, func(at place) bool { return at.rest == "" }):
-		return p.UnmarshalJSONFrom(decoder)
-	}
-	var value any
-	if err := json.UnmarshalDecode(decoder, &value); err != nil {
-		return err
-	}
-	for _, at := range p {
-		if at.rest != "" && value != nil { // a field below a string field
-			at.field.misplace()
-			continue
-		}
-		at.field.set(value)
-	}
-	return nil
+	return picked, err
 }

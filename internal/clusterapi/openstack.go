@@ -35,14 +35,8 @@ type IdentityRef struct {
 	CloudName, Region string
 }
 
-// identityFields returns the fields of a reference at a path, in the order of identityOf.
-func identityFields(path string) []field {
-	return []field{{path: path + ".type"}, {path: path + ".name"}, {path: path + ".cloudName"}, {path: path + ".region"}}
-}
-
-func identityOf(fields []field) IdentityRef {
-	return IdentityRef{Type: fields[0].value, Name: fields[1].value, CloudName: fields[2].value, Region: fields[3].value}
-}
+// identityFields are the fields of a reference, in the order of readIdentityRef.
+var identityFields = [...]string{"type", "name", "cloudName", "region"}
 
 // IdentityPaths returns the paths of all fields of a reference, or none if path is empty.
 func IdentityPaths(path string) []string {
@@ -50,37 +44,21 @@ func IdentityPaths(path string) []string {
 		return nil
 	}
 	var paths []string
-	for _, field := range identityFields(path) {
-		paths = append(paths, field.path)
+	for _, field := range identityFields {
+		paths = append(paths, path+"."+field)
 	}
 	return paths
 }
 
 // readIdentityRef reads the reference at a path of an object. It returns the zero value if path is empty. The error is for users.
-func readIdentityRef(object *unstructured.Unstructured, path string) (IdentityRef, error) {
-	if path == "" {
-		return IdentityRef{}, nil
-	}
-	fields := identityFields(path)
-	for i := range fields {
-		var err error
-		if fields[i].value, err = stringAt(object, fields[i].path); err != nil {
+func readIdentityRef(object *unstructured.Unstructured, path string) (ref IdentityRef, err error) {
+	values := [...]*string{&ref.Type, &ref.Name, &ref.CloudName, &ref.Region}
+	for i, path := range IdentityPaths(path) {
+		if *values[i], err = stringAt(object, path); err != nil {
 			return IdentityRef{}, err
 		}
 	}
-	return identityOf(fields), nil
-}
-
-// decodeIdentityRef is readIdentityRef for the JSON of an object.
-func decodeIdentityRef(raw []byte, path string) (IdentityRef, error) {
-	if path == "" {
-		return IdentityRef{}, nil
-	}
-	fields := identityFields(path)
-	if err := decodeFields(raw, fields); err != nil {
-		return IdentityRef{}, err
-	}
-	return identityOf(fields), nil
+	return ref, nil
 }
 
 // ReadIdentity returns the account of an OpenStackCluster or OpenStackMachine: credentials and region. The error is an

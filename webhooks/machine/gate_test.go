@@ -440,7 +440,7 @@ func TestRequestsThatCannotBeEvaluated(t *testing.T) {
 		},
 		"a list": {
 			modify: raw(`[]`), reason: "Undecodable",
-			message: "decode the CloudSigmaMachine: json: cannot unmarshal array into Go value of type map[string]interface {}",
+			message: "decode the CloudSigmaMachine: it is not an object",
 		},
 		"a number for an ID": {
 			modify: raw(`{"status":{"instanceID":5}}`), reason: "Undecodable",

@@ -314,7 +314,9 @@ func TestConditionsOfFirstClaims(t *testing.T) {
 				return true
 			}
 			_, err := clusterapi.DecodeMetadata(encode(t, o))
-			_, idErr := kindOf(openStackMachine).DecodeIDs(encode(t, o))
+			withoutIdentity := openStackMachine
+			withoutIdentity.IdentityRefPath = ""
+			_, idErr := kindOf(withoutIdentity).Decode(encode(t, o))
 			return o != nil && (err != nil || idErr == nil && undecodable(openStackMachine, encode(t, o)))
 		}
 		switch {
