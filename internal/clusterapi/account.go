@@ -1,6 +1,7 @@
 package clusterapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -50,8 +51,6 @@ const (
 	RegionNotAllowed Reason = ownership.RegionNotAllowed
 	// ClusterUnreadable: a field of the cluster has the wrong type.
 	ClusterUnreadable Reason = "ClusterUnreadable"
-	// ClusterAmbiguous: several objects have the label of the cluster.
-	ClusterAmbiguous Reason = "ClusterAmbiguous"
 	// IdentityMissing: the cluster object refers to no credentials.
 	IdentityMissing Reason = "IdentityMissing"
 	// NamespaceExempt: the Secret is in a namespace whose Secrets are not checked.
@@ -104,7 +103,7 @@ type clusterKind struct {
 	// essentials are the paths of the fields in use.
 	essentials []string
 	// byReference is true if the provider finds the object by spec.infrastructureRef of the Cluster. The object may then have
-	// another name than the Cluster. Its label contains the name of the Cluster.
+	// another name than the Cluster.
 	byReference bool
 	// account returns the account that the object specifies.
 	account func(*reader, context.Context, *unstructured.Unstructured) (ownership.Account, error)
@@ -131,14 +130,6 @@ func clusterKindsOf(kinds []v1beta1.MachineKind) map[v1beta1.Provider]clusterKin
 	return found
 }
 
-// clusterName returns the name of the Cluster of a cluster object.
-func (k clusterKind) clusterName(object *unstructured.Unstructured) string {
-	if label := object.GetLabels()[ClusterNameLabel]; k.byReference && label != "" {
-		return label
-	}
-	return object.GetName()
-}
-
 // Account returns the account of the provider of a cluster, by the current state of the objects. The error is an *AccountError if they specify
 // no account.
 func (r *reader) Account(ctx context.Context, cluster Cluster) (ownership.Account, error) {
@@ -160,55 +151,38 @@ func (r *reader) Account(ctx context.Context, cluster Cluster) (ownership.Accoun
 }
 
 // find returns the cluster object of a Cluster. If the provider uses the reference of the Cluster and the reference is empty, find
-// returns the object with the label of the Cluster. No provider acts until the reference is set, and the gate checks that write.
+// returns the object with the name of the Cluster. No provider acts until the reference is set, and the gate checks that write.
 func (r *reader) find(ctx context.Context, kind clusterKind, cluster Cluster) (*unstructured.Unstructured, error) {
+	name := cluster.Name
 	if kind.byReference {
 		referenced, err := r.reference(ctx, cluster)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case referenced != "":
-			return r.referenced(ctx, kind, cluster, referenced)
 		}
-		labeled, err := r.labeled(ctx, kind, cluster)
-		switch {
-		case err != nil:
-			return nil, err
-		case len(labeled) > 1:
-			return nil, accountErrorf(ClusterAmbiguous, "%d objects of kind %s in namespace %q have the label %s=%s; remove it from all but one",
-				len(labeled), kind.kind, cluster.Namespace, ClusterNameLabel, cluster.Name)
-		case len(labeled) == 1:
-			return r.onlyOne(ctx, kind, cluster, &labeled[0])
-		}
+		name = cmp.Or(referenced, name)
 	}
-	object, err := r.get(ctx, kind.resource, cluster.Namespace, cluster.Name)
-	switch {
-	case apierrors.IsNotFound(err):
-		if _, err := r.installed(ctx, kind.resource); err != nil {
-			return nil, err
-		}
-		return nil, accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace)
-	case err == nil && kind.byReference && kind.clusterName(object) != cluster.Name:
-		return nil, accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace)
-	case err != nil:
-		return nil, fmt.Errorf("read %s %q: %w", kind.kind, cluster.Name, err)
-	}
-	return object, nil
+	return r.named(ctx, kind, cluster, name)
 }
 
-// onlyOne returns the object with the label of a Cluster. It returns an error if another object without a label has the name of the
-// Cluster, because the provider would use that object after the label is removed.
-func (r *reader) onlyOne(ctx context.Context, kind clusterKind, cluster Cluster, labeled *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if labeled.GetName() == cluster.Name {
-		return labeled, nil
+// named returns the cluster object with a name, which may be what a Cluster refers to.
+func (r *reader) named(ctx context.Context, kind clusterKind, cluster Cluster, name string) (*unstructured.Unstructured, error) {
+	missing := accountErrorf(ClusterMissing, "there is no %s %q in namespace %q", kind.kind, cluster.Name, cluster.Namespace)
+	if name != cluster.Name {
+		missing = accountErrorf(ClusterMissing, "Cluster %q refers to %s %.100q by %s, which does not exist in namespace %q",
+			cluster.Name, kind.kind, name, InfrastructureRefPath, cluster.Namespace)
 	}
-	named, err := r.get(ctx, kind.resource, cluster.Namespace, cluster.Name)
+	if !IsName(name) {
+		return nil, missing
+	}
+	object, err := r.get(ctx, kind.resource, cluster.Namespace, name)
 	switch {
-	case err == nil && kind.clusterName(named) == cluster.Name:
-		return nil, accountErrorf(ClusterAmbiguous, "%s %q in namespace %q has the label %s=%s, and another one has this name; delete one of them, or label the other",
-			kind.kind, labeled.GetName(), cluster.Namespace, ClusterNameLabel, cluster.Name)
-	case err != nil && !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("read %s %q: %w", kind.kind, cluster.Name, err)
+	case err == nil:
+		return object, nil
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("read %s %q: %w", kind.kind, name, err)
 	}
-	return labeled, nil
+	if _, err := r.installed(ctx, kind.resource); err != nil {
+		return nil, err
+	}
+	return nil, missing
 }

@@ -1,6 +1,7 @@
 package clusterapi
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -76,7 +77,8 @@ func (o *Objects) OnChange(changed func(MachineKey)) error {
 	}
 	for provider, clusters := range o.clusters {
 		if err := clusters.onChange(func(object *unstructured.Unstructured) {
-			dependent(dependency{string(provider), object.GetNamespace(), clusterKinds[provider].clusterName(object)})
+			// Cluster API labels the object of a Cluster, which may have another name than the Cluster.
+			dependent(dependency{string(provider), object.GetNamespace(), cmp.Or(object.GetLabels()[ClusterNameLabel], object.GetName())})
 		}); err != nil {
 			return err
 		}

@@ -235,7 +235,7 @@ func (x *exported) addCluster(cluster Cluster, kind clusterKind, object *unstruc
 	if err != nil {
 		return err
 	}
-	cluster.Namespace, cluster.Name = object.GetNamespace(), kind.clusterName(object)
+	cluster.Namespace, cluster.Name = object.GetNamespace(), object.GetName()
 	x.clusters[cluster] = asObject(kept)
 	return nil
 }

@@ -72,11 +72,6 @@ type Dependent struct {
 	Account ownership.Account
 }
 
-// ClusterNameOf returns the name of the Cluster of a provider's cluster object.
-func ClusterNameOf(provider v1beta1.Provider, object *unstructured.Unstructured) string {
-	return clusterKinds[provider].clusterName(object)
-}
-
 // AccountOf returns the account of a cluster object's provider. It reads the current state of referenced objects. The error is an
 // *AccountError if the object specifies no account.
 func (r *reader) AccountOf(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) (ownership.Account, error) {
@@ -239,7 +234,7 @@ func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, use
 			return // a cluster that cannot be read has no instances
 		}
 		found = append(found, Dependent{Kind: kind.kind, Name: cluster.GetName(),
-			Cluster: Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: cluster.GetNamespace(), Name: kind.clusterName(cluster)},
+			Cluster: Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: cluster.GetNamespace(), Name: cluster.GetName()},
 			Account: ownership.Account{Cloud: string(v1beta1.ProviderCloudSigma), User: user, Region: o.regionOr(region)}})
 	}
 	err := o.each(ctx, kind.resource, secret.Namespace, metav1.ListOptions{}, take)
@@ -289,7 +284,7 @@ func (o *Objects) CredentialDependents(ctx context.Context, namespace, secret st
 		if err != nil {
 			return
 		}
-		for _, name := range references.to(object.GetName(), kind.clusterName(object)) {
+		for _, name := range references.to(object.GetName()) {
 			add(kind.kind, object.GetName(), Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: namespace, Name: name}, ref)
 		}
 	})

@@ -272,7 +272,7 @@ func TestCredentialDependents(t *testing.T) {
 		return clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: name, Identity: identity}
 	}
 	want := []clusterapi.Dependent{
-		{Kind: "OpenStackCluster", Name: "labeled", Cluster: named("prod", clusterapi.IdentityRef{}), Account: of("b")},
+		{Kind: "OpenStackCluster", Name: "labeled", Cluster: named("labeled", clusterapi.IdentityRef{}), Account: of("b")},
 		{Kind: "OpenStackCluster", Name: "plain", Cluster: named("plain", clusterapi.IdentityRef{}), Account: of("a")},
 		{Kind: "OpenStackMachine", Name: "own", Cluster: named("metal", clusterapi.IdentityRef{Name: "keys", CloudName: "a"}), Account: of("a")},
 	}
@@ -295,21 +295,6 @@ func TestRefers(t *testing.T) {
 		if got, err := server.objects.Refers(t.Context(), namespace, "keys", cloud); err != nil || got != want {
 			t.Errorf("Refers(%s) = %t, %v, want %t", cloud, got, err, want)
 		}
-	}
-}
-
-// TestClusterWithLabelAndClusterWithName checks that two candidates for a cluster object are an error, because the provider would use
-// the second one after the first is deleted.
-func TestClusterWithLabelAndClusterWithName(t *testing.T) {
-	server := newServer(t, false,
-		object("OpenStackCluster", "labeled", with("spec.identityRef", keys("a")), inCluster("prod")),
-		object("OpenStackCluster", "prod", with("spec.identityRef", keys("b"))),
-	)
-	_, err := server.objects.Account(t.Context(), clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "prod"})
-	want := &clusterapi.AccountError{Reason: clusterapi.ClusterAmbiguous, Message: `OpenStackCluster "labeled" in namespace "team-a" has the label ` +
-		`cluster.x-k8s.io/cluster-name=prod, and another one has this name; delete one of them, or label the other`}
-	if diff := cmp.Diff(error(want), err); diff != "" {
-		t.Errorf("error (-want +got):\n%s", diff)
 	}
 }
 

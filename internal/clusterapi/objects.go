@@ -246,13 +246,13 @@ func (o *Objects) MachinesNow(ctx context.Context, kind Kind, namespace string) 
 // Clusters yields all clusters in their last seen state, with references to their objects.
 func (o *Objects) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
 	return func(yield func(Cluster, corev1.ObjectReference) bool) {
-		for provider, kind := range clusterKinds {
+		for provider := range clusterKinds {
 			clusters, watched := o.clusters[provider]
 			if !watched {
 				continue
 			}
 			for _, object := range clusters.list() {
-				cluster := Cluster{Provider: provider, Namespace: object.GetNamespace(), Name: kind.clusterName(object)}
+				cluster := Cluster{Provider: provider, Namespace: object.GetNamespace(), Name: object.GetName()}
 				if !yield(cluster, reference(object)) {
 					return
 				}

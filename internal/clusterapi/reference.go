@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
@@ -18,12 +16,6 @@ import (
 
 // CoreClusters is the resource of the Clusters of Cluster API.
 var CoreClusters = schema.GroupResource{Group: OwnerMachines.Group, Resource: "clusters"}
-
-// Reasons why the cluster object of a Cluster is unknown.
-const (
-	// ClusterReferenceDiffers: spec.infrastructureRef of a Cluster and the labels of cluster objects differ.
-	ClusterReferenceDiffers Reason = "ClusterReferenceDiffers"
-)
 
 // InfrastructureRefPath is the field of a Cluster with the reference to the provider's cluster object.
 const InfrastructureRefPath = "spec.infrastructureRef"
@@ -45,7 +37,7 @@ func InfrastructureName(cluster *unstructured.Unstructured) (string, error) {
 // the objects specify no account.
 func (r *reader) AccountBy(ctx context.Context, cluster Cluster, name string) (ownership.Account, error) {
 	kind := clusterKinds[cluster.Provider]
-	object, err := r.referenced(ctx, kind, cluster, name)
+	object, err := r.named(ctx, kind, cluster, name)
 	if err != nil {
 		return ownership.Account{}, err
 	}
@@ -63,67 +55,6 @@ func (r *reader) reference(ctx context.Context, cluster Cluster) (string, error)
 		return "", nil
 	}
 	return InfrastructureName(object)
-}
-
-// referenced returns the cluster object that a Cluster refers to. The label must name the same Cluster, because users and other
-// tools rely on it.
-func (r *reader) referenced(ctx context.Context, kind clusterKind, cluster Cluster, name string) (*unstructured.Unstructured, error) {
-	missing := accountErrorf(ClusterMissing, "Cluster %q refers to %s %.100q by %s, which does not exist in namespace %q",
-		cluster.Name, kind.kind, name, InfrastructureRefPath, cluster.Namespace)
-	if !IsName(name) {
-		return nil, missing
-	}
-	labeled, err := r.labeled(ctx, kind, cluster)
-	if err != nil {
-		return nil, err
-	}
-	for i := range labeled {
-		if other := labeled[i].GetName(); other != name {
-			return nil, accountErrorf(ClusterReferenceDiffers, "Cluster %q refers to %s %.100q by %s, which the provider uses, but %s %q "+
-				"has the label %s=%s; correct the reference or remove the label",
-				cluster.Name, kind.kind, name, InfrastructureRefPath, kind.kind, other, ClusterNameLabel, cluster.Name)
-		}
-	}
-	if len(labeled) == 1 {
-		return &labeled[0], nil
-	}
-	object, err := r.get(ctx, kind.resource, cluster.Namespace, name)
-	switch {
-	case apierrors.IsNotFound(err):
-		if _, err := r.installed(ctx, kind.resource); err != nil {
-			return nil, err
-		}
-		return nil, missing
-	case err != nil:
-		return nil, fmt.Errorf("read %s %q: %w", kind.kind, name, err)
-	}
-	// Cluster API sets the label when it first reconciles the object.
-	if label := object.GetLabels()[ClusterNameLabel]; label != "" {
-		return nil, accountErrorf(ClusterReferenceDiffers, "Cluster %q refers to %s %.100q by %s, which the provider uses, but that object has the label "+
-			"%s=%s; correct the reference or the label", cluster.Name, kind.kind, name, InfrastructureRefPath, ClusterNameLabel, label)
-	}
-	return object, nil
-}
-
-// labeled returns the cluster objects with the label of a Cluster, with the fields in use only: a tenant can write many large ones.
-func (r *reader) labeled(ctx context.Context, kind clusterKind, cluster Cluster) ([]unstructured.Unstructured, error) {
-	if len(validation.IsValidLabelValue(cluster.Name)) > 0 {
-		return nil, nil // invalid as a label value
-	}
-	var found []unstructured.Unstructured
-	options := metav1.ListOptions{LabelSelector: ClusterNameLabel + "=" + cluster.Name}
-	err := r.list(ctx, kind.resource, cluster.Namespace, options, func(object *unstructured.Unstructured) {
-		if kept, err := kind.essentialsOf(object); err == nil {
-			found = append(found, *asObject(kept))
-		}
-	})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, r.notInstalled(ctx, kind.resource)
-	case err != nil:
-		return nil, fmt.Errorf("list %s of cluster %q: %w", kind.resource.Resource, cluster.Name, err)
-	}
-	return found, nil
 }
 
 // references contains the names of the cluster objects that the Clusters of a namespace refer to, by the name of the Cluster.
@@ -145,32 +76,31 @@ func (r *reader) references(ctx context.Context, namespace string) (references, 
 	return found, errors.Join(err, unreadable)
 }
 
-// to returns the names of the Clusters whose provider uses a cluster object: those that refer to it, and the Cluster in its label
-// if that Cluster has no reference.
-func (r references) to(object, says string) []string {
+// to returns the names of the Clusters whose provider uses a cluster object: those that refer to it, and the Cluster of the same name
+// if that has no reference.
+func (r references) to(object string) []string {
 	var names []string
 	for name, referenced := range r {
 		if referenced == object {
 			names = append(names, name)
 		}
 	}
-	if r[says] == "" {
-		names = append(names, says)
+	if r[object] == "" {
+		names = append(names, object)
 	}
 	slices.Sort(names)
 	return names
 }
 
-// ActingBy returns the clusters whose provider uses a cluster object now, for providers that use references. object is the new
-// state of the cluster object.
-func (r *reader) ActingBy(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) ([]Cluster, error) {
-	references, err := r.references(ctx, object.GetNamespace())
+// ActingBy returns the clusters whose provider uses a cluster object now, for providers that use references.
+func (r *reader) ActingBy(ctx context.Context, provider v1beta1.Provider, namespace, name string) ([]Cluster, error) {
+	references, err := r.references(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
 	var clusters []Cluster
-	for _, name := range references.to(object.GetName(), ClusterNameOf(provider, object)) {
-		clusters = append(clusters, Cluster{Provider: provider, Namespace: object.GetNamespace(), Name: name})
+	for _, cluster := range references.to(name) {
+		clusters = append(clusters, Cluster{Provider: provider, Namespace: namespace, Name: cluster})
 	}
 	return clusters, nil
 }

@@ -83,7 +83,7 @@ func named(o object, before, after said) []naming {
 
 // identity returns the cluster whose identity the request changes.
 func (c change) identity(o object) clusterapi.Cluster {
-	return clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: clusterapi.ClusterNameOf(o.kind.provider, c.after.cluster)}
+	return clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: o.Name}
 }
 
 // hold denies a change while machines name instances that do not belong to the new account of their provider.

@@ -48,8 +48,8 @@ type Credentials interface {
 	CredentialDependents(ctx context.Context, namespace, secret string, clouds []string) ([]clusterapi.Dependent, error)
 	// Refers reports whether an object refers to a cloud of a Secret now, also one that no provider acts for yet.
 	Refers(ctx context.Context, namespace, secret, cloud string) (bool, error)
-	// ActingBy returns the clusters whose provider acts with the account of an object. The object is the one after the request.
-	ActingBy(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) ([]clusterapi.Cluster, error)
+	// ActingBy returns the clusters whose provider acts with the account of an object.
+	ActingBy(ctx context.Context, provider v1beta1.Provider, namespace, name string) ([]clusterapi.Cluster, error)
 	// AccountBy returns the account that the provider acts with once the Cluster refers to the named object. The error is a
 	// *clusterapi.AccountError if the objects name no account.
 	AccountBy(ctx context.Context, cluster clusterapi.Cluster, name string) (ownership.Account, error)
@@ -106,7 +106,7 @@ func (g *Delegation) Review(ctx context.Context, request admission.Request) webh
 
 // reviewReference checks an object that refers to credentials.
 func (g *Delegation) reviewReference(ctx context.Context, o object, request admission.Request) webhooks.Answer {
-	after, account, err := referredBy(o, request.Object.Raw)
+	account, err := referredBy(o, request.Object.Raw)
 	var accountErr *clusterapi.AccountError
 	switch {
 	case errors.As(err, &accountErr):
@@ -114,44 +114,30 @@ func (g *Delegation) reviewReference(ctx context.Context, o object, request admi
 	case err != nil:
 		return unreadable(err)
 	}
-	same, moved := false, o.kind.provider != ""
 	if o.exists {
-		before, was, err := referredBy(o, request.OldObject.Raw)
-		same = err == nil && was == account
-		if o.kind.provider != "" && err == nil {
-			moved = !same || clusterSaid(o, before) != clusterSaid(o, after)
+		if was, err := referredBy(o, request.OldObject.Raw); err == nil && was == account {
+			return webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityUnchanged"}
 		}
-	}
-	if same && !moved {
-		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "IdentityUnchanged"}
 	}
 	if g.config.Exempts(o.Namespace) {
 		return g.about(o, denied(namespaceExempt, fmt.Sprintf(
 			"the Secrets of namespace %q are not checked (cluster.exemptNamespaces), so no cluster may use them", o.Namespace)))
 	}
-	answer := allowed("IdentityUnchanged")
-	if !same {
-		answer = g.mayActWith(ctx, g.delegations, account.Identity)
-	}
-	if moved && (answer.Decision == webhooks.Allowed || answer.Decision == webhooks.Warned) {
-		if denial := g.hold(ctx, o, after, account); denial != nil {
+	answer := g.mayActWith(ctx, g.delegations, account.Identity)
+	if o.kind.provider != "" && (answer.Decision == webhooks.Allowed || answer.Decision == webhooks.Warned) {
+		if denial := g.hold(ctx, o, account); denial != nil {
 			answer = *denial
 		}
 	}
 	return g.about(o, answer)
 }
 
-// clusterSaid returns the cluster that a cluster object belongs to.
-func clusterSaid(o object, content *unstructured.Unstructured) clusterapi.Cluster {
-	return clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: clusterapi.ClusterNameOf(o.kind.provider, content)}
-}
-
 // hold denies a change of a cluster object while machines name instances that do not belong to the account that it refers to.
-func (g *Delegation) hold(ctx context.Context, o object, after *unstructured.Unstructured, account ownership.Account) *webhooks.Answer {
+func (g *Delegation) hold(ctx context.Context, o object, account ownership.Account) *webhooks.Answer {
 	if g.holdings == nil {
 		return nil
 	}
-	clusters, err := g.credentials.ActingBy(ctx, o.kind.provider, after)
+	clusters, err := g.credentials.ActingBy(ctx, o.kind.provider, o.Namespace, o.Name)
 	if err != nil {
 		return ptr.To(undecided("ClustersUnknown", "the Clusters that refer to it could not be read; try again", err))
 	}
@@ -239,17 +225,16 @@ func (g *Delegation) mayActWith(ctx context.Context, delegations Delegations, cr
 	return MayActWith(ctx, delegations, credentials, g.policy, g.config.Delegation.Through)
 }
 
-// referredBy returns an object and the credentials that it refers to. The error is a *clusterapi.AccountError if it is about a field.
-func referredBy(o object, raw []byte) (*unstructured.Unstructured, ownership.Account, error) {
+// referredBy returns the credentials that an object refers to. The error is a *clusterapi.AccountError if it is about a field.
+func referredBy(o object, raw []byte) (ownership.Account, error) {
 	content := &unstructured.Unstructured{}
 	if err := decodeInto(content, o.kind, raw); err != nil {
-		return nil, ownership.Account{}, err
+		return ownership.Account{}, err
 	}
 	content.SetNamespace(o.Namespace)
 	content.SetName(o.Name)
 	content.SetKind(o.kind.name)
-	account, err := clusterapi.ReadIdentityAt(content, o.kind.identityRefPath)
-	return content, account, err
+	return clusterapi.ReadIdentityAt(content, o.kind.identityRefPath)
 }
 
 // decodeInto decodes an object. null counts as an empty object.

@@ -90,8 +90,8 @@ var tenant = openstack.Token{
 var tenantKeys = ownership.Identity{Namespace: "team-a", Secret: "keys", Entry: "tenant"}
 
 // ActingBy implements cluster.Credentials: no Cluster has a reference yet.
-func (fakeCredentials) ActingBy(_ context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) ([]clusterapi.Cluster, error) {
-	return []clusterapi.Cluster{{Provider: provider, Namespace: object.GetNamespace(), Name: clusterapi.ClusterNameOf(provider, object)}}, nil
+func (fakeCredentials) ActingBy(_ context.Context, provider v1beta1.Provider, namespace, name string) ([]clusterapi.Cluster, error) {
+	return []clusterapi.Cluster{{Provider: provider, Namespace: namespace, Name: name}}, nil
 }
 
 // AccountBy implements cluster.Credentials.

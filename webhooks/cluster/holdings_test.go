@@ -460,33 +460,6 @@ func TestCredentialsOfSecrets(t *testing.T) {
 
 var tenantSecret = ownership.Identity{Namespace: "team-a", Secret: "user", Entry: "tenant"}
 
-// TestAnotherClusterOfTheSameCredentials changes the label with the Cluster of an OpenStackCluster.
-func TestAnotherClusterOfTheSameCredentials(t *testing.T) {
-	labeled := func(name string) object {
-		return object{"metadata": metadata(object{"labels": object{"cluster.x-k8s.io/cluster-name": name}}), "spec": object{"identityRef": keysRef()}}
-	}
-	for name, tc := range map[string]struct {
-		old, new   object
-		wantReason string
-	}{
-		"whose machines name other instances": {old: labeled("empty"), new: labeled("full"), wantReason: "MachinesHoldInstances"},
-		"that has no machines":                {old: labeled("full"), new: labeled("empty"), wantReason: "IdentityUnchanged"},
-		"by its own name":                     {old: labeled("empty"), new: onOpenStack(keysRef()), wantReason: "MachinesHoldInstances"},
-		"that is created again":               {new: labeled("full"), wantReason: "MachinesHoldInstances"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{
-				"team-a/full": {holder("m1", aliceID)}, "team-a/prod": {holder("m2", aliceID)},
-			}}
-			gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{token: tenant}, nil, fakeCredentials(nil),
-				cluster.NewHoldings(machines, &fakeInstances{}))
-			if got := gate.Review(t.Context(), request(t, "openstackclusters", tc.old, tc.new)); got.Reason != tc.wantReason {
-				t.Errorf("Review() = %s %s (%s), want %s", got.Decision, got.Reason, got.Message, tc.wantReason)
-			}
-		})
-	}
-}
-
 // TestConfiguredKinds checks that they are registered and evaluated like the built-in ones.
 func TestConfiguredKinds(t *testing.T) {
 	config := v1beta1.Cluster{

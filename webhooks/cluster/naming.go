@@ -82,13 +82,11 @@ func kindsOf(config v1beta1.ClusterImpersonation) []kind {
 
 // delegationKindsOf returns the kinds of objects that refer to credentials or hold them. A machine may refer to its own.
 func delegationKindsOf(config v1beta1.ClusterDelegation) []kind {
-	machines := clusterapi.OpenStackClusters.GroupVersion().WithResource("openstackmachines")
+	clusters := referring(clusterapi.OpenStackClusters, "OpenStackCluster", identityRefField)
+	clusters.provider = v1beta1.ProviderOpenStack
 	kinds := []kind{
-		{
-			resource: clusterapi.OpenStackClusters, name: "OpenStackCluster", provider: v1beta1.ProviderOpenStack,
-			condition: celCredentialsOfCluster, identityRefPath: identityRefField,
-		},
-		referring(machines, "OpenStackMachine", identityRefField),
+		clusters,
+		referring(clusterapi.OpenStackClusters.GroupVersion().WithResource("openstackmachines"), "OpenStackMachine", identityRefField),
 		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELSet("data", cloudsKey) }},
 	}
 	for _, k := range config.Kinds {

@@ -58,7 +58,7 @@ func (r *fakeReferences) AccountBy(_ context.Context, of clusterapi.Cluster, nam
 	return account, r.err
 }
 
-func (r *fakeReferences) ActingBy(context.Context, v1beta1.Provider, *unstructured.Unstructured) ([]clusterapi.Cluster, error) {
+func (r *fakeReferences) ActingBy(context.Context, v1beta1.Provider, string, string) ([]clusterapi.Cluster, error) {
 	return r.acting, r.err
 }
 
@@ -73,7 +73,7 @@ func TestAClusterKeepsTheIdentityOfItsInstances(t *testing.T) {
 	const of = `spec.infrastructureRef of Cluster "prod" of namespace "team-a": `
 	const held = of + `machines of cluster "prod" name instances that do not belong to the project of cloud "tenant" of Secret "others" ` +
 		`in the region of its credentials: CloudSigmaMachine "m1" (` + aliceID + `); delete these machines or clear their instance IDs first`
-	const differs = `Cluster "prod" refers to OpenStackCluster "b" by spec.infrastructureRef, and that has another label`
+	const unusable = `OpenStackCluster "b" refers to no credentials`
 	allowed := func(reason string) webhookstest.Answer {
 		return webhookstest.Answer{Decision: webhooks.Allowed, Reason: reason}
 	}
@@ -120,12 +120,12 @@ func TestAClusterKeepsTheIdentityOfItsInstances(t *testing.T) {
 		"by the same name":    {old: to("a"), new: referring(object{"apiGroup": "infrastructure.cluster.x-k8s.io", "name": "a"}), want: allowed("ReferenceUnchanged")},
 		"without a name":      {old: to("a"), new: referring(nil), want: allowed("ReferenceUnchanged")},
 		"without a reference": {old: to("a"), new: object{"metadata": metadata(nil)}, want: allowed("ReferenceUnchanged")},
-		"with another label": {
-			old: to("a"), new: to("b"), err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers, Message: differs},
-			want: denied("ClusterReferenceDiffers", of+differs),
+		"without credentials": {
+			old: to("a"), new: to("b"), err: &clusterapi.AccountError{Reason: clusterapi.IdentityMissing, Message: unusable},
+			want: denied("IdentityMissing", of+unusable),
 		},
-		"with another label, while no machine names an instance": {
-			old: to("a"), new: to("b"), free: true, err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers, Message: differs},
+		"without credentials, while no machine names an instance": {
+			old: to("a"), new: to("b"), free: true, err: &clusterapi.AccountError{Reason: clusterapi.IdentityMissing, Message: unusable},
 			want: allowed("ReferenceAllowed"),
 		},
 		"that cannot be read now": {
@@ -136,8 +136,8 @@ func TestAClusterKeepsTheIdentityOfItsInstances(t *testing.T) {
 			old: to("a"), new: to("b"), machineErr: errors.New("away"),
 			want: undecided("MachinesUnknown", "the machines of the cluster could not be read; try again"),
 		},
-		"while the machines cannot be read, with another label": {
-			old: to("a"), new: to("b"), machineErr: errors.New("away"), err: &clusterapi.AccountError{Reason: clusterapi.ClusterReferenceDiffers},
+		"while the machines cannot be read, without credentials": {
+			old: to("a"), new: to("b"), machineErr: errors.New("away"), err: &clusterapi.AccountError{Reason: clusterapi.IdentityMissing},
 			want: undecided("MachinesUnknown", "the machines of the cluster could not be read; try again"),
 		},
 		"of the wrong type": {old: to("a"), new: to(5), want: webhookstest.Answer{
@@ -186,7 +186,6 @@ func TestUndecodableClustersAreDenied(t *testing.T) {
 	}
 }
 
-// TestAnObjectIsCheckedForAllClustersThatReferToIt has an OpenStackCluster with the label of another Cluster.
 func TestAnObjectIsCheckedForAllClustersThatReferToIt(t *testing.T) {
 	full := clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "full"}
 	for name, tc := range map[string]struct {

@@ -107,12 +107,6 @@ func celCluster() string {
 	}, " || ")
 }
 
-// celCredentialsOfCluster is true for a reference to other credentials, or to the same for another cluster.
-func celCredentialsOfCluster() string {
-	return fmt.Sprintf("%s || %s != '' && %s", webhooks.CELSet("spec", "identityRef"), webhooks.CELField("object", "spec", "identityRef"),
-		webhooks.CELChanged("metadata", "labels", clusterapi.ClusterNameLabel))
-}
-
 // celNaming is true if an object of a configured kind names another user.
 func celNaming(k v1beta1.UserKind) string {
 	var expressions []string

@@ -23,7 +23,6 @@ import (
 const (
 	referencePath = "spec.infrastructureRef"
 	holds         = "MachinesHoldInstances"
-	differs       = "ClusterReferenceDiffers"
 )
 
 // coreKind is the Cluster of Cluster API.
@@ -134,28 +133,14 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, first
 			holds, "data[clouds.yaml]", `machines of cluster "pool"`, server.ID)
 	}, SpecTimeout(2*timeout))
 
-	It("has precedence over the name, and must agree with the label", func(ctx SpecContext) {
+	It("has precedence over the name and the label", func(ctx SpecContext) {
 		a := begin(ctx)
-		Expect(a.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
+		Expect(a.createCluster(ctx, clusterName, actsWith(credentials), labeled(clusterName))).To(Succeed())
 		Expect(a.client.Create(ctx, core(a, "two"))).To(Succeed())
 		machine, server := a.machine(ctx, "worker"), a.server(ctx, "worker")
 		// In a dry run, the cloud's denial of a first claim is final.
 		expectDenial(a.set(ctx, machine, instanceIDPath, server.ID, client.DryRunAll), "InstanceNotFound", instanceIDPath,
 			`of cloud "openstack" of Secret "others"`)
-
-		By("another object has the label")
-		pool := newObject(clusterKind, a.namespace, clusterName)
-		Expect(a.set(ctx, pool, "metadata.labels", map[string]any{clusterLabel: clusterName})).To(Succeed())
-		expectDenial(a.set(ctx, machine, instanceIDPath, server.ID), differs, instanceIDPath,
-			`Cluster "pool" refers to OpenStackCluster "two" by spec.infrastructureRef, which the provider uses, but OpenStackCluster "pool" has the label `+
-				`cluster.x-k8s.io/cluster-name=pool; correct the reference or remove the label`)
-		Eventually(a.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElement(denied(differs, `OpenStackCluster "two"`)))
-
-		By("the object has the label of another Cluster")
-		Expect(a.set(ctx, pool, "metadata.labels", map[string]any{clusterLabel: nil})).To(Succeed())
-		Expect(a.set(ctx, newObject(clusterKind, a.namespace, "two"), "metadata.labels", map[string]any{clusterLabel: "another"})).To(Succeed())
-		expectDenial(a.set(ctx, machine, instanceIDPath, a.other.server(ctx, "worker").ID), differs, instanceIDPath,
-			`that object has the label cluster.x-k8s.io/cluster-name=another; correct the reference or the label`)
 	}, SpecTimeout(timeout))
 
 })
