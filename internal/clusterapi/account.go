@@ -86,6 +86,8 @@ type reader struct {
 	cloudSigma
 	// exempt are the namespaces whose Secrets are not checked. Clusters may not use these Secrets.
 	exempt []string
+	// kinds are the kinds of machines, none if only clusters are read.
+	kinds []Kind
 }
 
 // guarded returns an *AccountError if no gate checks writes of the Secrets of the namespace.

@@ -79,21 +79,12 @@ func (r *reader) AccountOf(ctx context.Context, provider v1beta1.Provider, objec
 }
 
 // Holders returns the machines of a cluster that name instances now and use the identity of the cluster.
-func (o *Objects) Holders(ctx context.Context, cluster Cluster) ([]Machine, error) {
-	return o.holders(ctx, o.kinds, cluster)
-}
-
-// Holders returns the machines of a cluster that name instances now and use the identity of the cluster.
-func (w *Workspace) Holders(ctx context.Context, cluster Cluster) ([]Machine, error) {
-	return w.holders(ctx, w.workspaces.options.Kinds, cluster)
-}
-
-func (r *reader) holders(ctx context.Context, kinds []Kind, cluster Cluster) ([]Machine, error) {
+func (r *reader) Holders(ctx context.Context, cluster Cluster) ([]Machine, error) {
 	if len(validation.IsValidLabelValue(cluster.Name)) > 0 {
 		return nil, nil // invalid as a label value, so no machine has it
 	}
 	var found []Machine
-	for _, kind := range kinds {
+	for _, kind := range r.kinds {
 		if kind.Provider != cluster.Provider {
 			continue
 		}

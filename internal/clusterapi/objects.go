@@ -35,7 +35,6 @@ const (
 // Objects contains the machines and clusters of an API server. It watches them, so that most lookups need no request.
 type Objects struct {
 	reader
-	kinds    []Kind
 	machines []*watched // same order as kinds
 	clusters map[v1beta1.Provider]*watched
 	// owners contains the names and labels of the Machines of Cluster API. It is nil if no machines are watched.

@@ -155,22 +155,13 @@ func (h *versionHint) resource(
 }
 
 // Owned returns the current machines of a namespace with owner references to the Machine of Cluster API.
-func (o *Objects) Owned(ctx context.Context, namespace, owner string) ([]Machine, error) {
-	return o.owned(ctx, o.kinds, namespace, owner)
-}
-
-// Owned returns the current machines of a namespace with owner references to the Machine of Cluster API.
-func (w *Workspace) Owned(ctx context.Context, namespace, owner string) ([]Machine, error) {
-	return w.owned(ctx, w.workspaces.options.Kinds, namespace, owner)
-}
-
-func (r *reader) owned(ctx context.Context, kinds []Kind, namespace, owner string) ([]Machine, error) {
+func (r *reader) Owned(ctx context.Context, namespace, owner string) ([]Machine, error) {
 	var owned []Machine
-	for _, kind := range kinds {
+	for _, kind := range r.kinds {
 		if kind.Provider.IsExternal() { // its cluster is not evaluated
 			continue
 		}
-		err := r.list(ctx, kind.Resource(), namespace, metav1.ListOptions{}, func(object *unstructured.Unstructured) {
+		if err := r.each(ctx, kind.Resource(), namespace, metav1.ListOptions{}, func(object *unstructured.Unstructured) {
 			machine := kind.metadataOf(object)
 			if !slices.Contains(machine.Owners(), owner) {
 				return
@@ -179,12 +170,8 @@ func (r *reader) owned(ctx context.Context, kinds []Kind, namespace, owner strin
 				machine = read
 			}
 			owned = append(owned, machine.small())
-		})
-		if apierrors.IsNotFound(err) {
-			err = r.notInstalled(ctx, kind.Resource())
-		}
-		if err != nil && !isNotBound(err) {
-			return nil, fmt.Errorf("list %s: %w", kind.Resource().GroupResource(), err)
+		}); err != nil {
+			return nil, err
 		}
 	}
 	return owned, nil

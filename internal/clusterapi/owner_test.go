@@ -237,16 +237,16 @@ func TestOwned(t *testing.T) {
 		},
 		"with a kind that is served in another version": {
 			change: func(s *fakeServer) { notFound(s); s.served["cloudsigmamachines"] = []string{"v1beta2", "v1"} },
-			wantErr: "list cloudsigmamachines.infrastructure.cluster.x-k8s.io: cloudsigmamachines.infrastructure.cluster.x-k8s.io are served in version v1beta2, v1, and not in v1beta1, " +
+			wantErr: "cloudsigmamachines.infrastructure.cluster.x-k8s.io are served in version v1beta2, v1, and not in v1beta1, " +
 				"which warrantgate reads: configure a version that is served, or have v1beta1 served again",
 		},
 		"with a kind that is served again": {
 			change:  notFound,
-			wantErr: "list cloudsigmamachines.infrastructure.cluster.x-k8s.io: cloudsigmamachines.infrastructure.cluster.x-k8s.io were not served a moment ago",
+			wantErr: "cloudsigmamachines.infrastructure.cluster.x-k8s.io were not served a moment ago",
 		},
 		"discovery fails": {
 			change:  func(s *fakeServer) { notFound(s); s.discoveryErr = errors.New("away") },
-			wantErr: "list cloudsigmamachines.infrastructure.cluster.x-k8s.io: away",
+			wantErr: "away",
 		},
 		"a kind without the permission to list": {
 			change:  func(s *fakeServer) { s.unserved(apierrors.NewServiceUnavailable("etcd is away")) },

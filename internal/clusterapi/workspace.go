@@ -84,6 +84,7 @@ func (w *Workspaces) In(cluster, provider logicalcluster.Name) (*Workspace, erro
 	in := &Workspace{
 		reader: reader{
 			dynamic: at, discovery: discovery, ownerVersion: &w.ownerVersion, clusterVersion: &w.clusterVersion, cloudSigma: w.options.cloudSigma(),
+			kinds: w.options.Kinds,
 		},
 		workspaces: w, cluster: cluster, provider: provider,
 	}
@@ -261,7 +262,7 @@ func (w *Workspace) isBoundAt(ctx context.Context, url string, resource schema.G
 // Holder returns another machine of the logical cluster than the given one that names the instance, or nil if there is none. It
 // lists the current machines. An error means that the holder is unknown.
 func (w *Workspace) Holder(ctx context.Context, id string, other Machine, counts func(Machine) bool) (*Machine, error) {
-	for _, kind := range w.workspaces.options.Kinds {
+	for _, kind := range w.kinds {
 		if kind.Provider != other.Kind.Provider {
 			continue
 		}
