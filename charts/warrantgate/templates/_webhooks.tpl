@@ -224,10 +224,8 @@ admissionReviewVersions: [v1]
 - name: openstackclusters.delegation.warrantgate.dev
   matchConditions:
   - name: names-other-credentials
-    expression: >-
-      {{ include "warrantgate.celSet" (list "spec" "identityRef") }} ||
-      {{ include "warrantgate.celField" (list "object" "spec" "identityRef") }} != '' &&
-      {{ include "warrantgate.celChanged" (list "metadata" "labels" "cluster.x-k8s.io/cluster-name") }}
+    expression: |-
+      {{ include "warrantgate.celSet" (list "spec" "identityRef") }}
   rules:
   - {apiGroups: [infrastructure.cluster.x-k8s.io], apiVersions: [v1beta1], operations: [CREATE, UPDATE], resources: [openstackclusters], scope: "*"}
   {{- $webhook | nindent 2 }}
