@@ -91,7 +91,7 @@ func run(ctx context.Context, args []string) (err error) {
 	defer cancel()
 
 	d := &demo{}
-	defer func() { err = errors.Join(err, d.cleanUp()) }()
+	defer func() { err = errors.Join(err, d.cleanUp()) }() //nolint:contextcheck // what was started is stopped also when ctx has ended
 	for i, step := range shown.steps {
 		d.heading(fmt.Sprintf("%d. %s", i+1, step.title))
 		if err := step.run(deadline, d); err != nil {
