@@ -132,6 +132,15 @@ func clusterKindsOf(kinds []v1beta1.MachineKind) map[v1beta1.Provider]clusterKin
 	return found
 }
 
+// clusterName returns the name of the Cluster of a cluster object. Cluster API labels the object that a Cluster refers to, and sets a label back that
+// somebody changes.
+func (k clusterKind) clusterName(object *unstructured.Unstructured) string {
+	if label := object.GetLabels()[ClusterNameLabel]; k.byReference && label != "" {
+		return label
+	}
+	return object.GetName()
+}
+
 // Account returns the account of the provider of a cluster, by the current state of the objects. The error is an *AccountError if they specify
 // no account.
 func (r *reader) Account(ctx context.Context, cluster Cluster) (ownership.Account, error) {

@@ -1,7 +1,6 @@
 package clusterapi
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -77,8 +76,7 @@ func (o *Objects) OnChange(changed func(MachineKey)) error {
 	}
 	for provider, clusters := range o.clusters {
 		if err := clusters.onChange(func(object *unstructured.Unstructured) {
-			// Cluster API labels the object of a Cluster, which may have another name than the Cluster.
-			dependent(dependency{string(provider), object.GetNamespace(), cmp.Or(object.GetLabels()[ClusterNameLabel], object.GetName())})
+			dependent(dependency{string(provider), object.GetNamespace(), clusterKinds[provider].clusterName(object)})
 		}); err != nil {
 			return err
 		}

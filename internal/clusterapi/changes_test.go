@@ -50,9 +50,14 @@ func TestOnChange(t *testing.T) {
 		"an owner of another cluster": {
 			write: write{resource: owners, object: ownerMachine("a", "other")}, want: []string{"worker"},
 		},
-		"an owner that is deleted":       {write: write{resource: owners, name: "a"}, want: []string{"worker"}},
-		"an owner of no machine":         {write: write{resource: owners, object: ownerMachine("b", "other")}},
-		"another user of the cluster":    {write: write{resource: clusterapi.CloudSigmaClusters, object: cluster(with("spec.userEmail", "else@example.com"))}, want: []string{"unclaimed", "worker"}},
+		"an owner that is deleted":    {write: write{resource: owners, name: "a"}, want: []string{"worker"}},
+		"an owner of no machine":      {write: write{resource: owners, object: ownerMachine("b", "other")}},
+		"another user of the cluster": {write: write{resource: clusterapi.CloudSigmaClusters, object: cluster(with("spec.userEmail", "else@example.com"))}, want: []string{"unclaimed", "worker"}},
+		"another user of a cluster with the label of another": {
+			write: write{resource: clusterapi.CloudSigmaClusters, object: cluster(with("spec.userEmail", "else@example.com"),
+				with("metadata.labels", map[string]any{"cluster.x-k8s.io/cluster-name": "decoy"}))},
+			want: []string{"unclaimed", "worker"},
+		},
 		"a heartbeat of the cluster":     {write: write{resource: clusterapi.CloudSigmaClusters, object: cluster(with("spec.userEmail", "tenant@example.com"), heartbeat)}},
 		"a cluster that is deleted":      {write: write{resource: clusterapi.CloudSigmaClusters, name: "metal"}, want: []string{"unclaimed", "worker"}},
 		"a new cluster without machines": {write: write{resource: clusterapi.CloudSigmaClusters, object: object("CloudSigmaCluster", "new")}},

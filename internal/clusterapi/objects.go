@@ -245,13 +245,13 @@ func (o *Objects) MachinesNow(ctx context.Context, kind Kind, namespace string) 
 // Clusters yields all clusters in their last seen state, with references to their objects.
 func (o *Objects) Clusters() iter.Seq2[Cluster, corev1.ObjectReference] {
 	return func(yield func(Cluster, corev1.ObjectReference) bool) {
-		for provider := range clusterKinds {
+		for provider, kind := range clusterKinds {
 			clusters, watched := o.clusters[provider]
 			if !watched {
 				continue
 			}
 			for _, object := range clusters.list() {
-				cluster := Cluster{Provider: provider, Namespace: object.GetNamespace(), Name: object.GetName()}
+				cluster := Cluster{Provider: provider, Namespace: object.GetNamespace(), Name: kind.clusterName(object)}
 				if !yield(cluster, reference(object)) {
 					return
 				}
