@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -17,8 +16,9 @@ const (
 	// same time.
 	changedAfter = 2 * time.Second
 	// freshFor is how old the objects may be if they are not watched, and compareInterval the time between two comparisons of their claims. Both
-	// together keep the promise of a minute.
-	freshFor, compareInterval = 20 * time.Second, 40 * time.Second
+	// together keep the promise of a minute, unless a list takes longer than 4 seconds: compareRest is how many times as long as a list the time to
+	// the next one is, because kcp has other work than these lists.
+	freshFor, compareInterval, compareRest = 20 * time.Second, 40 * time.Second, 10
 	// firstRetry and lastRetry are the times between two checks while there is no answer. The latter keeps the promise of a minute.
 	firstRetry, lastRetry = time.Second, 30 * time.Second
 	// recheckTimeout limits a check, which counts for its tenant.
@@ -45,20 +45,35 @@ type claim struct {
 // not reach them or the cloud did not answer.
 func (c *Controller) compareClaims(ctx context.Context) {
 	var before map[clusterapi.MachineKey]claim
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if err := c.refresh(ctx); err != nil {
+	for ctx.Err() == nil {
+		began := time.Now()
+		if claims, err := c.claims(ctx); err != nil {
 			logf.FromContext(ctx).V(1).Info("claims could not be compared; retrying", "error", err.Error())
-			return
-		}
-		claims := map[clusterapi.MachineKey]claim{}
-		for machine := range c.Audit.Objects.Machines() {
-			key, named := machine.Key(), claim{machine.Cluster(), machine.InstanceID, machine.ProviderID}
-			if claims[key] = named; before != nil && before[key] != named {
-				c.enqueue(key, 0)
+		} else {
+			for key, named := range claims {
+				if before != nil && before[key] != named {
+					c.enqueue(key, 0)
+				}
 			}
+			before = claims
 		}
-		before = claims
-	}, compareInterval)
+		select {
+		case <-ctx.Done():
+		case <-time.After(max(compareInterval, compareRest*time.Since(began))):
+		}
+	}
+}
+
+// claims reads the claims of all machines.
+func (c *Controller) claims(ctx context.Context) (map[clusterapi.MachineKey]claim, error) {
+	if err := c.refresh(ctx); err != nil {
+		return nil, err
+	}
+	claims := map[clusterapi.MachineKey]claim{}
+	for machine := range c.Audit.Objects.Machines() {
+		claims[machine.Key()] = claim{machine.Cluster(), machine.InstanceID, machine.ProviderID}
+	}
+	return claims, nil
 }
 
 func (c *Controller) enqueue(machine clusterapi.MachineKey, after time.Duration) {
