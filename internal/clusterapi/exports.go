@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -206,6 +207,11 @@ func list(
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := listPage(ctx, resource, options)
+		var expired apierrors.APIStatus
+		if apierrors.IsResourceExpired(err) && errors.As(err, &expired) && expired.Status().Continue != "" {
+			options.Continue = expired.Status().Continue // the rest in its current state: a list of many objects takes longer than kcp keeps old states
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -34,6 +34,8 @@ type fakeKCP struct {
 	requests []string
 	// limits are those of the lists of objects.
 	limits []string
+	// expired is true if the state of a list is not kept until the second page.
+	expired bool
 }
 
 const (
@@ -74,6 +76,9 @@ func (k *fakeKCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, infrastructureList, "CloudSigmaMachine", "more",
 			fmt.Sprintf(exportedObject, "CloudSigmaMachine", "worker", "uid-1", "aaa", `"status":{"instanceID":"`+ownID+`"}`)+","+
 				fmt.Sprintf(exportedObject, "CloudSigmaMachine", "odd", "uid-2", "aaa", `"status":{"instanceID":1}`))
+	case shard == "/one" && k.expired && r.URL.Query().Get("continue") == "more":
+		w.WriteHeader(http.StatusGone)
+		fmt.Fprint(w, `{"apiVersion":"v1","kind":"Status","metadata":{"continue":"later"},"status":"Failure","reason":"Expired","code":410}`)
 	case shard == "/one":
 		fmt.Fprintf(w, infrastructureList, "CloudSigmaMachine", "", fmt.Sprintf(exportedObject, "CloudSigmaMachine", "second", "uid-3", "aaa", `"spec":{}`))
 	default:
@@ -95,7 +100,15 @@ func newExports(t *testing.T, k *fakeKCP) *clusterapi.Exports {
 }
 
 func TestExports(t *testing.T) {
-	k := &fakeKCP{resources: []string{"cloudsigmamachines", "cloudsigmaclusters"}, in: "bbb"}
+	for name, expired := range map[string]bool{"": false, "whose state expires between two pages": true} {
+		t.Run(name, func(t *testing.T) {
+			testExports(t, &fakeKCP{resources: []string{"cloudsigmamachines", "cloudsigmaclusters"}, in: "bbb", expired: expired})
+		})
+	}
+}
+
+func testExports(t *testing.T, k *fakeKCP) {
+	t.Helper()
 	exports := newExports(t, k)
 	if len(slices.Collect(exports.Machines())) > 0 {
 		t.Error("there are machines before Refresh")
