@@ -129,12 +129,11 @@ var _ = Describe("The verdict on a machine", Ordered, ContinueOnFailure, first, 
 		Entry("in upper case throughout", func(id string) string { return strings.ToUpper("openstack:///" + id) }, SpecTimeout(timeout)),
 	)
 
-	It("uses the cluster of the label if its object has another name", func(ctx SpecContext) {
+	It("finds no cluster by a label, as the provider does not", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		Expect(s.createCluster(ctx, "pool-x7k2p", actsWith(credentials), labeled(clusterName))).To(Succeed())
-		machine := s.machineOf(ctx, s.server(ctx, "worker"))
-		expectDenial(s.set(ctx, machine, instanceIDPath, s.foreignServer(ctx, "worker").ID), "InstanceNotFound", instanceIDPath,
-			s.project, `with which cluster "pool" acts`)
+		machine, server := s.machine(ctx, "worker"), s.server(ctx, "worker")
+		expectDenial(s.set(ctx, machine, instanceIDPath, server.ID), "ClusterMissing", instanceIDPath, `there is no OpenStackCluster "pool"`)
 	}, SpecTimeout(timeout))
 
 	It("uses the machine's own credentials, if it has any", func(ctx SpecContext) {
