@@ -43,7 +43,7 @@ const (
 	// permissionInterval is the time between two permission checks while the permission is missing.
 	permissionInterval = 5 * time.Second
 	// permissionWait is how long an Event waits for the permission. Repairs begin as soon as warrantgate is installed, before the next check.
-	permissionWait = 30 * time.Second
+	permissionWait = time.Minute
 	// userBurst and userRate limit the Events that one user causes on one object for one reason: a burst, and then one Event in five
 	// minutes. client-go's limit for an object is five times as high. usersRemembered limits the memory for the users.
 	userBurst       = 5

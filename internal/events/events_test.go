@@ -588,7 +588,7 @@ func TestEventsWaitForThePermission(t *testing.T) {
 			[]string{fmt.Sprintf(off, no.reason), fmt.Sprintf(off, down.err), `"msg"="Events are on"`},
 		},
 		"not installed in time": {
-			slices.Concat(slices.Repeat([]permission{no}, 8), []permission{yes}), map[string]float64{"off": 1},
+			slices.Concat(slices.Repeat([]permission{no}, 14), []permission{yes}), map[string]float64{"off": 1},
 			[]string{fmt.Sprintf(off, no.reason), `"msg"="Events are on"`},
 		},
 	} {
@@ -606,7 +606,7 @@ func TestEventsWaitForThePermission(t *testing.T) {
 				ctx, cancel := context.WithCancel(logf.IntoContext(t.Context(), log.logger()))
 				ended := make(chan error, 1)
 				go func() { ended <- recorder.Start(ctx) }()
-				time.Sleep(time.Minute) //nolint:forbidigo // advances the clock of the bubble
+				time.Sleep(2 * time.Minute) //nolint:forbidigo // advances the clock of the bubble
 				if diff := cmp.Diff(tc.want, count()); diff != "" {
 					t.Errorf("counted (-want +got):\n%s", diff)
 				}

@@ -101,7 +101,7 @@ var _ = Describe("install and uninstall", func() {
 		Eventually(logOf(w)).Should(ContainSubstring("Events are off; gates and controllers work without them"))
 		Expect(logOf(w)()).To(ContainSubstring("--shard-kubeconfig"))
 
-		waiting := createAs(ctx, bot, "waiting")
+		waiting := createAs(ctx, bot, "early")
 		Expect(eventReasons(ctx, waiting)()).To(BeEmpty())
 
 		By("granting the permission while serve runs and an Event waits for it")
