@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,8 +140,33 @@ type recheckable struct {
 	recorder *recorded
 	mu       sync.Mutex
 	objects  fakeObjects
+	stored   changing
 	askErr   error
 	asked    []string
+}
+
+// changing are objects whose machines another goroutine replaces.
+type changing struct {
+	fakeObjects
+	replaced atomic.Pointer[clusterapi.Machine]
+}
+
+func (c *changing) now() fakeObjects {
+	objects := c.fakeObjects
+	if machine := c.replaced.Load(); machine != nil {
+		objects.machines = []clusterapi.Machine{*machine}
+	}
+	return objects
+}
+
+func (c *changing) Machines() iter.Seq[clusterapi.Machine] { return c.now().Machines() }
+
+func (c *changing) Machine(key clusterapi.MachineKey) (clusterapi.Machine, bool) {
+	return c.now().Machine(key)
+}
+
+func (c *changing) Naming(id string, machine clusterapi.Machine) []clusterapi.Machine {
+	return c.now().Naming(id, machine)
 }
 
 func (r *recheckable) Ask(_ context.Context, claim ownership.Claim) (ownership.Answer, error) {
@@ -158,10 +185,10 @@ func (r *recheckable) Instances(context.Context, ownership.Account) ([]ownership
 // start starts a controller in a bubble of testing/synctest, after objects were read. The result stops it.
 func (r *recheckable) start(ctx context.Context, t *testing.T, elector audit.Elector, onKCP bool) (stop func()) {
 	t.Helper()
-	r.recorder = &recorded{}
+	r.recorder, r.stored.fakeObjects = &recorded{}, r.objects
 	r.Controller = &audit.Controller{
 		Audit: &audit.Audit{
-			Objects: r.objects, Clouds: map[string]ownership.Cloud{"cloudsigma": r}, Now: time.Now,
+			Objects: &r.stored, Clouds: map[string]ownership.Cloud{"cloudsigma": r}, Now: time.Now,
 			Limiter: map[string]*rate.Limiter{"cloudsigma": rate.NewLimiter(5, 1)},
 		},
 		Recorder: r.recorder, Election: elector, Interval: time.Hour, OnKCP: onKCP, Synced: func() error { return nil },
@@ -213,7 +240,8 @@ func TestClaimsAreCheckedOnceTheCloudAnswers(t *testing.T) {
 		"that were stored before the start": {change: func(*recheckable) {}},
 		"that a watch has seen":             {change: func(r *recheckable) { r.Changed(r.objects.machines[0].Key()) }},
 		"that no gate has seen on kcp": {in: "a", change: func(r *recheckable) {
-			r.Audit.Objects = fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther, at("a"))}, accounts: r.objects.accounts}
+			stored := machine("worker", idOther, at("a"))
+			r.stored.replaced.Store(&stored)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
