@@ -69,9 +69,10 @@ var _ = Describe("the editor of a namespace whose reports a quota forbids, with 
 		Eventually(func() (float64, error) {
 			return w.gate.Metric(ctx, "warrantgate_audit_reports_total", map[string]string{"outcome": "failed"})
 		}).Should(BeNumerically(">", 0))
-		log, err := os.ReadFile(w.gate.LogFile())
-		Expect(err).NotTo(HaveOccurred())
-		Expect(string(log)).To(And(ContainSubstring("reports could not be written; the next run tries again"), ContainSubstring("of the namespaces [\\\""+attacker.namespace+"\\\"]")))
+		Eventually(func() (string, error) {
+			log, err := os.ReadFile(w.gate.LogFile())
+			return string(log), err
+		}).Should(And(ContainSubstring("reports could not be written; the next run tries again"), ContainSubstring("of the namespaces [\\\""+attacker.namespace+"\\\"]")))
 		Expect(w.admin.Get(ctx, client.ObjectKeyFromObject(report(attacker)), report(attacker))).To(MatchError(apierrors.IsNotFound, "not found"))
 
 		By("the attacker, without the quota")
