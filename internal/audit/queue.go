@@ -46,7 +46,7 @@ type claim struct {
 func (c *Controller) compareClaims(ctx context.Context) {
 	var before map[clusterapi.MachineKey]claim
 	for ctx.Err() == nil {
-		began := time.Now()
+		began, rest := time.Now(), compareInterval
 		if claims, err := c.claims(ctx); err != nil {
 			logf.FromContext(ctx).V(1).Info("claims could not be compared; retrying", "error", err.Error())
 		} else {
@@ -55,11 +55,11 @@ func (c *Controller) compareClaims(ctx context.Context) {
 					c.enqueue(key, 0)
 				}
 			}
-			before = claims
+			before, rest = claims, max(rest, compareRest*time.Since(began))
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(max(compareInterval, compareRest*time.Since(began))):
+		case <-time.After(rest):
 		}
 	}
 }
