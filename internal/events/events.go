@@ -214,6 +214,7 @@ func (r *Recorder) writeAll(ctx context.Context, tenant share.Tenant) {
 	answers := true
 	for event := r.next(tenant); event != nil; event = r.next(tenant) {
 		if !answers || ctx.Err() != nil {
+			event.leave()
 			count(outcomeDropped)
 			continue
 		}
@@ -221,6 +222,7 @@ func (r *Recorder) writeAll(ctx context.Context, tenant share.Tenant) {
 		case <-r.checked:
 		case <-time.After(time.Until(event.until)):
 		}
+		event.leave()
 		if !r.permitted.Load() {
 			count(outcomeOff)
 			continue
@@ -229,7 +231,7 @@ func (r *Recorder) writeAll(ctx context.Context, tenant share.Tenant) {
 	}
 }
 
-// next takes the next Event of a tenant. If there is none, it returns nil, and the tenant needs another goroutine for further ones.
+// next takes the next Event of a tenant, which keeps its place. If there is none, it returns nil, and the tenant needs another goroutine for further ones.
 func (r *Recorder) next(tenant share.Tenant) *waiting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -239,7 +241,6 @@ func (r *Recorder) next(tenant share.Tenant) *waiting {
 		return nil
 	}
 	r.queues[tenant] = queue[1:]
-	queue[0].leave()
 	return &queue[0]
 }
 
