@@ -91,7 +91,7 @@ func ExternalIDs(pattern string) (parse func(value string) (string, error), _ er
 
 var (
 	repeatedSlashes = regexp.MustCompile("/+")
-	dotSegment      = regexp.MustCompile(`(^|/)\.\.?(/|$)`)
+	dotSegment      = regexp.MustCompile(`(^|[/:])\.\.?(/|$)`)
 )
 
 // CELIsID returns the CEL expression that is true for a value that is an instance ID in lower case, without blanks or a slash.

@@ -160,6 +160,7 @@ func TestExternalIDs(t *testing.T) {
 		"no UTF-8":                                       {value: "i-\xff"},
 		"a segment .":                                    {value: "aws:///eu-1a/.//i-0a1b"},
 		"a segment .. at the end":                        {value: "aws:///eu-1a/i-0a1b/.."},
+		"a segment .. after the scheme":                  {value: "rented:../i-0a1b"},
 		"a segment . at the beginning":                   {value: "/./i-0a1b"},
 		"segments with more than dots":                   {value: "aws:///.../.a/i.", want: "aws:/.../.a/i."},
 		"a segment . that is not compared":               {pattern: aws, value: "aws:///./i-0a1b", want: "i-0a1b"},
