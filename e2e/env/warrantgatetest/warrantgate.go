@@ -104,7 +104,7 @@ func (w *Warrantgate) Run(ctx context.Context, args ...string) (string, error) {
 	return string(output), nil
 }
 
-// Start runs "warrantgate serve" and waits until it is ready. After Stop or Kill, it starts again with the same addresses.
+// Start runs "warrantgate serve" and waits until it is ready and has metrics. After Stop or Kill, it starts again with the same addresses.
 func (w *Warrantgate) Start(ctx context.Context) error {
 	return w.start(ctx, w.configFile, w.LogFile())
 }
@@ -164,8 +164,11 @@ func (w *Warrantgate) start(ctx context.Context, configFile, logFile string) err
 		return err
 	}
 	w.process = serve
-	if err := serve.WaitReady(ctx, "http://"+w.healthAddress+"/readyz", &rest.Config{}); err != nil {
-		return errors.Join(err, serve.Stop())
+	// The servers start at once, so the metrics can be there later than /readyz.
+	for _, url := range []string{"http://" + w.healthAddress + "/readyz", "http://" + w.metricsAddress + "/metrics"} {
+		if err := serve.WaitReady(ctx, url, &rest.Config{}); err != nil {
+			return errors.Join(err, serve.Stop())
+		}
 	}
 	return nil
 }
