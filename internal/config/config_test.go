@@ -185,7 +185,7 @@ cloudSigma:
 			raw: header + "keystonePolicy:\n  objects: [{namespace: keystone, name: policy}]\n",
 			want: configuration(func(c *v1beta1.GateConfiguration) {
 				c.KeystonePolicy.Mode = v1beta1.Enforce
-				c.KeystonePolicy.Objects = []v1beta1.KeystonePolicyObject{{Namespace: "keystone", Name: "policy"}}
+				c.KeystonePolicy.Objects = []v1beta1.NamedObject{{Namespace: "keystone", Name: "policy"}}
 			}),
 		},
 		"everything about policies for Keystone": {

@@ -130,7 +130,7 @@ func Check(ctx context.Context, config v1beta1.ControllerManager, objects Object
 
 // deselected returns a problem if the write removes the labels that select the object. Its next change would not be checked.
 func deselected(config v1beta1.ControllerManager, w Workload) *Problem {
-	if !w.Exists || config.Selector == nil || slices.Contains(config.Objects, v1beta1.ControllerManagerObject{Namespace: w.Namespace, Name: w.Name}) {
+	if !w.Exists || config.Selector == nil || slices.Contains(config.Objects, v1beta1.NamedObject{Namespace: w.Namespace, Name: w.Name}) {
 		return nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(config.Selector)

@@ -97,11 +97,11 @@ func TestCheck(t *testing.T) {
 		"it is selected before and after": {config: selector, workload: func(w *workload) { deselect(w); w.Labels = selected }},
 		"it is selected by its name": {config: func(c *config) {
 			selector(c)
-			c.Objects = []v1beta1.ControllerManagerObject{{Namespace: "ns", Name: "manager"}}
+			c.Objects = []v1beta1.NamedObject{{Namespace: "ns", Name: "manager"}}
 		}, workload: deselect},
 		"another is selected by its name": {config: func(c *config) {
 			selector(c)
-			c.Objects = []v1beta1.ControllerManagerObject{{Namespace: "ns", Name: "other"}}
+			c.Objects = []v1beta1.NamedObject{{Namespace: "ns", Name: "other"}}
 		}, workload: deselect, want: deselected, unknown: true},
 		"no selector":                         {workload: deselect},
 		"a selector that cannot be evaluated": {config: func(c *config) { c.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"-": ""}} }, workload: deselect},

@@ -106,7 +106,7 @@ func TestWebhooksArePinned(t *testing.T) {
 }
 
 func TestNamesAreRegisteredBesideTheSelector(t *testing.T) {
-	objects := []v1beta1.ControllerManagerObject{{Namespace: "tenant-a", Name: "ccm"}, {Namespace: "tenant-b", Name: "x.y"}}
+	objects := []v1beta1.NamedObject{{Namespace: "tenant-a", Name: "ccm"}, {Namespace: "tenant-b", Name: "x.y"}}
 	for name, tc := range map[string]struct {
 		modify func(*v1beta1.ControllerManager)
 		want   []string

@@ -21,7 +21,7 @@ func TestLabelsCannotBeRemoved(t *testing.T) {
 		"leave them, or delete the object and make another one"
 	denied := denial("ControllerManagerDeselected", "metadata.labels", message)
 	byName := func(c *v1beta1.ControllerManager) {
-		c.Objects = []v1beta1.ControllerManagerObject{{Namespace: "tenant-a", Name: "ccm"}}
+		c.Objects = []v1beta1.NamedObject{{Namespace: "tenant-a", Name: "ccm"}}
 	}
 	for name, tc := range map[string]struct {
 		old, new func(*appsv1.Deployment)

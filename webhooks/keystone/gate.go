@@ -55,7 +55,7 @@ const (
 type Gate struct {
 	keys     []string
 	selector labels.Selector
-	objects  map[v1beta1.KeystonePolicyObject]bool
+	objects  map[v1beta1.NamedObject]bool
 	linter   *linter
 }
 
@@ -65,7 +65,7 @@ func New(config v1beta1.KeystonePolicy, base *Base) (*Gate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keystonePolicy.selector: %w", err)
 	}
-	objects := map[v1beta1.KeystonePolicyObject]bool{}
+	objects := map[v1beta1.NamedObject]bool{}
 	for _, object := range config.Objects {
 		objects[object] = true
 	}
@@ -127,7 +127,7 @@ func (g *Gate) Review(ctx context.Context, request admission.Request) webhooks.A
 func (g *Gate) selects(o object) bool { return g.named(o) || g.selector.Matches(labels.Set(o.Labels)) }
 
 func (g *Gate) named(o object) bool {
-	return o.named && g.objects[v1beta1.KeystonePolicyObject{Namespace: o.Namespace, Name: o.Name}]
+	return o.named && g.objects[v1beta1.NamedObject{Namespace: o.Namespace, Name: o.Name}]
 }
 
 // lint checks a write. There is at least one policy after it.

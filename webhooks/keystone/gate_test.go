@@ -52,7 +52,7 @@ func deselectedAs(kind, subject, keys string) webhookstest.Answer {
 
 // named also selects the object of all tests by its name.
 func named(c *v1beta1.KeystonePolicy) {
-	c.Objects = []v1beta1.KeystonePolicyObject{{Namespace: "keystone", Name: "policy"}, {Namespace: "other", Name: "other"}}
+	c.Objects = []v1beta1.NamedObject{{Namespace: "keystone", Name: "policy"}, {Namespace: "other", Name: "other"}}
 }
 
 // deniedFor is the answer to a policy with one error.

@@ -58,7 +58,7 @@ func newHook(name string, mode v1beta1.Mode) webhooks.Hook {
 
 // celNamed is true for requests for one of the objects. It compares the name of the object, because a request has no name if the API
 // server generates it. A name contains no slash.
-func celNamed(objects []v1beta1.KeystonePolicyObject) string {
+func celNamed(objects []v1beta1.NamedObject) string {
 	quoted := make([]string, 0, len(objects))
 	for _, object := range objects {
 		quoted = append(quoted, strconv.Quote(object.Namespace+"/"+object.Name))

@@ -22,7 +22,7 @@ func TestGatesThatAreNotActive(t *testing.T) {
 	openStack := clouds.Owners{OpenStack: &openstack.Cloud{}, Gate: &ownership.Gate{}}
 	off := v1beta1.Default()
 	off.Machine.Mode, off.Cluster.Impersonation.Mode, off.Cluster.Delegation.Mode = v1beta1.Off, v1beta1.Off, v1beta1.Off
-	off.ControllerManager.Objects = []v1beta1.ControllerManagerObject{{Namespace: "tenant", Name: "ccm"}}
+	off.ControllerManager.Objects = []v1beta1.NamedObject{{Namespace: "tenant", Name: "ccm"}}
 	managers := v1beta1.GateConfiguration{ControllerManager: v1beta1.ControllerManager{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "ccm"}}}}
 	v1beta1.SetDefaults(&managers)
 
@@ -67,11 +67,11 @@ func TestGatesThatAreNotActive(t *testing.T) {
 			wantLog: []string{not + `"gate"="keystone-policy" "reason"="keystonePolicy has neither a selector nor objects, so no policy is evaluated"`},
 		},
 		"policies of Keystone, off": {
-			config: policies(v1beta1.KeystonePolicy{Mode: v1beta1.Off, Objects: []v1beta1.KeystonePolicyObject{{Namespace: "keystone", Name: "policy"}}}),
+			config: policies(v1beta1.KeystonePolicy{Mode: v1beta1.Off, Objects: []v1beta1.NamedObject{{Namespace: "keystone", Name: "policy"}}}),
 			want:   map[string]float64{"keystone-policy": 0}, wantLog: []string{not + `"gate"="keystone-policy" "reason"="keystonePolicy.mode is Off"`},
 		},
 		"policies of Keystone": {
-			config: policies(v1beta1.KeystonePolicy{Base: base, Objects: []v1beta1.KeystonePolicyObject{{Namespace: "keystone", Name: "policy"}}}),
+			config: policies(v1beta1.KeystonePolicy{Base: base, Objects: []v1beta1.NamedObject{{Namespace: "keystone", Name: "policy"}}}),
 			want:   map[string]float64{"keystone-policy": 1},
 		},
 		"no policies of Keystone": {config: policies(v1beta1.KeystonePolicy{Mode: v1beta1.Off})},

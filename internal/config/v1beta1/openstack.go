@@ -8,35 +8,33 @@ import (
 
 // ClusterDelegation configures the gate on the credentials that a cluster on OpenStack uses.
 type ClusterDelegation struct {
-	// Mode is Enforce, Warn or Off. Default: Enforce.
+	// Mode is Enforce by default.
 	Mode Mode `json:"mode,omitzero"`
-	// Through is how roles are delegated to a cluster. Default: ApplicationCredential.
+	// Through is ApplicationCredential by default.
 	Through DelegationWay `json:"through,omitzero"`
-	// Kinds are further kinds of objects that refer to credentials. OpenStackCluster, OpenStackMachine and Secret are built in.
-	Kinds []CredentialKind `json:"kinds,omitzero"`
-	// Operators are users and projects of the cloud operator. Credentials of these are denied. Default: none.
+	// Kinds that refer to credentials, besides OpenStackCluster, OpenStackMachine and Secret.
+	Kinds     []CredentialKind   `json:"kinds,omitzero"`
 	Operators OpenStackOperators `json:"operators,omitzero"`
-	// UnrestrictedApplicationCredentials is what happens to application credentials that can create further ones: Warn or Deny. Default:
-	// Warn.
+	// UnrestrictedApplicationCredentials is what happens to those that can create further ones. Default: Warn.
 	UnrestrictedApplicationCredentials UnrestrictedPolicy `json:"unrestrictedApplicationCredentials,omitzero"`
 }
 
-// OpenStackOperators configures whose credentials are denied: users and projects of the cloud operator.
+// OpenStackOperators are users and projects of the cloud operator, whose credentials are denied.
 type OpenStackOperators struct {
-	// Users are users that no cluster may act as, such as {name: admin, domain: Default}. Default: none.
+	// Users that no cluster may act as, such as {name: admin, domain: Default}. Default: none.
 	Users []OpenStackPrincipal `json:"users,omitzero"`
-	// Projects are projects that no cluster may act in, such as {name: capi-mgmt}. Default: none.
+	// Projects that no cluster may act in, such as {name: capi-mgmt}. Default: none.
 	Projects []OpenStackPrincipal `json:"projects,omitzero"`
 }
 
 // OpenStackPrincipal describes users or projects. All fields that are set must match. At least one is required.
 // +kubebuilder:validation:MinProperties=1
 type OpenStackPrincipal struct {
-	// ID is the exact ID, which never changes.
+	// ID is exact, and never changes.
 	ID string `json:"id,omitzero"`
 	// Name is a pattern of names, compared case-insensitively: "*" matches any characters, "?" one character, "[a-z]" a range.
 	Name string `json:"name,omitzero"`
-	// Domain is the ID of the domain, or a pattern of its name. Default: any domain.
+	// Domain is its ID, or a pattern of its name. Default: any.
 	Domain string `json:"domain,omitzero"`
 }
 
@@ -61,12 +59,11 @@ const (
 	Trust DelegationWay = "Trust"
 )
 
-// Roles configures which OpenStack roles may be delegated to a cluster. Names are compared case-insensitively, as in Keystone's
-// policy.
+// Roles configures which OpenStack roles may be delegated to a cluster. Their case is ignored, as in Keystone's policy.
 type Roles struct {
 	// Required are roles without which a cluster does not work. Default: load-balancer_member.
 	Required []string `json:"required,omitzero"`
-	// Allowed are roles that may be delegated in addition to the required ones. Default: member, load-balancer_member, reader.
+	// Allowed are roles that may be delegated besides the required ones. Default: member, load-balancer_member, reader.
 	Allowed []string `json:"allowed,omitzero"`
 	// Denied are roles that must not be delegated. admin is always denied.
 	Denied []string `json:"denied,omitzero"`
@@ -74,11 +71,11 @@ type Roles struct {
 
 // OpenStack configures the requests to OpenStack. The credentials come from the Secrets that clusters refer to.
 type OpenStack struct {
-	// AuthURLs are the Keystone URLs that a clouds.yaml may name, such as https://keystone.example.com:5000/v3. Default: none, so
-	// that objects of OpenStack are not evaluated.
+	// AuthURLs are the Keystones that a clouds.yaml may name, such as https://keystone.example.com:5000/v3. Default: none, and then objects of
+	// OpenStack are not evaluated.
 	// +kubebuilder:validation:items:Format=url
 	AuthURLs []string `json:"authURLs,omitzero"`
-	// CAFile is a file of trusted CA certificates besides those of a Secret, in PEM. Default: those of the system.
+	// CAFile has trusted CA certificates besides those of a Secret, in PEM. Default: those of the system.
 	CAFile string `json:"caFile,omitzero"`
 	// Concurrency limits the concurrent requests to the cloud, which tenants share. Default: 16.
 	Concurrency int32 `json:"concurrency,omitzero"`
@@ -89,29 +86,28 @@ func (o OpenStack) Enabled() bool { return len(o.AuthURLs) > 0 }
 
 // KeystonePolicy configures the gate on ConfigMaps and Secrets with a policy for Keystone.
 type KeystonePolicy struct {
-	// Mode is Enforce, Warn or Off. Default: Off without selector and objects, Enforce otherwise.
+	// Mode is Off by default without selector and objects, else Enforce.
 	Mode Mode `json:"mode,omitzero"`
-	// Selector selects the ConfigMaps and Secrets by their labels.
+	// Selector selects ConfigMaps and Secrets by their labels.
 	Selector *metav1.LabelSelector `json:"selector,omitzero"`
-	// Objects selects ConfigMaps and Secrets by their names, whatever their labels. Use it for those that Pods mount by name, because
-	// these can be deleted and created again without labels.
-	Objects []KeystonePolicyObject `json:"objects,omitzero"`
-	// Keys are the keys with a policy, such as policy.yaml. Default: all.
+	// Objects selects ConfigMaps and Secrets by their names, whatever their labels. Use it for those that Pods mount, because these can be
+	// created again without labels.
+	Objects []NamedObject `json:"objects,omitzero"`
+	// Keys with a policy, such as policy.yaml. Default: all.
 	// +kubebuilder:validation:items:Format=key
 	Keys []string `json:"keys,omitzero"`
-	// Base are ConfigMaps with the policies that Keystone loads before the checked policies, in its order. Overrides may refer to their rules,
-	// and are compared with them. Only operators may have permission to write them. Default: none, and then Keystone's defaults apply.
+	// Base are the policies that Keystone loads before the checked ones, in its order. Overrides may refer to their rules, and are compared
+	// with them. Only operators may have permission to write them. Default: none, and then Keystone's defaults apply.
 	Base []KeystonePolicyBase `json:"base,omitzero"`
-	// KeystoneRelease is the release of OpenStack whose Keystone loads the policies, from "2022.2" (default) to "2026.2", or its name, such as
-	// "caracal".
+	// KeystoneRelease is the release of OpenStack that loads the policies, from "2022.2" (default) to "2026.2", or its name, such as "caracal".
 	// +kubebuilder:validation:Format=release
 	KeystoneRelease string `json:"keystoneRelease,omitzero"`
-	// ManagerRoles are the roles that manage one domain. Default: manager.
+	// ManagerRoles manage one domain. Default: manager.
 	ManagerRoles []string `json:"managerRoles,omitzero"`
-	// ManagedRoles are the roles that managers may grant. Default: member and load-balancer_member (SCS standard scs-0302).
+	// ManagedRoles may be granted by managers. Default: member and load-balancer_member (SCS standard scs-0302).
 	ManagedRoles []string `json:"managedRoles,omitzero"`
-	// KnownRules are patterns of the names of rules that extensions of Keystone evaluate, such as "identity:scim_*". What such a rule
-	// grants is not checked. Default: none.
+	// KnownRules are patterns of rules that extensions of Keystone evaluate, such as "identity:scim_*". What they grant is not checked.
+	// Default: none.
 	KnownRules []string `json:"knownRules,omitzero"`
 }
 
@@ -138,19 +134,7 @@ type KeystonePolicyBase struct {
 	// +required
 	// +kubebuilder:validation:Format=name
 	Name string `json:"name"`
-	// Keys are the keys that hold a policy, in the order in which Keystone loads them. Default: all, in the order of their names.
+	// Keys with a policy, in the order in which Keystone loads them. Default: all, in the order of their names.
 	// +kubebuilder:validation:items:Format=key
 	Keys []string `json:"keys,omitzero"`
-}
-
-// KeystonePolicyObject names a ConfigMap, a Secret, or one of each.
-type KeystonePolicyObject struct {
-	// Namespace of the object. Required.
-	// +required
-	// +kubebuilder:validation:Format=namespace
-	Namespace string `json:"namespace"`
-	// Name of the object. Required.
-	// +required
-	// +kubebuilder:validation:Format=name
-	Name string `json:"name"`
 }

@@ -47,26 +47,16 @@ func (m *Mode) UnmarshalJSON(raw []byte) error {
 type GateConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Delegation configures which delegations are accepted, by all gates.
-	Delegation Delegation `json:"delegation,omitzero"`
-	// Workspace configures the gates on kcp Workspaces.
-	Workspace Workspace `json:"workspace,omitzero"`
-	// Repair configures the repair of kcp workspaces that are stuck because their owner is foreign.
-	Repair Repair `json:"repair,omitzero"`
-	// Machine configures the gate on machine objects of Cluster API providers.
-	Machine Machine `json:"machine,omitzero"`
-	// Cluster configures the gates on cluster objects of Cluster API providers.
-	Cluster Cluster `json:"cluster,omitzero"`
-	// ControllerManager configures the gate on the Deployments, DaemonSets and StatefulSets of cloud controller managers.
+	Delegation        Delegation        `json:"delegation,omitzero"`
+	Workspace         Workspace         `json:"workspace,omitzero"`
+	Repair            Repair            `json:"repair,omitzero"`
+	Machine           Machine           `json:"machine,omitzero"`
+	Cluster           Cluster           `json:"cluster,omitzero"`
 	ControllerManager ControllerManager `json:"controllerManager,omitzero"`
-	// Audit configures the check of existing machines.
-	Audit Audit `json:"audit,omitzero"`
-	// CloudSigma configures the requests to CloudSigma.
-	CloudSigma CloudSigma `json:"cloudSigma,omitzero"`
-	// OpenStack configures the requests to OpenStack.
-	OpenStack OpenStack `json:"openStack,omitzero"`
-	// KeystonePolicy configures the gate on ConfigMaps and Secrets with a policy for Keystone.
-	KeystonePolicy KeystonePolicy `json:"keystonePolicy,omitzero"`
+	Audit             Audit             `json:"audit,omitzero"`
+	CloudSigma        CloudSigma        `json:"cloudSigma,omitzero"`
+	OpenStack         OpenStack         `json:"openStack,omitzero"`
+	KeystonePolicy    KeystonePolicy    `json:"keystonePolicy,omitzero"`
 }
 
 // MachineKinds returns all kinds of machines that are evaluated: the built-in ones and those of the file.
@@ -94,18 +84,16 @@ func (c GateConfiguration) ReadsClusters() bool {
 		c.OpenStack.Enabled() && c.Cluster.Delegation.Mode != Off
 }
 
-// Delegation is the delegation policy.
+// Delegation is which delegations all gates accept.
 type Delegation struct {
-	// KeepWarrants selects the warrants of a creator that its recorded owner keeps. Default: none, because warrants are meant for
-	// one request. A warrant with administrator groups is never kept.
-	KeepWarrants KeepWarrants `json:"keepWarrants,omitzero"`
-	// OpenStackRoles configures which OpenStack roles may be delegated to a cluster.
-	OpenStackRoles Roles `json:"openStackRoles,omitzero"`
+	// KeepWarrants selects the warrants of a creator that its recorded owner keeps, never those with administrator groups. Default: none.
+	KeepWarrants   KeepWarrants `json:"keepWarrants,omitzero"`
+	OpenStackRoles Roles        `json:"openStackRoles,omitzero"`
 }
 
 // KeepWarrants has patterns of names: "*" matches any characters except "/", "?" one character, "[a-z]" a range.
 type KeepWarrants struct {
-	// Users are the users whose warrants are kept.
+	// Users whose warrants are kept.
 	Users []string `json:"users,omitzero"`
 	// Groups keep a warrant if all of its groups match. system:authenticated always matches.
 	Groups []string `json:"groups,omitzero"`
@@ -113,25 +101,36 @@ type KeepWarrants struct {
 
 // Workspace configures the gates on kcp Workspaces.
 type Workspace struct {
-	// OwnerRewrite is the gate that rewrites a foreign owner into one that kcp can impersonate in the workspace.
+	// OwnerRewrite replaces a foreign owner by one that is valid in the workspace.
 	OwnerRewrite Gate `json:"ownerRewrite,omitzero"`
-	// OwnerIntegrity is the gate that denies forged owners: an admission policy that `warrantgate install kcp` writes. serve reports what it
-	// denies.
+	// OwnerIntegrity denies forged owners, by an admission policy of `warrantgate install kcp`. serve reports what it denies.
 	OwnerIntegrity Gate `json:"ownerIntegrity,omitzero"`
 }
 
 // Gate has the field that all gates have.
 type Gate struct {
-	// Mode is Enforce, Warn or Off. Default: Enforce.
+	// Mode is Enforce by default.
 	Mode Mode `json:"mode,omitzero"`
+}
+
+// NamedObject names an object of each kind that the gate evaluates.
+type NamedObject struct {
+	// Namespace of the object. Required.
+	// +required
+	// +kubebuilder:validation:Format=namespace
+	Namespace string `json:"namespace"`
+	// Name of the object. Required.
+	// +required
+	// +kubebuilder:validation:Format=name
+	Name string `json:"name"`
 }
 
 // Repair configures the repair of workspaces whose recorded owner is foreign in them.
 type Repair struct {
-	// Mode is Enforce, Warn or Off. Default: Enforce. Warn only reports what would be repaired, as Events.
+	// Mode is Enforce by default. Warn only reports, as Events.
 	Mode Mode `json:"mode,omitzero"`
-	// After is how long a workspace may be Initializing before it counts as stuck, such as 90s. Default: 1m.
+	// After is the time in Initializing after which a workspace counts as stuck, such as 90s. Default: 1m.
 	After metav1.Duration `json:"after,omitzero"`
-	// WorkspacesPerSecond limits how many workspaces are checked and repaired per second. Default: 50.
+	// WorkspacesPerSecond limits how many are checked and repaired. Default: 50.
 	WorkspacesPerSecond int32 `json:"workspacesPerSecond,omitzero"`
 }

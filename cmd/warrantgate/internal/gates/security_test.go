@@ -44,8 +44,8 @@ func TestEveryWebhookIsInTheTableOfOutages(t *testing.T) {
 	config.OpenStack.AuthURLs = []string{"https://keystone.example.com/v3"}
 	config.ControllerManager.Mode, config.KeystonePolicy.Mode = v1beta1.Enforce, v1beta1.Enforce
 	config.ControllerManager.Selector, config.KeystonePolicy.Selector = &metav1.LabelSelector{}, &metav1.LabelSelector{}
-	config.ControllerManager.Objects = make([]v1beta1.ControllerManagerObject, 1)
-	config.KeystonePolicy.Objects = make([]v1beta1.KeystonePolicyObject, 1)
+	config.ControllerManager.Objects = make([]v1beta1.NamedObject, 1)
+	config.KeystonePolicy.Objects = make([]v1beta1.NamedObject, 1)
 	want := map[string]admissionregistrationv1.FailurePolicyType{}
 	resource := regexp.MustCompile("(cloudsigma|openstack|kdc)(machines|clusters)|secrets")
 	for webhook, policy := range registeredHooks(t, config) {
