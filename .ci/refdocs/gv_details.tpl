@@ -3,7 +3,7 @@
 
 # {{ $gv.GroupVersionString }}
 
-The fields of the configuration file. [The README of the folder above](../README.md) shows a file with all defaults.
+The fields of the configuration file. [The README of the folder above](../README.md) shows a file with the defaults.
 {{ range $gv.SortedTypes }}
 {{ template "type" . }}
 {{ end }}

@@ -1,7 +1,7 @@
 {{- /* A comment without the name of the field that Go comments begin with: "Interval is the time" becomes "The time". */ -}}
 {{- define "doc" -}}
 {{- $doc := regexReplaceAll "^[A-Za-z]+ (is|are) " (markdownRenderFieldDoc . | replace "<br />" " " | trim) "" -}}
-{{- if $doc }}: {{ print (substr 0 1 $doc | upper) (substr 1 -1 $doc) | wrapWith 150 "\n  " }}{{ end -}}
+{{- if $doc }}: {{ print (substr 0 1 $doc | upper) (substr 1 -1 $doc) | wrapWith 140 "\n  " }}{{ end -}}
 {{- end -}}
 {{- /* Types of Kubernetes get no link. */ -}}
 {{- define "fieldType" -}}
