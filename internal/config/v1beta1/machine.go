@@ -103,7 +103,7 @@ type Cluster struct {
 	Impersonation ClusterImpersonation `json:"impersonation,omitzero"`
 	Delegation    ClusterDelegation    `json:"delegation,omitzero"`
 	// ExemptNamespaces are namespaces whose Secrets are not evaluated, such as of controllers with a clouds.yaml of their own. No cluster may refer
-	// to a Secret there. Default: none.
+	// to a Secret there.
 	// +kubebuilder:validation:items:Format=namespace
 	ExemptNamespaces []string `json:"exemptNamespaces,omitzero"`
 }
@@ -121,21 +121,18 @@ type ClusterImpersonation struct {
 	Kinds []UserKind `json:"kinds,omitzero"`
 }
 
-// UserKind is a kind of objects that name a user, with the paths of the fields that do.
+// UserKind is a kind of objects that name a user, such as ExampleCluster, with the plural exampleclusters, of infrastructure.example.com. The
+// version is one that has the field.
 type UserKind struct {
-	// Group is the API group, such as infrastructure.example.com.
 	// +required
 	// +kubebuilder:validation:Format=name
 	Group string `json:"group"`
-	// Version that has the field, such as v1.
 	// +required
 	// +kubebuilder:validation:Format=resource
 	Version string `json:"version"`
-	// Kind is the kind, such as ExampleCluster.
 	// +required
 	// +kubebuilder:validation:Format=kindName
 	Kind string `json:"kind"`
-	// Resource is the plural resource, such as exampleclusters.
 	// +required
 	// +kubebuilder:validation:Format=resource
 	Resource string `json:"resource"`
@@ -146,21 +143,18 @@ type UserKind struct {
 	Annotations []string `json:"annotations,omitzero"`
 }
 
-// CredentialKind is a kind of objects that refer to credentials like an OpenStackCluster, by a field with name and cloudName.
+// CredentialKind is a kind of objects that refer to credentials like an OpenStackCluster, by a field with name and cloudName. The version is
+// one that has the field.
 type CredentialKind struct {
-	// Group is the API group, such as infrastructure.example.com.
 	// +required
 	// +kubebuilder:validation:Format=name
 	Group string `json:"group"`
-	// Version that has the field, such as v1.
 	// +required
 	// +kubebuilder:validation:Format=resource
 	Version string `json:"version"`
-	// Kind is the kind, such as ExampleCluster.
 	// +required
 	// +kubebuilder:validation:Format=kindName
 	Kind string `json:"kind"`
-	// Resource is the plural resource, such as exampleclusters.
 	// +required
 	// +kubebuilder:validation:Format=resource
 	Resource string `json:"resource"`
@@ -205,7 +199,7 @@ type Audit struct {
 	// Reports is whether each namespace of Kubernetes gets a report, of openreports.io/v1alpha1 or else wgpolicyk8s.io/v1alpha2. Default:
 	// false.
 	Reports bool `json:"reports,omitzero"`
-	// Providers on kcp whose machines are checked, in all workspaces that bind their APIExports. Default: none.
+	// Providers on kcp whose machines are checked, in all workspaces that bind their APIExports.
 	Providers []AuditProvider `json:"providers,omitzero"`
 }
 

@@ -21,9 +21,9 @@ type ClusterDelegation struct {
 
 // OpenStackOperators are users and projects of the cloud operator, whose credentials are denied.
 type OpenStackOperators struct {
-	// Users that no cluster may act as, such as {name: admin, domain: Default}. Default: none.
+	// Users that no cluster may act as, such as {name: admin, domain: Default}.
 	Users []OpenStackPrincipal `json:"users,omitzero"`
-	// Projects that no cluster may act in, such as {name: capi-mgmt}. Default: none.
+	// Projects that no cluster may act in, such as {name: capi-mgmt}.
 	Projects []OpenStackPrincipal `json:"projects,omitzero"`
 }
 
@@ -107,7 +107,6 @@ type KeystonePolicy struct {
 	// ManagedRoles may be granted by managers. Default: member and load-balancer_member (SCS standard scs-0302).
 	ManagedRoles []string `json:"managedRoles,omitzero"`
 	// KnownRules are patterns of rules that extensions of Keystone evaluate, such as "identity:scim_*". What they grant is not checked.
-	// Default: none.
 	KnownRules []string `json:"knownRules,omitzero"`
 }
 
