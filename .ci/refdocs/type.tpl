@@ -1,7 +1,11 @@
-{{- /* A comment without the name of the field that Go comments begin with: "Interval is the time" becomes "The time". */ -}}
+{{- /* A comment without the name that Go comments begin with: "Interval is the time" becomes "The time", "Off evaluates" becomes "Evaluates". */ -}}
+{{- define "sentence" -}}
+{{- $doc := regexReplaceAll "^[A-Za-z]+ (is|are|configures) " (.doc | replace "<br />" " " | replace "\n" " " | trim) "" -}}
+{{- $doc = regexReplaceAll "^[A-Za-z]+ ((limits|selects|permits|replaces|denies|admits|evaluates|changes|names|describes) )" $doc "$1" -}}
+{{- print (substr 0 1 $doc | upper) (substr 1 -1 $doc) | wrapWith 140 .newLine -}}
+{{- end -}}
 {{- define "doc" -}}
-{{- $doc := regexReplaceAll "^[A-Za-z]+ (is|are) " (markdownRenderFieldDoc . | replace "<br />" " " | trim) "" -}}
-{{- if $doc }}: {{ print (substr 0 1 $doc | upper) (substr 1 -1 $doc) | wrapWith 140 "\n  " }}{{ end -}}
+{{- with markdownRenderFieldDoc . }}: {{ template "sentence" dict "doc" . "newLine" "\n  " }}{{ end -}}
 {{- end -}}
 {{- /* Types of Kubernetes get no link. */ -}}
 {{- define "fieldType" -}}
@@ -13,7 +17,7 @@
 
 ## {{ $type.Name }}
 
-{{ $type.Doc }}
+{{ template "sentence" dict "doc" $type.Doc "newLine" "\n" }}
 {{ if $type.GVK }}
 - `apiVersion` (string): `{{ $type.GVK.Group }}/{{ $type.GVK.Version }}`
 - `kind` (string): `{{ $type.GVK.Kind }}`

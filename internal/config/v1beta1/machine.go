@@ -246,7 +246,7 @@ type CloudSigma struct {
 	// TokenPath is the path of the token endpoint below the identity provider's URL. Default: /realms/cloudsigma/protocol/openid-connect/token.
 	// +kubebuilder:validation:Format=urlPath
 	TokenPath string `json:"tokenPath,omitzero"`
-	// CAFile has trusted CA certificates, in PEM. Default: those of the system.
+	// CAFile is a file of trusted CA certificates, in PEM. Default: those of the system.
 	CAFile string `json:"caFile,omitzero"`
 	// Flow is ServiceProvider by default.
 	Flow ImpersonationFlow `json:"flow,omitzero"`

@@ -75,7 +75,7 @@ type OpenStack struct {
 	// OpenStack are not evaluated.
 	// +kubebuilder:validation:items:Format=url
 	AuthURLs []string `json:"authURLs,omitzero"`
-	// CAFile has trusted CA certificates besides those of a Secret, in PEM. Default: those of the system.
+	// CAFile is a file of trusted CA certificates besides those of a Secret, in PEM. Default: those of the system.
 	CAFile string `json:"caFile,omitzero"`
 	// Concurrency limits the concurrent requests to the cloud, which tenants share. Default: 16.
 	Concurrency int32 `json:"concurrency,omitzero"`

@@ -91,7 +91,7 @@ type Delegation struct {
 	OpenStackRoles Roles        `json:"openStackRoles,omitzero"`
 }
 
-// KeepWarrants has patterns of names: "*" matches any characters except "/", "?" one character, "[a-z]" a range.
+// KeepWarrants are patterns of names: "*" matches any characters except "/", "?" one character, "[a-z]" a range.
 type KeepWarrants struct {
 	// Users whose warrants are kept.
 	Users []string `json:"users,omitzero"`
@@ -107,7 +107,7 @@ type Workspace struct {
 	OwnerIntegrity Gate `json:"ownerIntegrity,omitzero"`
 }
 
-// Gate has the field that all gates have.
+// Gate is what all gates have.
 type Gate struct {
 	// Mode is Enforce by default.
 	Mode Mode `json:"mode,omitzero"`
