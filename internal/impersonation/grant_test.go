@@ -18,7 +18,7 @@ func TestAShellReadsTheCommands(t *testing.T) {
 		"bob", "o'brien", "''", "jürgen", "алиса", "$(id)", "`id`", "$0", `a\b`, `a"b`, "a;b", "a|b", "a&b", "a>b", "*", "?", "~", "a#b", "!!", "{a,b}", "(a)", "-x",
 	} {
 		email := odd + "@example.com"
-		for _, username := range []string{odd, odd + " Doe", "system:serviceaccount:default:bot"} {
+		for _, username := range []string{odd, odd + " Doe", "https://idp.example.com/a%" + odd, "system:serviceaccount:default:bot"} {
 			role := "warrantgate:impersonate:" + email
 			to := []string{"--user=" + username, strings.NewReplacer("/", "-", "%", "-").Replace(username)}
 			if username == bot.Username {
@@ -42,4 +42,23 @@ func TestAShellReadsTheCommands(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCommandsShowNamesAsTheyAre: a requester may choose a name that a terminal shows as another one.
+func TestCommandsShowNamesAsTheyAre(t *testing.T) {
+	const inWords = "have it granted: verb impersonate on resource users, by the name of this user in lower case"
+	check := func(username, email string) {
+		verdict, err := impersonation.NewChecker(&fakeReviewer{}).MayImpersonate(t.Context(), authenticationv1.UserInfo{Username: username}, email)
+		if got := verdict.Message(2000); err != nil || !strings.HasSuffix(got, inWords) || strings.ContainsAny(got, "\n\x1b\u202e") {
+			t.Errorf("user %q, email %q: %q, %v", username, email, got, err)
+		}
+	}
+	for _, odd := range []string{"a\nb", "a\x1b[2J", "a\u202eb", "a  b", "a ", " a"} {
+		check(odd, "tenant@example.com")
+		check("alice", odd+"@example.com")
+	}
+	check("", "tenant@example.com")
+	check("alice", "a b@example.com")
+	check("alice", "a/b@example.com")
+	check("alice", "a%b@example.com")
 }

@@ -38,6 +38,11 @@ func TestParseInstanceID(t *testing.T) {
 		"digits of another alphabet":     {in: "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3５"},
 		"more after it":                  {in: id + "/action"},
 		"a parent directory":             {in: "../" + id},
+		"a query after it":               {in: id + "?do=stop"},
+		"a fragment after it":            {in: id + "#"},
+		"another ID after it":            {in: id + "," + id},
+		"a zero byte after it":           {in: id + "\x00"},
+		"an escape in it":                {in: "%35" + id[1:]},
 		"a provider ID":                  {in: "cloudsigma://" + id},
 		"a provider ID of another cloud": {in: "openstack:///" + id},
 	} {

@@ -15,14 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/identity"
-	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
@@ -116,8 +114,8 @@ func with(key string, value any) func(object) { return func(o object) { o[key] =
 
 const ofOpenStackCluster = `spec.identityRef of OpenStackCluster "prod" of namespace "team-a": `
 
-func eventOnOpenStack(kind, reason, message string) []events.Event {
-	return eventOn("infrastructure.cluster.x-k8s.io/v1beta1", kind, "prod", reason, message)
+func eventOnOpenStack(reason, message string) []events.Event {
+	return eventOn("infrastructure.cluster.x-k8s.io/v1beta1", "OpenStackCluster", "prod", reason, message)
 }
 
 func tenantDetails() func() []any {
@@ -154,7 +152,7 @@ func TestCredentialsOfClusters(t *testing.T) {
 			before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: denial},
 			want: webhookstest.Answer{
 				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + denial.Message, Details: noDetails(),
-				Events: eventOnOpenStack("OpenStackCluster", "RolePrivileged", "Denied: "+ofOpenStackCluster+denial.Message),
+				Events: eventOnOpenStack("RolePrivileged", "Denied: "+ofOpenStackCluster+denial.Message),
 			},
 		},
 		"roles that may not be delegated, of a cluster that is not created": {
@@ -167,7 +165,7 @@ func TestCredentialsOfClusters(t *testing.T) {
 			config: v1beta1.ClusterDelegation{Mode: v1beta1.Warn}, before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: denial},
 			want: webhookstest.Answer{
 				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + denial.Message, Details: noDetails(),
-				Events: eventOnOpenStack("OpenStackCluster", "RolePrivileged", "Admitted with a warning: "+ofOpenStackCluster+denial.Message),
+				Events: eventOnOpenStack("RolePrivileged", "Admitted with a warning: "+ofOpenStackCluster+denial.Message),
 			},
 		},
 		"a Keystone that does not respond": {
@@ -176,7 +174,7 @@ func TestCredentialsOfClusters(t *testing.T) {
 			want: webhookstest.Answer{
 				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef", Message: ofOpenStackCluster + unanswered,
 				Details: details("error", "IdentityProviderUnavailable: 503"),
-				Events:  eventOnOpenStack("OpenStackCluster", "DelegationUnknown", "Denied: "+ofOpenStackCluster+unanswered),
+				Events:  eventOnOpenStack("DelegationUnknown", "Denied: "+ofOpenStackCluster+unanswered),
 			},
 		},
 		"too many credentials of the tenant at once": {
@@ -250,30 +248,9 @@ func TestOnlyClustersOfClusterAPIReferToInfrastructure(t *testing.T) {
 	}
 }
 
-// Magnum creates a trust, which Keystone does not allow with an application credential.
-func TestAnApplicationCredentialCannotCreateATrust(t *testing.T) {
-	r := request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef())).AdmissionRequest
-	recorder := &fakeRecorder{}
-	gate := newDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Through: v1beta1.Trust}, &fakeDelegations{token: tenant})
-	got := serve(t, webhooks.Handler(gate.Gate, v1beta1.Enforce, recorder), &r)
-	message := ofOpenStackCluster + "the credentials are an application credential, with which Keystone creates no trust; use the password of " +
-		"a user of the tenant. The operator of Keystone can allow it with [security_compliance] " +
-		"allow_insecure_application_credential_trust_escalation, but should not: the credential could then delegate roles that it does not have"
-	want := &admissionv1.AdmissionResponse{
-		UID: "d1", Allowed: true, Result: &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK},
-		AuditAnnotations: map[string]string{"decision": "warned", "reason": "ApplicationCredentialWithoutTrust", "decision-id": "d1"},
-		Warnings:         []string{"ApplicationCredentialWithoutTrust: " + message},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("response (-want +got):\n%s", diff)
-	}
-	if want := []string{"Admitted with a warning: " + message}; !slices.Equal(want, *recorder) {
-		t.Errorf("Events = %q, want %q", *recorder, want)
-	}
-}
-
-// An unrestricted application credential can create further ones, which the operator cannot distinguish from those of the tenant.
-func TestAnUnrestrictedApplicationCredentialHasAWarning(t *testing.T) {
+// TestWarningsAboutApplicationCredentials: Magnum creates a trust, which Keystone does not allow with an application credential. An unrestricted one
+// can create further ones, which the operator cannot distinguish from those of the tenant.
+func TestWarningsAboutApplicationCredentials(t *testing.T) {
 	const (
 		own = `cloud "tenant" of Secret "keys": application credential "pool" of user "alice" in project "web" is unrestricted: it can create further ` +
 			"application credentials of this user, which stay valid after it is deleted; use one that was created without --unrestricted"
@@ -284,62 +261,46 @@ func TestAnUnrestrictedApplicationCredentialHasAWarning(t *testing.T) {
 	unrestricted := tenant
 	unrestricted.UserName, unrestricted.ProjectName = "alice", "web"
 	unrestricted.ApplicationCredential = &openstack.ApplicationCredential{Name: "pool"}
+	event := func(reason, message string) []events.Event {
+		return eventOnOpenStack(reason, "Admitted with a warning: "+ofOpenStackCluster+message)
+	}
 	for name, tc := range map[string]struct {
-		through    v1beta1.DelegationWay
-		reason     string
-		message    string
-		wantEvents []string
+		token           openstack.Token
+		through         v1beta1.DelegationWay
+		reason, message string
+		events          []events.Event
 	}{
-		"by itself": {
-			reason: "ApplicationCredentialUnrestricted", message: own,
-			wantEvents: []string{"Admitted with a warning: " + ofOpenStackCluster + own},
+		"a restricted one, with a trust": {
+			token: tenant, through: v1beta1.Trust, reason: "ApplicationCredentialWithoutTrust", message: noTrust,
+			events: event("ApplicationCredentialWithoutTrust", noTrust),
 		},
-		"with the warning about a trust": {
-			through: v1beta1.Trust, reason: "ApplicationCredentialWithoutTrust", message: noTrust + "; " + own,
-			wantEvents: []string{"Admitted with a warning: " + ofOpenStackCluster + noTrust, "Admitted with a warning: " + ofOpenStackCluster + own},
+		"an unrestricted one": {
+			token: unrestricted, reason: "ApplicationCredentialUnrestricted", message: own, events: event("ApplicationCredentialUnrestricted", own),
+		},
+		"an unrestricted one, with a trust": {
+			token: unrestricted, through: v1beta1.Trust, reason: "ApplicationCredentialWithoutTrust", message: noTrust + "; " + own,
+			events: append(event("ApplicationCredentialWithoutTrust", noTrust), event("ApplicationCredentialUnrestricted", own)...),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef())).AdmissionRequest
-			recorder := &fakeRecorder{}
-			gate := newDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Through: tc.through}, &fakeDelegations{token: unrestricted})
-			got := serve(t, webhooks.Handler(gate.Gate, v1beta1.Enforce, recorder), &r)
-			want := &admissionv1.AdmissionResponse{
-				UID: "d1", Allowed: true, Result: &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK},
-				AuditAnnotations: map[string]string{"decision": "warned", "reason": tc.reason, "decision-id": "d1"},
-				Warnings:         []string{message.Clip(tc.reason+": "+ofOpenStackCluster+tc.message, 1024)},
+			gate := newDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce, Through: tc.through}, &fakeDelegations{token: tc.token})
+			want := webhookstest.Answer{
+				Decision: webhooks.Warned, Reason: tc.reason, Field: "spec.identityRef", Message: ofOpenStackCluster + tc.message, Events: tc.events,
+				Details: tenantDetails(),
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("response (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.wantEvents, []string(*recorder)); diff != "" {
-				t.Errorf("Events (-want +got):\n%s", diff)
-			}
+			compareAnswers(t, want, gate.Review(t.Context(), request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef()))))
 		})
 	}
 }
 
-func TestADryRunOfCredentialsHasNoEvents(t *testing.T) {
-	r := request(t, "openstackclusters", onOpenStack(nil), onOpenStack(keysRef())).AdmissionRequest
-	r.DryRun = ptr.To(true)
-	recorder := &fakeRecorder{}
-	delegations := &fakeDelegations{err: &ownership.IdentityError{Reason: "RoleMissing", Message: "missing: load-balancer_member"}}
-	gate := newDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce}, delegations)
-	if got := serve(t, webhooks.Handler(gate.Gate, v1beta1.Enforce, recorder), &r); got.Allowed || got.Result.Code != http.StatusForbidden {
-		t.Errorf("response = %+v, want a denial", got)
-	}
-	if len(*recorder) > 0 {
-		t.Errorf("Events = %q, want none", *recorder)
-	}
-}
-
 func TestUndecodableObjectsAreDenied(t *testing.T) {
-	for _, raw := range []string{"", "{", "[]", "5", `"x"`} {
-		r := request(t, "openstackclusters", nil, object{})
-		r.Object.Raw = []byte(raw)
-		gate := newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{})
-		if got := gate.Review(t.Context(), r); got.Decision != webhooks.Denied || got.Reason != "Undecodable" {
-			t.Errorf("Review() of %q = %+v, want a denial", raw, got)
+	gate := newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{})
+	for _, r := range []admission.Request{request(t, "openstackclusters", nil, object{}), referenceRequest(t, nil, to("a"))} {
+		for _, raw := range []string{"", "{", "[]", "5", `"x"`} {
+			r.Object.Raw = []byte(raw)
+			if got := gate.Review(t.Context(), r); got.Decision != webhooks.Denied || got.Reason != "Undecodable" {
+				t.Errorf("Review() of %s %q = %+v, want a denial", r.Resource.Resource, raw, got)
+			}
 		}
 	}
 }

@@ -176,59 +176,34 @@ func TestReferencesWithoutAGateOnMachines(t *testing.T) {
 	compareAnswers(t, want, gate.Review(t.Context(), referenceRequest(t, to("a"), to("b"))))
 }
 
-func TestUndecodableClustersAreDenied(t *testing.T) {
-	for _, raw := range []string{"", "{", "[]", "5", `"x"`} {
-		r := referenceRequest(t, nil, to("a"))
-		r.Object.Raw = []byte(raw)
-		if got := newDelegation(v1beta1.ClusterDelegation{}, &fakeDelegations{}).Review(t.Context(), r); got.Decision != webhooks.Denied || got.Reason != "Undecodable" {
-			t.Errorf("Review() of %q = %+v, want a denial", raw, got)
-		}
-	}
-}
-
-func TestAnObjectIsCheckedForAllClustersThatReferToIt(t *testing.T) {
-	full := clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "full"}
-	for name, tc := range map[string]struct {
-		references fakeReferences
-		wantReason string
-	}{
-		"one with machines":   {fakeReferences{acting: []clusterapi.Cluster{prodOnOpenStack, full}}, "MachinesHoldInstances"},
-		"one without":         {fakeReferences{acting: []clusterapi.Cluster{prodOnOpenStack}}, "DelegationAllowed"},
-		"none":                {wantReason: "DelegationAllowed"},
-		"it cannot be listed": {fakeReferences{err: errors.New("away")}, "ClustersUnknown"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/full": {holder("m1", aliceID)}}}
-			gate := newDelegationGate(enforced, tenantRoles, &fakeDelegations{token: tenant}, nil, &tc.references,
-				cluster.NewHoldings(machines, &fakeInstances{}))
-			r := request(t, "openstackclusters", onOpenStack(keysRef(with("name", "old"))), onOpenStack(keysRef()))
-			if got := gate.Review(t.Context(), r); got.Reason != tc.wantReason {
-				t.Errorf("Review() = %s %s (%s), want %s", got.Decision, got.Reason, got.Message, tc.wantReason)
-			}
-		})
-	}
-}
-
-// TestCredentialsAreCheckedForInstances has writes of objects while machines name instances of another project.
+// TestCredentialsAreCheckedForInstances has writes of objects while machines of one Cluster name instances of another project.
 func TestCredentialsAreCheckedForInstances(t *testing.T) {
 	full := clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "full"}
+	referred := fakeReferences{acting: []clusterapi.Cluster{prodOnOpenStack, full}}
 	for name, tc := range map[string]struct {
 		resource      string
+		references    fakeReferences
 		through       v1beta1.DelegationWay
 		delegationErr error
 		wantReason    string
 	}{
-		"of a cluster": {resource: "openstackclusters", wantReason: "MachinesHoldInstances"},
-		"of a cluster, with a warning about them":   {resource: "openstackclusters", through: v1beta1.Trust, wantReason: "MachinesHoldInstances"},
-		"of a cluster, denied in any case":          {resource: "openstackclusters", delegationErr: &ownership.IdentityError{Reason: "RolePrivileged"}, wantReason: "RolePrivileged"},
-		"of a cluster, undecided in any case":       {resource: "openstackclusters", delegationErr: errors.New("away"), wantReason: "DelegationUnknown"},
-		"of a machine, which has a gate of its own": {resource: "openstackmachines", wantReason: "DelegationAllowed"},
+		"of a cluster that two refer to":              {references: referred, wantReason: "MachinesHoldInstances"},
+		"of a cluster that another one refers to":     {references: fakeReferences{acting: []clusterapi.Cluster{prodOnOpenStack}}, wantReason: "DelegationAllowed"},
+		"of a cluster that none refers to":            {wantReason: "DelegationAllowed"},
+		"of a cluster, and the others cannot be read": {references: fakeReferences{err: errors.New("away")}, wantReason: "ClustersUnknown"},
+		"of a cluster, with a warning about them":     {references: referred, through: v1beta1.Trust, wantReason: "MachinesHoldInstances"},
+		"of a cluster, denied in any case":            {references: referred, delegationErr: &ownership.IdentityError{Reason: "RolePrivileged"}, wantReason: "RolePrivileged"},
+		"of a cluster, undecided in any case":         {references: referred, delegationErr: errors.New("away"), wantReason: "DelegationUnknown"},
+		"of a machine, which has a gate of its own":   {resource: "openstackmachines", references: referred, wantReason: "DelegationAllowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := enforced
 			config.Delegation.Through = tc.through
+			if tc.resource == "" {
+				tc.resource = "openstackclusters"
+			}
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/full": {holder("m1", aliceID)}}}
-			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.delegationErr}, nil, &fakeReferences{acting: []clusterapi.Cluster{full}},
+			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{token: tenant, err: tc.delegationErr}, nil, &tc.references,
 				cluster.NewHoldings(machines, &fakeInstances{}))
 			for operation, old := range map[string]object{"update": onOpenStack(keysRef(with("name", "old"))), "creation": nil} {
 				if got := gate.Review(t.Context(), request(t, tc.resource, old, onOpenStack(keysRef()))); got.Reason != tc.wantReason {

@@ -486,17 +486,6 @@ func TestAnObjectWithoutNamespaceAndName(t *testing.T) {
 	}
 }
 
-func TestACreatedMachineWithoutOwnerHasNoEvent(t *testing.T) {
-	w := newWorld()
-	got := send(t, w.handler(v1beta1.Enforce, v1beta1.Deny), review(t, nil, newMachine(instanceID(foreignID), with("metadata.ownerReferences", nil))))
-	if diff := cmp.Diff(foreign("status.instanceID", foreignID).response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" {
-		t.Errorf("response (-want +got):\n%s", diff)
-	}
-	if recorded := w.events(); len(recorded) > 0 {
-		t.Errorf("Events = %v, want none, because no object can have them", recorded)
-	}
-}
-
 func TestADryRunHasNoSideEffects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		id   string

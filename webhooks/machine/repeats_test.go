@@ -15,7 +15,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
@@ -133,29 +132,6 @@ func TestTheTextOfAnEventIsStable(t *testing.T) {
 	}
 }
 
-// The denial of a dry run is cached as well, so that dry runs do not reach the cloud each time.
-func TestADryRunHasNoEvent(t *testing.T) {
-	cloud := foreignCloud()
-	w := newWorld()
-	handler := w.handlerOf(t, cloud, enforce, w)
-	for i, tc := range []struct {
-		dryRun        bool
-		wantRequested int
-		wantEvents    int
-	}{
-		{true, 1, 0}, {true, 1, 0}, {false, 1, 1}, {true, 1, 1}, {false, 1, 2},
-	} {
-		modify := numbered(i)
-		if tc.dryRun {
-			modify = dryRun
-		}
-		send(t, handler, review(t, newMachine(instanceID(ownID)), newMachine(instanceID(foreignID)), modify))
-		if requested, recorded := cloud.count(), len(w.events()); requested != tc.wantRequested || recorded != tc.wantEvents {
-			t.Errorf("request %d: %d lookups and %d Events so far, want %d and %d", i, requested, recorded, tc.wantRequested, tc.wantEvents)
-		}
-	}
-}
-
 // If the cloud does not respond, the gate answers before the timeout of the API server, by the configured policy and with the reason.
 func TestACloudThatDoesNotRespond(t *testing.T) {
 	for _, mode := range []v1beta1.Mode{v1beta1.Enforce, v1beta1.Warn} {
@@ -222,42 +198,5 @@ func TestTextsDiscloseNoOtherTenants(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestTheNumberOfSeriesDoesNotGrowWithMachines(t *testing.T) {
-	count := func() int {
-		families, err := metrics.Registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		series := 0
-		for _, family := range families {
-			series += len(family.GetMetric())
-			for _, metric := range family.GetMetric() {
-				for _, label := range metric.GetLabel() {
-					if strings.Contains(label.GetValue(), "series-") {
-						t.Errorf("%s has label %s=%q", family.GetName(), label.GetName(), label.GetValue())
-					}
-				}
-			}
-		}
-		return series
-	}
-	w := newWorld()
-	handler := w.handlerOf(t, foreignCloud(), enforce, w)
-	evaluate := func(i int) {
-		w.account.User, w.account.Region = fmt.Sprint("series-user-", i), fmt.Sprint("series-region-", i)
-		id := fmt.Sprintf("5d0c3e1f-9a47-4b6e-8f21-%012d", i)
-		send(t, handler, review(t, newMachine(instanceID(ownID)), newMachine(instanceID(id), with("metadata.name", fmt.Sprint("series-name-", i)),
-			with("metadata.namespace", fmt.Sprint("series-namespace-", i))), numbered(i)))
-	}
-	evaluate(0)
-	before := count()
-	for i := range 1000 {
-		evaluate(i)
-	}
-	if after := count(); after != before {
-		t.Errorf("%d series after 1,000 machines, want %d as after the first", after, before)
 	}
 }
