@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -99,24 +98,10 @@ func TestAccountOnOpenStack(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if tc.cluster == (clusterapi.Cluster{}) {
-					tc.cluster = metalOnOpenStack
-				}
-				server := newServer(t, false, tc.objects...)
-				check := func(when string, got ownership.Account, err error) {
-					t.Helper()
-					if diff := cmp.Diff(tc.want, got); diff != "" {
-						t.Errorf("%s: account (-want +got):\n%s", when, diff)
-					}
-					rejected, _ := err.(*clusterapi.AccountError) //nolint:errorlint // the promise is that it is one
-					if diff := cmp.Diff(tc.wantErr, rejected); diff != "" {
-						t.Errorf("%s: error %v (-want +got):\n%s", when, err, diff)
-					}
-				}
-				got, err := server.objects.Account(t.Context(), tc.cluster)
-				check("now", got, err)
-			})
+			if tc.cluster == (clusterapi.Cluster{}) {
+				tc.cluster = metalOnOpenStack
+			}
+			newServer(t, false, tc.objects...).compareAccount(t, tc.cluster, tc.want, tc.wantErr)
 		})
 	}
 }

@@ -54,19 +54,6 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// A machine may have ten thousands of owner references. The watch of the machines of all tenants, and each claim, read all of them.
-func TestOwnersAmongManyReferences(t *testing.T) {
-	const many = 30_000
-	var machine clusterapi.Machine
-	for i := range many {
-		machine.OwnerReferences = append(machine.OwnerReferences, machineRef(fmt.Sprintf("worker-%05d", i)))
-	}
-	names := machine.Owners()
-	if len(names) != many {
-		t.Errorf("Owners() returns %d of %d names", len(names), many)
-	}
-}
-
 // capiMachine returns a Machine of Cluster API that belongs to the cluster.
 func capiMachine(version, name, cluster string) *unstructured.Unstructured {
 	o := object("Machine", name, with("apiVersion", "cluster.x-k8s.io/"+version))

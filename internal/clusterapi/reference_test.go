@@ -89,14 +89,7 @@ func TestAccountByReference(t *testing.T) {
 			if tc.served != nil {
 				server.served["clusters"] = tc.served
 			}
-			got, err := server.objects.Account(t.Context(), metalOnOpenStack)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("account (-want +got):\n%s", diff)
-			}
-			rejected, _ := err.(*clusterapi.AccountError) //nolint:errorlint // the promise is that it is one
-			if diff := cmp.Diff(tc.wantErr, rejected); diff != "" {
-				t.Errorf("error %v (-want +got):\n%s", err, diff)
-			}
+			server.compareAccount(t, metalOnOpenStack, tc.want, tc.wantErr)
 		})
 	}
 }
@@ -104,11 +97,7 @@ func TestAccountByReference(t *testing.T) {
 // CAPCS uses the name of the Cluster, and ignores the reference.
 func TestCloudSigmaIgnoresTheReference(t *testing.T) {
 	server := newServer(t, false, capiCluster("metal", "other"), cluster(with("spec.userEmail", "bob@example.com")))
-	got, err := server.objects.Account(t.Context(), metalCluster)
-	want := ownership.Account{Cloud: "cloudsigma", User: "bob@example.com", Region: "next"}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("Account() error %v, account (-want +got):\n%s", err, diff)
-	}
+	server.compareAccount(t, metalCluster, account("bob@example.com"), nil)
 	for _, action := range server.machines.Actions() {
 		if action.GetResource().Resource == "clusters" {
 			t.Errorf("the Cluster is read: %v", action)

@@ -120,24 +120,6 @@ func TestFirstClaimsWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// A provider that loses a first claim creates another server. So the cloud is asked until it shows the new server to its owner.
-func TestAFirstClaimThatTheCloudShowsLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		cloud := &fakeCloud{answer: func(_ context.Context, requested int) (ownership.Answer, error) {
-			if requested < 2 {
-				return ownership.Answer{Verdict: ownership.Foreign, Response: "403 permission"}, nil
-			}
-			return ownership.Answer{Verdict: ownership.Owned}, nil
-		}}
-		got := send(t, w.handlerOf(t, cloud, v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.AdmitFirstClaims}, w),
-			review(t, newMachine(), newMachine(instanceID(ownID)), ofStatus))
-		if diff := cmp.Diff(owned.response(v1beta1.Enforce, v1beta1.Deny), got); diff != "" || len(w.events()) > 0 {
-			t.Errorf("Events %v, response (-want +got):\n%s", w.events(), diff)
-		}
-	})
-}
-
 // The end of the deadline during the last request is no outage: the cloud has denied the claim.
 func TestAFirstClaimThatTheCloudDeniesAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -165,17 +147,5 @@ func TestAFirstClaimThatTheCloudDeniesAtFirst(t *testing.T) {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
 		<-time.After(time.Minute) // the request to the cloud ends as well
-	})
-}
-
-// A changed claim is what can take another's server, and its write is repeated: it is denied at once.
-func TestAChangedClaimIsDeniedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, cloud, began := newWorld(), foreignCloud(), time.Now()
-		handler := w.handlerOf(t, cloud, enforce, w)
-		got := send(t, handler, review(t, newMachine(instanceID(ownID)), newMachine(instanceID(foreignID)), ofStatus))
-		if got.Allowed || time.Since(began) > 0 || cloud.count() != 1 {
-			t.Errorf("after %s and %d requests: %v", time.Since(began), cloud.count(), got)
-		}
 	})
 }
