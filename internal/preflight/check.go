@@ -281,9 +281,13 @@ func (c *check) initializers() {
 			// A pending initializer of another component does not explain why this one is pending.
 			return !f.Advisory && f.Reason != InitializerPending
 		}):
+			lastError := "" // of what explain cannot find, such as another workspace with the path of an APIExport
+			if c.ws.bindingError != "" {
+				lastError = "; kcp's last error: " + c.ws.bindingError
+			}
 			c.add(Finding{
 				Reason:  InitializerPending,
-				Message: fmt.Sprintf("initializer %s has not finished, although nothing that it needs is missing", initializer),
+				Message: fmt.Sprintf("initializer %s has not finished, although nothing that it needs is missing%s", initializer, lastError),
 				Next: fmt.Sprintf("the repair of `warrantgate serve` makes kcp try again within about a minute; without it, run "+
 					"`%s` or annotate the type: %s", c.repairCommand(), touch(c.ws.Type)),
 			})

@@ -14,7 +14,9 @@ import (
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -172,6 +174,21 @@ func TestFindings(t *testing.T) {
 				Reason:  preflight.InitializerPending,
 				Message: "initializer system:apibindings has not finished, although nothing that it needs is missing",
 				Next:    retryNext,
+			}},
+			wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
+		"nothing is missing, and kcp has an error": {
+			given: func(k *fakeKCP) {
+				child(k).Status.Conditions = conditionsv1alpha1.Conditions{{
+					Type: tenancyv1alpha1.WorkspaceAPIBindingsInitialized, Status: corev1.ConditionFalse,
+					Reason: tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors, Message: "encountered errors: no permission to bind",
+				}, {Type: "Other", Status: corev1.ConditionFalse, Message: "another condition"}}
+			},
+			want: []preflight.Finding{{
+				Reason: preflight.InitializerPending,
+				Message: "initializer system:apibindings has not finished, although nothing that it needs is missing; " +
+					"kcp's last error: encountered errors: no permission to bind",
+				Next: retryNext,
 			}},
 			wantBinding: preflight.Yes, wantVerdict: preflight.No,
 		},

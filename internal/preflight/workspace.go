@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/kcp-dev/sdk/apis/core"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/message"
 )
 
 // Workspace is the state of a workspace in kcp.
@@ -57,6 +59,8 @@ type Workspace struct {
 	// Conditions are the messages of the conditions that are not True.
 	Conditions []string `json:"conditions,omitempty"`
 
+	// bindingError is kcp's last error about the default API bindings, as the LogicalCluster records it, "" if there was none.
+	bindingError string
 	// unread is the reason why the LogicalCluster could not be read, if only the Workspace was.
 	unread error
 }
@@ -165,8 +169,13 @@ func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 	ws.Initializers, ws.Waiting = from.Spec.Initializers, from.Status.Initializers
 	ws.Conditions = nil
 	for i := range from.Status.Conditions {
-		if condition := &from.Status.Conditions[i]; condition.Status != "True" && condition.Message != "" {
-			ws.Conditions = append(ws.Conditions, condition.Message)
+		condition := &from.Status.Conditions[i]
+		if condition.Status == "True" || condition.Message == "" {
+			continue
+		}
+		ws.Conditions = append(ws.Conditions, condition.Message)
+		if condition.Type == tenancyv1alpha1.WorkspaceAPIBindingsInitialized && condition.Reason == tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors {
+			ws.bindingError = strings.Clone(message.Clip(condition.Message, maxWhyBytes))
 		}
 	}
 }
