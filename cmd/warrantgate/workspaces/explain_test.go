@@ -209,7 +209,7 @@ func TestExplanationOfACreation(t *testing.T) {
 		findings []preflight.Finding
 		want     string
 	}{
-		"nothing is missing": {want: "Nothing is missing to create it.\n"},
+		"nothing is missing": {want: "The creator lacks no permission for it.\n"},
 		"something is missing": {
 			findings: []preflight.Finding{{Reason: preflight.UsePermissionMissing, Message: "it lacks \"use\"", Next: "grant it"}},
 			want:     "Something is missing to create it:\n\n  UsePermissionMissing\n    it lacks \"use\"\n    What to do: grant it\n",

@@ -71,7 +71,7 @@ func creator(report preflight.Report) string {
 
 // ofCreation are the verdicts on a workspace that is not created.
 var ofCreation = cli.Verdicts{
-	preflight.Yes:     "Nothing is missing to create it.",
+	preflight.Yes:     "The creator lacks no permission for it.",
 	preflight.No:      "Something is missing to create it:",
 	preflight.Unknown: cli.OfObject[preflight.Unknown],
 }

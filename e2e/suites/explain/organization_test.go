@@ -78,7 +78,7 @@ var _ = Describe("An operator with a scoped service account", func() {
 			text = run()
 			return text.code
 		}).Should(Equal(0), func() string { return text.out })
-		Expect(text.out).To(ContainSubstring("Nothing is missing to create it.\n"))
+		Expect(text.out).To(ContainSubstring("The creator lacks no permission for it.\n"))
 
 		By("creating the workspace again")
 		_, err = kcptest.CreateWorkspace(ctx, config, "acme", ofType)

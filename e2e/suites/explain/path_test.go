@@ -3,8 +3,12 @@
 package explain_test
 
 import (
+	"context"
+	"errors"
+
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,16 +22,7 @@ var _ = Describe("explain workspace, where the administrator of a workspace has 
 	It("reports the path, and does not take it for the workspace's", func(ctx SpecContext) {
 		victim, home := newPlace(ctx), newPlace(ctx)
 		exported := victim.export(ctx, "widgets")
-		create(ctx, home.alice(ctx), "child")
-		ws, err := kcptest.WaitReady(ctx, home.admin(), "child")
-		Expect(err).NotTo(HaveOccurred())
-
-		By("writing it as the creator, who is cluster-admin there, and exporting the same name")
-		attacker := place{path: home.path + ":child", cluster: ws.Spec.Cluster}
-		inside := suite.KCPClient(kcp.User(attacker.path, "alice"))
-		lc := &corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: corev1alpha1.LogicalClusterName}}
-		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"kcp.io/path":"`+victim.path+`"}}}`))
-		Eventually(ctx, func() error { return inside.Patch(ctx, lc, patch) }).Should(Succeed())
+		attacker, inside := home.claiming(ctx, victim.path)
 		attacker.export(ctx, "widgets")
 		export := &apisv1alpha2.APIExport{}
 		Expect(inside.Get(ctx, client.ObjectKey{Name: exported.Export}, export)).To(Succeed())
@@ -39,4 +34,65 @@ var _ = Describe("explain workspace, where the administrator of a workspace has 
 			Expect(text.out).To(MatchRegexp(`(?m)^Workspace: +%s$`, path))
 		}
 	}, SpecTimeout(specTimeout))
+
+	// kcp then finds two APIExports of that path, and two logical clusters. kcp v0.33 denies the creation for that reason (kcp-dev/kcp#4311).
+	It("says why kcp does not bind an APIExport of that one, and not that its users lack a permission", func(ctx SpecContext) {
+		victim, home := newPlace(ctx), newPlace(ctx)
+		ofType := victim.workspaceType(ctx, "widgets", tenancyv1alpha1.WorkspaceTypeSpec{
+			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{victim.export(ctx, "widgets")},
+		})
+		alice := victim.alice(ctx)
+		Expect(kcptest.Grant(ctx, victim.admin(), kcptest.User("alice"), kcptest.BindRule("widgets.example.io"))).To(Succeed())
+		attacker, _ := home.claiming(ctx, victim.path)
+		attacker.export(ctx, "widgets")
+		Eventually(ctx, func() string { // kcp activates permissions with a delay
+			return explain(ctx, kcp.AdminKubeconfig(), victim.path+":child", "--context=root", "--creator=alice", "--type="+victim.path+":widgets").out
+		}).Should(ContainSubstring("The creator lacks no permission for it."))
+
+		if _, err := kcptest.TryCreateWorkspace(ctx, alice, "child", ofType); err != nil {
+			Expect(err).To(MatchError(ContainSubstring("no permission to bind one or more of the default API bindings")))
+		} else {
+			Eventually(ctx, kcp.InitializationError).WithArguments(victim.placed(ctx, "child")).ShouldNot(BeEmpty())
+			_, report := explainAsAdmin(ctx, victim.path+":child")
+			Expect(report.Findings).To(ContainElement(And(HaveField("Reason", "InitializerPending"), HaveField("Message", ContainSubstring("; kcp's last error: ")))))
+		}
+
+		By("finding the workspace with that path, as the README says")
+		list := &corev1alpha1.LogicalClusterList{}
+		Expect(suite.KCPClient(kcp.ShardAdmin("*")).List(ctx, list)).To(Succeed())
+		var of []string
+		for i := range list.Items {
+			if list.Items[i].Annotations["kcp.io/path"] == victim.path {
+				of = append(of, list.Items[i].Annotations["kcp.io/cluster"])
+			}
+		}
+		Expect(of).To(ConsistOf(victim.cluster, attacker.cluster))
+	}, SpecTimeout(specTimeout))
 })
+
+// claiming returns a workspace in this one whose creator, who is cluster-admin there, has written the path of another one, and a client of that user.
+func (p place) claiming(ctx context.Context, path string) (place, client.Client) {
+	GinkgoHelper()
+	create(ctx, p.alice(ctx), "child")
+	ws, err := kcptest.WaitReady(ctx, p.admin(), "child")
+	Expect(err).NotTo(HaveOccurred())
+	attacker := place{path: p.path + ":child", cluster: ws.Spec.Cluster}
+	inside := suite.KCPClient(kcp.User(attacker.path, "alice"))
+	lc := &corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: corev1alpha1.LogicalClusterName}}
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"kcp.io/path":"`+path+`"}}}`))
+	Eventually(ctx, func() error { return inside.Patch(ctx, lc, patch) }).Should(Succeed())
+	return attacker, inside
+}
+
+// placed waits until a workspace has a logical cluster, and returns its name.
+func (p place) placed(ctx context.Context, name string) string {
+	GinkgoHelper()
+	ws, err := kcptest.WaitWorkspace(ctx, p.admin(), name, func(ws *tenancyv1alpha1.Workspace) error {
+		if ws.Spec.Cluster == "" {
+			return errors.New("it has no logical cluster")
+		}
+		return nil
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return ws.Spec.Cluster
+}
