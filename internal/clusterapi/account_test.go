@@ -85,13 +85,13 @@ func TestAccount(t *testing.T) {
 		"shared account, and a user": {
 			cluster: cluster(with("spec.userEmail", "tenant@example.com")), shared: true, want: account("tenant@example.com"),
 		},
-		"shared account, and a missing Secret": {
-			cluster: cluster(userRef("name", "bob")), shared: true,
-			wantErr: &clusterapi.AccountError{Reason: "UserSecretMissing",
-				Message: `CloudSigmaCluster "metal": spec.userRef: there is no Secret "bob" in namespace "team-a"`},
-		},
+		"shared account, and a missing Secret": {cluster: cluster(userRef("name", "bob")), shared: true, want: account("")},
 		"shared account, and an empty Secret": {
 			cluster: cluster(userRef("name", "bob")), secret: &corev1.Secret{ObjectMeta: bobs.ObjectMeta}, shared: true, want: account(""),
+		},
+		"shared account, and a missing Secret of another namespace": {
+			cluster: cluster(userRef("name", "bob", "namespace", "team-b")), shared: true,
+			want: ownership.Account{Cloud: "cloudsigma", UserSecret: types.NamespacedName{Namespace: "team-b", Name: "bob"}, Region: "next"},
 		},
 		"shared account, no cluster": {shared: true, want: ownership.Account{Cloud: "cloudsigma", Region: "zrh"}},
 		"shared account of all clusters, and a user": {

@@ -137,7 +137,7 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 		account.UserSecret = types.NamespacedName{Namespace: ref.SecretNamespace, Name: ref.SecretName}
 	}
 	user, err := r.User(ctx, ref)
-	if account.User = short(user); err == nil || r.isShared(err, UserMissing) {
+	if account.User = short(user); err == nil || r.isShared(err, UserMissing) || r.isShared(err, UserSecretMissing) { // as the provider does
 		return account, nil
 	}
 	if invalid, ok := errors.AsType[*AccountError](err); ok {

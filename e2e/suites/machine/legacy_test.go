@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/fakes/capcstest"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -180,6 +181,24 @@ var _ = Describe("the legacy credentials beside impersonation", Ordered, func() 
 		s.putUser(ctx, s.namespace, s.user.Email)
 		expectClusterDenial(who.client.Patch(ctx, cluster.DeepCopy(), byRef("")), clusterWebhook, "MachinesHoldInstances", "spec.userRef")
 		Expect(who.client.Delete(ctx, cluster.DeepCopy())).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	// Each denied first claim would make the provider create another server, because the account has more servers than one page.
+	It("are used for a cluster whose Secret with the user is deleted", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		secret := s.putUser(ctx, s.namespace, s.user.Email)
+		Expect(w.client.Patch(ctx, newCluster(s.namespace, clusterName, ""), byRef(""))).To(Succeed())
+		shared := story{world: w, namespace: s.namespace, user: account}
+		for i := range 25 {
+			shared.server(fmt.Sprintf("other-%d", i))
+		}
+		p := s.startProvider(ctx, func(o *capcstest.Options) { o.Username, o.Password = email, password })
+		machine := s.createOwned(ctx, "worker")
+		s.expectSettled(ctx, p, machine)
+		before := len(serversOf(w.cloud, account))
+		Expect(w.client.Delete(ctx, secret)).To(Succeed())
+		shared.expectSettled(ctx, p, machine)
+		Expect(serversOf(w.cloud, account)).To(HaveLen(before + 1))
 	}, SpecTimeout(timeout))
 
 	It("are not used for clusters that name a user", func(ctx SpecContext) {
