@@ -53,10 +53,10 @@ var _ = Describe("The page of the gates on workspaces", func() {
 		restore, _, _ = strings.Cut(restore, "```")
 		t.run(`export KUBECONFIG=$PWD/admin.kubeconfig
 			echo '{"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace", "metadata": {"name": "kept"}}' | kubectl create --filename=-
-			kubectl wait workspace/kept --for=jsonpath='{.status.phase}'=Ready`, false)
+			kubectl wait workspace/kept --for=jsonpath='{.status.phase}'=Ready --timeout=3m`, false)
 		t.run("{ "+strings.ReplaceAll(strings.TrimSpace(restore), "NAME", "kept")+"\n} >backup.json", false)
 		printed, _ = t.run(`kubectl delete workspace/kept && kubectl create --filename=backup.json
-			kubectl wait workspace/kept --for=jsonpath='{.status.phase}'=Ready --timeout=60s`, false)
+			kubectl wait workspace/kept --for=jsonpath='{.status.phase}'=Ready --timeout=3m`, false)
 		Expect(printed).To(HaveSuffix("workspace.tenancy.kcp.io/kept condition met\n"))
 	}, SpecTimeout(specTimeout))
 })
