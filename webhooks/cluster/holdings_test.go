@@ -179,6 +179,12 @@ func TestAClusterKeepsTheUserOfItsInstances(t *testing.T) {
 			old: spec("alice@example.com", "next"), new: spec("ALICE@example.com", "next"), machines: []clusterapi.Machine{holder("m1", tenantID)},
 			want: webhookstest.Answer{Decision: webhooks.Allowed, Reason: "NothingNamed"},
 		},
+		"by a Secret that can no longer be read": {
+			old: spec("alice@example.com", "next"), new: ref, machines: []clusterapi.Machine{holder("m1", aliceID)}, accountErr: errors.New("boom"),
+			want: webhookstest.Answer{Decision: webhooks.Undecided, Reason: "SecretUnknown", Field: "spec.userRef",
+				Message: `spec.userRef` + ofCluster + `the Secret cannot be read now; try again`,
+				Events:  eventOnCluster("SecretUnknown", `Denied: spec.userRef`+ofCluster+`the Secret cannot be read now; try again`)},
+		},
 		"while the machines cannot be read": {
 			old: spec("alice@example.com", "next"), new: spec("tenant@example.com", "next"), machineErr: errors.New("boom"), account: tenants,
 			want: webhookstest.Answer{Decision: webhooks.Undecided, Reason: "MachinesUnknown", Field: "spec.userEmail", Details: details("error", "boom"),
