@@ -351,7 +351,7 @@ func TestUserDependents(t *testing.T) {
 		defer server.start(t.Context(), t)()
 		dependents := func(name string) string {
 			t.Helper()
-			found, err := server.objects.UserDependents(t.Context(), secret(namespace, name, ""), "next@example.com")
+			found, err := server.objects.UserDependents(t.Context(), namespace, name, "next@example.com")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -393,7 +393,7 @@ func TestClustersThatNameAnEmailBlockNoSecret(t *testing.T) {
 				}
 				server := newServer(t, false, clusters...)
 				defer server.start(t.Context(), t)()
-				if _, err := server.objects.UserDependents(t.Context(), secret(namespace, "bob", ""), "next@example.com"); !errors.Is(err, tc.want) {
+				if _, err := server.objects.UserDependents(t.Context(), namespace, "bob", "next@example.com"); !errors.Is(err, tc.want) {
 					t.Errorf("UserDependents() = %v, want %v", err, tc.want)
 				}
 			})

@@ -86,7 +86,7 @@ func TestAccountsOfLargeClustersAreSmall(t *testing.T) {
 		if text := fmt.Sprint(account); err != nil || len(text) > limit {
 			t.Errorf("account of %d bytes, more than %d, %v", len(text), limit, err)
 		}
-		dependents, err := server.objects.UserDependents(t.Context(), secret(namespace, "bob", ""), "next@example.com")
+		dependents, err := server.objects.UserDependents(t.Context(), namespace, "bob", "next@example.com")
 		if text := fmt.Sprint(dependents); err != nil || len(dependents) != 1 || len(text) > limit {
 			t.Errorf("%d dependents of %d bytes, want one of less than %d, %v", len(dependents), len(text), limit, err)
 		}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,12 +63,12 @@ func (r *reader) Object(ctx context.Context, resource schema.GroupVersionResourc
 
 // Dependent is a cluster, or a machine with its own identity, with the account of its provider.
 type Dependent struct {
-	// Kind and Name are those of the object.
-	Kind, Name string
-	// Cluster identifies the machines that use the account of the object.
+	// Cluster identifies the machines that use the account.
 	Cluster Cluster
 	// Account is the account of the provider.
 	Account ownership.Account
+	// Err is not nil if the provider has no account.
+	Err *AccountError
 }
 
 // AccountOf returns the account of a cluster object's provider. It reads the current state of referenced objects. The error is an
@@ -205,9 +204,9 @@ func send[T any](
 // ErrTooManyDependents means that more than MaxDependents clusters of other namespaces take their user from a Secret.
 var ErrTooManyDependents = errors.New("more clusters of other namespaces take their user from the Secret than are checked")
 
-// UserDependents returns the CloudSigmaClusters that take their user from the Secret, with the account for this user. It lists the
+// UserDependents returns the CloudSigmaClusters that take their user from a Secret, with the account for this user. It lists the
 // current clusters in the namespace of the Secret. In other namespaces it reads the current state of the last seen clusters. The error may be ErrTooManyDependents.
-func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, user string) ([]Dependent, error) {
+func (o *Objects) UserDependents(ctx context.Context, namespace, secret, user string) ([]Dependent, error) {
 	kind, watched := clusterKinds[v1beta1.ProviderCloudSigma], o.clusters[v1beta1.ProviderCloudSigma]
 	if watched == nil {
 		return nil, nil
@@ -221,20 +220,21 @@ func (o *Objects) UserDependents(ctx context.Context, secret *corev1.Secret, use
 	var found []Dependent
 	take := func(cluster *unstructured.Unstructured) {
 		region, err := stringAt(cluster, regionPath)
-		if of, _ := userSecretOf(cluster); err != nil || !slices.Contains(of, secret.Namespace+"/"+secret.Name) {
+		if of, _ := userSecretOf(cluster); err != nil || !slices.Contains(of, namespace+"/"+secret) {
 			return // a cluster that cannot be read has no instances
 		}
-		found = append(found, Dependent{Kind: kind.kind, Name: cluster.GetName(),
+		found = append(found, Dependent{
 			Cluster: Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: cluster.GetNamespace(), Name: cluster.GetName()},
-			Account: ownership.Account{Cloud: string(v1beta1.ProviderCloudSigma), User: user, Region: o.regionOr(region)}})
+			Account: ownership.Account{Cloud: string(v1beta1.ProviderCloudSigma), User: user, Region: o.regionOr(region)},
+		})
 	}
-	err := o.each(ctx, kind.resource, secret.Namespace, metav1.ListOptions{}, take)
+	err := o.each(ctx, kind.resource, namespace, metav1.ListOptions{}, take)
 	if err != nil {
 		return nil, err
 	}
 	elsewhere := 0
-	for _, cluster := range watched.byIndex(indexUserSecret, secret.Namespace+"/"+secret.Name) {
-		if cluster.GetNamespace() == secret.Namespace {
+	for _, cluster := range watched.byIndex(indexUserSecret, namespace+"/"+secret) {
+		if cluster.GetNamespace() == namespace {
 			continue
 		}
 		if elsewhere++; elsewhere > MaxDependents {
@@ -261,9 +261,9 @@ func (o *Objects) CredentialDependents(ctx context.Context, namespace, secret st
 	}
 	var found []Dependent
 	refers := func(ref IdentityRef) bool { return ref.Name == secret && slices.Contains(clouds, ref.CloudName) }
-	add := func(kind, name string, cluster Cluster, ref IdentityRef) {
-		if account, err := ref.account(namespace, kind); err == nil && refers(ref) { // an object without an account has no identity
-			found = append(found, Dependent{Kind: kind, Name: name, Cluster: cluster, Account: account})
+	add := func(cluster Cluster, ref IdentityRef) {
+		if account, err := ref.account(namespace, ""); err == nil && refers(ref) { // an object without an account has no identity
+			found = append(found, Dependent{Cluster: cluster, Account: account})
 		}
 	}
 	references, err := o.references(ctx, namespace)
@@ -276,7 +276,7 @@ func (o *Objects) CredentialDependents(ctx context.Context, namespace, secret st
 			return
 		}
 		for _, name := range references.to(object.GetName()) {
-			add(kind.kind, object.GetName(), Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: namespace, Name: name}, ref)
+			add(Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: namespace, Name: name}, ref)
 		}
 	})
 	seen := map[Cluster]bool{}
@@ -290,7 +290,7 @@ func (o *Objects) CredentialDependents(ctx context.Context, namespace, secret st
 				return
 			}
 			seen[machine.Cluster()] = true
-			add(kind.Kind, machine.Name, machine.Cluster(), machine.Identity)
+			add(machine.Cluster(), machine.Identity)
 		})
 	}
 	return found, err
@@ -320,6 +320,6 @@ func (o *Objects) Refers(ctx context.Context, namespace, secret, cloud string) (
 }
 
 // UserDependents returns nothing, because Secrets specify no users in kcp workspaces.
-func (*Workspace) UserDependents(context.Context, *corev1.Secret, string) ([]Dependent, error) {
+func (*Workspace) UserDependents(context.Context, string, string, string) ([]Dependent, error) {
 	return nil, errors.New("no Secret specifies a user in a kcp workspace")
 }

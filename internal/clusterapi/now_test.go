@@ -272,9 +272,9 @@ func TestCredentialDependents(t *testing.T) {
 		return clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: name, Identity: identity}
 	}
 	want := []clusterapi.Dependent{
-		{Kind: "OpenStackCluster", Name: "labeled", Cluster: named("labeled", clusterapi.IdentityRef{}), Account: of("b")},
-		{Kind: "OpenStackCluster", Name: "plain", Cluster: named("plain", clusterapi.IdentityRef{}), Account: of("a")},
-		{Kind: "OpenStackMachine", Name: "own", Cluster: named("metal", clusterapi.IdentityRef{Name: "keys", CloudName: "a"}), Account: of("a")},
+		{Cluster: named("labeled", clusterapi.IdentityRef{}), Account: of("b")},
+		{Cluster: named("plain", clusterapi.IdentityRef{}), Account: of("a")},
+		{Cluster: named("metal", clusterapi.IdentityRef{Name: "keys", CloudName: "a"}), Account: of("a")},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("dependents (-want +got):\n%s", diff)

@@ -61,14 +61,8 @@ func readIdentityRef(object *unstructured.Unstructured, path string) (ref Identi
 	return ref, nil
 }
 
-// ReadIdentity returns the account of an OpenStackCluster or OpenStackMachine: credentials and region. The error is an
-// *AccountError.
-func ReadIdentity(object *unstructured.Unstructured) (ownership.Account, error) {
-	return ReadIdentityAt(object, identityRefPath)
-}
-
-// ReadIdentityAt is ReadIdentity for a reference at another path.
-func ReadIdentityAt(object *unstructured.Unstructured, path string) (ownership.Account, error) {
+// ReadIdentity returns the account of the reference at a path of an object: credentials and region. The error is an *AccountError.
+func ReadIdentity(object *unstructured.Unstructured, path string) (ownership.Account, error) {
 	who := fmt.Sprintf("%s %q", object.GetKind(), object.GetName())
 	ref, err := readIdentityRef(object, path)
 	if err != nil {
@@ -101,5 +95,5 @@ func (r *reader) openStackAccount(_ context.Context, cluster *unstructured.Unstr
 	if err := r.guarded(cluster.GetNamespace()); err != nil {
 		return ownership.Account{}, err
 	}
-	return ReadIdentity(cluster)
+	return ReadIdentity(cluster, identityRefPath)
 }

@@ -161,7 +161,7 @@ func TestCredentialDependentsByReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []clusterapi.Dependent{{
-		Kind: "OpenStackCluster", Name: "metal", Account: openStackAccount("keys", "tenant", ""),
+		Account: openStackAccount("keys", "tenant", ""),
 		Cluster: clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "prod"},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -193,7 +193,7 @@ func TestWorkspace(t *testing.T) {
 			t.Errorf("Owner() = %v, %v", owner, err)
 		}
 	}
-	if _, err := workspace.UserDependents(t.Context(), secret("team-a", "bob", ""), ""); err == nil {
+	if _, err := workspace.UserDependents(t.Context(), "team-a", "bob", ""); err == nil {
 		t.Error("UserDependents() has no error, although no gate checks Secrets")
 	}
 

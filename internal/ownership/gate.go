@@ -177,13 +177,9 @@ func (g *Gate) first(ctx context.Context, tenant share.Tenant, claim Claim) (Ans
 // machines at once can have more first claims than lookups.
 type memory struct{ owned, denied, patient bool }
 
-// Instances lists all instances of an account for a tenant, before ctx ends. It has the limits and errors of Decide. Lists are not cached.
-func (g *Gate) Instances(ctx context.Context, tenant share.Tenant, account Account) ([]Instance, error) {
-	return g.InstancesBy(ctx, tenant, account, nil)
-}
-
-// InstancesBy is Instances with another lister, within the limits of the account's cloud. nil is this cloud.
-func (g *Gate) InstancesBy(ctx context.Context, tenant share.Tenant, account Account, lister Lister) ([]Instance, error) {
+// Instances lists all instances of an account for a tenant, before ctx ends. lister lists them; nil means the cloud of the account. It has the
+// limits and errors of Decide. Lists are not cached.
+func (g *Gate) Instances(ctx context.Context, tenant share.Tenant, account Account, lister Lister) ([]Instance, error) {
 	instances, err := fly(ctx, g, fmt.Sprintf("list %q %q %p", tenant, account, lister), tenant, account.Cloud, false,
 		func(ctx context.Context, cloud *limitedCloud) ([]Instance, error) {
 			if lister == nil {

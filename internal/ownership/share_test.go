@@ -106,7 +106,7 @@ func TestOneTenantDoesNotDelayAnother(t *testing.T) {
 			return err
 		},
 		"a list": func(ctx context.Context, gate *ownership.Gate) error {
-			_, err := gate.Instances(ctx, victim, ownership.Account{Cloud: cloudName, User: "victim"})
+			_, err := gate.Instances(ctx, victim, ownership.Account{Cloud: cloudName, User: "victim"}, nil)
 			return err
 		},
 		"the same claim as the other tenant": func(ctx context.Context, gate *ownership.Gate) error {
@@ -254,7 +254,7 @@ func TestInstancesErrors(t *testing.T) {
 				gate := newGate(t, 1, newBlockingCloud())
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				_, err := gate.Instances(ctx, victim, tc.account)
+				_, err := gate.Instances(ctx, victim, tc.account, nil)
 				var unknown *ownership.UnknownError
 				if !errors.As(err, &unknown) || unknown.Cause != tc.want {
 					t.Errorf("error = %v, want %s", err, tc.want)

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -81,11 +80,6 @@ func named(o object, before, after said) []naming {
 	return names
 }
 
-// identity returns the cluster whose identity the request changes.
-func (c change) identity(o object) clusterapi.Cluster {
-	return clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: o.Name}
-}
-
 // hold denies a change while machines name instances that do not belong to the new account of their provider.
 func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.UserInfo, o object, c change) *webhooks.Answer {
 	if g.holdings == nil {
@@ -97,11 +91,9 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 	account, err := g.users.AccountOf(ctx, o.kind.provider, c.after.cluster)
 	var accountErr *clusterapi.AccountError
 	switch {
-	case errors.As(err, &accountErr) && accountErr.Reason == clusterapi.RegionNotAllowed: // it was so before
-		return g.holdings.withoutAccount(ctx, c.identity(o), accountErr)
-	case accountErr != nil: // the provider does not act
+	case errors.As(err, &accountErr) && accountErr.Reason != clusterapi.RegionNotAllowed: // the provider does not act
 		return nil
-	case err != nil:
+	case err != nil && accountErr == nil:
 		return ptr.To(undecided("SecretUnknown", "the Secret cannot be read now; try again", err))
 	}
 	nameOf := openly
@@ -113,12 +105,13 @@ func (g *Impersonation) hold(ctx context.Context, requester authenticationv1.Use
 			return open, public
 		}
 	}
-	return g.holdings.check(ctx, o, nameOf, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: c.identity(o), Account: account})
+	cluster := clusterapi.Cluster{Provider: o.kind.provider, Namespace: o.Namespace, Name: o.Name}
+	return g.holdings.check(ctx, o, nameOf, nil, clusterapi.Dependent{Cluster: cluster, Account: account, Err: accountErr})
 }
 
 // holdSecret is hold for all clusters that take their user from the Secret of the request.
 func (g *Impersonation) holdSecret(ctx context.Context, o object, c change) *webhooks.Answer {
-	dependents, err := g.users.UserDependents(ctx, &corev1.Secret{ObjectMeta: o.ObjectMeta}, ownership.LowerEmail(c.by.email))
+	dependents, err := g.users.UserDependents(ctx, o.Namespace, o.Name, ownership.LowerEmail(c.by.email))
 	switch {
 	case errors.Is(err, clusterapi.ErrTooManyDependents): // a retry would not help
 		return ptr.To(denied("TooManyClusters", fmt.Sprintf("more than %d clusters of other namespaces take their user from it, and at most %d are checked; "+

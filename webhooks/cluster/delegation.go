@@ -143,7 +143,7 @@ func (g *Delegation) hold(ctx context.Context, o object, account ownership.Accou
 	}
 	dependents := make([]clusterapi.Dependent, 0, len(clusters))
 	for _, cluster := range clusters {
-		dependents = append(dependents, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: cluster, Account: account})
+		dependents = append(dependents, clusterapi.Dependent{Cluster: cluster, Account: account})
 	}
 	return g.holdings.check(ctx, o, openly, nil, dependents...)
 }
@@ -234,7 +234,7 @@ func referredBy(o object, raw []byte) (ownership.Account, error) {
 	content.SetNamespace(o.Namespace)
 	content.SetName(o.Name)
 	content.SetKind(o.kind.name)
-	return clusterapi.ReadIdentityAt(content, o.kind.identityRefPath)
+	return clusterapi.ReadIdentity(content, o.kind.identityRefPath)
 }
 
 // decodeInto decodes an object. null counts as an empty object.

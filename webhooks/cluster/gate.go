@@ -12,7 +12,6 @@ import (
 	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,8 +35,8 @@ type Users interface {
 	User(ctx context.Context, ref clusterapi.UserRef) (string, error)
 	// AccountOf returns the account that the provider acts with because of a cluster object. The error is that of User.
 	AccountOf(ctx context.Context, provider v1beta1.Provider, object *unstructured.Unstructured) (ownership.Account, error)
-	// UserDependents returns the clusters that take their user from the Secret, with the account that they have with this user.
-	UserDependents(ctx context.Context, secret *corev1.Secret, user string) ([]clusterapi.Dependent, error)
+	// UserDependents returns the clusters that take their user from a Secret, with the account that they have with this user.
+	UserDependents(ctx context.Context, namespace, secret, user string) ([]clusterapi.Dependent, error)
 	// SharedAccount is true if the provider acts with an account that clusters share (legacy credentials) because of a cluster that names no user.
 	SharedAccount() bool
 	// Object reads an object from the API server, nil if there is none or if its kind is not installed.

@@ -121,8 +121,8 @@ func (u *fakeUsers) AccountOf(context.Context, v1beta1.Provider, *unstructured.U
 
 func (u *fakeUsers) SharedAccount() bool { return u.shared }
 
-func (u *fakeUsers) UserDependents(_ context.Context, secret *corev1.Secret, user string) ([]clusterapi.Dependent, error) {
-	dependents := slices.Clone(u.dependents[secret.Namespace+"/"+secret.Name])
+func (u *fakeUsers) UserDependents(_ context.Context, namespace, secret, user string) ([]clusterapi.Dependent, error) {
+	dependents := slices.Clone(u.dependents[namespace+"/"+secret])
 	for i := range dependents {
 		dependents[i].Account.User = user
 	}

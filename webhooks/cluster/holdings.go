@@ -28,9 +28,9 @@ type Machines interface {
 
 // Instances lists the instances of accounts.
 type Instances interface {
-	// InstancesBy returns all instances of an account for a tenant. lister lists them; nil means the cloud of the account. The error is
+	// Instances returns all instances of an account for a tenant. lister lists them; nil means the cloud of the account. The error is
 	// an *ownership.UnknownError.
-	InstancesBy(ctx context.Context, tenant share.Tenant, account ownership.Account, lister ownership.Lister) ([]ownership.Instance, error)
+	Instances(ctx context.Context, tenant share.Tenant, account ownership.Account, lister ownership.Lister) ([]ownership.Instance, error)
 }
 
 // Holdings checks a change of a provider's account against the instances that machines already name: each must belong to the new
@@ -60,17 +60,19 @@ func (h *Holdings) check(ctx context.Context, o object, nameOf ownerName, lister
 	own := map[ownership.Account]map[string]bool{}
 	for _, dependent := range dependents {
 		machines, err := h.machines.Holders(ctx, dependent.Cluster)
-		if err != nil {
-			return machinesUnknown(err)
-		}
-		if len(machines) == 0 {
+		switch {
+		case err != nil:
+			return ptr.To(undecided("MachinesUnknown", "the machines of the cluster could not be read; try again", err))
+		case len(machines) == 0:
 			continue
+		case dependent.Err != nil:
+			return ptr.To(unusable(dependent.Err))
 		}
 		open, public := nameOf(dependent.Account)
 		d := held{dependent: dependent, elsewhere: dependent.Cluster.Namespace != o.Namespace, open: open, public: public}
 		account := dependent.Account.Plain()
 		if own[account] == nil {
-			instances, err := h.instances.InstancesBy(ctx, share.FromContext(ctx), account, lister)
+			instances, err := h.instances.Instances(ctx, share.FromContext(ctx), account, lister)
 			if err != nil {
 				return d.notListed(err)
 			}
@@ -84,22 +86,6 @@ func (h *Holdings) check(ctx context.Context, o object, nameOf ownerName, lister
 		}
 	}
 	return nil
-}
-
-// withoutAccount denies a change after which the account of a cluster is not known, while its machines name instances.
-func (h *Holdings) withoutAccount(ctx context.Context, cluster clusterapi.Cluster, accountErr *clusterapi.AccountError) *webhooks.Answer {
-	machines, err := h.machines.Holders(ctx, cluster)
-	switch {
-	case err != nil:
-		return machinesUnknown(err)
-	case len(machines) == 0:
-		return nil
-	}
-	return ptr.To(unusable(accountErr))
-}
-
-func machinesUnknown(err error) *webhooks.Answer {
-	return ptr.To(undecided("MachinesUnknown", "the machines of the cluster could not be read; try again", err))
 }
 
 func idsOf(instances []ownership.Instance) map[string]bool {

@@ -46,7 +46,7 @@ type fakeInstances struct {
 	requested []ownership.Account
 }
 
-func (i *fakeInstances) InstancesBy(
+func (i *fakeInstances) Instances(
 	ctx context.Context, _ share.Tenant, account ownership.Account, lister ownership.Lister,
 ) ([]ownership.Instance, error) {
 	i.requested = append(i.requested, account)
@@ -80,7 +80,7 @@ func accountOf(user string) ownership.Account {
 }
 
 func userDependent(namespace, name string) clusterapi.Dependent {
-	return clusterapi.Dependent{Kind: "CloudSigmaCluster", Name: name, Account: accountOf(""),
+	return clusterapi.Dependent{Account: accountOf(""),
 		Cluster: clusterapi.Cluster{Provider: v1beta1.ProviderCloudSigma, Namespace: namespace, Name: name}}
 }
 
@@ -409,7 +409,7 @@ func TestCredentialsOfSecrets(t *testing.T) {
 		}
 		return holding(content)
 	}
-	used := []clusterapi.Dependent{{Kind: "OpenStackCluster", Name: "prod", Account: ownership.Account{Cloud: "openstack", Identity: tenantSecret},
+	used := []clusterapi.Dependent{{Account: ownership.Account{Cloud: "openstack", Identity: tenantSecret},
 		Cluster: clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "prod"}}}
 
 	for name, tc := range map[string]struct {

@@ -121,8 +121,6 @@ type object struct {
 	kind kind
 	// exists is false if the request creates the object.
 	exists bool
-	// oldVersion is the resource version that the request replaces.
-	oldVersion string
 }
 
 // readObject reads the object of a request. The error is for the requester.
@@ -132,11 +130,6 @@ func readObject(k kind, request admission.Request) (object, error) {
 		return object{}, undecodable(k)
 	}
 	o := object{ObjectMeta: meta.ObjectMeta, kind: k, exists: request.Operation != admissionv1.Create}
-	if o.exists {
-		if old, err := metadataIn(request.OldObject.Raw); err == nil { // otherwise the API server rejects the write as well
-			o.oldVersion = old.ResourceVersion
-		}
-	}
 	// The object may omit the namespace and name of the request.
 	o.Namespace, o.Name = cmp.Or(o.Namespace, request.Namespace), cmp.Or(o.Name, request.Name)
 	return o, nil

@@ -43,26 +43,24 @@ func (g *Delegation) reviewCluster(ctx context.Context, request admission.Reques
 	if !clusterapi.IsName(name) { // no provider acts, because there is no such object
 		return webhooks.Answer{Decision: webhooks.Allowed, Reason: "ReferenceAllowed"}
 	}
-	denial := g.holdReference(ctx, o, clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: o.Namespace, Name: o.Name}, name)
-	if denial != nil {
+	if denial := g.holdReference(ctx, o, name); denial != nil {
 		return g.about(o, *denial)
 	}
 	return webhooks.Answer{Decision: webhooks.Allowed, Reason: "ReferenceAllowed"}
 }
 
 // holdReference denies a reference to the named OpenStackCluster while machines of the Cluster name instances that do not belong to its account.
-func (g *Delegation) holdReference(ctx context.Context, o object, cluster clusterapi.Cluster, name string) *webhooks.Answer {
+func (g *Delegation) holdReference(ctx context.Context, o object, name string) *webhooks.Answer {
+	cluster := clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: o.Namespace, Name: o.Name}
 	account, err := g.credentials.AccountBy(ctx, cluster, name)
 	var accountErr *clusterapi.AccountError
 	switch {
-	case err == nil:
-		return g.holdings.check(ctx, o, openly, nil, clusterapi.Dependent{Kind: o.kind.name, Name: o.Name, Cluster: cluster, Account: account})
-	case !errors.As(err, &accountErr):
+	case err != nil && !errors.As(err, &accountErr):
 		return ptr.To(undecided("ObjectsUnknown", "the OpenStackCluster that it refers to cannot be read now; try again", err))
-	case accountErr.Reason == clusterapi.ClusterMissing: // no provider acts before the object is created, and that write is checked
+	case accountErr != nil && accountErr.Reason == clusterapi.ClusterMissing: // no provider acts before the object is created, and that write is checked
 		return nil
 	}
-	return g.holdings.withoutAccount(ctx, cluster, accountErr)
+	return g.holdings.check(ctx, o, openly, nil, clusterapi.Dependent{Cluster: cluster, Account: account, Err: accountErr})
 }
 
 // infrastructureIn returns the name of the object that a Cluster refers to.

@@ -360,7 +360,7 @@ func (e explainer) own(ctx context.Context, report *explanation, one *audit.One)
 	if slices.ContainsFunc(report.Instances, failed) { // the list would fail, too
 		return
 	}
-	instances, err := e.cloud.gate.Instances(ctx, share.Tenant{}, one.Account)
+	instances, err := e.cloud.gate.Instances(ctx, share.Tenant{}, one.Account, nil)
 	if identity, ok := errors.AsType[*ownership.IdentityError](err); ok {
 		report.add(preflight.Finding{Reason: preflight.Reason(identity.Reason), Message: identity.Message})
 		return
