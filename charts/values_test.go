@@ -74,6 +74,13 @@ func TestInvalidValuesAreErrors(t *testing.T) {
 				"config: {cloudSigma: {flow: TokenExchange, api: \"https://cloud.example.com/api\", legacyAPI: \"https://{region}.example.com/\"}}",
 			"config.cloudSigma.regions is required",
 		},
+		"legacy credentials that admit first claims without an answer": {
+			certificate + "cloudSigma: {legacySecret: cloudsigma-credentials}\nconfig: {cloudSigma: {regions: [zrh]}}",
+			"cloudSigma.legacySecret needs config.machine.unknown: Deny",
+		},
+		"legacy credentials without regions": {
+			certificate + "cloudSigma: {legacySecret: cloudsigma-credentials}\nconfig: {machine: {unknown: Deny}}", "config.cloudSigma.regions is required",
+		},
 		"a cloud without credentials":       {certificate + "cloudSigma: {enabled: true}", "cloudSigma.enabled needs cloudSigma.secret.name"},
 		"credentials that no pod can mount": {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true}\ncloudSigma: {enabled: true, secret: {name: a, namespace: b}}\nconfig: {cloudSigma: {regions: [zrh]}}", "has to be in the namespace of the release"},
 		"a Job that installs in no kcp":     {certificate + keystoneOnly + "kcp: {install: {enabled: true, kubeconfigSecret: a}}", "kcp.install.enabled needs kcp.enabled"},

@@ -210,13 +210,18 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- if and $v.cloudSigma.enabled (not $v.cloudSigma.secret.name) -}}
 {{- fail "cloudSigma.enabled needs cloudSigma.secret.name, a Secret with the keys oauth-url, client-id and client-secret" -}}
 {{- end -}}
+{{- $machine := include "warrantgate.mode" (dict "part" $v.config.machine) -}}
+{{- if and $v.cloudSigma.legacySecret (eq $machine "Enforce") (ne (dig "machine" "unknown" "" $v.config) "Deny") -}}
+{{- fail "cloudSigma.legacySecret needs config.machine.unknown: Deny, because one account serves several tenants" -}}
+{{- end -}}
+{{- $usesCloudSigma := or $v.cloudSigma.enabled $v.cloudSigma.legacySecret -}}
 {{- $cloudSigma := dig "cloudSigma" dict $v.config -}}
 {{- $apis := list (dig "api" "https://{region}" $cloudSigma) (dig "legacyAPI" "" $cloudSigma) -}}
 {{- if eq (dig "flow" "ServiceProvider" $cloudSigma) "ServiceProvider" -}}
 {{- $apis = append $apis (dig "serviceProviderAPI" "https://{region}" $cloudSigma) -}}
 {{- end -}}
 {{- range $apis -}}
-{{- if and $v.cloudSigma.enabled (not $cloudSigma.regions) (regexMatch "^[a-z]+://[^/]*[{]region[}]" .) -}}
+{{- if and $usesCloudSigma (not $cloudSigma.regions) (regexMatch "^[a-z]+://[^/]*[{]region[}]" .) -}}
 {{- fail "config.cloudSigma.regions is required: the region of an object becomes part of the host that tokens are sent to, so list the regions, such as [zrh]" -}}
 {{- end -}}
 {{- end -}}
@@ -225,11 +230,10 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- end -}}
 {{- $external := false -}}
 {{- range dig "machine" "kinds" list $v.config }}{{ if hasPrefix "external" .provider }}{{ $external = true }}{{ end }}{{ end -}}
-{{- $cloud := or $v.cloudSigma.enabled (dig "openStack" "authURLs" list $v.config) $external -}}
-{{- $machine := include "warrantgate.mode" (dict "part" $v.config.machine) -}}
+{{- $cloud := or $usesCloudSigma (dig "openStack" "authURLs" list $v.config) $external -}}
 {{- $audit := include "warrantgate.mode" (dict "part" $v.config.audit) -}}
 {{- if and $v.kubernetes.enabled (not $cloud) (or (ne $machine "Off") (ne $audit "Off")) -}}
-{{- fail "config.machine.mode and config.audit.mode need a cloud: set cloudSigma.enabled or config.openStack.authURLs, configure config.machine.kinds of an external provider, or set both modes to \"Off\"" -}}
+{{- fail "config.machine.mode and config.audit.mode need a cloud: set cloudSigma.enabled, cloudSigma.legacySecret or config.openStack.authURLs, configure config.machine.kinds of an external provider, or set both modes to \"Off\"" -}}
 {{- end -}}
 {{- range $part := list "controllerManager" "keystonePolicy" -}}
 {{- $gate := get $v.config $part | default dict -}}

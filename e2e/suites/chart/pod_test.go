@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,10 +43,18 @@ func (p pod) start(ctx context.Context, reader client.Client) *process.Process {
 	deployment := &appsv1.Deployment{}
 	Expect(reader.Get(ctx, p.deployment, deployment)).To(Succeed())
 	container := deployment.Spec.Template.Spec.Containers[0]
-	Expect(container.Env).To(BeEmpty())
+	env := make([]string, 0, len(container.Env))
+	for _, variable := range container.Env {
+		if variable.ValueFrom != nil {
+			secret := &corev1.Secret{}
+			Expect(reader.Get(ctx, client.ObjectKey{Namespace: p.deployment.Namespace, Name: variable.ValueFrom.SecretKeyRef.Name}, secret)).To(Succeed())
+			variable.Value = string(secret.Data[variable.ValueFrom.SecretKeyRef.Key])
+		}
+		env = append(env, variable.Name+"="+variable.Value)
+	}
 	args := podtest.Args(container, p.dir, p.addresses)
 	Expect(os.Remove(p.log())).To(Or(Succeed(), MatchError(os.ErrNotExist)))
-	serve, err := process.Start(process.Options{Name: "warrantgate", LogFile: p.log(), Binary: p.binary, Args: args})
+	serve, err := process.Start(process.Options{Name: "warrantgate", LogFile: p.log(), Binary: p.binary, Args: args, Env: env})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(serve.Stop)
 	return serve
