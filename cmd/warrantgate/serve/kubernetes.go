@@ -50,7 +50,8 @@ type kubernetesGates struct {
 func newKubernetesGates(kubernetes *rest.Config, config v1beta1.GateConfiguration, owners clouds.Owners, leaseNamespace string) (kubernetesGates, error) {
 	if owners.Gate == nil && (config.Machine.Mode != v1beta1.Off || config.Audit.Mode != v1beta1.Off) {
 		return kubernetesGates{}, errors.New("machine.mode and audit.mode need an access to a cloud: give --impersonation-enabled and the " +
-			"flags for the CloudSigma credentials, configure openStack.authURLs or machine.kinds of an external provider, or set both modes to Off")
+			"flags for the CloudSigma credentials, enable legacy credentials ($CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true), " +
+			"configure openStack.authURLs or machine.kinds of an external provider, or set both modes to Off")
 	}
 	writer, err := events.NewKubernetesWriter(kubernetes)
 	if err != nil {
