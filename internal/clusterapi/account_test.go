@@ -20,10 +20,10 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// secret returns a Secret with a user.
-func secret(namespace, name, email string) *corev1.Secret {
+// secret returns the Secret bob with a user.
+func secret(namespace, email string) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"userEmail": []byte(email)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bob"}, Data: map[string][]byte{"userEmail": []byte(email)},
 	}
 }
 
@@ -40,7 +40,7 @@ func TestAccount(t *testing.T) {
 		}
 		return with("spec.userRef", ref)
 	}
-	bobs := secret(namespace, "bob", "bob@example.com")
+	bobs := secret(namespace, "bob@example.com")
 
 	for name, tc := range map[string]struct {
 		cluster *unstructured.Unstructured // nil: does not exist
@@ -60,17 +60,17 @@ func TestAccount(t *testing.T) {
 			cluster: cluster(userRef("name", "bob")), secret: bobs, want: account("bob@example.com"),
 		},
 		"a user in a Secret, with capital letters": {
-			cluster: cluster(userRef("name", "bob")), secret: secret(namespace, "bob", "Bob@example.com"), want: account("bob@example.com"),
+			cluster: cluster(userRef("name", "bob")), secret: secret(namespace, "Bob@example.com"), want: account("bob@example.com"),
 		},
 		"a user in a Secret of another namespace": {
-			cluster: cluster(userRef("name", "bob", "namespace", "team-b")), secret: secret("team-b", "bob", "bob@example.com"),
+			cluster: cluster(userRef("name", "bob", "namespace", "team-b")), secret: secret("team-b", "bob@example.com"),
 			want: ownership.Account{
 				Cloud: "cloudsigma", User: "bob@example.com", UserSecret: types.NamespacedName{Namespace: "team-b", Name: "bob"}, Region: "next",
 			},
 		},
 		"a user in a Secret of another namespace, and another in the cluster": {
 			cluster: cluster(with("spec.userEmail", "tenant@example.com"), userRef("name", "bob", "namespace", "team-b")),
-			secret:  secret("team-b", "bob", "bob@example.com"), want: account("tenant@example.com"),
+			secret:  secret("team-b", "bob@example.com"), want: account("tenant@example.com"),
 		},
 		"a user in a Secret of the same namespace, by its name": {
 			cluster: cluster(userRef("name", "bob", "namespace", namespace)), secret: bobs, want: account("bob@example.com"),
@@ -98,7 +98,7 @@ func TestAccount(t *testing.T) {
 			cluster: cluster(with("spec.userEmail", "tenant@example.com")), shared: true, byAll: true, want: account(""),
 		},
 		"shared account of all clusters, and a user in a Secret": {
-			cluster: cluster(userRef("name", "bob", "namespace", "team-b")), secret: secret("team-b", "bob", "bob@example.com"),
+			cluster: cluster(userRef("name", "bob", "namespace", "team-b")), secret: secret("team-b", "bob@example.com"),
 			shared: true, byAll: true, want: account(""),
 		},
 		"shared account of all clusters, and a missing Secret": {
@@ -122,7 +122,7 @@ func TestAccount(t *testing.T) {
 			Reason: "UserSecretMissing", Message: `CloudSigmaCluster "metal": spec.userRef: there is no Secret "bob" in namespace "team-a"`,
 		}},
 		"the Secret is in another namespace": {
-			cluster: cluster(userRef("name", "bob")), secret: secret("team-b", "bob", "bob@example.com"),
+			cluster: cluster(userRef("name", "bob")), secret: secret("team-b", "bob@example.com"),
 			wantErr: &clusterapi.AccountError{
 				Reason: "UserSecretMissing", Message: `CloudSigmaCluster "metal": spec.userRef: there is no Secret "bob" in namespace "team-a"`,
 			},
@@ -146,7 +146,7 @@ func TestAccount(t *testing.T) {
 			wantErr: &clusterapi.AccountError{Reason: "UserMalformed", Message: `CloudSigmaCluster "metal": spec.userEmail: ` + clusterapi.BlanksAroundEmail},
 		},
 		"a line break after the email in the Secret": {
-			cluster: cluster(userRef("name", "bob")), secret: secret(namespace, "bob", "bob@example.com\n"),
+			cluster: cluster(userRef("name", "bob")), secret: secret(namespace, "bob@example.com\n"),
 			wantErr: &clusterapi.AccountError{
 				Reason: "UserMalformed", Message: `CloudSigmaCluster "metal": spec.userRef: key userEmail of Secret "bob" in namespace "team-a": ` + clusterapi.BlanksAroundEmail,
 			},
@@ -245,7 +245,7 @@ func TestReadErrorsAreNotAccountErrors(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := newServer(t, true, cluster(with("spec.userRef", map[string]any{"name": "bob"})), secret(namespace, "bob", "bob@example.com"))
+			server := newServer(t, true, cluster(with("spec.userRef", map[string]any{"name": "bob"})), secret(namespace, "bob@example.com"))
 			tc.breakIt(server)
 			got, err := server.objects.Account(t.Context(), metalCluster)
 			if message := text(err); message != tc.want {
