@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -137,7 +138,7 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 		account.UserSecret = types.NamespacedName{Namespace: ref.SecretNamespace, Name: ref.SecretName}
 	}
 	user, err := r.User(ctx, ref)
-	if account.User = short(user); err == nil || r.isShared(err, UserMissing) || r.isShared(err, UserSecretMissing) { // as the provider does
+	if account.User = short(user); err == nil || r.isShared(err, UserMissing, UserSecretMissing) { // as the provider does
 		return account, nil
 	}
 	if invalid, ok := errors.AsType[*AccountError](err); ok {
@@ -148,8 +149,8 @@ func (r *reader) cloudSigmaAccount(ctx context.Context, cluster *unstructured.Un
 
 // cloudSigma has the options for CloudSigma. The zero value shares no account.
 type cloudSigma struct {
-	// withoutUser is true if clusters that name no user, or that have no object, share one account (legacy credentials), and byAll if all clusters
-	// do. The provider does the same.
+	// withoutUser is true if clusters that name no user, or whose Secret or object is missing, share one account (legacy credentials), and
+	// byAll if all clusters do. The provider does the same.
 	withoutUser, byAll bool
 	// defaultRegion and regions are the same as in Options.
 	defaultRegion string
@@ -167,10 +168,10 @@ func (s cloudSigma) regionOr(named string) string { return cmp.Or(short(named), 
 // SharedAccount is true if clusters that name no user share one account (legacy credentials).
 func (s cloudSigma) SharedAccount() bool { return s.withoutUser }
 
-// isShared is true if err has this reason, and clusters without a user share an account.
-func (s cloudSigma) isShared(err error, reason Reason) bool {
+// isShared is true if err has one of these reasons, and clusters without a user share an account.
+func (s cloudSigma) isShared(err error, reasons ...Reason) bool {
 	invalid, ok := errors.AsType[*AccountError](err)
-	return ok && s.withoutUser && invalid.Reason == reason
+	return ok && s.withoutUser && slices.Contains(reasons, invalid.Reason)
 }
 
 // withoutObject returns the shared account if err means that a Cluster has no object that names a user. Otherwise it returns err.
