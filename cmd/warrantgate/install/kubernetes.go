@@ -48,8 +48,8 @@ while no serve is running, a spec.userEmail of a CloudSigmaCluster that the auth
 missing clusters of machines; and the permissions of the user of serve (get, list and watch of machines and clusters, get of
 Secrets, access reviews, Events, reports, one Lease), and no other. In mode Warn there is no policy, and the webhook warns.
 
-Run it again after an upgrade or a change of the configuration. Start serve first: while the webhooks are installed and serve does
-not answer, machines cannot get another server ID.`,
+Run it again after an upgrade or a change of the configuration. Start serve directly after it: while the webhooks are installed and
+serve does not answer, machines cannot get another server ID.`,
 		Example: `  warrantgate install kubernetes --kubeconfig=admin.kubeconfig \
     --url=https://warrantgate.example.com:9443 --ca-file=ca.crt \
     --webhook-path-file=webhook-path \
