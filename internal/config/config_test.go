@@ -415,6 +415,10 @@ audit:
 			raw:  header + "controllerManager: {objects: [{name: ccm}]}\n",
 			want: []string{"controllerManager.objects[0].namespace: Required value"},
 		},
+		"a default region that is not listed": {
+			raw:  header + "cloudSigma: {regions: [zrh, next], defaultRegion: zhr}\n",
+			want: []string{`cloudSigma.defaultRegion: Invalid value: "zhr": must be one of cloudSigma.regions, because machines of clusters without spec.region are denied otherwise`},
+		},
 		"a cloud to which tokens must not be sent": {
 			raw: header + `cloudSigma:
   regions: [zrh, "evil.example.com/"]

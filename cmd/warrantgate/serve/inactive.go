@@ -3,7 +3,6 @@ package serve
 import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"warrantgate.dev/cmd/warrantgate/internal/clouds"
@@ -47,7 +46,7 @@ func configuredGates(config v1beta1.GateConfiguration, owners clouds.Owners) []c
 	if owners.OpenStack != nil {
 		gates = append(gates, configuredGate{"cluster-delegation", config.Cluster.Delegation.Mode, "cluster.delegation.mode is Off"})
 	}
-	if policy := config.KeystonePolicy; configuresKeystonePolicy(policy) {
+	if policy := config.KeystonePolicy; policy.IsConfigured() {
 		why := "keystonePolicy.mode is Off"
 		if policy.Selector == nil && len(policy.Objects) == 0 {
 			why = "keystonePolicy has neither a selector nor objects, so no policy is evaluated"
@@ -55,14 +54,6 @@ func configuredGates(config v1beta1.GateConfiguration, owners clouds.Owners) []c
 		gates = append(gates, configuredGate{"keystone-policy", policy.Mode, why})
 	}
 	return gates
-}
-
-// configuresKeystonePolicy reports whether the file sets a field of the gate other than its mode. The gate needs no cloud, so only such a
-// field shows that it is wanted: an operator with an OpenStack may have no policies for Keystone in this API server.
-func configuresKeystonePolicy(policy v1beta1.KeystonePolicy) bool {
-	unset := v1beta1.Default().KeystonePolicy
-	unset.Mode = policy.Mode
-	return !equality.Semantic.DeepEqual(policy, unset)
 }
 
 // reportInactive logs, and records in a metric, which gates are off although they, or their cloud, are configured.

@@ -3,6 +3,7 @@ package v1beta1
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -108,6 +109,14 @@ type KeystonePolicy struct {
 	ManagedRoles []string `json:"managedRoles,omitzero"`
 	// KnownRules are patterns of rules that extensions of Keystone evaluate, such as "identity:scim_*". What they grant is not checked.
 	KnownRules []string `json:"knownRules,omitzero"`
+}
+
+// IsConfigured reports whether a field other than the mode is set. The gate needs no cloud, so only such a field shows that it is wanted: an
+// operator with an OpenStack may have no policies for Keystone in this API server.
+func (p KeystonePolicy) IsConfigured() bool {
+	unset := Default().KeystonePolicy
+	unset.Mode = p.Mode
+	return !equality.Semantic.DeepEqual(p, unset)
 }
 
 // BaseNames are the names of the ConfigMaps of the base, sorted, if the gate is on.

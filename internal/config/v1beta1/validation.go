@@ -275,7 +275,11 @@ func (m *mistakes) cloudSigma(cloud CloudSigma, at *field.Path) {
 	for i, region := range cloud.Regions {
 		m.match(ownership.RegionPattern, at.Child("regions").Index(i), region, notARegion)
 	}
-	m.match(ownership.RegionPattern, at.Child("defaultRegion"), cloud.DefaultRegion, notARegion)
+	if region := cloud.DefaultRegion; !ownership.RegionPattern.MatchString(region) {
+		m.invalid(at.Child("defaultRegion"), region, notARegion)
+	} else if region != defaultRegion && len(cloud.Regions) > 0 && !slices.Contains(cloud.Regions, region) { // the default may be that of SetDefaults
+		m.invalid(at.Child("defaultRegion"), region, "must be one of cloudSigma.regions, because machines of clusters without spec.region are denied otherwise")
+	}
 	m.url(cloud.API, at.Child("api"), notATemplate, "https")
 	if cloud.LegacyAPI != cloud.API { // the default is api
 		m.url(cloud.LegacyAPI, at.Child("legacyAPI"), notATemplate, "https")
