@@ -66,6 +66,8 @@ const (
 	CodeDeadBranch = "dead-branch"
 	// CodeUnknownCredential: Keystone's credentials do not have this path.
 	CodeUnknownCredential = "unknown-credential"
+	// CodeUnknownRole: neither Keystone's own rules nor the base have this role, but one with nearly the same name.
+	CodeUnknownRole = "unknown-role"
 	// CodeQuotedMatch: the value after the colon includes its quotes.
 	CodeQuotedMatch = "quoted-match"
 	// CodeRemoteCheck: the rule sends a request to another host. Its result is unknown here. It is an error if an operation depends on it and
@@ -78,7 +80,7 @@ const (
 	// of domain managers. A check that cannot be evaluated has any result.
 	CodeBroaderThanDefault = "broader-than-default"
 	// CodeNarrowerThanDefault: the rule denies a request that the base or Keystone's own rule allows. It is an error if an alternative of the
-	// rule is meant to allow it, a warning if the base has the rule or the role admin is misspelled, and otherwise a note.
+	// rule is meant to allow it, a warning if the base has the rule, and otherwise a note.
 	CodeNarrowerThanDefault = "narrower-than-default"
 	// CodeEscalation: a user who is no administrator can grant a role that is not a managed role.
 	CodeEscalation = "escalation"

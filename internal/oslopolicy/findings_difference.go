@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"warrantgate.dev/internal/message"
 )
 
 // deadBranch is an alternative of an operation that can never match.
@@ -84,7 +82,7 @@ var misreadCodes = []string{
 	CodeSyntax, CodeRaises, CodeMalformedCheck, CodeOperatorInList, CodeMapping, CodeUnknownRule, CodeCycle, CodeNonASCII, CodeQuotedMatch,
 }
 
-// noteDifferences adds notes for differences without a finding. They are probably intended, unless they deny administrators with a misspelled role. Rules that grant less always have a note, unless
+// noteDifferences adds notes for differences without a finding. They are probably intended. Rules that grant less always have a note, unless
 // another finding explains it.
 func (l *linter) noteDifferences(r *rule, o *shippedRule, s *search) {
 	directions := []direction{less}
@@ -108,12 +106,12 @@ func (l *linter) noteDifferences(r *rule, o *shippedRule, s *search) {
 		if which == less && !l.isBased(r, o) {
 			reference = ownRule
 		}
-		if w := s.find(which, nil); w != nil {
-			severity, suggestion := SeverityNote, ""
-			if caller, err := ParseCaller(w.As); which == less && err == nil && hasRole(caller.Roles, admin) && l.misspellsAdmin(o) {
-				severity, suggestion = SeverityWarning, didYouMean("role:"+admin)
-			}
-			l.addWith(w, r, severity, code, fmt.Sprintf("a token with %s %s %s, which %s %s", w.As, verbs[0], o.name, reference, verbs[1]), suggestion)
+		find := s.findLoss
+		if which == more {
+			find = func() *Witness { return s.find(more, nil) }
+		}
+		if w := find(); w != nil {
+			l.addWith(w, r, SeverityNote, code, fmt.Sprintf("a token with %s %s %s, which %s %s", w.As, verbs[0], o.name, reference, verbs[1]), "")
 		}
 	}
 	l.noteIncomplete(r, o, s)
@@ -122,17 +120,16 @@ func (l *linter) noteDifferences(r *rule, o *shippedRule, s *search) {
 // admin is the role of administrators.
 const admin = "admin"
 
-// misspellsAdmin reports whether an operation depends on a role whose name is nearly that of administrators. Without that, it is unknown whether
-// a rule is meant to deny them.
-func (l *linter) misspellsAdmin(o *shippedRule) bool {
-	return slices.ContainsFunc(append(reached(l.policy, o.name), o.name), func(name string) bool {
-		misspelled := false
-		walk(l.policy.rules[name], func(c check, _ bool) {
-			role, ok := c.(roleCheck)
-			misspelled = misspelled || ok && message.Nearest(lower(role.match.text), []string{admin}) != ""
-		})
-		return misspelled
+// findLoss searches a request that the rule denies and the other policy allows: one of an administrator, if there is one.
+func (s *search) findLoss() *Witness {
+	var other *Witness
+	w := s.find(less, func(caller Caller, target, completed map[string]any) bool {
+		if other == nil && s.confirms(less, caller, target, completed) {
+			other = s.newWitness(less, caller, target)
+		}
+		return hasRole(caller.Roles, admin)
 	})
+	return cmp.Or(w, other)
 }
 
 // noteIncomplete adds a note if a search is incomplete. It adds an error if the rule is too large to find out what it grants: it may grant
@@ -238,7 +235,7 @@ func (l *linter) isTenant(caller Caller) bool {
 // lintLess finds requests that the rule denies and that the base allows.
 func (l *linter) lintLess(r *rule, o *shippedRule, s *search) {
 	if !l.has(r, CodeNarrowerThanDefault) && l.isBased(r, o) {
-		if w := s.find(less, nil); w != nil {
+		if w := s.findLoss(); w != nil {
 			severity, suggestion := SeverityWarning, "keep the alternatives of the base, if that is not meant"
 			if len(l.dead[o.name]) > 0 {
 				severity, suggestion = SeverityError, ""

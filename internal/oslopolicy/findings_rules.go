@@ -43,6 +43,8 @@ type linter struct {
 	dead map[string][]deadBranch
 	// referred are the names of rules with references to them.
 	referred map[string]bool
+	// roles are the roles of Keystone's own rules, of the base and of the options, in lower case.
+	roles []string
 	// folded caches the outcomes of rules, for any operation.
 	folded map[string]outcome
 	// circles are the names of rules that refer to themselves, directly or through others.
@@ -66,15 +68,23 @@ func newLinter(sources []Source, files []*File, options LintOptions) *linter {
 		referred: map[string]bool{}, folded: map[string]outcome{}, ordinary: ordinaryTrials(), managers: managerTrials(options.ManagerRoles),
 	}
 	l.circles = circular(l.policy)
+	for _, role := range slices.Concat(ordinaryRoles, options.ManagerRoles, options.ManagedRoles) {
+		l.roles = append(l.roles, lower(role))
+	}
 	for _, c := range l.policy.rules {
 		for _, name := range references(c) {
 			l.referred[name] = true
 		}
 	}
 	for _, c := range l.before.rules {
-		for _, name := range references(c) {
-			l.missed[name] = l.before.rules[name] == nil
-		}
+		walk(c, func(c check, _ bool) {
+			switch c := c.(type) {
+			case ruleCheck:
+				l.missed[c.name] = l.before.rules[c.name] == nil
+			case roleCheck:
+				l.roles = append(l.roles, lower(c.match.text))
+			}
+		})
 	}
 	for _, file := range options.Base {
 		for _, r := range file.rules {
@@ -277,6 +287,8 @@ func (l *linter) lintCheck(r *rule, c check, negated bool) {
 		l.lintMalformed(r, c, negated)
 	case ruleCheck:
 		l.lintReference(r, c, negated)
+	case roleCheck:
+		l.lintRole(r, c)
 	case remoteCheck:
 		l.lintRemote(r, c)
 	case genericCheck:
@@ -330,6 +342,23 @@ func (l *linter) lintReference(r *rule, c ruleCheck, negated bool) {
 		text += `; the "not" before it makes that true`
 	}
 	l.add(r, SeverityError, CodeUnknownRule, text, didYouMean(message.Nearest(c.name, slices.Collect(maps.Keys(l.policy.rules)))))
+}
+
+// lintRole finds a role whose name is nearly a known one. Other roles may be those of the cloud. Quotes and letters that are not ASCII have findings
+// of their own.
+func (l *linter) lintRole(r *rule, c roleCheck) {
+	name := lower(c.match.text)
+	if slices.Contains(l.roles, name) || strings.ContainsFunc(name, func(c rune) bool { return c > unicode.MaxASCII || c == '\'' || c == '"' }) {
+		return
+	}
+	whose := "Keystone"
+	if len(l.options.Base) > 0 {
+		whose += " and of the base"
+	}
+	if meant := message.Nearest(name, l.roles); meant != "" {
+		l.add(r, SeverityWarning, CodeUnknownRole, fmt.Sprintf("no rule of %s checks the role %q", whose, c.match.text),
+			didYouMean("role:"+meant)+", unless the cloud has both roles")
+	}
 }
 
 func (l *linter) lintGeneric(r *rule, c genericCheck) {

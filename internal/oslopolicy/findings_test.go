@@ -349,6 +349,7 @@ func TestRulesThatGrantLess(t *testing.T) {
 		live    = `{"cloud_admin": "role:admin and is_admin_project:True", "identity:create_user": "rule:cloud_admin"}`
 		trustor = "note: --as role=any,domain=own-domain --target target.trust.trustor_user_id=caller: DENY, before PASS"
 		admin   = "note: --as role=admin,domain=own-domain: DENY, before PASS"
+		reads   = ": --as role=admin,role=reader,domain=own-domain: DENY, before PASS" // admin implies reader
 	)
 	expect(t, map[string]linted{
 		"no less than shipped":          {file: "identity:create_trust: role:admin or user_id:%(target.trust.trustor_user_id)s"},
@@ -356,7 +357,9 @@ func TestRulesThatGrantLess(t *testing.T) {
 		"the administrators of domains": {file: "identity:create_user: role:admin and is_admin_project:True", want: []string{admin}},
 		"everybody":                     {file: `identity:create_user: "!"`, want: []string{admin}},
 		"a role in another case":        {file: "identity:create_user: role:Admin"},
-		"a role that is misspelled":     {file: "identity:create_user: rule:a\na: role:admn", want: []string{"warning" + strings.TrimPrefix(admin, "note")}},
+		"a role that is misspelled":     {file: "identity:create_user: rule:a\na: role:admn", want: []string{admin}},
+		"administrators and others":     {file: `identity:get_domain: "!"`, want: []string{"note" + reads}},
+		"the same, over a base":         {base: "identity:get_domain: role:reader or role:admin", file: "identity:get_domain: role:admn", want: []string{"warning" + reads}},
 		"one that others lose":          {file: "identity:create_trust: role:admin or role:admn", want: []string{trustor}},
 		"a template that never matches": {file: "identity:create_user: role:admin and domain_id:%(user.domain_id)s", want: []string{admin}},
 		"a rule that the base lacks":    {base: live, file: "identity:create_trust: rule:cloud_admin", want: []string{trustor}},

@@ -32,6 +32,36 @@ func TestShippedRulesAsOverride(t *testing.T) {
 	}
 }
 
+// TestMisspelledRoles: a role with nearly the name of one that Keystone or the base has is probably meant to be that one. The roles of a cloud can
+// have any other names.
+func TestMisspelledRoles(t *testing.T) {
+	finding := func(role, meant string) string {
+		return fmt.Sprintf(`no rule of Keystone checks the role %q; write "role:%s", unless the cloud has both roles`, role, meant)
+	}
+	const based = `no rule of Keystone and of the base checks the role "suport"; write "role:support", unless the cloud has both roles`
+	options := LintOptions{ManagerRoles: []string{"domain-boss"}, ManagedRoles: []string{"creator"}}
+	expect(t, map[string]linted{
+		"the administrator's":               {rule: "role:admn", want: []string{finding("admn", "admin")}},
+		"in another case":                   {rule: "role:Admn", want: []string{finding("Admn", "admin")}},
+		"beside the right one":              {rule: "role:admin or role:raeder", want: []string{finding("raeder", "reader")}},
+		"which must not be there":           {rule: "role:admin and not role:memebr", want: []string{finding("memebr", "member")}},
+		"in a helper":                       {file: "identity:get_domain: rule:a\na: role:admn", want: []string{finding("admn", "admin")}},
+		"where the smallest witness is one": {file: "identity:get_project: role:admn", want: []string{finding("admn", "admin")}},
+		"of the base":                       {base: "other: role:support", rule: "role:suport", want: []string{based}},
+		"of the options":                    {options: options, rule: "role:domain-bos or role:Creatr", want: []string{finding("domain-bos", "domain-boss"), finding("Creatr", "creator")}},
+		"known":                             {options: options, rule: "role:Admin and (role:domain-boss or role:CREATOR or role:service or role:manager)"},
+		"known to the base":                 {base: "other: role:admn", rule: "role:admn"},
+		"of the cloud":                      {rule: "role:cloud-admin or role:support or role:heat_stack_owner or role:auditor"},
+		"intended denials":                  {file: "identity:get_domain: '!'\nidentity:get_project: not role:admin"},
+		"a template":                        {rule: "role:%(target.role.name)s"},
+	}, func(f Finding) string {
+		if f.Code != CodeUnknownRole || f.Severity != SeverityWarning {
+			return ""
+		}
+		return f.Details()
+	})
+}
+
 // TestRulesThatMayGrantMore: a tenant writes rules that let it do what Keystone's own rule or the base denies, by checks that the linter cannot
 // evaluate, that match only the tenant, or that are hidden behind others.
 func TestRulesThatMayGrantMore(t *testing.T) {

@@ -57,8 +57,8 @@ well, and several in the order in which Keystone loads them. An override may ref
 override, in the base from the last to the first, and in what Keystone ships in the release. The base is not checked itself.
 
 A rule that grants more or less than the base, or than Keystone's own rule, is reported with a request that shows it, as the command
-"check keystone-policy" takes it, and both answers. A rule that grants less is a warning if the base has the rule, or if it denies the administrator and
-misspells the role admin, and otherwise a note.
+"check keystone-policy" takes it, and both answers: one of an administrator, if it is denied. A rule that grants less is a warning if the base
+has the rule, and otherwise a note. A role that neither Keystone nor the base checks is a warning if it looks like a misspelled one, such as admn.
 What the manager of a domain may do in it is left out; --differences adds that as notes.
 
 --known-rule is a pattern of the rules that an extension of Keystone evaluates, such as 'identity:scim_*': "*" matches any characters

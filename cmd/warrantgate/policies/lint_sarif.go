@@ -34,6 +34,7 @@ var meanings = map[string]string{
 	oslopolicy.CodeUnknownOperation:    "Keystone has no such operation, so the rule has no effect",
 	oslopolicy.CodeUnknownAttribute:    "Keystone does not fill the attribute of the target in",
 	oslopolicy.CodeUnknownCredential:   "The credentials of Keystone have no such attribute",
+	oslopolicy.CodeUnknownRole:         "Neither Keystone nor the base checks the role, but one with nearly the same name",
 	oslopolicy.CodeDeadBranch:          "An alternative of the rule can never match",
 	oslopolicy.CodeCycle:               "The rule refers to itself, directly or through others",
 	oslopolicy.CodeDuplicateRule:       "A later rule of the same name replaces the rule",
