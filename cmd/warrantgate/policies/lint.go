@@ -49,7 +49,7 @@ func newLintKeystonePolicyCommand() *cobra.Command {
 match, that oslo.policy cannot parse, that refer to what does not exist, that allow what Keystone's own rules deny, or
 that let the manager of a domain grant roles beyond those that are managed. FILE is an override in YAML or JSON, as
 Keystone reads it, a directory such as policy.d, a zip archive as the charm of Keystone takes it, or - for standard input. Each is
-checked by itself, and the files of a directory or an archive together. YAML is read more strictly than its standard allows: what oslo.policy may not
+checked by itself, and the files of a directory or an archive together. The manifest of a ConfigMap or Secret is no FILE, but its keys are. YAML is read more strictly than its standard allows: what oslo.policy may not
 load, or may read otherwise, is an error, such as tabs, tags and anchors.
 
 --base is a policy that Keystone loads before, such as the policy.json that the charm wrote: a file, a directory or an archive as
@@ -76,6 +76,8 @@ read.`,
   warrantgate lint keystone-policy policy.yaml -o sarif >policy.sarif
   warrantgate lint keystone-policy overrides.zip --base \
     /etc/keystone/policy.json
+  kubectl get configmap policy --namespace keystone --output \
+    jsonpath='{.data.policy\.yaml}' | warrantgate lint keystone-policy -
   ssh keystone cat /etc/keystone/policy.yaml | warrantgate lint \
     keystone-policy - --keystone-release caracal`,
 		Args: cobra.MinimumNArgs(1),

@@ -15,6 +15,9 @@ import (
 	"strings"
 	"unicode"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
 	"warrantgate.dev/internal/oslopolicy"
 )
 
@@ -40,7 +43,33 @@ func (in *inputs) readSources(name string) ([]oslopolicy.Source, error) {
 	if strings.EqualFold(filepath.Ext(name), ".zip") || bytes.HasPrefix(i.data, []byte("PK\x03\x04")) {
 		return readArchive(i)
 	}
+	if err := checkManifest(i); err != nil {
+		return nil, err
+	}
 	return []oslopolicy.Source{{Name: i.name, Data: i.data}}, nil
+}
+
+// checkManifest returns an error for the manifest of a Kubernetes object. Its data may contain a policy.
+func checkManifest(i input) error {
+	kind := manifestKind(i.data)
+	if kind == "" {
+		return nil
+	}
+	text := "is the manifest of a Kubernetes object (%.100q), not a policy"
+	if decode, ok := map[string]string{"ConfigMap": "", "Secret": " | base64 -d"}[kind]; ok {
+		text += "; give the policy in its data instead, as kubectl get " + strings.ToLower(kind) + " NAME --namespace NAMESPACE " +
+			`--output jsonpath='{.data.policy\.yaml}'` + decode + " | warrantgate lint keystone-policy -"
+	}
+	return fmt.Errorf("%s "+text, i.name, kind)
+}
+
+// manifestKind returns the kind of a Kubernetes object, "" for other files.
+func manifestKind(data []byte) string {
+	var manifest metav1.TypeMeta
+	if err := yaml.Unmarshal(data, &manifest); err != nil || manifest.APIVersion == "" {
+		return ""
+	}
+	return manifest.Kind
 }
 
 // readBase reads the files that --base names, in order.
@@ -112,6 +141,9 @@ func (in *inputs) readDirectory(name string) ([]oslopolicy.Source, error) {
 		}
 		i, err := in.read(file)
 		if err != nil {
+			return nil, err
+		}
+		if err := checkManifest(i); err != nil {
 			return nil, err
 		}
 		sources = append(sources, oslopolicy.Source{Name: file, Data: i.data})

@@ -64,7 +64,7 @@ func TestReadSources(t *testing.T) {
 	t.Chdir(t.TempDir())
 	zipped := archive(t, entry{name: "a.yaml", content: "a"})
 	inFile(t, "policy.json", "{}")
-	for _, dir := range []string{"policy.d", "policy.d/below", "empty", "gzip.d"} {
+	for _, dir := range []string{"policy.d", "policy.d/below", "empty", "gzip.d", "manifests.d"} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -86,11 +86,23 @@ func TestReadSources(t *testing.T) {
 	inFile(t, "policy.yaml.gz", gzipped(t, "a: role:admin"))
 	inFile(t, "policy.tgz", gzipped(t, strings.Repeat("policy.yaml\x00", 1000)))
 	inFile(t, "gzip.d/a.yaml", gzipped(t, "a: role:admin"))
+	const (
+		configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: policy}\ndata:\n  policy.yaml: |\n    a: role:admin\n"
+		manifest  = `is the manifest of a Kubernetes object ("%s"), not a policy`
+		instead   = manifest + "; give the policy in its data instead, as kubectl get %s NAME --namespace NAMESPACE --output jsonpath='{.data.policy\\.yaml}'%s | warrantgate lint keystone-policy -"
+	)
+	inFile(t, "manifests.d/configmap.yaml", configMap)
+	inFile(t, "secret.json", `{"apiVersion": "v1", "kind": "Secret", "data": {"policy.yaml": "YQ=="}}`)
+	inFile(t, "deployment.yaml", strings.ReplaceAll(configMap, "ConfigMap", "Deployment"))
 	for name, tc := range map[string]struct {
 		stdin   string
 		want    []string
 		wantErr string
 	}{
+		"manifests.d":          {wantErr: "manifests.d/configmap.yaml " + fmt.Sprintf(instead, "ConfigMap", "configmap", "")},
+		"secret.json":          {wantErr: "secret.json " + fmt.Sprintf(instead, "Secret", "secret", " | base64 -d")},
+		"deployment.yaml":      {wantErr: "deployment.yaml " + fmt.Sprintf(manifest, "Deployment")},
+		"- with a manifest":    {stdin: configMap, wantErr: "stdin " + fmt.Sprintf(instead, "ConfigMap", "configmap", "")},
 		"policy.json":          {want: []string{"policy.json: {}"}},
 		"policy.d":             {want: []string{"policy.d/a.yaml: # a.yaml", "policy.d/b.yaml: # b.yaml", "policy.d/c.json: # c.json", "policy.d/d.yaml: # b.yaml"}},
 		"overrides.zip":        {want: []string{"overrides.zip/a.yaml: a", "overrides.zip/dir/b.yml: b"}},
