@@ -64,6 +64,21 @@ func (l *linter) isExtension(name string) bool {
 	})
 }
 
+// UnusedPatterns returns the patterns of KnownRules that match no rule of the files and of the base, except Keystone's own. It returns none if a file
+// cannot be read.
+func UnusedPatterns(sources []Source, options LintOptions) []string {
+	files, err := ReadAll(sources)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(options.KnownRules), func(pattern string) bool {
+		options.KnownRules = []string{pattern}
+		l := newLinter(sources, files, options)
+		l.followExtensions()
+		return len(l.extended) > 0
+	})
+}
+
 // operationsWith returns the names of the operations that refer to a rule, nil for an operation.
 func (l *linter) operationsWith(name string) []string {
 	if l.table.operation(name) != nil {

@@ -62,7 +62,8 @@ has the rule, and otherwise a note. A role that neither Keystone nor the base ch
 What the manager of a domain may do in it is left out; --differences adds that as notes.
 
 --known-rule is a pattern of the rules that an extension of Keystone evaluates, such as 'identity:scim_*': "*" matches any characters
-except "/", "?" one character, "[a-z]" a range. It is unknown what they should grant, so that this is not checked.
+except "/", "?" one character, "[a-z]" a range. It is unknown what they should grant, so that this is not checked. A pattern that
+matches no rule is reported on stderr.
 
 The findings about a rule are printed together, the worst first; on a wide terminal as a table. Notes are counted, and printed with
 --notes. The last line has the verdict of the gate on ConfigMaps and Secrets with these settings. The formats json and sarif
@@ -83,7 +84,7 @@ read.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.inputs.stdin = cmd.InOrStdin()
-			return o.run(cmd.Context(), args, cmd.OutOrStdout())
+			return o.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
@@ -103,6 +104,7 @@ read.`,
 // linted is what was found in a FILE.
 type linted struct {
 	name     string
+	sources  []oslopolicy.Source
 	findings []oslopolicy.Finding
 	// decision is that of the gate, and reason its reason.
 	decision webhooks.Decision
@@ -130,7 +132,7 @@ func findingsOf(all []linted) []oslopolicy.Finding {
 	return findings
 }
 
-func (o *lintOptions) run(ctx context.Context, files []string, out io.Writer) error {
+func (o *lintOptions) run(ctx context.Context, files []string, out, errOut io.Writer) error {
 	least := slices.Index(severities, oslopolicy.Severity(o.failOn))
 	if least < 0 {
 		return fmt.Errorf("--fail-on: %q must be error, warning or note", o.failOn)
@@ -151,15 +153,19 @@ func (o *lintOptions) run(ctx context.Context, files []string, out io.Writer) er
 		return err
 	}
 	all := make([]linted, 0, len(files))
+	var sources []oslopolicy.Source
 	for _, name := range files {
 		l, err := o.of(ctx, name)
 		if err != nil {
 			return err
 		}
-		all = append(all, l)
+		all, sources = append(all, l), append(sources, l.sources...)
 	}
 	if err := outputs[o.output](out, all, o.notes || o.failOn == string(oslopolicy.SeverityNote)); err != nil {
 		return err
+	}
+	for _, pattern := range oslopolicy.UnusedPatterns(sources, o.lint) {
+		fmt.Fprintf(errOut, "note: --known-rule: %q matches no rule of FILE and --base, apart from Keystone's own\n", pattern)
 	}
 	if slices.ContainsFunc(findingsOf(all), func(f oslopolicy.Finding) bool { return slices.Index(severities, f.Severity) <= least }) {
 		return cli.ExitError{Code: cli.ExitWrong}
@@ -173,7 +179,7 @@ func (o *lintOptions) of(ctx context.Context, name string) (linted, error) {
 	if err != nil {
 		return linted{}, err
 	}
-	l := linted{name: name}
+	l := linted{name: name, sources: sources}
 	if name == standardInput {
 		l.name = stdinName
 	}

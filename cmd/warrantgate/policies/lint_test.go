@@ -181,6 +181,17 @@ func TestLintKeystonePolicy(t *testing.T) {
 			policy: "identity:scim_list_users: rule:admin_required\n", args: []string{"--known-rule=identity:scim_*"},
 			wantOut: "policy.yaml: nothing found; the gate admits it\n",
 		},
+		"patterns that match no rule": {
+			policy: "identity:scim_list_users: rule:admin_required\n", args: []string{"--known-rule=identity:scim_*,identity:scm_*,identity:create_*"},
+			wantOut: "policy.yaml: nothing found; the gate admits it\n" +
+				"note: --known-rule: \"identity:scm_*\" matches no rule of FILE and --base, apart from Keystone's own\n" +
+				"note: --known-rule: \"identity:create_*\" matches no rule of FILE and --base, apart from Keystone's own\n",
+		},
+		"patterns of rules in several files": {
+			policy: "identity:scim_list_users: rule:admin_required\n", files: map[string]string{"b.yaml": "identity:x: rule:admin_required\n", "c.yaml": "identity:y: role:admin\n"},
+			args:    []string{"b.yaml", "--base=c.yaml", "--known-rule=identity:scim_*,identity:x,identity:y"},
+			wantOut: "policy.yaml: nothing found; the gate admits it\nb.yaml: nothing found; the gate admits it\n",
+		},
 		"a pattern that cannot be read": {
 			args: []string{"--known-rule=identity:["}, wantCode: cli.ExitUnknown, wantMessage: `--known-rule: "identity:[" must be a pattern such as identity:scim_*`,
 		},
