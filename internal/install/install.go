@@ -45,7 +45,6 @@ const (
 	Updated   Outcome = "configured"
 	Unchanged Outcome = "unchanged"
 	Deleted   Outcome = "deleted"
-	Absent    Outcome = "not found"
 	Foreign   Outcome = "not changed, because warrantgate did not install it"
 )
 
@@ -153,7 +152,7 @@ func Unwanted(ctx context.Context, c client.Client, objects, all []client.Object
 	return unwanted, nil
 }
 
-// Remove deletes the objects in reverse order, so that a reference is deleted before its target. Missing objects are not an error.
+// Remove deletes the objects in reverse order, so that a reference is deleted before its target. It has no results for missing objects.
 func Remove(ctx context.Context, c client.Client, objects []client.Object) ([]Result, error) {
 	results := make([]Result, 0, len(objects))
 	for _, object := range slices.Backward(objects) {
@@ -168,7 +167,7 @@ func Remove(ctx context.Context, c client.Client, objects []client.Object) ([]Re
 		outcome := Deleted
 		switch {
 		case existing == nil:
-			outcome = Absent
+			continue
 		case !IsOurs(existing):
 			outcome = Foreign
 		default:

@@ -263,20 +263,12 @@ func isPolicy(object client.Object) bool {
 	return strings.Contains(object.GetObjectKind().GroupVersionKind().Kind, "AdmissionPolicy")
 }
 
-// report prints the objects that were changed, also if an error stopped the command half-way, and the number of those that were not there.
+// report prints the objects that were changed, also if an error stopped the command half-way.
 func report(out io.Writer, where string, do func() ([]install.Result, error)) error {
 	results, err := do()
 	var printed strings.Builder
-	absent := 0
 	for _, result := range results {
-		if result.Outcome == install.Absent {
-			absent++
-			continue
-		}
 		fmt.Fprintf(&printed, "%s: %s %q %s\n", where, result.Kind, result.Name, result.Outcome)
-	}
-	if absent > 0 {
-		fmt.Fprintf(&printed, "%s: objects not found: %d\n", where, absent)
 	}
 	if _, printErr := io.WriteString(out, printed.String()); printErr != nil {
 		return errors.Join(err, printErr)

@@ -123,11 +123,9 @@ func newUninstallKubernetesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return report(cmd.OutOrStdout(), "kubernetes", func() ([]install.Result, error) {
-				// The Lease is removed last, when no replica may create it again.
-				lease := install.Lease(target.leaseNamespace, gates.AuditLease)
-				return dryRun.remove(cmd.Context(), c, append([]client.Object{lease}, target.registrable()...))
-			})
+			// The Lease is removed last, when no replica may create it again.
+			lease := install.Lease(target.leaseNamespace, gates.AuditLease)
+			return dryRun.remove(cmd.Context(), cmd.OutOrStdout(), "kubernetes", c, append([]client.Object{lease}, target.registrable()...))
 		},
 	}
 	target.addFlags(cmd.Flags())

@@ -95,11 +95,13 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	if o.dryRun {
 		return printYAML(out, part{"in the workspace of the APIExport", registration}, part{"in logical cluster system:admin of each shard", roles})
 	}
-	return o.change(ctx, out, func(ctx context.Context, c client.Client, inShard bool) ([]install.Result, error) {
-		if inShard {
-			return install.Replace(ctx, c, roles, o.shardRegistrable())
-		}
-		return install.Replace(ctx, c, registration, o.registrable())
+	return o.change(func(where string, c client.Client, inShard bool) error {
+		return report(out, where, func() ([]install.Result, error) {
+			if inShard {
+				return install.Replace(ctx, c, roles, o.shardRegistrable())
+			}
+			return install.Replace(ctx, c, registration, o.registrable())
+		})
 	})
 }
 
@@ -130,11 +132,12 @@ func newUninstallProviderCommand() *cobra.Command {
     --context=provider`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := target.change(cmd.Context(), cmd.OutOrStdout(), func(ctx context.Context, c client.Client, inShard bool) ([]install.Result, error) {
+			if err := target.change(func(where string, c client.Client, inShard bool) error {
+				objects := target.registrable()
 				if inShard {
-					return dryRun.remove(ctx, c, target.shardRegistrable())
+					objects = target.shardRegistrable()
 				}
-				return dryRun.remove(ctx, c, target.registrable())
+				return dryRun.remove(cmd.Context(), cmd.OutOrStdout(), where, c, objects)
 			}); err != nil {
 				return err
 			}
@@ -161,13 +164,9 @@ func (t *providerTarget) addFlags(cmd *cobra.Command) {
 }
 
 // change changes the shards first, because serve may be waiting for its permissions there, and then the workspace.
-func (t providerTarget) change(
-	ctx context.Context, out io.Writer, do func(ctx context.Context, c client.Client, inShard bool) ([]install.Result, error),
-) error {
+func (t providerTarget) change(do func(where string, c client.Client, inShard bool) error) error {
 	for i, kubeconfig := range t.shards.shardKubeconfigs {
-		if err := t.shards.inShard(i, func(c client.Client) error {
-			return report(out, kubeconfig, func() ([]install.Result, error) { return do(ctx, c, true) })
-		}); err != nil {
+		if err := t.shards.inShard(i, func(c client.Client) error { return do(kubeconfig, c, true) }); err != nil {
 			return err
 		}
 	}
@@ -175,7 +174,7 @@ func (t providerTarget) change(
 	if err != nil {
 		return err
 	}
-	return report(out, "provider", func() ([]install.Result, error) { return do(ctx, c, false) })
+	return do("provider", c, false)
 }
 
 // cluster returns a client for the workspace, the name of its logical cluster, and its path.

@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -58,18 +59,24 @@ func (d *dryRun) addFlag(flags *pflag.FlagSet) {
 	flags.BoolVar((*bool)(d), "dry-run", false, "send the deletions as dry runs, and remove nothing")
 }
 
-// remove removes the objects that warrantgate created.
-func (d dryRun) remove(ctx context.Context, c client.Client, objects []client.Object) ([]install.Result, error) {
-	if !d {
-		return install.Remove(ctx, c, objects)
-	}
-	results, err := install.Remove(ctx, client.NewDryRunClient(c), objects)
-	for i := range results {
-		if results[i].Outcome == install.Deleted {
-			results[i].Outcome += " (dry run)"
+// remove removes the objects that warrantgate created, and prints them. Which there are depends on the configuration of install, so it does not
+// report missing ones, only if there is none: the kubeconfig may be that of another API server.
+func (d dryRun) remove(ctx context.Context, out io.Writer, where string, c client.Client, objects []client.Object) error {
+	return report(out, where, func() ([]install.Result, error) {
+		if d {
+			c = client.NewDryRunClient(c)
 		}
-	}
-	return results, err
+		results, err := install.Remove(ctx, c, objects)
+		for i := range results {
+			if d && results[i].Outcome == install.Deleted {
+				results[i].Outcome += " (dry run)"
+			}
+		}
+		if len(results) == 0 && err == nil {
+			_, err = fmt.Fprintf(out, "%s: nothing to remove\n", where)
+		}
+		return results, err
+	})
 }
 
 func (t kcpTarget) uninstall(ctx context.Context, out io.Writer, dryRun dryRun) error {
@@ -77,19 +84,17 @@ func (t kcpTarget) uninstall(ctx context.Context, out io.Writer, dryRun dryRun) 
 	if err != nil {
 		return err
 	}
-	if err := report(out, "root", func() ([]install.Result, error) { return dryRun.remove(ctx, root, t.registrable()) }); err != nil {
+	// The Leases are removed last, when no replica may create them again.
+	leases := []client.Object{owner.Lease(), install.Lease(metav1.NamespaceDefault, gates.AuditLease)}
+	if err := dryRun.remove(ctx, out, "root", root, append(leases, t.registrable()...)); err != nil {
 		return err
 	}
 	for i := range t.shardKubeconfigs {
 		if err := t.inShard(i, func(c client.Client) error {
-			return report(out, t.shardKubeconfigs[i], func() ([]install.Result, error) {
-				return dryRun.remove(ctx, c, shardRegistrable())
-			})
+			return dryRun.remove(ctx, out, t.shardKubeconfigs[i], c, shardRegistrable())
 		}); err != nil {
 			return err
 		}
 	}
-	return report(out, "root", func() ([]install.Result, error) {
-		return dryRun.remove(ctx, root, []client.Object{owner.Lease(), install.Lease(metav1.NamespaceDefault, gates.AuditLease)})
-	})
+	return nil
 }

@@ -56,7 +56,7 @@ var _ = Describe("install and uninstall", func() {
 
 		output, err = w.Uninstall(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(output).To(And(ContainSubstring("root: objects not found: "), Not(ContainSubstring("deleted"))))
+		Expect(output).To(And(ContainSubstring("root: nothing to remove\n"), Not(ContainSubstring("deleted"))))
 	}, SpecTimeout(specTimeout))
 
 	It("change no object in a second run, and repair an object that an administrator has changed", func(ctx SpecContext) {
