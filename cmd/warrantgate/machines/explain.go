@@ -121,12 +121,12 @@ func (o explainOptions) explain(ctx context.Context, name string) (explanation, 
 		return explanation{}, err
 	}
 	kubernetes.Timeout = cli.RequestTimeout
-	owners, err := clouds.NewOwners(kubernetes, config, o.Flags, log.FromContext(ctx))
-	if err != nil {
-		return explanation{}, err
-	}
+	owners, _ := clouds.NewOwners(kubernetes, config, o.Flags, log.FromContext(ctx)) // the report has the error about the cloud of the machine
 	if owners.Gate != nil {
 		defer owners.Gate.Close()
+	}
+	if !config.OpenStack.Enabled() {
+		config.OpenStack.AuthURLs = []string{"not asked"} // its machines are explained, too
 	}
 	objects, err := clusterapi.NewObjects(kubernetes, owners.Options(config))
 	if err != nil {
@@ -137,7 +137,8 @@ func (o explainOptions) explain(ctx context.Context, name string) (explanation, 
 		return explanation{}, err
 	}
 	cloud := &cloudOnce{}
-	if owners.Reaches(string(kind.Provider)) {
+	reached, err := owners.Reaches(string(kind.Provider))
+	if cloud.unasked = err; reached {
 		cloud.gate = owners.Gate
 	}
 	gate := config.Machine
@@ -202,7 +203,7 @@ func find(
 	case only != "" && !slices.ContainsFunc(kinds, func(k clusterapi.Kind) bool {
 		return strings.EqualFold(only, k.Kind) || strings.EqualFold(only, k.MachineKind.Resource)
 	}):
-		return kind, nil, fmt.Errorf("--kind: %q is none of the kinds of machines (%s); machine.kinds and openStack of the configuration (--config) add others", only, known)
+		return kind, nil, fmt.Errorf("--kind: %q is none of the kinds of machines (%s); machine.kinds of the configuration (--config) adds others", only, known)
 	}
-	return kind, nil, fmt.Errorf("there is no machine %q in namespace %q (kinds: %s); machine.kinds and openStack of the configuration (--config) add others", name, namespace, known)
+	return kind, nil, fmt.Errorf("there is no machine %q in namespace %q (kinds: %s); machine.kinds of the configuration (--config) adds others", name, namespace, known)
 }

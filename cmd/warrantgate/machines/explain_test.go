@@ -560,7 +560,8 @@ func TestAnExplainedMachineIsForATerminal(t *testing.T) {
 }
 
 func TestExplainMachineExitsWith2IfNothingIsKnown(t *testing.T) {
-	api := newAPI().machine("tenant", "worker", own, "").add("MetalMachine", "metalmachines", "tenant", "worker", nil).machine("default", "one", own, "")
+	api := newAPI().machine("tenant", "worker", own, "").add("MetalMachine", "metalmachines", "tenant", "worker", nil).machine("default", "one", own, "").
+		add("OpenStackMachine", "openstackmachines", "default", "stack", nil)
 	server := httptest.NewServer(api)
 	defer server.Close()
 	kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"home": server.URL})
@@ -581,18 +582,17 @@ machine:
 		"no namespace":      {args: []string{"/b"}, want: `"/b" is not of the form NAMESPACE/NAME`},
 		"three parts":       {args: []string{"a/b/c"}, want: `"a/b/c" is not the name of a machine, such as tenant/worker-1`},
 		"no such machine": {
-			args: []string{"worker"}, want: `there is no machine "worker" in namespace "default" (kinds: CloudSigmaMachine, MetalMachine); ` +
-				`machine.kinds and openStack of the configuration (--config) add others`,
+			args: []string{"worker"}, want: `there is no machine "worker" in namespace "default" (kinds: CloudSigmaMachine, OpenStackMachine, MetalMachine); ` +
+				`machine.kinds of the configuration (--config) adds others`,
 		},
 		"two of the name": {
 			args: []string{"tenant/worker"},
 			want: `machines of several kinds are named "worker" in namespace "tenant": choose one with --kind=CloudSigmaMachine or --kind=MetalMachine`,
 		},
 		"an unknown kind": {
-			args: []string{"worker", "--kind=Foo"}, want: `--kind: "Foo" is none of the kinds of machines (CloudSigmaMachine, MetalMachine); ` +
-				`machine.kinds and openStack of the configuration (--config) add others`,
+			args: []string{"worker", "--kind=Foo"}, want: `--kind: "Foo" is none of the kinds of machines (CloudSigmaMachine, OpenStackMachine, MetalMachine); ` +
+				`machine.kinds of the configuration (--config) adds others`,
 		},
-		"no regions of a cloud": {args: []string{"tenant/worker", "--impersonation-enabled"}, want: "cloudSigma.regions: Required value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, errOut, err := clitest.Run(t, []*cobra.Command{NewExplainCommand()},
@@ -604,7 +604,8 @@ machine:
 		})
 	}
 	for name, args := range map[string][]string{
-		"chosen by its kind": {"tenant/worker", "--kind=cloudsigmamachine"}, "in the namespace of a flag": {"worker", "-n=tenant", "--kind=metalmachines"},
+		"without the configuration of its cloud": {"default/stack"},
+		"chosen by its kind":                     {"tenant/worker", "--kind=cloudsigmamachine"}, "in the namespace of a flag": {"worker", "-n=tenant", "--kind=metalmachines"},
 		"in the namespace of the context": {"one"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -617,6 +618,40 @@ machine:
 			}
 			if code == 0 || message != nil || !strings.HasSuffix(args[0], got.Machine.Name) {
 				t.Errorf("exit code = %d, message = %v, machine = %+v", code, message, got.Machine)
+			}
+		})
+	}
+}
+
+// What can be read is explained although the cloud cannot be asked.
+func TestExplainMachineWithFlagsThatGiveNoAccess(t *testing.T) {
+	api := newAPI().machine("tenant", "worker", own, "").machine("tenant", "held", spare, "").machine("elsewhere", "thief", spare, "")
+	server := httptest.NewServer(api)
+	defer server.Close()
+	kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"home": server.URL})
+	for name, tc := range map[string]struct {
+		args     []string
+		config   string // in cloudSigma
+		wantCode int
+		want     string // in the finding about the cloud
+	}{
+		"no credentials":     {args: []string{"tenant/worker"}, wantCode: 2, want: "because no credentials for it were given"},
+		"no regions":         {args: []string{"tenant/worker", "--impersonation-enabled"}, wantCode: 2, want: "cloudSigma.regions: Required value"},
+		"no client":          {args: []string{"tenant/worker", "--impersonation-enabled"}, config: "regions: [next]", wantCode: 2, want: "impersonation is enabled, but neither"},
+		"a CA of the pod":    {args: []string{"tenant/worker"}, config: "caFile: /no/such/file", wantCode: 2, want: "cloudSigma.caFile: open /no/such/file"},
+		"something is wrong": {args: []string{"tenant/held", "--impersonation-enabled"}, wantCode: 1, want: "cloudSigma.regions: Required value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			configuration := clitest.WriteFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\ncloudSigma: {"+tc.config+"}\n")
+			out, errOut, err := clitest.Run(t, []*cobra.Command{NewExplainCommand()},
+				append([]string{"machine", "--kubeconfig=" + kubeconfig, "--config=" + configuration}, tc.args...)...)
+			code, message := cli.ExitCode(err)
+			if code != tc.wantCode || message != nil || errOut != "" {
+				t.Errorf("exit code = %d, message = %v, notes = %q, want %d", code, message, errOut, tc.wantCode)
+			}
+			const account = `user "tenant@example.com" in region "next"`
+			if !strings.Contains(out, "Account:  "+account) || !strings.Contains(out, "the cloud was not asked for the instances of "+account) || !strings.Contains(out, tc.want) {
+				t.Errorf("output = %s, want the account, and %q", out, tc.want)
 			}
 		})
 	}

@@ -413,16 +413,20 @@ func (e explainer) findings(report *explanation, one audit.One) {
 		})
 	}
 	if e.cloud.gate == nil && one.Unknown == nil && !one.Machine.Kind.Provider.IsExternal() {
-		report.add(notAsked(one.Account))
+		report.add(notAsked(one.Account, e.cloud.unasked))
 	}
 }
 
-// notAsked is the finding about a cloud for which the caller gave no credentials.
-func notAsked(account ownership.Account) preflight.Finding {
+// notAsked is the finding about a cloud for which the caller gave no credentials, or wrong flags or a wrong configuration.
+func notAsked(account ownership.Account, wrong error) preflight.Finding {
+	message := fmt.Sprintf("the cloud was not asked for the instances of %s in %s", account.Owner(), account.Place())
+	if wrong != nil {
+		return preflight.Finding{
+			Reason: preflight.Undetermined, Message: message + ": " + wrong.Error(), Next: "correct this in the flags, the environment or the configuration (--config)",
+		}
+	}
 	finding := preflight.Finding{
-		Reason: preflight.Undetermined,
-		Message: fmt.Sprintf("the cloud was not asked for the instances of %s in %s, because no credentials for it were given",
-			account.Owner(), account.Place()),
+		Reason: preflight.Undetermined, Message: message + ", because no credentials for it were given",
 		Next: "give those of serve: --impersonation-enabled with --impersonation-secret, or with --oauth-url, --client-id and --client-secret-file; or the " +
 			"environment variables for legacy credentials",
 	}

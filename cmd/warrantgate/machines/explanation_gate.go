@@ -30,8 +30,9 @@ func (r reviewed) Holder(
 
 // cloudOnce asks the clouds once for each instance.
 type cloudOnce struct {
-	// gate is nil if the caller gave no credentials.
+	// gate is nil if the caller gave no credentials, or wrong flags or a wrong configuration, which unasked is about.
 	gate    *ownership.Gate
+	unasked error
 	answers map[string]cloudAnswer
 }
 

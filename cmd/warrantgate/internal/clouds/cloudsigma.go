@@ -115,7 +115,7 @@ func (a Access) RequireDeny(config v1beta1.Machine) error {
 }
 
 // CloudSigma returns the access to CloudSigma that the flags and the environment configure. The Secret of --impersonation-secret is read through
-// kubernetes, which may be nil.
+// kubernetes, which may be nil. With an error, the access has no Cloud.
 func (f Flags) CloudSigma(config v1beta1.CloudSigma, kubernetes *rest.Config, log logr.Logger) (Access, error) {
 	f, err := f.fromEnvironment()
 	if err != nil {
@@ -125,15 +125,13 @@ func (f Flags) CloudSigma(config v1beta1.CloudSigma, kubernetes *rest.Config, lo
 	if err != nil {
 		return Access{}, err
 	}
+	access := Access{Impersonating: f.impersonationEnabled, Legacy: legacy}
 	rootCAs, err := readRootCAs("cloudSigma.caFile", config.CAFile)
-	if err != nil {
-		return Access{}, err
-	}
-	if !f.impersonationEnabled && !legacy {
-		return Access{}, nil
+	if err != nil || !f.impersonationEnabled && !legacy {
+		return access, err
 	}
 	if err := config.RequireRegions(); err != nil {
-		return Access{}, err
+		return access, err
 	}
 	options := cloudsigma.Options{
 		Regions: config.Regions, API: config.API, LegacyAPI: config.LegacyAPI, RootCAs: rootCAs, UserAgent: cli.UserAgent(),
@@ -141,7 +139,7 @@ func (f Flags) CloudSigma(config v1beta1.CloudSigma, kubernetes *rest.Config, lo
 	if f.impersonationEnabled {
 		credentials, err := f.credentials(kubernetes)
 		if err != nil {
-			return Access{}, err
+			return access, err
 		}
 		options.Tokens = impersonation.New(impersonation.Options{
 			Flow: config.Flow, TokenPath: config.TokenPath, ServiceProviderAPI: config.ServiceProviderAPI, Audience: config.Audience,
@@ -150,7 +148,7 @@ func (f Flags) CloudSigma(config v1beta1.CloudSigma, kubernetes *rest.Config, lo
 	}
 	if legacy {
 		if _, err := legacyCredentials(); err != nil { // the environment does not change, so it would never work
-			return Access{}, err
+			return access, err
 		}
 		whose := "requests to CloudSigma use legacy credentials: one account for all"
 		if f.impersonationEnabled {
@@ -159,7 +157,8 @@ func (f Flags) CloudSigma(config v1beta1.CloudSigma, kubernetes *rest.Config, lo
 		log.Info(whose + ", whose password can do everything that the account can; use impersonation instead")
 		options.Legacy = legacyCredentials
 	}
-	return Access{Cloud: cloudsigma.New(options), Impersonating: f.impersonationEnabled, Legacy: legacy}, nil
+	access.Cloud = cloudsigma.New(options)
+	return access, nil
 }
 
 func legacyCredentials() (cloudsigma.LegacyCredentials, error) {

@@ -3,6 +3,7 @@ package clouds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,31 +27,31 @@ type Owners struct {
 	// OpenStack is nil if there is no access to an OpenStack.
 	OpenStack *openstack.Cloud
 	clouds    map[string]ownership.Cloud
+	// failures are why there is no access to a cloud although the flags or the configuration give it, by the name of the cloud.
+	failures map[string]error
 	// Gate is nil if there is no access to any cloud, and no kind of machines that needs none.
 	Gate *ownership.Gate
 }
 
-// NewOwners returns the Owners for the access that the flags give. It reads Secrets through kubernetes, which may be nil.
+// NewOwners returns the Owners for the access that the flags give. It reads Secrets through kubernetes, which may be nil. With an error, the
+// Owners send requests to the other clouds only.
 func NewOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags Flags, log logr.Logger) (Owners, error) {
-	o := Owners{clouds: map[string]ownership.Cloud{}}
-	var err error
-	if o.Access, err = flags.CloudSigma(config.CloudSigma, kubernetes, log); err != nil {
-		return o, err
-	}
-	if o.OpenStack, err = newOpenStack(config.OpenStack, kubernetes); err != nil {
-		return o, err
-	}
+	const sigma, stack = string(v1beta1.ProviderCloudSigma), string(v1beta1.ProviderOpenStack)
+	o := Owners{clouds: map[string]ownership.Cloud{}, failures: map[string]error{}}
+	o.Access, o.failures[sigma] = flags.CloudSigma(config.CloudSigma, kubernetes, log)
+	o.OpenStack, o.failures[stack] = newOpenStack(config.OpenStack, kubernetes)
+	err := errors.Join(o.failures[sigma], o.failures[stack])
 	limits := map[string]int32{}
 	if o.Cloud != nil {
-		name := string(v1beta1.ProviderCloudSigma)
-		o.clouds[name], limits[name] = o.Cloud, config.CloudSigma.Concurrency
+		o.clouds[sigma], limits[sigma] = o.Cloud, config.CloudSigma.Concurrency
 	}
 	if o.OpenStack != nil {
-		name := string(v1beta1.ProviderOpenStack)
-		o.clouds[name], limits[name] = o.OpenStack, config.OpenStack.Concurrency
+		o.clouds[stack], limits[stack] = o.OpenStack, config.OpenStack.Concurrency
 	}
 	if len(o.clouds) > 0 || config.HasExternalKinds() {
-		o.Gate, err = ownership.NewGate(o.clouds, limits)
+		var failed error
+		o.Gate, failed = ownership.NewGate(o.clouds, limits)
+		err = errors.Join(err, failed)
 	}
 	return o, err
 }
@@ -62,8 +63,8 @@ func (o Owners) Start(ctx context.Context) error {
 	return nil
 }
 
-// Reaches reports whether there is access to a cloud.
-func (o Owners) Reaches(cloud string) bool { return o.clouds[cloud] != nil }
+// Reaches reports whether requests are sent to a cloud. The error is why not, if the flags or the configuration are wrong.
+func (o Owners) Reaches(cloud string) (bool, error) { return o.clouds[cloud] != nil, o.failures[cloud] }
 
 // API returns the URL of the API that requests about an account are sent to. It has the errors of ownership.Cloud.
 func (o Owners) API(ctx context.Context, account ownership.Account) (string, error) {
