@@ -92,8 +92,8 @@ func (c *check) path() {
 	}
 	c.add(Finding{
 		Reason: PathDiffers, Advisory: true,
-		Message: fmt.Sprintf("the annotation %[1]s of the LogicalCluster is %[2]q, which is not the path of this workspace: kcp gives that path to the APIExports "+
-			"and WorkspaceTypes that are written here, and binds no APIExport of such a name in %[2]q, because there are several",
+		Message: fmt.Sprintf("the annotation %s of the LogicalCluster is %q, which is not the path of this workspace: kcp gives it to the APIExports and "+
+			"WorkspaceTypes that are written here, and binds no APIExport of the same name in the workspace that has this path, because there are several",
 			core.LogicalClusterPathAnnotationKey, message.Value(c.ws.claimedPath)),
 		Next: "set the annotation to the path of the workspace, and write its APIExports and WorkspaceTypes again; ask its administrator why it was changed",
 	})

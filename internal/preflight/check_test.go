@@ -902,8 +902,8 @@ func TestForgedAnnotationsOfALogicalCluster(t *testing.T) {
 
 // The administrator of a workspace can write the path of another workspace into its LogicalCluster, and kcp believes it.
 func TestForgedPathOfALogicalCluster(t *testing.T) {
-	const want = `the annotation kcp.io/path of the LogicalCluster is %q, which is not the path of this workspace: kcp gives that path to the APIExports ` +
-		`and WorkspaceTypes that are written here, and binds no APIExport of such a name in %[1]q, because there are several`
+	const want = `the annotation kcp.io/path of the LogicalCluster is %q, which is not the path of this workspace: kcp gives it to the APIExports and ` +
+		`WorkspaceTypes that are written here, and binds no APIExport of the same name in the workspace that has this path, because there are several`
 	for name, tc := range map[string]struct {
 		path, load, wantPath string
 		down, conflict       bool // down: the shard of the path does not answer
@@ -912,6 +912,8 @@ func TestForgedPathOfALogicalCluster(t *testing.T) {
 		"its own, by the logical cluster":         {path: "root:org:child", load: childCluster.String(), wantPath: "root:org:child"},
 		"another's, by the path":                  {path: "root:apis", load: "root:org:child", wantPath: "root:org:child", conflict: true},
 		"another's, by the logical cluster":       {path: "root:apis", load: childCluster.String(), wantPath: childCluster.String(), conflict: true},
+		"no path, by the path":                    {path: "root:org; sh", load: "root:org:child", wantPath: "root:org:child", conflict: true},
+		"no path, by the logical cluster":         {path: "root:org; sh", load: childCluster.String(), wantPath: childCluster.String(), conflict: true},
 		"nobody's, by the path":                   {path: "root:org:other", load: "root:org:child", wantPath: "root:org:child", conflict: true},
 		"one that cannot be read, by the path":    {path: "root:apis", down: true, load: "root:org:child", wantPath: "root:org:child", conflict: true},
 		"one that cannot be read, by the cluster": {path: "root:apis", down: true, load: childCluster.String(), wantPath: childCluster.String()},

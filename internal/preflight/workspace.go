@@ -49,7 +49,7 @@ type Workspace struct {
 	parent logicalcluster.Name
 	// workspaceOwner is the owner on the Workspace, "" if only the LogicalCluster was read.
 	workspaceOwner string
-	// claimedPath is the path on the LogicalCluster, if it is another workspace's.
+	// claimedPath is the path on the LogicalCluster, if it is not the workspace's.
 	claimedPath string
 	// RequiredGroups are the groups that a user needs for access.
 	RequiredGroups string `json:"requiredGroups,omitempty"`
@@ -193,6 +193,9 @@ func rewrittenBy(annotations map[string]string) string {
 // So the path counts only if it leads to the logical cluster.
 func (c Checker) readPath(ctx context.Context, ws *Workspace, from *corev1alpha1.LogicalCluster) {
 	path := kcp.PathIn(from, core.LogicalClusterPathAnnotationKey)
+	if path == "" {
+		ws.claimedPath = from.Annotations[core.LogicalClusterPathAnnotationKey] // not a path
+	}
 	if path == "" || path == ws.Path {
 		return
 	}
