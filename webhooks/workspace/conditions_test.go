@@ -389,8 +389,9 @@ func TestMessageOfThePolicy(t *testing.T) {
 			"to give others access, bind them to a role inside the workspace"
 		claims = ": only the system may set it, and the author of a WorkspaceType or an APIExport can claim to be the system in a virtual workspace " +
 			"of kcp; leave it out, and send the request as yourself"
-		tooMany = ": it cannot be checked whether the recorded identity stays the same; use at most 256 annotations"
-		inRoot  = ` of workspace "child" in logical cluster "parent"`
+		tooMany = ": it cannot be checked whether the recorded identity stays the same; use at most 240 annotations when you create it, because kcp and " +
+			"warrantgate add some; if it has more than 256, only system:masters can remove them"
+		inRoot = ` of workspace "child" in logical cluster "parent"`
 	)
 	orLeaveOut := fmt.Sprintf(guarded, ", or out of the request")
 	for name, change := range map[string]struct {

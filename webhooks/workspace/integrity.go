@@ -50,7 +50,8 @@ const maxAnnotations = 256
 var (
 	// tooMany is in place of the annotations that a request changes if there are more than maxAnnotations.
 	tooMany     = fmt.Sprintf("one of more than %d annotations", maxAnnotations)
-	whatTooMany = fmt.Sprintf("use at most %d annotations", maxAnnotations)
+	whatTooMany = fmt.Sprintf("use at most %d annotations when you create it, because kcp and warrantgate add some; if it has more than %d, only "+
+		"system:masters can remove them", maxAnnotations-16, maxAnnotations)
 )
 
 // isDenied reports whether the policy denies changes of guarded annotations or fields: those by anybody but the system.
