@@ -228,6 +228,12 @@ func TestOwnerRewrite(t *testing.T) {
 				`cluster (extra "authentication.kcp.io/cluster-name"), so its workspace is unknown (HomeUnknown). kcp acts as any service account of this ` +
 				"name, and each one that is created in the workspace is its administrator: let the service account create the workspace with its own token"}},
 		},
+		"an impersonated service account without a namespace, of which there can be none": {
+			annotations: annotations(ownerKey, `{"username":"system:serviceaccount:bot"}`, clusterKey, newCluster),
+			wantReason:  "OwnerMalformed",
+			wantEvents: []eventText{{corev1.EventTypeWarning, "OwnerNotRewritten", `"system:serviceaccount:bot" is not the name of a service account ` +
+				"(OwnerMalformed). Initialization will fail if kcp has to act as this owner"}},
+		},
 		"a service account without a home, scoped to another logical cluster": {
 			annotations: annotations(ownerKey, `{"username":"system:serviceaccount:default:bot","extra":{"authentication.kcp.io/scopes":["cluster:x","cluster:y"]}}`,
 				clusterKey, newCluster),

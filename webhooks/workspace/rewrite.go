@@ -129,7 +129,7 @@ func rewritten(report identity.Report) webhooks.Notice {
 // impersonate it: it is valid in every logical cluster.
 func notRewritten(owner identity.Owner, cluster logicalcluster.Name, report identity.Report) webhooks.Notice {
 	result := "Initialization will fail if kcp has to act as this owner"
-	if owner.IsServiceAccount() && owner.InScope(cluster) {
+	if report.Reason != identity.Malformed && owner.IsServiceAccount() && owner.InScope(cluster) {
 		result = "kcp acts as any service account of this name, and each one that is created in the workspace is its administrator: " +
 			"let the service account create the workspace with its own token"
 	}
