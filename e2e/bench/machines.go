@@ -82,10 +82,10 @@ func (m *machines) begin(ctx context.Context, each int) error {
 
 func (m *machines) start(ctx context.Context) (err error) {
 	progress("kube-apiserver and CloudSigma start")
-	// Tokens live longer than the measurement, so that each is requested once.
-	if m.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{TokenLife: 2 * patience}); err != nil {
+	if m.cloud, err = cloudsigmatest.Start(ctx); err != nil {
 		return err
 	}
+	m.cloud.SetTokenLife(2 * patience) // longer than the measurement, so that each is requested once
 	apiServer, err := asset.Path(asset.KubeAPIServer)
 	if err != nil {
 		return err

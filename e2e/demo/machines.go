@@ -56,7 +56,7 @@ type machines struct {
 func startMachines(ctx context.Context, d *demo) (err error) {
 	start := time.Now()
 	m := &d.machines
-	if m.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{}); err != nil {
+	if m.cloud, err = cloudsigmatest.Start(ctx); err != nil {
 		return err
 	}
 	if m.incident, err = m.cloud.Incident(); err != nil {

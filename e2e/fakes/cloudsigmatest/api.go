@@ -52,7 +52,7 @@ func (c *Cloud) routeAPI(r *http.Request, region string, direct bool, resource s
 	case resource == "servers/" || resource == "servers/detail/":
 		to.operation, methods = ListServers, []string{http.MethodGet}
 		parameters = []string{"name", "limit", "offset"}
-		limit, offset, err := c.page(r)
+		limit, offset, err := page(r)
 		if err != nil {
 			return to, err
 		}
@@ -92,8 +92,7 @@ func (c *Cloud) claimed(r *http.Request, direct bool) string {
 	if email, _, ok := r.BasicAuth(); ok {
 		return email
 	}
-	g, _ := c.provider.whose(bearer(r))
-	return c.actsAs(g, direct).Email
+	return c.actsAs(c.provider.whose(bearer(r)), direct).Email
 }
 
 // actsAs returns the user that a token acts as: its own user at the direct host, and the user of the service account at the other one.
@@ -142,9 +141,9 @@ func (c *Cloud) answerProfile(w http.ResponseWriter, _ *http.Request, user User)
 	})
 }
 
-// page reads the parameters limit and offset. A limit of 0 means all.
-func (c *Cloud) page(r *http.Request) (limit, offset int, err error) {
-	limit = c.pageSize
+// page reads the parameters limit and offset. A limit of 0 means all, none means 20.
+func page(r *http.Request) (limit, offset int, err error) {
+	limit = 20
 	for name, value := range map[string]*int{"limit": &limit, "offset": &offset} {
 		if !r.URL.Query().Has(name) {
 			continue

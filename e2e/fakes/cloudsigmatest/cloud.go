@@ -25,16 +25,6 @@ const (
 	stopTimeout = 5 * time.Second
 )
 
-// Options configure a cloud at its start.
-type Options struct {
-	// Regions are the regions of the cloud. A new server also adds its region. Default: zrh and next.
-	Regions []string
-	// TokenLife is the lifetime of tokens until SetTokenLife changes it. Default: 5 minutes, as in Keycloak.
-	TokenLife time.Duration
-	// PageSize is the number of servers in a list without a limit parameter. Default: 20.
-	PageSize int
-}
-
 // Cloud is a CloudSigma with its identity provider.
 type Cloud struct {
 	*secrets
@@ -44,7 +34,6 @@ type Cloud struct {
 	*faults.Failures[Operation]
 	*tokens
 	provider *provider
-	pageSize int
 	recorder journal.Recorder[Operation]
 
 	url        string
@@ -56,17 +45,8 @@ type Cloud struct {
 	serveErr   error
 }
 
-// Start starts a cloud on a free port of the loopback interface. It runs until Stop, even after ctx has ended.
-func Start(ctx context.Context, options Options) (*Cloud, error) {
-	if len(options.Regions) == 0 {
-		options.Regions = []string{"zrh", "next"}
-	}
-	if options.TokenLife == 0 {
-		options.TokenLife = 5 * time.Minute
-	}
-	if options.PageSize == 0 {
-		options.PageSize = 20
-	}
+// Start starts a cloud with the regions zrh and next on a free port of the loopback interface. It runs until Stop, even after ctx has ended.
+func Start(ctx context.Context) (*Cloud, error) {
 	certificate, caPEM, err := servingCertificate()
 	if err != nil {
 		return nil, fmt.Errorf("create the certificate of the cloud: %w", err)
@@ -75,8 +55,8 @@ func Start(ctx context.Context, options Options) (*Cloud, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the cloud: %w", err)
 	}
-	c := &Cloud{url: "https://" + listener.Addr().String(), caPEM: caPEM, pageSize: options.PageSize, served: make(chan struct{})}
-	if err := c.prepare(options); err != nil {
+	c := &Cloud{url: "https://" + listener.Addr().String(), caPEM: caPEM, served: make(chan struct{})}
+	if err := c.prepare(); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -96,14 +76,14 @@ func Start(ctx context.Context, options Options) (*Cloud, error) {
 	return c, nil
 }
 
-func (c *Cloud) prepare(options Options) error {
+func (c *Cloud) prepare() error {
 	c.secrets = &secrets{}
 	c.directory = newDirectory(c.secrets)
-	c.inventory = newInventory(c.secrets, options.Regions)
+	c.inventory = newInventory(c.secrets)
 	c.recorder = journal.NewRecorder[Operation]()
 	c.Journal = c.recorder.Journal
 	c.Failures = faults.New[Operation]()
-	c.tokens = newTokens(options.TokenLife)
+	c.tokens = newTokens()
 
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(c.caPEM)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"time"
@@ -49,38 +47,19 @@ func Cut() Fault {
 	}
 }
 
-// ExpiredToken responds with a token that expired a minute ago, with a lifetime of 5 minutes in the response.
-func ExpiredToken() Fault {
-	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, answer http.HandlerFunc) {
-		r = r.WithContext(context.WithValue(r.Context(), spoiledKey{}, spoiled{expired: true}))
-		writeChanged(w, r, answer, func(fields map[string]any) { fields["expires_in"] = 300 })
-	}
-}
-
 // TokenOf responds with a token of a user other than the requested one.
 func TokenOf(email string) Fault {
 	return func(w http.ResponseWriter, r *http.Request, _ <-chan struct{}, answer http.HandlerFunc) {
-		answer(w, r.WithContext(context.WithValue(r.Context(), spoiledKey{}, spoiled{user: email})))
+		answer(w, r.WithContext(context.WithValue(r.Context(), spoiledKey{}, email)))
 	}
 }
 
-// spoiled is the fault of a token that is about to be issued.
-type spoiled struct {
-	expired bool
-	user    string
-}
-
-// spoiledKey is the key of a spoiled in a context.
+// spoiledKey is the key, in a context, of the user whose token is issued in place of the requested one.
 type spoiledKey struct{}
-
-func spoiledOf(ctx context.Context) spoiled {
-	s, _ := ctx.Value(spoiledKey{}).(spoiled)
-	return s
-}
 
 // orSpoiled returns the user for which a token is issued: the requested one, unless a fault replaces it.
 func (d *directory) orSpoiled(ctx context.Context, user User) User {
-	if email := spoiledOf(ctx).user; email != "" {
+	if email, spoiled := ctx.Value(spoiledKey{}).(string); spoiled {
 		return d.AddUser(email)
 	}
 	return user
@@ -94,23 +73,6 @@ func writeFault(w http.ResponseWriter, r *http.Request, status int) {
 		return
 	}
 	writeJSON(w, status, []apiError{{Type: "backend", Message: text}})
-}
-
-// writeChanged writes the cloud's own response after a change of its fields.
-func writeChanged(w http.ResponseWriter, r *http.Request, answer http.HandlerFunc, change func(map[string]any)) {
-	recorder := httptest.NewRecorder()
-	answer(recorder, r)
-	body := recorder.Body.Bytes()
-	var fields map[string]any
-	if recorder.Code == http.StatusOK && json.Unmarshal(body, &fields) == nil {
-		change(fields)
-		if changed, err := json.Marshal(fields); err == nil {
-			body = changed
-		}
-	}
-	maps.Copy(w.Header(), recorder.Header())
-	w.WriteHeader(recorder.Code)
-	_, _ = w.Write(body)
 }
 
 func writeJSON(w http.ResponseWriter, status int, value any) {

@@ -67,8 +67,7 @@ func (c *Cloud) routeGrant(r *http.Request, to route) (route, error) {
 	switch known.operation {
 	case UMATicket:
 		to.answer = c.answerTicket
-		g, _ := c.provider.whose(bearer(r))
-		to.user = g.user.Email
+		to.user = c.provider.whose(bearer(r)).user.Email
 	default:
 		client, _, _ := r.BasicAuth()
 		client = cmp.Or(client, r.PostForm.Get("client_id"))
@@ -98,7 +97,7 @@ func (c *Cloud) answerTicket(w http.ResponseWriter, r *http.Request) {
 	token, seconds, err := c.provider.mint(r.Context(), &grant{
 		operation: UMATicket, client: account.client, user: c.orSpoiled(r.Context(), account.user),
 		audience: []string{AudienceServiceProvider},
-	}, op.AccessTokenTypeJWT)
+	})
 	if err != nil {
 		reject(http.StatusInternalServerError, oidc.ErrServerError(), err.Error())
 		return

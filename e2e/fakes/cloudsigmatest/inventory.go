@@ -1,7 +1,6 @@
 package cloudsigmatest
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -72,12 +71,8 @@ func (i *inventory) shownFrom() time.Time {
 	return time.Now().Add(i.delay)
 }
 
-func newInventory(secrets *secrets, regions []string) *inventory {
-	i := &inventory{secrets: secrets, regions: map[string]bool{}, servers: map[string]*Server{}}
-	for _, region := range regions {
-		i.regions[region] = true
-	}
-	return i
+func newInventory(secrets *secrets) *inventory {
+	return &inventory{secrets: secrets, regions: map[string]bool{"zrh": true, "next": true}, servers: map[string]*Server{}}
 }
 
 // AddServer adds a server to a region. Names need not be unique. A server replaces an existing one with the same UUID.
@@ -110,18 +105,6 @@ func (i *inventory) RemoveServer(id string) {
 	defer i.mu.Unlock()
 	delete(i.servers, id)
 	i.order = slices.DeleteFunc(i.order, func(other string) bool { return other == id })
-}
-
-// SetMeta sets a key in the meta of a server.
-func (i *inventory) SetMeta(id, key string, value any) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	server, ok := i.servers[id]
-	if !ok {
-		return fmt.Errorf("there is no server %q", id)
-	}
-	server.Meta[key] = value
-	return nil
 }
 
 // Servers returns all servers, oldest first.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/zitadel/oidc/v3/pkg/oidc"
 	"github.com/zitadel/oidc/v3/pkg/op"
@@ -91,9 +90,9 @@ func (p *provider) TokenExchange(ctx context.Context, r *op.ClientRequest[oidc.T
 }
 
 // mint issues a token outside of the library's grants, and returns it with its lifetime in seconds.
-func (p *provider) mint(ctx context.Context, g *grant, kind op.AccessTokenType) (accessToken string, seconds int, err error) {
+func (p *provider) mint(ctx context.Context, g *grant) (accessToken string, seconds int, err error) {
 	ctx = op.ContextWithIssuer(ctx, p.issuer)
-	accessToken, _, validity, err := op.CreateAccessToken(ctx, g, kind, p.Provider(), p.client(g.client), "")
+	accessToken, _, validity, err := op.CreateAccessToken(ctx, g, op.AccessTokenTypeJWT, p.Provider(), p.client(g.client), "")
 	if err != nil {
 		return "", 0, err
 	}
@@ -109,17 +108,13 @@ func (p *provider) verify(ctx context.Context, raw, audience string) (grant, err
 	if raw == "" {
 		return grant{}, errors.New("there is no bearer token")
 	}
-	id := p.idOf(raw)
-	if isJWT(raw) {
-		verifier := p.Provider().AccessTokenVerifier(op.ContextWithIssuer(ctx, p.issuer))
-		verifier.Offset = p.tokens.ahead()
-		claims, err := op.VerifyAccessToken[*oidc.AccessTokenClaims](ctx, raw, verifier)
-		if err != nil {
-			return grant{}, err
-		}
-		id = claims.JWTID
+	verifier := p.Provider().AccessTokenVerifier(op.ContextWithIssuer(ctx, p.issuer))
+	verifier.Offset = p.tokens.ahead()
+	claims, err := op.VerifyAccessToken[*oidc.AccessTokenClaims](ctx, raw, verifier)
+	if err != nil {
+		return grant{}, err
 	}
-	g, err := p.tokens.valid(id)
+	g, err := p.tokens.valid(claims.JWTID)
 	if err != nil {
 		return grant{}, err
 	}
@@ -130,25 +125,10 @@ func (p *provider) verify(ctx context.Context, raw, audience string) (grant, err
 }
 
 // whose returns the grant of a token for the journal. The token can be expired or forged.
-func (p *provider) whose(raw string) (grant, bool) {
-	return p.tokens.grantOf(p.idOf(raw))
-}
-
-// idOf reads the ID of a token without verification.
-func (p *provider) idOf(raw string) string {
-	if isJWT(raw) {
-		claims := &oidc.AccessTokenClaims{}
-		if _, err := oidc.ParseToken(raw, claims); err != nil {
-			return ""
-		}
-		return claims.JWTID
+func (p *provider) whose(raw string) grant {
+	claims := &oidc.AccessTokenClaims{}
+	if _, err := oidc.ParseToken(raw, claims); err != nil {
+		return grant{}
 	}
-	plain, err := p.Provider().Crypto().Decrypt(raw)
-	if err != nil {
-		return ""
-	}
-	id, _, _ := strings.Cut(plain, ":")
-	return id
+	return p.tokens.grantOf(claims.JWTID)
 }
-
-func isJWT(raw string) bool { return strings.Count(raw, ".") == 2 }

@@ -1,10 +1,6 @@
 package cloudsigmatest
 
-import (
-	"net/http"
-
-	"github.com/zitadel/oidc/v3/pkg/op"
-)
+import "net/http"
 
 // impersonation is the body of a request for a user's token.
 type impersonation struct {
@@ -54,13 +50,9 @@ func (c *Cloud) answerImpersonate(w http.ResponseWriter, r *http.Request, wanted
 		c.denied(w, ticket.user, "IMPERSONATE", wanted.UserEmail)
 		return
 	}
-	kind := op.AccessTokenTypeJWT
-	if c.isOpaque() {
-		kind = op.AccessTokenTypeBearer
-	}
 	token, seconds, err := c.provider.mint(r.Context(), &grant{
 		operation: Impersonate, client: ticket.client, user: c.orSpoiled(r.Context(), user), audience: []string{AudienceAPI},
-	}, kind)
+	})
 	if err != nil {
 		c.writeError(w, http.StatusInternalServerError, "backend", err.Error())
 		return

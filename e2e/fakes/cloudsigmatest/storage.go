@@ -91,17 +91,13 @@ func (s *storage) CreateTokenExchangeRequest(context.Context, op.TokenExchangeRe
 }
 
 // CreateAccessToken implements op.AuthStorage.
-func (s *storage) CreateAccessToken(ctx context.Context, request op.TokenRequest) (id string, expires time.Time, err error) {
+func (s *storage) CreateAccessToken(_ context.Context, request op.TokenRequest) (id string, expires time.Time, err error) {
 	g, err := s.grantOf(request)
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	now := time.Now().Add(s.tokens.ahead())
-	expires = now.Add(s.tokens.life(g.operation))
-	if spoiledOf(ctx).expired {
-		expires = now.Add(-time.Minute)
-	}
-	return s.tokens.issue(g, expires), expires, nil
+	id, expires = s.tokens.issue(g)
+	return id, expires, nil
 }
 
 // CreateAccessAndRefreshTokens implements op.AuthStorage. No endpoint accepts the refresh token: clients should not store one.

@@ -40,37 +40,19 @@ type token struct {
 
 // tokens are all issued tokens, by their IDs (jti).
 type tokens struct {
-	mu          sync.Mutex
-	issued      map[string]*token
-	defaultLife time.Duration
-	lives       map[Operation]time.Duration
-	opaque      bool
-	offset      time.Duration
+	mu     sync.Mutex
+	issued map[string]*token
+	life   time.Duration
+	offset time.Duration
 }
 
-func newTokens(life time.Duration) *tokens {
-	return &tokens{issued: map[string]*token{}, defaultLife: life, lives: map[Operation]time.Duration{}}
-}
+func newTokens() *tokens { return &tokens{issued: map[string]*token{}, life: 5 * time.Minute} }
 
-// SetTokenLife sets the lifetime of new tokens of the operations, or of all operations if there are none. Tokens contain whole
-// seconds.
-func (t *tokens) SetTokenLife(life time.Duration, operations ...Operation) {
+// SetTokenLife sets the lifetime of new tokens. It is 5 minutes at first, as in Keycloak. Tokens contain whole seconds.
+func (t *tokens) SetTokenLife(life time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(operations) == 0 {
-		t.defaultLife = life
-		clear(t.lives)
-	}
-	for _, operation := range operations {
-		t.lives[operation] = life
-	}
-}
-
-// SetOpaque makes the service provider API issue opaque tokens, which only CloudSigma can read, instead of JWTs.
-func (t *tokens) SetOpaque(opaque bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.opaque = opaque
+	t.life = life
 }
 
 // SetClock sets how far the clock of the cloud and its identity provider is ahead of that of this machine, or behind it if offset is
@@ -99,40 +81,24 @@ func (t *tokens) RevokeTokens(email string) {
 	}
 }
 
-// life is the lifetime of a new token of an operation.
-func (t *tokens) life(operation Operation) time.Duration {
+// issue records a token, and returns its ID and when it expires.
+func (t *tokens) issue(g grant) (id string, expires time.Time) {
+	id = uuid.NewString()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if life, ok := t.lives[operation]; ok {
-		return life
-	}
-	return t.defaultLife
-}
-
-func (t *tokens) isOpaque() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.opaque
-}
-
-// issue records a token and returns its ID.
-func (t *tokens) issue(g grant, expires time.Time) string {
-	id := uuid.NewString()
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	expires = time.Now().Add(t.offset).Add(t.life)
 	t.issued[id] = &token{grant: g, expires: expires}
-	return id
+	return id, expires
 }
 
-// grantOf returns the grant of a token, even if the token is no longer valid.
-func (t *tokens) grantOf(id string) (grant, bool) {
+// grantOf returns the grant of a token, even if the token is no longer valid. It is empty if the token was not issued here.
+func (t *tokens) grantOf(id string) grant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	issued, ok := t.issued[id]
-	if !ok {
-		return grant{}, false
+	if issued, ok := t.issued[id]; ok {
+		return issued.grant
 	}
-	return issued.grant, true
+	return grant{}
 }
 
 // valid returns the grant of a token, if the token is valid now.

@@ -3,7 +3,6 @@ package faults
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -48,19 +47,15 @@ type Failure[Operation comparable] struct {
 	released   chan struct{}
 	release    sync.Once
 
-	mu      sync.Mutex
-	left    int // -1 means until it is released
-	met     int
-	changed chan struct{} // closed and replaced when met increases
+	mu   sync.Mutex
+	left int // -1 means until it is released
+	met  int
 }
 
 // Fail injects a fault into the next requests of the operations, or of all operations if there are none. If times is 0, it does so
 // until the failure is released. If several failures apply to a request, the oldest does.
 func (f *Failures[Operation]) Fail(fault Fault, times int, operations ...Operation) *Failure[Operation] {
-	failure := &Failure[Operation]{
-		failures: f, fault: fault, operations: operations, left: times,
-		released: make(chan struct{}), changed: make(chan struct{}),
-	}
+	failure := &Failure[Operation]{failures: f, fault: fault, operations: operations, left: times, released: make(chan struct{})}
 	if times == 0 {
 		failure.left = -1
 	}
@@ -98,23 +93,6 @@ func (f *Failure[Operation]) Met() int {
 	return f.met
 }
 
-// WaitMet waits until a number of requests got the fault.
-func (f *Failure[Operation]) WaitMet(ctx context.Context, times int) error {
-	for {
-		f.mu.Lock()
-		met, changed := f.met, f.changed
-		f.mu.Unlock()
-		if met >= times {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("wait until %d requests meet the failure, %d have: %w", times, met, ctx.Err())
-		}
-	}
-}
-
 // take counts a request and returns whether the failure applies to it.
 func (f *Failure[Operation]) take(operation Operation) bool {
 	f.mu.Lock()
@@ -126,8 +104,6 @@ func (f *Failure[Operation]) take(operation Operation) bool {
 		f.left--
 	}
 	f.met++
-	close(f.changed)
-	f.changed = make(chan struct{})
 	return true
 }
 

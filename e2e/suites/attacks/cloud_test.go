@@ -27,7 +27,7 @@ type cloudWorld struct {
 func (w *cloudWorld) startCloud(ctx SpecContext) {
 	GinkgoHelper()
 	var err error
-	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
+	w.cloud, err = cloudsigmatest.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	w.started(w.cloud.Stop)
 	w.account = w.cloud.AddClient(serviceAccount)

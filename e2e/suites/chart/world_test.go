@@ -101,7 +101,7 @@ func startWorld(ctx context.Context) *world {
 func (w *world) addCloud(ctx context.Context) {
 	GinkgoHelper()
 	var err error
-	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
+	w.cloud, err = cloudsigmatest.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(w.cloud.Stop)
 	DeferCleanup(func() {

@@ -94,7 +94,7 @@ func startWorld(ctx context.Context, s setup) *world {
 	GinkgoHelper()
 	w := &world{api: api, recorder: &kubetest.Recorder{}}
 	var err error
-	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
+	w.cloud, err = cloudsigmatest.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	w.client = w.listening(w.api.Config())
 	w.giveCredentials(ctx, w.cloud.AddClient(serviceAccount))

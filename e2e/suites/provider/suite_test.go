@@ -45,7 +45,7 @@ func TestProvider(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
-	cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
+	cloud, err = cloudsigmatest.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(cloud.Stop)
 	incident, err = cloud.Incident()

@@ -37,7 +37,7 @@ var _ = Describe("The page of the gates on Cluster API", func() {
 	It("installs the gates, lets an author act for a user, and uninstalls", func(ctx SpecContext) {
 		api := suite.KubeAPIServer(ctx)
 		c := api.Client()
-		cloud, err := cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
+		cloud, err := cloudsigmatest.Start(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(cloud.Stop)
 		account, user := cloud.AddClient("partner"), cloud.AddUser("tenant@example.com")

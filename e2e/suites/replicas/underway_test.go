@@ -48,7 +48,7 @@ func (s story) block(ctx context.Context) (*cloudsigmatest.Failure, <-chan error
 		defer GinkgoRecover()
 		answer <- s.setInstanceID(ctx, s.machine, owned)
 	}()
-	Expect(blocked.WaitMet(ctx, 1)).To(Succeed())
+	Eventually(blocked.Met).WithContext(ctx).ShouldNot(BeZero())
 	return blocked, answer
 }
 

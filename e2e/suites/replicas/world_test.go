@@ -75,7 +75,7 @@ func startWorld(ctx context.Context) *world {
 	GinkgoHelper()
 	w := &world{}
 	var err error
-	w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
+	w.cloud, err = cloudsigmatest.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(w.cloud.Stop)
 	w.api = suite.KubeAPIServer(ctx)

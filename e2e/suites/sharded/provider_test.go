@@ -26,7 +26,7 @@ import (
 // The provider's workspace is on the root shard. Each shard has a virtual workspace of its APIExport, with the objects of that shard only.
 var _ = Describe("On several shards, a provider", func() {
 	It("has each machine evaluated with the cluster of its own workspace, and the audit reads all shards, also while one has no workspace that binds the APIExport", func(ctx SpecContext) {
-		cloud, err := cloudsigmatest.Start(ctx, cloudsigmatest.Options{})
+		cloud, err := cloudsigmatest.Start(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(cloud.Stop)
 		incident, err := cloud.Incident()

@@ -55,7 +55,7 @@ type kubeWorld struct {
 }
 
 func (w *kubeWorld) start(ctx context.Context) (err error) {
-	if w.cloud, err = cloudsigmatest.Start(ctx, cloudsigmatest.Options{}); err != nil {
+	if w.cloud, err = cloudsigmatest.Start(ctx); err != nil {
 		return err
 	}
 	if w.server, err = kubetest.Start(ctx, kubetest.Options{}); err != nil {
