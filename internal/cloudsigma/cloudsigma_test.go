@@ -16,301 +16,210 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
+// anAnswer returns a verdict about the user.
+func anAnswer(verdict ownership.Verdict, response string, candidates ...ownership.Instance) ownership.Answer {
+	return ownership.Answer{Verdict: verdict, UserID: userID, Response: response, RequestID: "req-" + response[:3], Candidates: candidates}
+}
+
 func TestVerdict(t *testing.T) {
-	listed := func(body string) http.HandlerFunc { return reply(http.StatusOK, body) }
 	candidate := ownership.Instance{ID: otherID, Name: machineName, MachineUID: machineUID}
 	ownServer := aServer(otherID, machineName, userID, machineUID)
+	withoutProfile := anAnswer(ownership.Absent, "404 not found")
+	withoutProfile.UserID = ""
 	for name, tc := range map[string]struct {
-		answers      answers
-		claim        ownership.Claim
-		want         ownership.Answer
-		wantRequests []string
+		server, profile, list http.HandlerFunc // no list is requested if nil
+		claim                 func(*ownership.Claim)
+		want                  ownership.Answer
 	}{
 		"the user's own server": {
-			answers: answers{
-				getServer:  reply(http.StatusOK, inJSON(aServer(serverID, "any", userID, ""))),
-				getProfile: theProfile(),
-			},
-			claim:        claim(),
-			want:         ownership.Answer{Verdict: ownership.Owned, UserID: userID, Response: "200", RequestID: "req-200"},
-			wantRequests: []string{getServer, getProfile},
+			server: ok(inJSON(aServer(serverID, "any", userID, ""))), profile: theProfile(),
+			want: anAnswer(ownership.Owned, "200"),
 		},
 		"the user's own server, in upper case": {
-			answers: answers{
-				getServer:  reply(http.StatusOK, inJSON(aServer(strings.ToUpper(serverID), "any", strings.ToUpper(userID), ""))),
-				getProfile: reply(http.StatusOK, inJSON(object{"uuid": userID, "email": strings.ToUpper(userEmail)})),
-			},
-			claim:        claim(func(c *ownership.Claim) { c.ID = strings.ToUpper(serverID) }),
-			want:         ownership.Answer{Verdict: ownership.Owned, UserID: userID, Response: "200", RequestID: "req-200"},
-			wantRequests: []string{getServer, getProfile},
+			server:  ok(inJSON(aServer(strings.ToUpper(serverID), "any", strings.ToUpper(userID), ""))),
+			profile: aProfile(userID, strings.ToUpper(userEmail)),
+			claim:   func(c *ownership.Claim) { c.ID = strings.ToUpper(serverID) },
+			want:    anAnswer(ownership.Owned, "200"),
 		},
 		"a server of another user, shared with this user": {
-			answers: answers{
-				getServer:     reply(http.StatusOK, inJSON(aServer(serverID, machineName, strangerID, machineUID))),
-				getProfile:    theProfile(),
-				getCandidates: listed(aPage(2, aServer(serverID, machineName, strangerID, machineUID), ownServer)),
-			},
-			claim: claim(),
-			want: ownership.Answer{
-				Verdict: ownership.Foreign, UserID: userID, Response: "200, owned by another user", RequestID: "req-200",
-				Candidates: []ownership.Instance{candidate},
-			},
-			wantRequests: []string{getServer, getProfile, getCandidates},
+			server: theServer(strangerID), profile: theProfile(),
+			list: aPage(2, aServer(serverID, machineName, strangerID, machineUID), ownServer),
+			want: anAnswer(ownership.Foreign, "200, owned by another user", candidate),
 		},
 		"the incident: 403, and a server of the same name": {
-			answers: answers{getServer: forbidden(), getProfile: theProfile(), getCandidates: listed(aPage(1, ownServer))},
-			claim:   claim(),
-			want: ownership.Answer{
-				Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403",
-				Candidates: []ownership.Instance{candidate},
-			},
-			wantRequests: []string{getServer, getProfile, getCandidates},
+			server: forbidden(userID), profile: theProfile(), list: aPage(1, ownServer),
+			want: anAnswer(ownership.Foreign, "403 permission", candidate),
 		},
 		"403 with a bare object": {
-			answers: answers{
-				getServer: reply(http.StatusForbidden,
-					`{"error_type":"permission","error_message":"User `+userID+` does not have all of the permissions [LIST] canary"}`),
-				getProfile:    theProfile(),
-				getCandidates: listed(aPage(0)),
-			},
-			claim:        claim(),
-			want:         ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403"},
-			wantRequests: []string{getServer, getProfile, getCandidates},
+			server: reply(http.StatusForbidden,
+				`{"error_type":"permission","error_message":"User `+userID+` does not have all of the permissions [LIST] canary"}`),
+			profile: theProfile(), list: aPage(0),
+			want: anAnswer(ownership.Foreign, "403 permission"),
 		},
 		"403 that names no user: the profile is used": {
-			answers: answers{
-				getServer:     reply(http.StatusForbidden, `[{"error_type":"permission","error_message":"canary"}]`),
-				getProfile:    theProfile(),
-				getCandidates: listed(aPage(0)),
-			},
-			claim:        claim(),
-			want:         ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403"},
-			wantRequests: []string{getServer, getProfile, getCandidates},
+			server:  reply(http.StatusForbidden, `[{"error_type":"permission","error_message":"canary"}]`),
+			profile: theProfile(), list: aPage(0),
+			want: anAnswer(ownership.Foreign, "403 permission"),
 		},
 		"404, and a server of the same name": {
-			answers: answers{getServer: notFound(), getProfile: theProfile(), getCandidates: listed(aPage(1, ownServer))},
-			claim:   claim(),
-			want: ownership.Answer{
-				Verdict: ownership.Absent, UserID: userID, Response: "404 not found", RequestID: "req-404",
-				Candidates: []ownership.Instance{candidate},
-			},
-			wantRequests: []string{getServer, getProfile, getCandidates},
+			server: notFound(), profile: theProfile(), list: aPage(1, ownServer),
+			want: anAnswer(ownership.Absent, "404 not found", candidate),
 		},
 		"404 without a body, and a list that fails": {
-			answers: answers{
-				getServer: reply(http.StatusNotFound, ""), getProfile: theProfile(), getCandidates: reply(http.StatusInternalServerError, canary),
-			},
-			claim:        claim(),
-			want:         ownership.Answer{Verdict: ownership.Absent, UserID: userID, Response: "404 not found", RequestID: "req-404"},
-			wantRequests: []string{getServer, getProfile, getCandidates},
+			server: reply(http.StatusNotFound, ""), profile: theProfile(), list: reply(http.StatusInternalServerError, canary),
+			want: anAnswer(ownership.Absent, "404 not found"),
 		},
-		"404, and no profile": {
-			answers:      answers{getServer: notFound(), getProfile: reply(http.StatusBadGateway, canary)},
-			claim:        claim(),
-			want:         ownership.Answer{Verdict: ownership.Absent, Response: "404 not found", RequestID: "req-404"},
-			wantRequests: []string{getServer, getProfile},
-		},
+		"404, and no profile": {server: notFound(), profile: reply(http.StatusBadGateway, canary), want: withoutProfile},
 		"404 of a machine without a name": {
-			answers:      answers{getServer: notFound(), getProfile: theProfile()},
-			claim:        claim(func(c *ownership.Claim) { c.Name = "" }),
-			want:         ownership.Answer{Verdict: ownership.Absent, UserID: userID, Response: "404 not found", RequestID: "req-404"},
-			wantRequests: []string{getServer, getProfile},
+			server: notFound(), profile: theProfile(), claim: func(c *ownership.Claim) { c.Name = "" },
+			want: anAnswer(ownership.Absent, "404 not found"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newAPI(t, tc.answers)
-			got, err := api.cloud(&fakeTokens{}).Ask(t.Context(), tc.claim)
+			given, requests := answers{getServer: tc.server, getProfile: tc.profile}, []string{getServer, getProfile}
+			if tc.list != nil {
+				given[getCandidates], requests = tc.list, append(requests, getCandidates)
+			}
+			claimed := claim()
+			if tc.claim != nil {
+				tc.claim(&claimed)
+			}
+			api := cloudhttptest.Serve(t, given)
+			got, err := newCloud(t, api, &fakeTokens{}).Ask(t.Context(), claimed)
 			if err != nil {
 				t.Fatalf("Ask() error = %v", err)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("Ask() (-want +got):\n%s", diff)
 			}
-			if strings.Contains(fmt.Sprintf("%+v", got), canary) {
-				t.Errorf("Ask() = %+v, which contains data that must not be returned", got)
-			}
-			api.expect(tc.wantRequests...)
+			api.Expect(requests...)
 		})
 	}
 }
 
 func TestNoVerdict(t *testing.T) {
 	const anError = `[{"error_type":"backend","error_message":"canary","error_point":"canary"}]`
-	ok := func(body string) http.HandlerFunc { return reply(http.StatusOK, body) }
-	ownServer := ok(inJSON(aServer(serverID, machineName, userID, machineUID)))
+	broken := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	for name, tc := range map[string]struct {
-		answers answers
-		tokens  *fakeTokens
-		claim   ownership.Claim
+		server  http.HandlerFunc // the user's own server if nil and there is a profile
+		profile http.HandlerFunc
 		want    failure
 	}{
 		"429, for seconds": {
-			answers: answers{getServer: reply(http.StatusTooManyRequests, anError, "Retry-After", "17")},
-			want: failure{
-				Cause: ownership.CauseRateLimited, RequestID: "req-429", RetryAfter: 17 * time.Second,
-				Text: "RateLimited: server request: the answer was 429 backend",
-			},
+			server: reply(http.StatusTooManyRequests, anError, "Retry-After", "17"),
+			want:   failure{RequestID: "req-429", RetryAfter: 17 * time.Second, Text: "RateLimited: server request: the answer was 429 backend"},
 		},
 		"503, for seconds": {
-			answers: answers{getServer: reply(http.StatusServiceUnavailable, canary, "Retry-After", "3")},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-503", RetryAfter: 3 * time.Second,
-				Text: "CloudUnavailable: server request: the answer was 503 unspecified",
-			},
+			server: reply(http.StatusServiceUnavailable, canary, "Retry-After", "3"),
+			want:   failure{RequestID: "req-503", RetryAfter: 3 * time.Second, Text: "CloudUnavailable: server request: the answer was 503 unspecified"},
 		},
 		"500": {
-			answers: answers{getServer: reply(http.StatusInternalServerError, anError)},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-500", Text: "CloudUnavailable: server request: the answer was 500 backend",
-			},
+			server: reply(http.StatusInternalServerError, anError),
+			want:   failure{RequestID: "req-500", Text: "CloudUnavailable: server request: the answer was 500 backend"},
 		},
 		"403 for another reason than permissions": {
-			answers: answers{getServer: reply(http.StatusForbidden, `[{"error_type":"billing","error_message":"canary"}]`)},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-403", Text: "CloudUnavailable: server request: the answer was 403 billing",
-			},
+			server: reply(http.StatusForbidden, `[{"error_type":"billing","error_message":"canary"}]`),
+			want:   failure{RequestID: "req-403", Text: "CloudUnavailable: server request: the answer was 403 billing"},
 		},
 		"403 of a proxy": {
-			answers: answers{getServer: reply(http.StatusForbidden, `<html>canary</html>`)},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-403", Text: "CloudUnavailable: server request: the answer was 403 unspecified",
-			},
-		},
-		"not JSON": {
-			answers: answers{getServer: ok(canary)},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed",
-			},
-		},
-		"JSON of another type": {
-			answers: answers{getServer: ok(`{"uuid":["canary"]}`)},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed",
-			},
-		},
-		"nothing": {
-			answers: answers{getServer: ok("")},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed",
-			},
-		},
-		"null": {
-			answers: answers{getServer: ok("null")},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer contains another server",
-			},
-		},
-		"another server": {
-			answers: answers{getServer: ok(inJSON(aServer(otherID, canary, userID, canary)))},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer contains another server",
-			},
-		},
-		"a server without an owner": {
-			answers: answers{getServer: ok(inJSON(object{"uuid": serverID, "owner": nil}))},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer names no owner",
-			},
-		},
-		"a profile without a UUID": {
-			answers: answers{getServer: ownServer, getProfile: ok(`{"uuid":"canary","email":"` + userEmail + `"}`)},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200",
-				Text: "CloudUnavailable: profile request: the answer lacks the UUID or the email",
-			},
-		},
-		"a profile without an email": {
-			answers: answers{getServer: ownServer, getProfile: ok(`{"uuid":"` + userID + `"}`)},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200",
-				Text: "CloudUnavailable: profile request: the answer lacks the UUID or the email",
-			},
-		},
-		"a profile request that fails": {
-			answers: answers{getServer: ownServer, getProfile: reply(http.StatusTooManyRequests, canary, "Retry-After", "1")},
-			want: failure{
-				Cause: ownership.CauseRateLimited, RequestID: "req-429", RetryAfter: time.Second,
-				Text: "RateLimited: profile request: the answer was 429 unspecified",
-			},
-		},
-		"a profile request with 500": {
-			answers: answers{getServer: ownServer, getProfile: reply(http.StatusInternalServerError, anError)},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-500", Text: "CloudUnavailable: profile request: the answer was 500 backend",
-			},
-		},
-		"a profile request with 403": {
-			answers: answers{getServer: ownServer, getProfile: reply(http.StatusForbidden, anError)},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-403", Text: "CloudUnavailable: profile request: the answer was 403 backend",
-			},
-		},
-		"a profile request with 401 twice": {
-			answers: answers{getServer: ownServer, getProfile: reply(http.StatusUnauthorized, canary)},
-			want: failure{
-				Cause: ownership.CauseCredentials, RequestID: "req-401",
-				Text: "CredentialsDenied: profile request: the answer was 401 unspecified",
-			},
-		},
-		"a denial without a profile": {
-			answers: answers{getServer: forbidden(), getProfile: reply(http.StatusBadGateway, canary)},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-502", Text: "CloudUnavailable: profile request: the answer was 502 unspecified",
-			},
-		},
-		"a profile that is not JSON": {
-			answers: answers{getServer: ownServer, getProfile: ok(canary)},
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: profile request: the response cannot be parsed",
-			},
-		},
-		"a profile request whose connection breaks": {
-			answers: answers{getServer: ownServer, getProfile: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
-			want: failure{
-				Cause: ownership.CauseCloud, Text: "CloudUnavailable: profile request: the connection broke before the end of the answer",
-			},
-		},
-		"no user": {
-			claim: claim(func(c *ownership.Claim) { c.User = "" }),
-			want: failure{
-				Cause: ownership.CauseNotImpersonable, Text: "UserNotImpersonable: the claim names no user to impersonate",
-			},
-		},
-		"no token": {
-			tokens: &fakeTokens{err: &ownership.UnknownError{
-				Cause: ownership.CauseIdentityProvider, RequestID: "idp-1", RetryAfter: time.Minute, Err: errors.New("down"),
-			}},
-			want: failure{
-				Cause: ownership.CauseIdentityProvider, RequestID: "idp-1", RetryAfter: time.Minute, Text: "IdentityProviderUnavailable: down",
-			},
+			server: reply(http.StatusForbidden, `<html>canary</html>`),
+			want:   failure{RequestID: "req-403", Text: "CloudUnavailable: server request: the answer was 403 unspecified"},
 		},
 		"401 twice": {
-			answers: answers{getServer: reply(http.StatusUnauthorized, canary)},
-			want: failure{
-				Cause: ownership.CauseCredentials, RequestID: "req-401",
-				Text: "CredentialsDenied: server request: the answer was 401 unspecified",
-			},
+			server: reply(http.StatusUnauthorized, canary),
+			want:   failure{RequestID: "req-401", Text: "CredentialsDenied: server request: the answer was 401 unspecified"},
 		},
-		"401, and then no token": {
-			answers: answers{getServer: reply(http.StatusUnauthorized, canary)},
-			tokens: &fakeTokens{errs: 1, err: &ownership.UnknownError{
-				Cause: ownership.CauseNotImpersonable, Err: errors.New("not any more"),
-			}},
-			want: failure{Cause: ownership.CauseNotImpersonable, Text: "UserNotImpersonable: not any more"},
+		"not JSON": {
+			server: ok(canary),
+			want:   failure{RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed"},
+		},
+		"JSON of another type": {
+			server: ok(`{"uuid":["canary"]}`),
+			want:   failure{RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed"},
+		},
+		"nothing": {
+			server: ok(""),
+			want:   failure{RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed"},
+		},
+		"null": {
+			server: ok("null"),
+			want:   failure{RequestID: "req-200", Text: "CloudUnavailable: server request: the answer contains another server"},
+		},
+		"another server": {
+			server: ok(inJSON(aServer(otherID, canary, userID, canary))),
+			want:   failure{RequestID: "req-200", Text: "CloudUnavailable: server request: the answer contains another server"},
+		},
+		"a server without an owner": {
+			server: ok(inJSON(object{"uuid": serverID, "owner": nil})),
+			want:   failure{RequestID: "req-200", Text: "CloudUnavailable: server request: the answer names no owner"},
+		},
+		"a profile without a UUID": {
+			profile: aProfile(canary, userEmail),
+			want:    failure{RequestID: "req-200", Text: "CloudUnavailable: profile request: the answer lacks the UUID or the email"},
+		},
+		"a profile without an email": {
+			profile: aProfile(userID, ""),
+			want:    failure{RequestID: "req-200", Text: "CloudUnavailable: profile request: the answer lacks the UUID or the email"},
+		},
+		"a profile request that fails": {
+			profile: reply(http.StatusTooManyRequests, canary, "Retry-After", "1"),
+			want:    failure{RequestID: "req-429", RetryAfter: time.Second, Text: "RateLimited: profile request: the answer was 429 unspecified"},
+		},
+		"a profile request with 403": {
+			profile: reply(http.StatusForbidden, anError),
+			want:    failure{RequestID: "req-403", Text: "CloudUnavailable: profile request: the answer was 403 backend"},
+		},
+		"a profile request with 401 twice": {
+			profile: reply(http.StatusUnauthorized, canary),
+			want:    failure{RequestID: "req-401", Text: "CredentialsDenied: profile request: the answer was 401 unspecified"},
+		},
+		"a denial without a profile": {
+			server: forbidden(userID), profile: reply(http.StatusBadGateway, canary),
+			want: failure{RequestID: "req-502", Text: "CloudUnavailable: profile request: the answer was 502 unspecified"},
+		},
+		"a profile request whose connection breaks": {
+			profile: broken,
+			want:    failure{Text: "CloudUnavailable: profile request: the connection broke before the end of the answer"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tc.tokens == nil {
-				tc.tokens = &fakeTokens{}
+			given := answers{getServer: tc.server, getProfile: tc.profile}
+			if tc.server == nil {
+				given[getServer] = theServer(userID)
 			}
-			if tc.claim.ID == "" {
-				tc.claim = claim()
-			}
-			answer, err := newAPI(t, tc.answers).cloud(tc.tokens).Ask(t.Context(), tc.claim)
+			answer, err := ask(t, given, claim())
 			expectFailure(t, err, tc.want)
 			if diff := cmp.Diff(ownership.Answer{}, answer); diff != "" {
 				t.Errorf("Ask() came with an error and (-want +got):\n%s", diff)
 			}
+		})
+	}
+}
+
+func TestNoToken(t *testing.T) {
+	down := &ownership.UnknownError{Cause: ownership.CauseIdentityProvider, RequestID: "idp-1", RetryAfter: time.Minute, Err: errors.New("down")}
+	revoked := &ownership.UnknownError{Cause: ownership.CauseNotImpersonable, Err: errors.New("not any more")}
+	for name, tc := range map[string]struct {
+		user         string
+		tokens       *fakeTokens
+		want         failure
+		wantRequests []string
+	}{
+		"no user": {tokens: &fakeTokens{}, want: failure{Text: "UserNotImpersonable: the claim names no user to impersonate"}},
+		"no token": {
+			user: userEmail, tokens: &fakeTokens{err: down},
+			want: failure{RequestID: "idp-1", RetryAfter: time.Minute, Text: "IdentityProviderUnavailable: down"},
+		},
+		"401, and then no token": {
+			user: userEmail, tokens: &fakeTokens{err: revoked, errs: 1},
+			want: failure{Text: "UserNotImpersonable: not any more"}, wantRequests: []string{getServer},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := cloudhttptest.Serve(t, answers{getServer: reply(http.StatusUnauthorized, canary)})
+			_, err := newCloud(t, api, tc.tokens).Ask(t.Context(), claim(ofUser(tc.user)))
+			expectFailure(t, err, tc.want)
+			api.Expect(tc.wantRequests...)
 		})
 	}
 }
@@ -321,56 +230,45 @@ const setAPI = "set cloudSigma.api to the URL at which the token acts as its use
 // An impersonated token acts as another user at a host other than the one that it was issued for. No answer of that host is one about the
 // claimed user.
 func TestTokenOfAnotherUser(t *testing.T) {
-	const accountEmail, accountID = "service-account-partner@example.com", strangerID
-	other := reply(http.StatusOK, inJSON(object{"uuid": accountID, "email": accountEmail}))
-	byProfile := fmt.Sprintf("%q (%s)", accountEmail, accountID)
-	owned := func(owner string) http.HandlerFunc {
-		return reply(http.StatusOK, inJSON(aServer(serverID, machineName, owner, machineUID)))
-	}
-	denied := func(user string) http.HandlerFunc {
-		return reply(http.StatusForbidden, `[{"error_type":"permission","error_message":"User `+user+` does not have all of the permissions [LIST]"}]`)
-	}
+	const accountEmail, accountID, susan = "service-account-partner@example.com", strangerID, "susan@example.com"
+	other, byProfile := aProfile(accountID, accountEmail), fmt.Sprintf("%q (%s)", accountEmail, accountID)
 	for name, tc := range map[string]struct {
-		// before are the answers to an earlier lookup, which caches the profile.
-		before, answers answers
+		server, profile http.HandlerFunc
+		cached          bool // an earlier lookup was for the user
 		user            string
 		wantAs          string
 		wantRequestID   string
 	}{
-		"who owns the server":             {answers: answers{getServer: owned(accountID), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
-		"who sees the server of the user": {answers: answers{getServer: owned(userID), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
-		"who is denied":                   {answers: answers{getServer: denied(accountID), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
-		"who is denied without a name":    {answers: answers{getServer: denied("canary"), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
-		"without such a server":           {answers: answers{getServer: notFound(), getProfile: other}, wantAs: byProfile, wantRequestID: "req-200"},
+		"who owns the server":             {server: theServer(accountID), profile: other, wantAs: byProfile, wantRequestID: "req-200"},
+		"who sees the server of the user": {server: theServer(userID), profile: other, wantAs: byProfile, wantRequestID: "req-200"},
+		"who is denied":                   {server: forbidden(accountID), profile: other, wantAs: byProfile, wantRequestID: "req-200"},
+		"who is denied without a name":    {server: forbidden("canary"), profile: other, wantAs: byProfile, wantRequestID: "req-200"},
+		"without such a server":           {server: notFound(), profile: other, wantAs: byProfile, wantRequestID: "req-200"},
 		"whose name folds to that of the user": {
-			answers: answers{getServer: owned(userID), getProfile: reply(http.StatusOK, inJSON(object{"uuid": userID, "email": "susan@example.com"}))},
-			user:    "suſan@example.com", // with the sign for a long s
-			wantAs:  fmt.Sprintf("%q (%s)", "susan@example.com", userID), wantRequestID: "req-200",
+			server: theServer(userID), profile: aProfile(userID, susan), user: "suſan@example.com", // with the sign for a long s
+			wantAs: fmt.Sprintf("%q (%s)", susan, userID), wantRequestID: "req-200",
 		},
 		"who is denied, while the profile in the cache is the user's": {
-			before:  answers{getServer: denied(userID), getProfile: theProfile(), getCandidates: reply(http.StatusOK, aPage(0))},
-			answers: answers{getServer: denied(accountID)}, wantAs: accountID, wantRequestID: "req-403",
+			server: forbidden(accountID), cached: true, wantAs: accountID, wantRequestID: "req-403",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			claimed := claim(func(c *ownership.Claim) {
-				if tc.user != "" {
-					c.User = tc.user
-				}
-			})
-			api := newAPI(t, tc.before)
-			cloud := api.cloud(&fakeTokens{})
-			if tc.before != nil {
-				if got, err := cloud.Ask(t.Context(), claimed); err != nil || got.Verdict != ownership.Foreign {
-					t.Fatalf("Ask() = %v, %v, want Foreign", got, err)
-				}
+			claimed := claim()
+			if tc.user != "" {
+				claimed.User = tc.user
 			}
-			api.change(tc.answers)
+			api := cloudhttptest.Serve(t, answers{getServer: theServer(userID), getProfile: theProfile()})
+			cloud := newCloud(t, api, &fakeTokens{})
+			if tc.cached {
+				expectOwned(t, cloud)
+			}
+			api.Set(getServer, tc.server)
+			api.Set(getProfile, tc.profile)
 			answer, err := cloud.Ask(t.Context(), claimed)
-			at := api.server.URL + "/api/next/"
+			at := api.Server.URL + "/api/next/"
 			expectFailure(t, err, failure{
-				Cause: ownership.CauseWrongUser, RequestID: tc.wantRequestID,
-				Text: fmt.Sprintf("WrongUser: the API at %s treats the token of user %q as user %s; %s", at, claimed.User, tc.wantAs, setAPI),
+				RequestID: tc.wantRequestID,
+				Text:      fmt.Sprintf("WrongUser: the API at %s treats the token of user %q as user %s; %s", at, claimed.User, tc.wantAs, setAPI),
 			})
 			if diff := cmp.Diff(ownership.Answer{}, answer); diff != "" {
 				t.Errorf("Ask() came with an error and (-want +got):\n%s", diff)
@@ -384,62 +282,38 @@ func TestTokenOfAnotherUser(t *testing.T) {
 }
 
 func TestListOfAnotherUser(t *testing.T) {
-	api := newAPI(t, answers{getProfile: reply(http.StatusOK, inJSON(object{"uuid": strangerID, "email": "other@example.com"}))})
-	_, _, err := api.cloud(&fakeTokens{}).Instances(t.Context(), account())
+	api := cloudhttptest.Serve(t, answers{getProfile: aProfile(strangerID, "other@example.com")})
+	_, _, err := newCloud(t, api, &fakeTokens{}).Instances(t.Context(), account())
 	expectFailure(t, err, failure{
-		Cause: ownership.CauseWrongUser, RequestID: "req-200",
+		RequestID: "req-200",
 		Text: fmt.Sprintf("WrongUser: the API at %s/api/next/ treats the token of user %q as user \"other@example.com\" (%s); %s",
-			api.server.URL, userEmail, strangerID, setAPI),
+			api.Server.URL, userEmail, strangerID, setAPI),
 	})
 }
 
-// expectFailure compares an *ownership.UnknownError, and checks that it contains no canary.
-func expectFailure(t *testing.T, err error, want failure) {
-	t.Helper()
-	var u *ownership.UnknownError
-	if !errors.As(err, &u) {
-		t.Fatalf("error = %v, want an *ownership.UnknownError", err)
-	}
-	got := failure{Cause: u.Cause, RequestID: u.RequestID, RetryAfter: u.RetryAfter, Text: err.Error()}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("error (-want +got):\n%s", diff)
-	}
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		if text := fmt.Sprintf("%+v", e); strings.Contains(text, canary) {
-			t.Errorf("error = %q, which contains data that must not be returned", text)
-		}
-	}
-}
-
 func TestInvalidIDSendsNoRequest(t *testing.T) {
-	api := newAPI(t, nil)
-	cloud := api.cloud(&fakeTokens{})
 	for _, id := range []string{"", "..", "../profile", serverID + "/action/?do=stop", serverID + "#", "%2e%2e"} {
-		_, err := cloud.Ask(t.Context(), claim(func(c *ownership.Claim) { c.ID = id }))
+		_, err := ask(t, nil, claim(func(c *ownership.Claim) { c.ID = id }))
 		if err == nil || !strings.Contains(err.Error(), "is not an instance ID") {
 			t.Errorf("Ask() of %q error = %v, want one about the ID", id, err)
 		}
 	}
-	api.expect()
 }
 
 func TestRejectedTokenIsDroppedAndTheRequestRepeatedOnce(t *testing.T) {
 	unauthorized := reply(http.StatusUnauthorized, canary)
-	api := newAPI(t, answers{
-		getServer:  cloudhttptest.InTurn(unauthorized, reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID)))),
+	api := cloudhttptest.Serve(t, answers{
+		getServer:  cloudhttptest.InTurn(unauthorized, theServer(userID)),
 		getProfile: cloudhttptest.InTurn(unauthorized, theProfile()),
 	})
 	tokens := &fakeTokens{}
 	before := time.Now()
-	answer, err := api.cloud(tokens).Ask(t.Context(), claim())
-	if err != nil || answer.Verdict != ownership.Owned {
-		t.Fatalf("Ask() = %v, %v, want Owned", answer, err)
-	}
+	expectOwned(t, newCloud(t, api, tokens))
 	var sent []string
-	for _, header := range api.headers {
-		sent = append(sent, header.Get("Authorization"))
+	for _, request := range api.Requests() {
+		sent = append(sent, request.Header.Get("Authorization"))
 	}
-	api.expect(getServer, getServer, getProfile, getProfile)
+	api.Expect(getServer, getServer, getProfile, getProfile)
 	if diff := cmp.Diff([]string{
 		"Bearer canary-0-of-tenant@example.com-in-next", "Bearer canary-1-of-tenant@example.com-in-next",
 		"Bearer canary-1-of-tenant@example.com-in-next", "Bearer canary-2-of-tenant@example.com-in-next",
@@ -498,10 +372,8 @@ func TestCandidates(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newAPI(t, answers{
-				getServer: notFound(), getProfile: theProfile(), getCandidates: reply(http.StatusOK, aPage(len(tc.servers), tc.servers...)),
-			})
-			got, err := api.cloud(&fakeTokens{}).Ask(t.Context(), claim(func(c *ownership.Claim) { c.MachineUID = tc.machineUID }))
+			got, err := ask(t, answers{getServer: notFound(), getProfile: theProfile(), getCandidates: aPage(len(tc.servers), tc.servers...)},
+				claim(func(c *ownership.Claim) { c.MachineUID = tc.machineUID }))
 			if err != nil {
 				t.Fatalf("Ask() error = %v", err)
 			}
@@ -513,32 +385,27 @@ func TestCandidates(t *testing.T) {
 }
 
 func TestExplanationDoesNotDelayADenial(t *testing.T) {
+	withoutProfile := anAnswer(ownership.Absent, "404 not found")
+	withoutProfile.UserID = ""
+	list := answers{getServer: forbidden(userID), getProfile: theProfile(), getCandidates: hang}
 	for name, tc := range map[string]struct {
 		answers answers
 		timeout time.Duration
 		want    ownership.Answer
 		wantIn  time.Duration
 	}{
-		"the list": {
-			answers: answers{getServer: forbidden(), getProfile: theProfile(), getCandidates: hang}, timeout: 2 * time.Second,
-			want:   ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403"},
-			wantIn: time.Second,
-		},
+		"the list": {answers: list, timeout: 2 * time.Second, want: anAnswer(ownership.Foreign, "403 permission"), wantIn: time.Second},
 		"the profile, of a server that does not exist": {
-			answers: answers{getServer: notFound(), getProfile: hang}, timeout: 2 * time.Second,
-			want:   ownership.Answer{Verdict: ownership.Absent, Response: "404 not found", RequestID: "req-404"},
-			wantIn: time.Second,
+			answers: answers{getServer: notFound(), getProfile: hang}, timeout: 2 * time.Second, want: withoutProfile, wantIn: time.Second,
 		},
 		"the list, without a deadline": {
-			answers: answers{getServer: forbidden(), getProfile: theProfile(), getCandidates: hang}, timeout: time.Hour,
-			want:   ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission", RequestID: "req-403"},
-			wantIn: 15 * time.Second, // half of the request timeout
+			answers: list, timeout: time.Hour, want: anAnswer(ownership.Foreign, "403 permission"), wantIn: 15 * time.Second, // half of the request timeout
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cloud, stop := offline(t, tc.answers)
-				defer stop()
+				cloud := offline(t, tc.answers)
+				defer cloud.Stop()
 				ctx, cancel := contextWithTimeout(t, tc.timeout)
 				defer cancel()
 				start := time.Now()
@@ -558,62 +425,53 @@ func TestExplanationDoesNotDelayADenial(t *testing.T) {
 }
 
 func TestLegacyAccount(t *testing.T) {
-	credentials := func() (cloudsigma.LegacyCredentials, error) {
-		return cloudsigma.LegacyCredentials{Username: userEmail, Password: canary}, nil
-	}
-	const legacyServer, legacyProfile = "legacy." + getServer, "legacy." + getProfile
-	owned := answers{
-		legacyServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
-		legacyProfile: theProfile(),
-	}
+	usual := legacyAccount(userEmail, canary)
+	server, profile := atLegacy(getServer), atLegacy(getProfile)
+	both := []string{server, profile}
 	for name, tc := range map[string]struct {
-		answers      answers
-		legacy       func() (cloudsigma.LegacyCredentials, error)
+		server       http.HandlerFunc // the account's own if nil
+		legacy       func(*cloudsigma.Options)
 		user         string
 		want         failure // the zero value for a server that is owned
 		wantRequests []string
 	}{
-		"for its own user": {answers: owned, legacy: credentials, user: "Tenant@Example.com", wantRequests: []string{legacyServer, legacyProfile}},
-		"without a user":   {answers: owned, legacy: credentials, wantRequests: []string{legacyServer, legacyProfile}},
-		"for another user": {
-			answers: owned, legacy: credentials, user: "other@example.com", wantRequests: []string{legacyServer, legacyProfile},
-		},
+		"for its own user": {legacy: usual, user: "Tenant@Example.com", wantRequests: both},
+		"without a user":   {legacy: usual, wantRequests: both},
+		"for another user": {legacy: usual, user: "other@example.com", wantRequests: both},
 		"rejected by the cloud, without a retry": {
-			answers: answers{legacyServer: reply(http.StatusUnauthorized, canary)}, legacy: credentials, wantRequests: []string{legacyServer},
-			want: failure{
-				Cause: ownership.CauseCredentials, RequestID: "req-401", Text: "CredentialsDenied: server request: the answer was 401 unspecified",
-			},
+			server: reply(http.StatusUnauthorized, canary), legacy: usual, wantRequests: []string{server},
+			want: failure{RequestID: "req-401", Text: "CredentialsDenied: server request: the answer was 401 unspecified"},
 		},
 		"without a password": {
-			legacy: func() (cloudsigma.LegacyCredentials, error) {
-				return cloudsigma.LegacyCredentials{Username: userEmail}, nil
-			},
-			want: failure{Cause: ownership.CauseCredentials, Text: "CredentialsDenied: password must not be empty"},
+			legacy: legacyAccount(userEmail, ""), want: failure{Text: "CredentialsDenied: password must not be empty"},
 		},
 		"unreadable credentials": {
-			legacy: func() (cloudsigma.LegacyCredentials, error) {
-				return cloudsigma.LegacyCredentials{}, errors.New("no such file")
+			legacy: func(o *cloudsigma.Options) {
+				o.Legacy = func() (credentials cloudsigma.LegacyCredentials, _ error) {
+					return credentials, errors.New("no such file")
+				}
 			},
-			want: failure{Cause: ownership.CauseCredentials, Text: "CredentialsDenied: credentials of the legacy account: no such file"},
+			want: failure{Text: "CredentialsDenied: credentials of the legacy account: no such file"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newAPI(t, tc.answers)
-			cloud := api.cloud(nil, func(o *cloudsigma.Options) { o.Legacy = tc.legacy })
-			got, err := cloud.Ask(t.Context(), claim(func(c *ownership.Claim) { c.User = tc.user }))
-			for _, header := range api.headers {
-				user, password, _ := (&http.Request{Header: header}).BasicAuth()
+			api := cloudhttptest.Serve(t, answers{server: theServer(userID), profile: theProfile()})
+			if tc.server != nil {
+				api.Set(server, tc.server)
+			}
+			got, err := newCloud(t, api, nil, tc.legacy).Ask(t.Context(), claim(ofUser(tc.user)))
+			for _, request := range api.Requests() {
+				user, password, _ := (&http.Request{Header: request.Header}).BasicAuth()
 				if user != userEmail || password != canary {
 					t.Errorf("requested as %q with %q, want the account", user, password)
 				}
 			}
-			api.expect(tc.wantRequests...)
+			api.Expect(tc.wantRequests...)
 			if tc.want != (failure{}) {
 				expectFailure(t, err, tc.want)
 				return
 			}
-			want := ownership.Answer{Verdict: ownership.Owned, UserID: userID, Response: "200", RequestID: "req-200"}
-			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			if diff := cmp.Diff(anAnswer(ownership.Owned, "200"), got); diff != "" || err != nil {
 				t.Errorf("Ask() error = %v (-want +got):\n%s", err, diff)
 			}
 		})
@@ -622,28 +480,23 @@ func TestLegacyAccount(t *testing.T) {
 
 func TestLegacyAccountBesideTokens(t *testing.T) {
 	const sharedID = strangerID
-	api := newAPI(t, answers{
-		getServer: reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))), getProfile: theProfile(),
-		"legacy." + getServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, sharedID, machineUID))),
-		"legacy." + getProfile: reply(http.StatusOK, inJSON(object{"uuid": sharedID, "email": userEmail})),
+	api := cloudhttptest.Serve(t, answers{
+		getServer: theServer(userID), getProfile: theProfile(),
+		atLegacy(getServer): theServer(sharedID), atLegacy(getProfile): aProfile(sharedID, userEmail),
 	})
-	cloud := api.cloud(&fakeTokens{}, func(o *cloudsigma.Options) {
-		o.Legacy = func() (cloudsigma.LegacyCredentials, error) {
-			return cloudsigma.LegacyCredentials{Username: userEmail, Password: canary}, nil
-		}
-	})
+	cloud := newCloud(t, api, &fakeTokens{}, legacyAccount(userEmail, canary))
 	// The user name of the account is that of the user here. The two profiles must not be mixed up.
 	for range 2 {
 		for user, want := range map[string]string{userEmail: userID, "": sharedID} {
-			got, err := cloud.Ask(t.Context(), claim(func(c *ownership.Claim) { c.User = user }))
+			got, err := cloud.Ask(t.Context(), claim(ofUser(user)))
 			if err != nil || got.Verdict != ownership.Owned || got.UserID != want {
 				t.Errorf("Ask() for user %q = %v, %v, want the server of %s", user, got, err, want)
 			}
 		}
 	}
-	api.expectCount(getServer, 2)
-	api.expectCount("legacy."+getServer, 2)
-	for _, profile := range []string{getProfile, "legacy." + getProfile} {
-		api.expectCount(profile, 1)
+	for request, want := range map[string]int{getServer: 2, atLegacy(getServer): 2, getProfile: 1, atLegacy(getProfile): 1} {
+		if got := api.Count(request); got != want {
+			t.Errorf("%s was requested %d times, want %d", request, got, want)
+		}
 	}
 }

@@ -2,19 +2,13 @@ package cloudsigma_test
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/json"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
@@ -38,16 +32,29 @@ const (
 	otherID     = "5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
 )
 
-// Requests, in the notation of the tests.
+// Requests of the tests.
 const (
-	getServer     = "next/servers/" + serverID + "/"
-	getProfile    = "next/profile/"
-	getCandidates = "next/servers/detail/?limit=100&name=" + machineName
-	getPage1      = "next/servers/detail/?limit=100"
+	getServer     = "GET /api/next/servers/" + serverID + "/"
+	getProfile    = "GET /api/next/profile/"
+	getCandidates = "GET /api/next/servers/detail/?limit=100&name=" + machineName
+	getPage1      = "GET /api/next/servers/detail/?limit=100"
 )
 
-// canary is a text in data that must not reach the caller.
-const canary = "canary"
+// atLegacy returns a request at the API for the legacy credentials.
+func atLegacy(request string) string { return strings.Replace(request, "/next/", "/legacy.next/", 1) }
+
+const canary = cloudhttptest.Canary
+
+type (
+	object  = cloudhttptest.Object
+	answers = cloudhttptest.Answers
+	failure = cloudhttptest.Failure
+)
+
+var (
+	inJSON        = cloudhttptest.JSON
+	expectFailure = cloudhttptest.ExpectFailure
+)
 
 func account() ownership.Account {
 	return ownership.Account{Cloud: "cloudsigma", User: userEmail, Region: region}
@@ -61,90 +68,45 @@ func claim(modify ...func(*ownership.Claim)) ownership.Claim {
 	return c
 }
 
-// answers are the responses of an API, by request.
-type answers map[string]http.HandlerFunc
-
-// fakeAPI is an API of CloudSigma. An unexpected request fails the test.
-type fakeAPI struct {
-	t      *testing.T
-	server *httptest.Server
-
-	mu       sync.Mutex
-	answers  answers
-	requests []string
-	headers  []http.Header
+// ofUser changes the user of a claim.
+func ofUser(user string) func(*ownership.Claim) {
+	return func(c *ownership.Claim) { c.User = user }
 }
 
-func newAPI(t *testing.T, a answers) *fakeAPI {
+// newCloud returns a client of an API.
+func newCloud(t *testing.T, api *cloudhttptest.API, tokens cloudsigma.Tokens, modify ...func(*cloudsigma.Options)) *cloudsigma.Cloud {
 	t.Helper()
-	api := &fakeAPI{t: t, answers: a}
-	api.server = httptest.NewTLSServer(api)
-	t.Cleanup(api.server.Close)
-	return api
-}
-
-// ServeHTTP implements http.Handler.
-func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	request := strings.TrimPrefix(r.URL.RequestURI(), "/api/")
-	a.mu.Lock()
-	a.requests = append(a.requests, request)
-	a.headers = append(a.headers, r.Header)
-	answer := a.answers[request]
-	a.mu.Unlock()
-	if answer == nil || r.Method != http.MethodGet {
-		a.t.Errorf("%s %s was not expected", r.Method, request)
-		w.WriteHeader(http.StatusTeapot)
-		return
-	}
-	answer(w, r)
-}
-
-// change replaces the responses.
-func (a *fakeAPI) change(to answers) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.answers = to
-}
-
-// expect checks the requests since the last call, in order.
-func (a *fakeAPI) expect(want ...string) {
-	a.t.Helper()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if diff := cmp.Diff(want, a.requests); diff != "" {
-		a.t.Errorf("requests (-want +got):\n%s", diff)
-	}
-	a.requests, a.headers = nil, nil
-}
-
-// expectCount checks how many times a request was sent since the last call of expect.
-func (a *fakeAPI) expectCount(request string, want int) {
-	a.t.Helper()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	got := 0
-	for _, r := range a.requests {
-		if r == request {
-			got++
-		}
-	}
-	if got != want {
-		a.t.Errorf("%s was requested %d times, want %d", request, got, want)
-	}
-}
-
-// cloud returns a client of this API.
-func (a *fakeAPI) cloud(tokens cloudsigma.Tokens, modify ...func(*cloudsigma.Options)) *cloudsigma.Cloud {
-	a.t.Helper()
-	roots := x509.NewCertPool()
-	roots.AddCert(a.server.Certificate())
-	options := cloudsigma.Options{Tokens: tokens, API: a.server.URL + "/api/{region}", LegacyAPI: a.server.URL + "/api/legacy.{region}", RootCAs: roots}
+	at := api.Server.URL
+	options := cloudsigma.Options{Tokens: tokens, API: at + "/api/{region}", LegacyAPI: at + "/api/legacy.{region}", RootCAs: api.Roots()}
 	for _, m := range modify {
 		m(&options)
 	}
 	cloud := cloudsigma.New(options)
-	a.t.Cleanup(cloud.Stop)
+	t.Cleanup(cloud.Stop)
 	return cloud
+}
+
+// ask asks about a claim at an API with these answers.
+func ask(t *testing.T, a answers, c ownership.Claim) (ownership.Answer, error) {
+	t.Helper()
+	return newCloud(t, cloudhttptest.Serve(t, a), &fakeTokens{}).Ask(t.Context(), c)
+}
+
+// expectOwned asks about the claim and expects that the server is the user's.
+func expectOwned(t *testing.T, cloud *cloudsigma.Cloud) {
+	t.Helper()
+	if got, err := cloud.Ask(t.Context(), claim()); err != nil || got.Verdict != ownership.Owned {
+		t.Errorf("Ask() = %v, %v, want Owned", got, err)
+	}
+}
+
+// legacyAccount sets the legacy credentials.
+func legacyAccount(username, password string) func(*cloudsigma.Options) {
+	return func(o *cloudsigma.Options) {
+		o.Legacy = func() (cloudsigma.LegacyCredentials, error) {
+			return cloudsigma.LegacyCredentials{Username: username, Password: password}, nil
+		}
+	}
 }
 
 // reply returns a handler that sends a status, a body, and headers as pairs. The request ID is "req-" and the status.
@@ -152,17 +114,7 @@ func reply(status int, body string, header ...string) http.HandlerFunc {
 	return cloudhttptest.Reply(status, body, append([]string{"X-REQUEST-ID", fmt.Sprintf("req-%d", status)}, header...)...)
 }
 
-// inJSON returns v as JSON.
-func inJSON(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
-}
-
-// object is a JSON object.
-type object = map[string]any
+func ok(body string) http.HandlerFunc { return reply(http.StatusOK, body) }
 
 // aServer returns the response for a server, with fields that the client must ignore.
 func aServer(id, name, owner, machineUID string) object {
@@ -173,17 +125,25 @@ func aServer(id, name, owner, machineUID string) object {
 	}
 }
 
+// theServer returns the claimed server.
+func theServer(owner string) http.HandlerFunc {
+	return ok(inJSON(aServer(serverID, machineName, owner, machineUID)))
+}
+
 // aPage returns the response of a list request.
-func aPage(total int, servers ...object) string {
-	return inJSON(object{"meta": object{"limit": 100, "offset": 0, "total_count": total}, "objects": append([]object{}, servers...)})
+func aPage(total int, servers ...object) http.HandlerFunc {
+	return ok(inJSON(object{"meta": object{"limit": 100, "offset": 0, "total_count": total}, "objects": append([]object{}, servers...)}))
 }
 
-func theProfile() http.HandlerFunc {
-	return reply(http.StatusOK, inJSON(object{"uuid": userID, "email": userEmail, "first_name": canary}))
+func aProfile(id, email string) http.HandlerFunc {
+	return ok(inJSON(object{"uuid": id, "email": email, "first_name": canary}))
 }
 
-func forbidden() http.HandlerFunc {
-	return reply(http.StatusForbidden, `[{"error_type":"permission","error_message":"User `+userID+
+func theProfile() http.HandlerFunc { return aProfile(userID, userEmail) }
+
+// forbidden denies a user access to the server.
+func forbidden(user string) http.HandlerFunc {
+	return reply(http.StatusForbidden, `[{"error_type":"permission","error_message":"User `+user+
 		` does not have all of the permissions [LIST] in order to complete the operation on resources [canary]","error_point":null}]`)
 }
 
@@ -219,42 +179,11 @@ func (f *fakeTokens) Drop(user, region string, requested time.Time) {
 	f.requested = append(f.requested, requested)
 }
 
-// roundTripper is a transport for tests with a fake clock.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// offline returns a cloud whose responses come from functions, without network connections. Call stop at the end.
-func offline(t *testing.T, a answers) (cloud *cloudsigma.Cloud, stop func()) {
+// offline returns a cloud whose responses come from functions, without network connections. Stop it at the end.
+func offline(t *testing.T, a answers) *cloudsigma.Cloud {
 	t.Helper()
-	cloud = cloudsigma.NewWith(cloudsigma.Options{Tokens: &fakeTokens{}, API: "https://cloud.example/api/{region}/"},
-		roundTripper(func(r *http.Request) (*http.Response, error) {
-			request := strings.TrimPrefix(r.URL.RequestURI(), "/api/")
-			answer := a[request]
-			if answer == nil {
-				t.Errorf("%s was not expected", request)
-				return nil, http.ErrNotSupported
-			}
-			w := httptest.NewRecorder()
-			answer(w, r)
-			if err := r.Context().Err(); err != nil {
-				return nil, err
-			}
-			return w.Result(), nil
-		}))
-	return cloud, cloud.Stop
+	return cloudsigma.NewWith(cloudsigma.Options{Tokens: &fakeTokens{}, API: "https://cloud.example/api/{region}/"}, cloudhttptest.Offline(t, a))
 }
-
-// discard returns a logger that discards the logs of test servers.
-func discard() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // hang blocks until the client closes the connection.
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-
-// failure contains the compared fields of an *ownership.UnknownError.
-type failure struct {
-	Cause      ownership.Cause
-	RequestID  string
-	RetryAfter time.Duration
-	Text       string
-}

@@ -10,14 +10,11 @@ import (
 )
 
 func TestRequestsAreCounted(t *testing.T) {
-	ok := reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID)))
 	broken := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-	api := newAPI(t, answers{
-		getServer:  cloudhttptest.InTurn(ok, reply(http.StatusFound, ""), notFound(), reply(http.StatusBadGateway, ""), reply(http.StatusOK, canary), broken),
-		getProfile: theProfile(), getCandidates: reply(http.StatusOK, aPage(0)),
-	})
-	api.server.Config.ErrorLog = discard()
-	cloud := api.cloud(&fakeTokens{})
+	cloud := newCloud(t, cloudhttptest.Serve(t, answers{
+		getServer:  cloudhttptest.InTurn(theServer(userID), reply(http.StatusFound, ""), notFound(), reply(http.StatusBadGateway, ""), ok(canary), broken),
+		getProfile: theProfile(), getCandidates: aPage(0),
+	}), &fakeTokens{})
 	got := cloudhttptest.CountedBy(t, "cloudsigma", func() {
 		for range 6 {
 			_, _ = cloud.Ask(t.Context(), claim())

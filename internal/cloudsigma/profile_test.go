@@ -25,23 +25,21 @@ func contextWithTimeout(t *testing.T, timeout time.Duration) (context.Context, c
 func TestProfileIsCachedForMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		profiles := 0
-		cloud, stop := offline(t, answers{
-			getServer: reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
+		cloud := offline(t, answers{
+			getServer: theServer(userID),
 			getProfile: func(w http.ResponseWriter, r *http.Request) {
 				profiles++
 				theProfile()(w, r)
 			},
 		})
-		defer stop()
+		defer cloud.Stop()
 		start := time.Now()
 		for _, step := range []struct {
 			at   time.Duration
 			want int
 		}{{at: 0, want: 1}, {at: profileLife - time.Second, want: 1}, {at: profileLife + time.Second, want: 2}} {
 			<-time.After(step.at - time.Since(start))
-			if got, err := cloud.Ask(t.Context(), claim()); err != nil || got.Verdict != ownership.Owned {
-				t.Fatalf("Ask() = %v, %v, want Owned", got, err)
-			}
+			expectOwned(t, cloud)
 			if profiles != step.want {
 				t.Errorf("after %s there were %d requests for the profile, want %d", step.at, profiles, step.want)
 			}
@@ -50,34 +48,19 @@ func TestProfileIsCachedForMinutes(t *testing.T) {
 }
 
 func TestProfileOfAnotherUserIsNotCached(t *testing.T) {
-	api := newAPI(t, answers{
-		getServer:  reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
-		getProfile: cloudhttptest.InTurn(reply(http.StatusOK, inJSON(object{"uuid": strangerID, "email": "canary@example.com"})), theProfile()),
-	})
-	cloud := api.cloud(&fakeTokens{})
+	cloud := newCloud(t, cloudhttptest.Serve(t, answers{
+		getServer: theServer(userID), getProfile: cloudhttptest.InTurn(aProfile(strangerID, "canary@example.com"), theProfile()),
+	}), &fakeTokens{})
 	if got, err := cloud.Ask(t.Context(), claim()); err == nil {
 		t.Fatalf("Ask() = %v, want an error", got)
 	}
-	if got, err := cloud.Ask(t.Context(), claim()); err != nil || got.Verdict != ownership.Owned {
-		t.Errorf("Ask() with the right token = %v, %v, want Owned", got, err)
-	}
+	expectOwned(t, cloud)
 }
 
 func TestEachWaitForAProfileHasItsOwnDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		loads := 0
-		cloud, stop := offline(t, answers{
-			getServer: reply(http.StatusOK, inJSON(aServer(serverID, machineName, userID, machineUID))),
-			getProfile: func(w http.ResponseWriter, r *http.Request) {
-				loads++
-				if loads == 1 {
-					hang(w, r)
-					return
-				}
-				theProfile()(w, r)
-			},
-		})
-		defer stop()
+		cloud := offline(t, answers{getServer: theServer(userID), getProfile: cloudhttptest.InTurn(hang, theProfile())})
+		defer cloud.Stop()
 		type result struct {
 			answer ownership.Answer
 			err    error
@@ -94,7 +77,7 @@ func TestEachWaitForAProfileHasItsOwnDeadline(t *testing.T) {
 			return done
 		}
 		loading, hurried, patient := ask(2*time.Second), ask(time.Second), ask(3*time.Second)
-		want := failure{Cause: ownership.CauseTimeout, Text: "Timeout: profile request: no answer in time"}
+		want := failure{Text: "Timeout: profile request: no answer in time"}
 		expectFailure(t, (<-hurried).err, want)
 		expectFailure(t, (<-loading).err, want)
 		if r := <-patient; r.err != nil || r.answer.Verdict != ownership.Owned {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	"warrantgate.dev/internal/cloudsigma"
 	"warrantgate.dev/internal/ownership"
 )
@@ -35,12 +36,12 @@ func TestInvalidRegionSendsNoRequest(t *testing.T) {
 		"much too long":         {region: strings.Repeat("a", 1<<20)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newAPI(t, nil)
-			cloud := api.cloud(&fakeTokens{}, func(o *cloudsigma.Options) { o.Regions = tc.regions })
+			cloud := newCloud(t, cloudhttptest.Serve(t, nil), &fakeTokens{}, func(o *cloudsigma.Options) { o.Regions = tc.regions })
 			account := ownership.Account{Cloud: "cloudsigma", User: userEmail, Region: tc.region}
 			_, askErr := cloud.Ask(t.Context(), ownership.Claim{Account: account, ID: serverID})
 			_, requests, listErr := cloud.Instances(t.Context(), account)
-			for _, err := range []error{askErr, listErr} {
+			_, apiErr := cloud.API(t.Context(), account)
+			for _, err := range []error{askErr, listErr, apiErr} {
 				var got *ownership.RegionError
 				if !errors.As(err, &got) || got.Region != tc.region {
 					t.Fatalf("error = %v, want a RegionError about %.40q", err, tc.region)
@@ -54,7 +55,6 @@ func TestInvalidRegionSendsNoRequest(t *testing.T) {
 					t.Errorf("the error has %d bytes, want 400 at most", len(err.Error()))
 				}
 			}
-			api.expect() // no request
 			if requests != 0 {
 				t.Errorf("Instances() requests = %d, want 0", requests)
 			}

@@ -10,45 +10,33 @@ import (
 )
 
 func TestParseRejection(t *testing.T) {
-	for name, tc := range map[string]struct {
-		body       string
-		wantKind   string
-		wantUserID string
-	}{
+	denied := func(message string) string {
+		return `[{"error_type":"permission","error_message":"` + message + `","error_point":null}]`
+	}
+	for name, tc := range map[string]struct{ body, wantKind, wantUserID string }{
 		"a list, as documented": {
-			body:     `[{"error_type":"permission","error_message":"User 2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12 does not have all of the permissions [LIST]","error_point":null}]`,
-			wantKind: "permission", wantUserID: "2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12",
+			body: denied("User " + userID + " does not have all of the permissions [LIST]"), wantKind: "permission", wantUserID: userID,
 		},
 		"a single object": {
-			body:     `{"error_type":"permission","error_message":"User 2F6B80D3-1C4E-4D7A-B5F9-3A8E6C0D7B12 does not have all of the permissions [LIST]"}`,
-			wantKind: "permission", wantUserID: "2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12",
+			body:     `{"error_type":"permission","error_message":"User ` + strings.ToUpper(userID) + ` does not have all of the permissions [LIST]"}`,
+			wantKind: "permission", wantUserID: userID,
 		},
 		"several errors": {
-			body:     `[{"error_message":"first"},{"error_type":"notexist"},{"error_type":"permission"}]`,
-			wantKind: "notexist",
+			body: `[{"error_message":"first"},{"error_type":"notexist"},{"error_type":"permission"}]`, wantKind: "notexist",
 		},
-		"a message with a user in another place": {
-			body:     `[{"error_type":"permission","error_message":"Owner is User 2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b12 does not have "}]`,
-			wantKind: "permission",
-		},
-		"a message without a UUID": {
-			body:     `[{"error_type":"permission","error_message":"User 2f6b80d3-1c4e-4d7a-b5f9-3a8e6c0d7b1x does not have all"}]`,
-			wantKind: "permission",
-		},
-		"36 characters that are not a UUID": {
-			body:     `[{"error_type":"permission","error_message":"User 2f6b80d301c4e-4d7a-b5f9-3a8e6c0d7b12 does not have all"}]`,
-			wantKind: "permission",
-		},
-		"a message that is not a string": {body: `[{"error_type":"validation","error_message":{"name":["too long"]}}]`, wantKind: "validation"},
-		"a type that is not a string":    {body: `[{"error_type":7}]`},
-		"a type that is a sentence":      {body: `[{"error_type":"the token abc is wrong"}]`},
-		"a type that is too long":        {body: `[{"error_type":"` + strings.Repeat("a", 41) + `"}]`},
-		"an empty list":                  {body: `[]`},
-		"null":                           {body: `null`},
-		"a list of something else":       {body: `["permission"]`},
-		"an incomplete list":             {body: `[{"error_type":"permission"}`},
-		"an HTML page":                   {body: `<html>permission</html>`},
-		"empty":                          {body: ``},
+		"a message with a user in another place": {body: denied("Owner is User " + userID + " does not have "), wantKind: "permission"},
+		"a message without a UUID":               {body: denied("User " + userID[:35] + "x does not have all"), wantKind: "permission"},
+		"36 characters that are not a UUID":      {body: denied("User " + strings.Replace(userID, "-", "0", 1) + " does not have all"), wantKind: "permission"},
+		"a message that is not a string":         {body: `[{"error_type":"validation","error_message":{"name":["too long"]}}]`, wantKind: "validation"},
+		"a type that is not a string":            {body: `[{"error_type":7}]`},
+		"a type that is a sentence":              {body: `[{"error_type":"the token abc is wrong"}]`},
+		"a type that is too long":                {body: `[{"error_type":"` + strings.Repeat("a", 41) + `"}]`},
+		"an empty list":                          {body: `[]`},
+		"null":                                   {body: `null`},
+		"a list of something else":               {body: `["permission"]`},
+		"an incomplete list":                     {body: `[{"error_type":"permission"}`},
+		"an HTML page":                           {body: `<html>permission</html>`},
+		"empty":                                  {body: ``},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind, userID := cloudsigma.ParseRejection([]byte(tc.body))

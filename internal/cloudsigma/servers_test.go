@@ -29,109 +29,67 @@ func pageAt(offset int) string {
 }
 
 func TestInstances(t *testing.T) {
-	ok := func(body string) http.HandlerFunc { return reply(http.StatusOK, body) }
-	first, _ := numbered(1, 100)
+	first, want100 := numbered(1, 100)
 	second, _ := numbered(101, 150)
 	_, want150 := numbered(1, 150)
-	_, want100 := numbered(1, 100)
 	unsorted, want2 := numbered(1, 2)
 	unsorted[0], unsorted[1] = unsorted[1], unsorted[0]
+	ofOthers := []object{aServer(serverID, "shared", strangerID, machineUID), {"uuid": strangerID}}
 	for name, tc := range map[string]struct {
-		answers      answers
-		want         []ownership.Instance
-		wantErr      failure
-		wantRequests int
+		answers answers // all of them are requested
+		retries int
+		want    []ownership.Instance
+		wantErr failure
 	}{
-		"none": {
-			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(0))}, wantRequests: 2,
-		},
-		"one page, sorted": {
-			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(2, unsorted...))}, want: want2, wantRequests: 2,
-		},
-		"two pages": {
-			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(150, first...)), pageAt(100): ok(aPage(150, second...))},
-			want:    want150, wantRequests: 3,
-		},
+		"none":             {answers: answers{getPage1: aPage(0)}},
+		"one page, sorted": {answers: answers{getPage1: aPage(2, unsorted...)}, want: want2},
+		"two pages":        {answers: answers{getPage1: aPage(150, first...), pageAt(100): aPage(150, second...)}, want: want150},
 		"pages smaller than requested": {
-			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(2, unsorted[0])), pageAt(1): ok(aPage(2, unsorted[1]))},
-			want:    want2, wantRequests: 3,
+			answers: answers{getPage1: aPage(2, unsorted[0]), pageAt(1): aPage(2, unsorted[1])}, want: want2,
 		},
-		"servers deleted between pages": {
-			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(150, first...)), pageAt(100): ok(aPage(99))},
-			want:    want100, wantRequests: 3,
-		},
+		"servers deleted between pages": {answers: answers{getPage1: aPage(150, first...), pageAt(100): aPage(99)}, want: want100},
 		"a server created between pages, so that another one appears twice": {
-			answers: answers{
-				getProfile: theProfile(), getPage1: ok(aPage(150, first...)),
-				pageAt(100): ok(aPage(151, append([]object{first[99]}, second...)...)),
-			},
-			want: want150, wantRequests: 3,
+			answers: answers{getPage1: aPage(150, first...), pageAt(100): aPage(151, append([]object{first[99]}, second...)...)}, want: want150,
 		},
 		"only the user's own": {
-			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(3,
-				aServer(serverID, "shared", strangerID, machineUID), aServer(otherID, machineName, userID, machineUID), object{"uuid": strangerID}))},
-			want: []ownership.Instance{{ID: otherID, Name: machineName, MachineUID: machineUID}}, wantRequests: 2,
+			answers: answers{getPage1: aPage(3, append(ofOthers, aServer(otherID, machineName, userID, machineUID))...)},
+			want:    []ownership.Instance{{ID: otherID, Name: machineName, MachineUID: machineUID}},
 		},
-		"401 once": {
-			answers: answers{getProfile: theProfile(), getPage1: cloudhttptest.InTurn(reply(http.StatusUnauthorized, canary), ok(aPage(0)))}, wantRequests: 3,
-		},
+		"401 once": {answers: answers{getPage1: cloudhttptest.InTurn(reply(http.StatusUnauthorized, canary), aPage(0))}, retries: 1},
 		"a page that fails": {
-			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(150, first...)), pageAt(100): reply(http.StatusBadGateway, canary)},
-			wantErr: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-502", Text: "CloudUnavailable: list request: the answer was 502 unspecified",
-			},
-			wantRequests: 3,
+			answers: answers{getPage1: aPage(150, first...), pageAt(100): reply(http.StatusBadGateway, canary)},
+			wantErr: failure{RequestID: "req-502", Text: "CloudUnavailable: list request: the answer was 502 unspecified"},
 		},
 		"no profile": {
 			answers: answers{getProfile: reply(http.StatusForbidden, canary)},
-			wantErr: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-403", Text: "CloudUnavailable: profile request: the answer was 403 unspecified",
-			},
-			wantRequests: 1,
+			wantErr: failure{RequestID: "req-403", Text: "CloudUnavailable: profile request: the answer was 403 unspecified"},
 		},
 		"no list": {
-			answers: answers{getProfile: theProfile(), getPage1: ok(`{"meta":{"total_count":0}}`)},
-			wantErr: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: list request: the answer has no list",
-			},
-			wantRequests: 2,
+			answers: answers{getPage1: ok(`{"meta":{"total_count":0}}`)},
+			wantErr: failure{RequestID: "req-200", Text: "CloudUnavailable: list request: the answer has no list"},
 		},
 		"a server without a UUID": {
-			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(1, object{"name": canary}))},
-			wantErr: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: list request: a server has no UUID",
-			},
-			wantRequests: 2,
+			answers: answers{getPage1: aPage(1, object{"name": canary})},
+			wantErr: failure{RequestID: "req-200", Text: "CloudUnavailable: list request: a server has no UUID"},
 		},
 		"no count": {
-			answers: answers{getProfile: theProfile(), getPage1: ok(inJSON(object{"objects": unsorted}))},
-			wantErr: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200",
-				Text: "CloudUnavailable: list request: the list is inconsistent: 2 servers of 0 after 1 pages",
-			},
-			wantRequests: 2,
+			answers: answers{getPage1: ok(inJSON(object{"objects": unsorted}))}, wantErr: inconsistent("2 servers of 0 after 1 pages"),
 		},
 		"an empty page before the end": {
-			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(150, first...)), pageAt(100): ok(aPage(150))},
-			wantErr: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200",
-				Text: "CloudUnavailable: list request: the list is inconsistent: 100 servers of 150 after 2 pages",
-			},
-			wantRequests: 3,
+			answers: answers{getPage1: aPage(150, first...), pageAt(100): aPage(150)}, wantErr: inconsistent("100 servers of 150 after 2 pages"),
 		},
 		"the same page again and again": {
-			answers: answers{getProfile: theProfile(), getPage1: ok(aPage(1000, first...)), pageAt(100): ok(aPage(1000, first...))},
-			wantErr: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200",
-				Text: "CloudUnavailable: list request: the list is inconsistent: 100 servers of 1000 after 2 pages",
-			},
-			wantRequests: 3,
+			answers: answers{getPage1: aPage(1000, first...), pageAt(100): aPage(1000, first...)},
+			wantErr: inconsistent("100 servers of 1000 after 2 pages"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, requests, err := newAPI(t, tc.answers).cloud(&fakeTokens{}).Instances(t.Context(), account())
-			if requests != tc.wantRequests {
-				t.Errorf("Instances() requests = %d, want %d", requests, tc.wantRequests)
+			if tc.answers[getProfile] == nil {
+				tc.answers[getProfile] = theProfile()
+			}
+			got, requests, err := newCloud(t, cloudhttptest.Serve(t, tc.answers), &fakeTokens{}).Instances(t.Context(), account())
+			if want := len(tc.answers) + tc.retries; requests != want {
+				t.Errorf("Instances() requests = %d, want %d", requests, want)
 			}
 			if tc.wantErr != (failure{}) {
 				expectFailure(t, err, tc.wantErr)
@@ -147,25 +105,26 @@ func TestInstances(t *testing.T) {
 	}
 }
 
+func inconsistent(list string) failure {
+	return failure{RequestID: "req-200", Text: "CloudUnavailable: list request: the list is inconsistent: " + list}
+}
+
 func TestListIsLimitedToMaxPages(t *testing.T) {
 	const most = 100
 	endless := answers{getProfile: theProfile()}
 	for n := range most {
 		servers, _ := numbered(n, n)
-		endless[pageAt(n)] = reply(http.StatusOK, aPage(1<<30, servers...))
+		endless[pageAt(n)] = aPage(1<<30, servers...)
 	}
-	_, requests, err := newAPI(t, endless).cloud(&fakeTokens{}).Instances(t.Context(), account())
-	expectFailure(t, err, failure{
-		Cause: ownership.CauseCloud, RequestID: "req-200",
-		Text: "CloudUnavailable: list request: the list is inconsistent: 100 servers of 1073741824 after 100 pages",
-	})
+	_, requests, err := newCloud(t, cloudhttptest.Serve(t, endless), &fakeTokens{}).Instances(t.Context(), account())
+	expectFailure(t, err, inconsistent("100 servers of 1073741824 after 100 pages"))
 	if requests != most+1 {
 		t.Errorf("Instances() requests = %d, want %d", requests, most+1)
 	}
 }
 
 func TestCachedProfileIsNotCounted(t *testing.T) {
-	cloud := newAPI(t, answers{getProfile: theProfile(), getPage1: reply(http.StatusOK, aPage(0))}).cloud(&fakeTokens{})
+	cloud := newCloud(t, cloudhttptest.Serve(t, answers{getProfile: theProfile(), getPage1: aPage(0)}), &fakeTokens{})
 	for _, want := range []int{2, 1} {
 		if _, requests, err := cloud.Instances(t.Context(), account()); err != nil || requests != want {
 			t.Errorf("Instances() requests = %d, %v, want %d", requests, err, want)

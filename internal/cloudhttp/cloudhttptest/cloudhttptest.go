@@ -1,7 +1,8 @@
-// Package cloudhttptest contains helpers to test clients of clouds: HTTP handlers, and the values of metrics.
+// Package cloudhttptest contains helpers to test clients of clouds: fake APIs, HTTP handlers, and the values of metrics.
 package cloudhttptest
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
@@ -9,6 +10,18 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
+
+// Object is a JSON object.
+type Object = map[string]any
+
+// JSON returns v as JSON.
+func JSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
 
 // Reply returns a handler that sends a status, a body, and headers as pairs.
 func Reply(status int, body string, header ...string) http.HandlerFunc {
