@@ -36,6 +36,9 @@ const (
 	secret    = "canary-secret-1"
 )
 
+// accepted are the credentials that a fake server accepts.
+var accepted = Credentials{OAuthURL: "https://idp.example.com", ClientID: "kube-dc-partner", ClientSecret: secret}
+
 // reply is the response that a fake server sends instead of its own.
 type reply struct {
 	status int
@@ -186,14 +189,28 @@ func options(flow v1beta1.ImpersonationFlow) Options {
 	return Options{
 		Flow: flow, TokenPath: tokenPath, Audience: audience,
 		ServiceProviderAPI: "https://direct.{region}.example.com/service_provider/api/v1/",
-		Credentials:        Fixed(Credentials{OAuthURL: "https://idp.example.com", ClientID: "kube-dc-partner", ClientSecret: secret}),
+		Credentials:        Fixed(accepted),
 	}
 }
 
-// source returns a source of tokens with a cloud without a network.
-func source(t *testing.T, c http.RoundTripper, opts Options) *Source {
+// inBubble runs a test with a fake clock, and a source of tokens of a cloud without a network.
+func inBubble(t *testing.T, flow v1beta1.ImpersonationFlow, test func(t *testing.T, cloud *cloud, s *Source)) {
 	t.Helper()
-	return newSource(opts, c)
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
+		test(t, cloud, newSource(options(flow), cloud))
+	})
+}
+
+// failing returns an answer for all requests of a step. The other steps have their own.
+func failing(step cloudhttp.Operation, with *reply) func(cloudhttp.Operation, url.Values, int) *reply {
+	return func(at cloudhttp.Operation, _ url.Values, _ int) *reply {
+		if at == step {
+			return with
+		}
+		return nil
+	}
 }
 
 // settle waits until the background work of a bubble has ended.
