@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	"warrantgate.dev/internal/openstack"
 	"warrantgate.dev/internal/ownership"
 )
@@ -24,67 +25,59 @@ func TestCredentialsAreSentAsByTheProvider(t *testing.T) {
 	password := func(user object) object {
 		return object{"methods": []any{"password"}, "password": object{"user": user}}
 	}
-	project := object{"project": object{"id": projectID}}
-	alice := object{"name": "alice", "password": "s3", "domain": object{"name": "Default"}}
+	application := func(credential object) object {
+		return object{"methods": []any{"application_credential"}, "application_credential": credential}
+	}
+	alice, u1 := object{"name": "alice", "password": "s3", "domain": object{"name": "Default"}}, object{"id": "u1", "password": "s3"}
+	ofDomain := func(id string) object { return object{"project": object{"name": "p", "domain": object{"id": id}}} }
 	for name, tc := range map[string]struct {
-		yaml string
-		want object // below auth
+		auth            string
+		identity, scope object // what is sent
 	}{
 		"a user of a domain, a project by its ID": {
-			yaml: "username: alice\n    password: s3\n    user_domain_name: Default\n    project_id: " + projectID,
-			want: object{"identity": password(alice), "scope": project},
+			auth:     "username: alice, password: s3, user_domain_name: Default, project_id: p1",
+			identity: password(alice), scope: object{"project": object{"id": "p1"}},
 		},
 		"a user by its ID, a project by its name": {
-			yaml: "user_id: u1\n    password: s3\n    user_domain_name: Default\n    project_name: p\n    project_domain_id: d1",
-			want: object{
-				"identity": password(object{"id": "u1", "password": "s3"}),
-				"scope":    object{"project": object{"name": "p", "domain": object{"id": "d1"}}},
-			},
+			auth:     "user_id: u1, password: s3, user_domain_name: Default, project_name: p, project_domain_id: d1",
+			identity: password(u1), scope: ofDomain("d1"),
 		},
 		"one domain for both": {
-			yaml: "username: alice\n    password: s3\n    domain_name: Default\n    project_name: p",
-			want: object{"identity": password(alice), "scope": object{"project": object{"name": "p", "domain": object{"name": "Default"}}}},
+			auth:     "username: alice, password: s3, domain_name: Default, project_name: p",
+			identity: password(alice), scope: object{"project": object{"name": "p", "domain": object{"name": "Default"}}},
 		},
 		"the domain without one in the entry": {
-			yaml: "username: alice\n    password: s3\n    default_domain: d1\n    project_name: p",
-			want: object{
-				"identity": password(object{"name": "alice", "password": "s3", "domain": object{"id": "d1"}}),
-				"scope":    object{"project": object{"name": "p", "domain": object{"id": "d1"}}},
-			},
+			auth:     "username: alice, password: s3, default_domain: d1, project_name: p",
+			identity: password(object{"name": "alice", "password": "s3", "domain": object{"id": "d1"}}), scope: ofDomain("d1"),
 		},
 		"a number for a text": {
-			yaml: "user_id: 17\n    password: 0123\n    project_id: 5",
-			want: object{"identity": password(object{"id": "17", "password": "83"}), "scope": object{"project": object{"id": "5"}}},
+			auth:     "user_id: 17, password: 0123, project_id: 5",
+			identity: password(object{"id": "17", "password": "83"}), scope: object{"project": object{"id": "5"}},
 		},
 		"a domain": {
-			yaml: "username: alice\n    password: s3\n    user_domain_name: Default\n    domain_id: d1",
-			want: object{"identity": password(alice), "scope": object{"domain": object{"id": "d1"}}},
+			auth:     "username: alice, password: s3, user_domain_name: Default, domain_id: d1",
+			identity: password(alice), scope: object{"domain": object{"id": "d1"}},
 		},
 		"a domain by its name": {
-			yaml: "user_id: u1\n    password: s3\n    domain_name: Tenants",
-			want: object{"identity": password(object{"id": "u1", "password": "s3"}), "scope": object{"domain": object{"name": "Tenants"}}},
+			auth:     "user_id: u1, password: s3, domain_name: Tenants",
+			identity: password(u1), scope: object{"domain": object{"name": "Tenants"}},
 		},
 		"the system": {
-			yaml: "user_id: u1\n    password: s3\n    system_scope: all",
-			want: object{"identity": password(object{"id": "u1", "password": "s3"}), "scope": object{"system": object{"all": true}}},
+			auth:     "user_id: u1, password: s3, system_scope: all",
+			identity: password(u1), scope: object{"system": object{"all": true}},
 		},
 		"a trust": {
-			yaml: "user_id: u1\n    password: s3\n    trust_id: t1",
-			want: object{"identity": password(object{"id": "u1", "password": "s3"}), "scope": object{"OS-TRUST:trust": object{"id": "t1"}}},
+			auth:     "user_id: u1, password: s3, trust_id: t1",
+			identity: password(u1), scope: object{"OS-TRUST:trust": object{"id": "t1"}},
 		},
-		"nothing": {
-			yaml: "user_id: u1\n    password: s3",
-			want: object{"identity": password(object{"id": "u1", "password": "s3"})},
-		},
+		"nothing": {auth: "user_id: u1, password: s3", identity: password(u1)},
 		"an application credential by its ID, which has its project": {
-			yaml: "application_credential_id: a1\n    application_credential_secret: s3\n    project_id: " + projectID,
-			want: object{"identity": object{"methods": []any{"application_credential"}, "application_credential": object{"id": "a1", "secret": "s3"}}},
+			auth:     "application_credential_id: a1, application_credential_secret: s3, project_id: p1",
+			identity: application(object{"id": "a1", "secret": "s3"}),
 		},
 		"an application credential by its name": {
-			yaml: "application_credential_name: a\n    application_credential_secret: s3\n    username: alice\n    user_domain_name: Default",
-			want: object{"identity": object{"methods": []any{"application_credential"}, "application_credential": object{
-				"name": "a", "secret": "s3", "user": object{"name": "alice", "domain": object{"name": "Default"}},
-			}}},
+			auth:     "application_credential_name: a, application_credential_secret: s3, username: alice, user_domain_name: Default",
+			identity: application(object{"name": "a", "secret": "s3", "user": object{"name": "alice", "domain": object{"name": "Default"}}}),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,20 +89,20 @@ func TestCredentialsAreSentAsByTheProvider(t *testing.T) {
 			} {
 				t.Setenv(variable, value)
 			}
-			yaml := "clouds:\n  openstack:\n    verify: false\n    cacert: /nowhere\n    auth:\n      auth_url: " + api.authURL() + "/\n      " +
-				strings.ReplaceAll(tc.yaml, "\n    ", "\n      ") + "\n  other:\n    auth: {auth_url: x}\n"
+			yaml := "clouds:\n  openstack: {verify: false, cacert: /nowhere, auth: {auth_url: " + api.authURL() + "/, " + tc.auth + "}}\n" +
+				"  other: {auth: {auth_url: x}}\n"
 			secrets := &fakeSecrets{data: map[string][]byte{"clouds.yaml": []byte(yaml)}}
-			if _, err := api.cloud(secrets).Token(t.Context(), identity); err != nil {
-				t.Fatalf("Token() error = %v", err)
+			mustToken(t, api.cloud(secrets))
+			var got struct {
+				Auth struct{ Identity, Scope object }
 			}
-			var got struct{ Auth object }
-			if err := json.Unmarshal([]byte(api.authentications()[0]), &got); err != nil {
+			if err := json.Unmarshal([]byte(api.Requests()[0].Body), &got); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, got.Auth); diff != "" {
-				t.Errorf("sent (-want +got):\n%s", diff)
+			if diff := cmp.Diff([]object{tc.identity, tc.scope}, []object{got.Auth.Identity, got.Auth.Scope}); diff != "" {
+				t.Errorf("identity and scope (-want +got):\n%s", diff)
 			}
-			api.expect(authenticate)
+			api.Expect(authenticate)
 		})
 	}
 }
@@ -120,6 +113,10 @@ func TestASecretThatCannotBeUsed(t *testing.T) {
 	entry := func(modify ...func(entry, auth object)) map[string][]byte {
 		return secretOf(passwordAuth(allowed+"/v3", modify...)).data
 	}
+	with := func(field string, value any) map[string][]byte {
+		return entry(func(_, auth object) { auth[field] = value })
+	}
+	without := func(field string) map[string][]byte { return entry(func(_, auth object) { delete(auth, field) }) }
 	bomb := "a0: &a0 [canary]\n"
 	for i := range 60 {
 		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i), 40), ","))
@@ -141,43 +138,39 @@ func TestASecretThatCannotBeUsed(t *testing.T) {
 		"clouds as a list":  {data: yaml("clouds: [canary]"), want: "clouds.yaml has a value of the wrong type: clouds has to be a mapping"},
 		"a cloud as a text": {data: yaml("clouds: {openstack: canary}"), want: "clouds.yaml has a value of the wrong type: clouds has to be a mapping"},
 		"a list for a text": {
-			data: entry(func(_, auth object) { auth["password"] = []string{canary} }),
+			data: with("password", []string{canary}),
 			want: "clouds.yaml has a value of the wrong type: clouds.auth.password has to be a text",
 		},
 		"no auth":     {data: yaml("clouds: {openstack: {region_name: a}}"), want: "it has no auth.auth_url"},
-		"no auth_url": {data: entry(func(_, auth object) { delete(auth, "auth_url") }), want: "it has no auth.auth_url"},
+		"no auth_url": {data: without("auth_url"), want: "it has no auth.auth_url"},
 		"another kind": {
 			data: entry(func(entry, _ object) { entry["auth_type"] = "v3oidcpassword" }),
 			want: "its auth_type is none of password, v3password, v3applicationcredential",
 		},
 		"a token": {
-			data: entry(func(_, auth object) { auth["token"] = canary }),
+			data: with("token", canary),
 			want: "it has a token, which ends before the cluster does; use an application credential",
 		},
 		"a password and an application credential": {
-			data: entry(func(_, auth object) { auth["application_credential_secret"] = canary }),
+			data: with("application_credential_secret", canary),
 			want: "it has both a password and an application credential; remove one of them",
 		},
 		"a trust and a project": {
-			data: entry(func(_, auth object) { auth["trust_id"] = canary }),
+			data: with("trust_id", canary),
 			want: "it has a trust_id in addition to a project or an application credential; remove one of them",
 		},
-		"a part of the system": {
-			data: entry(func(_, auth object) { auth["system_scope"] = canary }), want: "its system_scope is not all",
-		},
-		"no password": {
-			data: entry(func(_, auth object) { delete(auth, "password") }), want: "You must provide a password to authenticate",
-		},
+		"a part of the system": {data: with("system_scope", canary), want: "its system_scope is not all"},
+		"no password":          {data: without("password"), want: "You must provide a password to authenticate"},
 		"a project's name without its domain": {
 			data: entry(func(_, auth object) { delete(auth, "project_id"); auth["project_name"] = canary }),
 			want: "You must provide exactly one of DomainID or DomainName in a Scope with ProjectName",
 		},
 		"a URL with a password": {
-			data: entry(func(_, auth object) { auth["auth_url"] = "https://u:canary@keystone.example:5000/v3" }),
+			data: with("auth_url", "https://u:canary@keystone.example:5000/v3"),
 			want: `its auth_url has to be http:// or https://, a host and a path, such as "https://keystone.example.com:5000/v3"`,
 		},
 		"another Keystone": {
-			data: entry(func(_, auth object) { auth["auth_url"] = "https://keystone.example:5001/canary" }), reason: openstack.IdentityEndpointNotAllowed,
+			data: with("auth_url", "https://keystone.example:5001/canary"), reason: openstack.IdentityEndpointNotAllowed,
 			want: `its auth_url is at host "keystone.example:5001" and is none of those configured (https://keystone.example:5000)`,
 		},
 		"invalid CA certificates": {
@@ -214,18 +207,16 @@ func TestASecretThatCannotBeRead(t *testing.T) {
 			Text:   where + `there is no such Secret in namespace "team-a"; create it, or correct the reference to it`,
 		}},
 		"a closed connection": {identity: identity, err: errors.New("connection refused"), want: failure{
-			Cause: ownership.CauseIdentityProvider,
-			Text:  `IdentityProviderUnavailable: read Secret "cloud-config" in namespace "team-a": connection refused`,
+			Text: `IdentityProviderUnavailable: read Secret "cloud-config" in namespace "team-a": connection refused`,
 		}},
 		"no response in time": {identity: identity, err: context.DeadlineExceeded, want: failure{
-			Cause: ownership.CauseTimeout, Text: `Timeout: read Secret "cloud-config" in namespace "team-a": context deadline exceeded`,
+			Text: `Timeout: read Secret "cloud-config" in namespace "team-a": context deadline exceeded`,
 		}},
 		"too many requests": {identity: identity, err: apierrors.NewTooManyRequests("later", 1), want: failure{
-			Cause: ownership.CauseRateLimited, Text: `RateLimited: read Secret "cloud-config" in namespace "team-a": later`,
+			Text: `RateLimited: read Secret "cloud-config" in namespace "team-a": later`,
 		}},
 		"not allowed": {identity: identity, err: apierrors.NewForbidden(secrets, identity.Secret, errors.New("no")), want: failure{
-			Cause: ownership.CauseCredentials,
-			Text:  `CredentialsDenied: read Secret "cloud-config" in namespace "team-a": secrets "cloud-config" is forbidden: no`,
+			Text: `CredentialsDenied: read Secret "cloud-config" in namespace "team-a": secrets "cloud-config" is forbidden: no`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,25 +229,22 @@ func TestASecretThatCannotBeRead(t *testing.T) {
 			if requests != 0 {
 				t.Errorf("Instances() requests = %d, want none", requests)
 			}
+			_, err = cloud.API(t.Context(), ownership.Account{Identity: tc.identity})
+			expectFailure(t, err, tc.want)
 		})
 	}
 }
 
 func TestOptions(t *testing.T) {
-	secrets := (&fakeSecrets{}).get
-	for name, tc := range map[string]struct {
-		options openstack.Options
-		want    string
-	}{
-		"a wrong URL":   {openstack.Options{Secrets: secrets, AuthURLs: []string{"https://a", "https://canary:canary@b"}}, `auth URL 2: it has to be http:// or https://, a host and a path, such as "https://keystone.example.com:5000/v3"`},
-		"a path only":   {openstack.Options{Secrets: secrets, AuthURLs: []string{"/v3"}}, `auth URL 1: it has to be http:// or https://, a host and a path, such as "https://keystone.example.com:5000/v3"`},
-		"no URL at all": {openstack.Options{Secrets: secrets, AuthURLs: []string{"%"}}, `auth URL 1: it has to be http:// or https://, a host and a path, such as "https://keystone.example.com:5000/v3"`},
+	const want = `: it has to be http:// or https://, a host and a path, such as "https://keystone.example.com:5000/v3"`
+	for at, urls := range map[string][]string{
+		"auth URL 2": {"https://a", "https://canary:canary@b"},
+		"auth URL 1": {"/v3"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := openstack.New(tc.options); err == nil || err.Error() != tc.want {
-				t.Errorf("New() error = %v, want %q", err, tc.want)
-			}
-		})
+		_, err := openstack.New(openstack.Options{Secrets: (&fakeSecrets{}).get, AuthURLs: urls})
+		if err == nil || err.Error() != at+want {
+			t.Errorf("New() with %q error = %v, want %q", urls, err, at+want)
+		}
 	}
 }
 
@@ -307,7 +295,7 @@ func FuzzCloudsYAML(f *testing.F) {
 	f.Fuzz(func(t *testing.T, clouds, ca []byte) {
 		secrets := &fakeSecrets{data: map[string][]byte{"clouds.yaml": clouds, "cacert": ca}}
 		cloud, err := openstack.NewWith(openstack.Options{AuthURLs: []string{"https://keystone.example:5000"}, Secrets: secrets.get},
-			roundTripper(func(r *http.Request) (*http.Response, error) {
+			cloudhttptest.RoundTripper(func(r *http.Request) (*http.Response, error) {
 				if r.Method+" "+r.URL.String() != "POST https://keystone.example:5000/v3/auth/tokens" {
 					t.Errorf("%s %s was requested", r.Method, r.URL)
 				}
@@ -324,8 +312,3 @@ func FuzzCloudsYAML(f *testing.F) {
 		}
 	})
 }
-
-// roundTripper is a transport for tests without a network.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

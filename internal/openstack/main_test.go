@@ -2,23 +2,15 @@ package openstack_test
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"io"
-	"log"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,8 +43,7 @@ const (
 	getPage1      = "GET /compute/v2.1/servers/detail?limit=100"
 )
 
-// canary is a text in data that must not reach the caller: passwords, secrets, tokens, bodies.
-const canary = "canary"
+const canary = cloudhttptest.Canary
 
 var identity = ownership.Identity{Namespace: "team-a", Secret: "cloud-config", Entry: "openstack"}
 
@@ -68,120 +59,60 @@ func claim(modify ...func(*ownership.Claim)) ownership.Claim {
 	return c
 }
 
-// object is a JSON object.
-type object = map[string]any
+type (
+	object  = cloudhttptest.Object
+	answers = cloudhttptest.Answers
+	failure = cloudhttptest.Failure
+)
 
-// answers are the responses of a server, by request.
-type answers map[string]http.HandlerFunc
+var (
+	inJSON        = cloudhttptest.JSON
+	failureOf     = cloudhttptest.FailureOf
+	expectFailure = cloudhttptest.ExpectFailure
+)
 
-// fakeAPI is a Keystone and a Nova. An unexpected request fails the test.
+// fakeAPI is a Keystone and a Nova.
 type fakeAPI struct {
-	t      *testing.T
-	server *httptest.Server
-
-	mu       sync.Mutex
-	answers  answers
-	requests []string
-	bodies   []string // of authentications
-	tokens   []string // in requests to Nova
+	*cloudhttptest.API
+	t *testing.T
 }
 
 // newAPI starts a server that returns tokens, unless answers contains another response.
-func newAPI(t *testing.T, a answers) *fakeAPI {
+func newAPI(t *testing.T, a answers) fakeAPI {
 	t.Helper()
-	api := &fakeAPI{t: t, answers: answers{authenticate: aToken()}}
-	maps.Copy(api.answers, a)
-	api.server = httptest.NewUnstartedServer(api)
-	api.server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	api.server.StartTLS()
-	t.Cleanup(api.server.Close)
+	all := answers{authenticate: aToken()}
+	maps.Copy(all, a)
+	api := fakeAPI{API: cloudhttptest.Serve(t, all), t: t}
+	api.Check = func(r *http.Request) {
+		for _, unwanted := range []string{"Openstack-Api-Version", "X-Openstack-Nova-Api-Version", "Authorization"} {
+			if r.Header.Get(unwanted) != "" {
+				t.Errorf("%s has the header %s", r.URL, unwanted)
+			}
+		}
+		if (r.Method == http.MethodPost) == (r.Header.Get("X-Auth-Token") != "") {
+			t.Errorf("%s: a token was sent to Keystone, or none to Nova", r.URL)
+		}
+		if !strings.HasPrefix(r.Header.Get("User-Agent"), "warrantgate ") {
+			t.Errorf("%s comes from %q", r.URL, r.Header.Get("User-Agent"))
+		}
+	}
 	return api
 }
 
-// ServeHTTP implements http.Handler.
-func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	name := r.Method + " " + r.URL.RequestURI()
-	body, _ := io.ReadAll(r.Body)
-	a.mu.Lock()
-	a.requests = append(a.requests, name)
-	if r.Method == http.MethodPost {
-		a.bodies = append(a.bodies, string(body))
-	} else {
-		a.tokens = append(a.tokens, r.Header.Get("X-Auth-Token"))
-	}
-	answer := a.answers[name]
-	a.mu.Unlock()
-	for _, unwanted := range []string{"Openstack-Api-Version", "X-Openstack-Nova-Api-Version", "Authorization"} {
-		if r.Header.Get(unwanted) != "" {
-			a.t.Errorf("%s has the header %s", name, unwanted)
-		}
-	}
-	if (r.Method == http.MethodPost) == (r.Header.Get("X-Auth-Token") != "") {
-		a.t.Errorf("%s: a token was sent to Keystone, or none to Nova", name)
-	}
-	if !strings.HasPrefix(r.Header.Get("User-Agent"), "warrantgate ") {
-		a.t.Errorf("%s comes from %q", name, r.Header.Get("User-Agent"))
-	}
-	if answer == nil {
-		a.t.Errorf("%s was not expected", name)
-		w.WriteHeader(http.StatusTeapot)
-		return
-	}
-	answer(w, r)
-}
-
-// expect checks the requests since the last call, in order.
-func (a *fakeAPI) expect(want ...string) {
-	a.t.Helper()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if diff := cmp.Diff(want, a.requests); diff != "" {
-		a.t.Errorf("requests (-want +got):\n%s", diff)
-	}
-	a.requests, a.bodies, a.tokens = nil, nil, nil
-}
-
-// authentications returns the bodies of the authentications since the last call of expect.
-func (a *fakeAPI) authentications() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.bodies)
-}
-
-// shown returns the tokens in requests to Nova since the last call of expect.
-func (a *fakeAPI) shown() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.tokens)
-}
-
-// set replaces a response.
-func (a *fakeAPI) set(request string, answer http.HandlerFunc) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.answers[request] = answer
-}
-
 // cloud returns a client of this API with the given Secret.
-func (a *fakeAPI) cloud(secrets *fakeSecrets) *openstack.Cloud {
+func (a fakeAPI) cloud(secrets *fakeSecrets) *openstack.Cloud {
 	a.t.Helper()
-	return newCloud(a.t, openstack.Options{AuthURLs: []string{a.authURL()}, RootCAs: a.roots(), Secrets: secrets.get})
+	return newCloud(a.t, openstack.Options{AuthURLs: []string{a.authURL()}, RootCAs: a.Roots(), Secrets: secrets.get})
 }
 
-func (a *fakeAPI) authURL() string { return a.server.URL + "/identity/v3" }
+func (a fakeAPI) authURL() string { return a.Server.URL + "/identity/v3" }
 
-func (a *fakeAPI) roots() *x509.CertPool {
-	roots := x509.NewCertPool()
-	roots.AddCert(a.server.Certificate())
-	return roots
-}
-
-func (a *fakeAPI) caPEM() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.server.Certificate().Raw})
+func (a fakeAPI) caPEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Server.Certificate().Raw})
 }
 
 // secret returns a Secret with the password of a user.
-func (a *fakeAPI) secret() *fakeSecrets { return secretOf(passwordAuth(a.authURL())) }
+func (a fakeAPI) secret() *fakeSecrets { return secretOf(passwordAuth(a.authURL())) }
 
 func newCloud(t *testing.T, options openstack.Options) *openstack.Cloud {
 	t.Helper()
@@ -239,15 +170,6 @@ func reply(status int, body string, header ...string) http.HandlerFunc {
 	return cloudhttptest.Reply(status, body, append([]string{"X-Openstack-Request-Id", fmt.Sprintf("req-%d", status), "Content-Type", "application/json"}, header...)...)
 }
 
-// inJSON returns v as JSON.
-func inJSON(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
-}
-
 // failed returns an error in the format of OpenStack.
 func failed(status int, kind string, header ...string) http.HandlerFunc {
 	return reply(status, inJSON(object{kind: object{"code": status, "message": canary, "title": canary}}), header...)
@@ -291,45 +213,14 @@ func aToken(modify ...func(token object)) http.HandlerFunc {
 
 func with(field string, value any) func(object) { return func(token object) { token[field] = value } }
 
+// expectOwned asks about the claim and expects that the server is the project's.
+func expectOwned(t *testing.T, cloud *openstack.Cloud) {
+	t.Helper()
+	if answer, err := cloud.Ask(t.Context(), claim()); err != nil || answer.Verdict != ownership.Owned {
+		t.Errorf("Ask() = %+v, %v, want Owned", answer, err)
+	}
+}
+
 func aServer(id, name, project string) object {
 	return object{"id": id, "name": name, "tenant_id": project, "user_id": userID, "status": "ACTIVE", "adminPass": canary, "created": 7}
-}
-
-// failure contains the compared fields of an error.
-type failure struct {
-	Cause      ownership.Cause
-	Reason     string // of an *ownership.IdentityError
-	RequestID  string
-	RetryAfter time.Duration
-	Text       string
-}
-
-// failureOf returns the compared fields of an error. The error must have a type that the interface names, and contain no secret.
-func failureOf(t *testing.T, err error) failure {
-	t.Helper()
-	var unknown *ownership.UnknownError
-	var unusable *ownership.IdentityError
-	var elsewhere *ownership.RegionError
-	f := failure{}
-	switch {
-	case errors.As(err, &unusable):
-		f = failure{Reason: unusable.Reason, Text: err.Error()}
-	case errors.As(err, &elsewhere):
-		f = failure{Reason: "RegionError", Text: err.Error()}
-	case errors.As(err, &unknown):
-		f = failure{Cause: unknown.Cause, RequestID: unknown.RequestID, RetryAfter: unknown.RetryAfter, Text: err.Error()}
-	default:
-		t.Fatalf("error = %v (%T), want one of the interface", err, err)
-	}
-	if strings.Contains(fmt.Sprintf("%+v %#v", err, err), canary) {
-		t.Errorf("error %q contains data that must not be returned", err)
-	}
-	return f
-}
-
-func expectFailure(t *testing.T, err error, want failure) {
-	t.Helper()
-	if diff := cmp.Diff(want, failureOf(t, err)); diff != "" {
-		t.Errorf("error (-want +got):\n%s", diff)
-	}
 }

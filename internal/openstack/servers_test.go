@@ -36,138 +36,117 @@ func notFound() http.HandlerFunc { return failed(http.StatusNotFound, "itemNotFo
 func TestVerdicts(t *testing.T) {
 	candidate := ownership.Instance{ID: otherID, Name: machineName}
 	own := aServer(otherID, machineName, projectID)
+	found := func(verdict ownership.Verdict, response string, candidates ...ownership.Instance) ownership.Answer {
+		return ownership.Answer{Verdict: verdict, UserID: projectID, CreatorID: userID, Response: response, RequestID: "req-200", Candidates: candidates}
+	}
+	absent := func(candidates ...ownership.Instance) ownership.Answer {
+		return ownership.Answer{Verdict: ownership.Absent, UserID: projectID, Response: "404 itemNotFound", RequestID: "req-404", Candidates: candidates}
+	}
 	for name, tc := range map[string]struct {
-		answers      answers
-		claim        ownership.Claim
+		server, list http.HandlerFunc // no list is requested if nil
+		claim        func(*ownership.Claim)
 		want         ownership.Answer
-		wantRequests []string
 	}{
-		"a server of the project": {
-			answers:      answers{getServer: oneServer(serverID, "any", projectID)},
-			claim:        claim(),
-			want:         ownership.Answer{Verdict: ownership.Owned, UserID: projectID, CreatorID: userID, Response: "200", RequestID: "req-200"},
-			wantRequests: []string{authenticate, getServer},
-		},
+		"a server of the project": {server: oneServer(serverID, "any", projectID), want: found(ownership.Owned, "200")},
 		"the same, in upper case": {
-			answers:      answers{getServer: oneServer(strings.ToUpper(serverID), "any", projectID)},
-			claim:        claim(func(c *ownership.Claim) { c.ID = strings.ToUpper(serverID) }),
-			want:         ownership.Answer{Verdict: ownership.Owned, UserID: projectID, CreatorID: userID, Response: "200", RequestID: "req-200"},
-			wantRequests: []string{authenticate, getServer},
+			server: oneServer(strings.ToUpper(serverID), "any", projectID),
+			claim:  func(c *ownership.Claim) { c.ID = strings.ToUpper(serverID) },
+			want:   found(ownership.Owned, "200"),
 		},
 		"a server of another project, read by an administrator": {
-			answers: answers{
-				getServer:     oneServer(serverID, machineName, strangerID),
-				getCandidates: aList(own, aServer(serverID, machineName, strangerID), aServer(serverID, machineName+"x", projectID)),
-			},
-			claim: claim(),
-			want: ownership.Answer{
-				Verdict: ownership.Foreign, UserID: projectID, CreatorID: userID, Response: "200, owned by another project", RequestID: "req-200",
-				Candidates: []ownership.Instance{candidate},
-			},
-			wantRequests: []string{authenticate, getServer, getCandidates},
+			server: oneServer(serverID, machineName, strangerID),
+			list:   aList(own, aServer(serverID, machineName, strangerID), aServer(serverID, machineName+"x", projectID)),
+			want:   found(ownership.Foreign, "200, owned by another project", candidate),
 		},
-		"no server, and another one with the name": {
-			answers: answers{getServer: notFound(), getCandidates: aList(own)},
-			claim:   claim(),
-			want: ownership.Answer{
-				Verdict: ownership.Absent, UserID: projectID, Response: "404 itemNotFound", RequestID: "req-404",
-				Candidates: []ownership.Instance{candidate},
-			},
-			wantRequests: []string{authenticate, getServer, getCandidates},
-		},
-		"no server, and the list fails": {
-			answers:      answers{getServer: notFound(), getCandidates: reply(http.StatusInternalServerError, canary)},
-			claim:        claim(),
-			want:         ownership.Answer{Verdict: ownership.Absent, UserID: projectID, Response: "404 itemNotFound", RequestID: "req-404"},
-			wantRequests: []string{authenticate, getServer, getCandidates},
-		},
-		"no server, and the machine has no name": {
-			answers:      answers{getServer: notFound()},
-			claim:        claim(func(c *ownership.Claim) { c.Name = "" }),
-			want:         ownership.Answer{Verdict: ownership.Absent, UserID: projectID, Response: "404 itemNotFound", RequestID: "req-404"},
-			wantRequests: []string{authenticate, getServer},
-		},
+		"no server, and another one with the name": {server: notFound(), list: aList(own), want: absent(candidate)},
+		"no server, and the list fails":            {server: notFound(), list: reply(http.StatusInternalServerError, canary), want: absent()},
+		"no server, and the machine has no name":   {server: notFound(), claim: func(c *ownership.Claim) { c.Name = "" }, want: absent()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newAPI(t, tc.answers)
-			got, err := api.cloud(api.secret()).Ask(t.Context(), tc.claim)
+			given, requests := answers{getServer: tc.server}, []string{authenticate, getServer}
+			if tc.list != nil {
+				given[getCandidates], requests = tc.list, append(requests, getCandidates)
+			}
+			claimed := claim()
+			if tc.claim != nil {
+				tc.claim(&claimed)
+			}
+			api := newAPI(t, given)
+			got, err := api.cloud(api.secret()).Ask(t.Context(), claimed)
 			if err != nil {
 				t.Fatalf("Ask() error = %v", err)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("Ask() (-want +got):\n%s", diff)
 			}
-			if strings.Contains(fmt.Sprintf("%+v", got), canary) {
-				t.Errorf("Ask() = %+v, which contains data that must not be returned", got)
-			}
-			api.expect(tc.wantRequests...)
+			api.Expect(requests...)
 		})
 	}
 }
 
+// noAccess is the error if Nova denies the user to read servers.
+var noAccess = failure{
+	Reason: openstack.IdentityDenied,
+	Text: where + `Nova does not permit user "alice" to read servers of project "` + projectID +
+		`" (403, request req-403); grant it a role that may, such as reader or member`,
+}
+
 func TestNoVerdict(t *testing.T) {
-	const noAccess = `Nova does not permit user "alice" to read servers of project "` + projectID + `" (403, request req-403); grant it a role that may, such as reader or member`
 	for name, tc := range map[string]struct {
 		answer http.HandlerFunc
 		want   failure
 	}{
 		"429": {
 			answer: failed(http.StatusTooManyRequests, "overLimit", "Retry-After", "3"),
-			want: failure{
-				Cause: ownership.CauseRateLimited, RequestID: "req-429", RetryAfter: 3 * time.Second,
-				Text: "RateLimited: server request: the answer was 429 overLimit",
-			},
+			want:   failure{RequestID: "req-429", RetryAfter: 3 * time.Second, Text: "RateLimited: server request: the answer was 429 overLimit"},
 		},
 		"500": {
 			answer: failed(http.StatusInternalServerError, "computeFault"),
-			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-500", Text: "CloudUnavailable: server request: the answer was 500 computeFault"},
+			want:   failure{RequestID: "req-500", Text: "CloudUnavailable: server request: the answer was 500 computeFault"},
 		},
 		"300, as where the catalog lacks the version": {
 			answer: reply(http.StatusMultipleChoices, `{"choices":["canary"]}`),
-			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-300", Text: "CloudUnavailable: server request: the answer was 300 unspecified"},
+			want:   failure{RequestID: "req-300", Text: "CloudUnavailable: server request: the answer was 300 unspecified"},
 		},
-		"403": {
-			answer: failed(http.StatusForbidden, "forbidden"),
-			want:   failure{Reason: openstack.IdentityDenied, Text: where + noAccess},
-		},
+		"403": {answer: failed(http.StatusForbidden, "forbidden"), want: noAccess},
 		"403 of a proxy": {
 			answer: reply(http.StatusForbidden, canary),
-			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-403", Text: "CloudUnavailable: server request: the answer was 403 unspecified"},
+			want:   failure{RequestID: "req-403", Text: "CloudUnavailable: server request: the answer was 403 unspecified"},
 		},
 		"404 of a proxy": {
 			answer: reply(http.StatusNotFound, `{"itemNotFound":{"code":200},"canary":{}}`),
-			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-404", Text: "CloudUnavailable: server request: the answer was 404 unspecified"},
+			want:   failure{RequestID: "req-404", Text: "CloudUnavailable: server request: the answer was 404 unspecified"},
 		},
 		"not JSON": {
 			answer: reply(http.StatusOK, canary),
-			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed"},
+			want:   failure{RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed"},
 		},
 		"JSON of another shape": {
 			answer: reply(http.StatusOK, `{"server":{"id":["canary"]}}`),
-			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed"},
+			want:   failure{RequestID: "req-200", Text: "CloudUnavailable: server request: the response cannot be parsed"},
 		},
 		"null": {
 			answer: reply(http.StatusOK, "null"),
-			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer is about another server"},
+			want:   failure{RequestID: "req-200", Text: "CloudUnavailable: server request: the answer is about another server"},
 		},
 		"another server": {
 			answer: oneServer(otherID, canary, projectID),
-			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer is about another server"},
+			want:   failure{RequestID: "req-200", Text: "CloudUnavailable: server request: the answer is about another server"},
 		},
 		"a server of no project": {
 			answer: oneServer(serverID, canary, ""),
-			want:   failure{Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: server request: the answer names no project"},
+			want:   failure{RequestID: "req-200", Text: "CloudUnavailable: server request: the answer names no project"},
 		},
 		"a large response": {
 			answer: reply(http.StatusOK, `{"server":"`+strings.Repeat("x", 1<<20)+`"}`),
-			want:   failure{Cause: ownership.CauseCloud, Text: "CloudUnavailable: server request: the answer is larger than 1048576 bytes"},
+			want:   failure{Text: "CloudUnavailable: server request: the answer is larger than 1048576 bytes"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := newAPI(t, answers{getServer: tc.answer})
 			_, err := api.cloud(api.secret()).Ask(t.Context(), claim())
 			expectFailure(t, err, tc.want)
-			api.expect(authenticate, getServer)
+			api.Expect(authenticate, getServer)
 		})
 	}
 }
@@ -178,21 +157,24 @@ func TestTokenThatNovaRejects(t *testing.T) {
 		api := newAPI(t, answers{getServer: cloudhttptest.InTurn(rejected, oneServer(serverID, machineName, projectID))})
 		cloud := api.cloud(api.secret())
 		mustToken(t, cloud)
-		for range 2 {
-			if answer, err := cloud.Ask(t.Context(), claim()); err != nil || answer.Verdict != ownership.Owned {
-				t.Errorf("Ask() = %+v, %v, want Owned", answer, err)
+		expectOwned(t, cloud)
+		expectOwned(t, cloud)
+		var sent []string
+		for _, request := range api.Requests() {
+			if request.Name == getServer {
+				sent = append(sent, request.Header.Get("X-Auth-Token"))
 			}
 		}
-		if diff := cmp.Diff([]string{"canary-token-1", "canary-token-2", "canary-token-2"}, api.shown()); diff != "" {
+		if diff := cmp.Diff([]string{"canary-token-1", "canary-token-2", "canary-token-2"}, sent); diff != "" {
 			t.Errorf("tokens (-want +got):\n%s", diff)
 		}
-		api.expect(authenticate, getServer, authenticate, getServer, getServer)
+		api.Expect(authenticate, getServer, authenticate, getServer, getServer)
 	})
 	t.Run("again is given up", func(t *testing.T) {
 		api := newAPI(t, answers{getServer: rejected})
 		_, err := api.cloud(api.secret()).Ask(t.Context(), claim())
-		expectFailure(t, err, failure{Cause: ownership.CauseCloud, RequestID: "req-401", Text: "CloudUnavailable: server request: the answer was 401 error"})
-		api.expect(authenticate, getServer, authenticate, getServer)
+		expectFailure(t, err, failure{RequestID: "req-401", Text: "CloudUnavailable: server request: the answer was 401 error"})
+		api.Expect(authenticate, getServer, authenticate, getServer)
 	})
 	t.Run("because the credentials are no longer good", func(t *testing.T) {
 		api := newAPI(t, answers{authenticate: cloudhttptest.InTurn(aToken(), rejected), getServer: rejected})
@@ -200,14 +182,14 @@ func TestTokenThatNovaRejects(t *testing.T) {
 		if got := failureOf(t, err); got.Reason != openstack.IdentityDenied {
 			t.Errorf("error = %+v, want that Keystone rejects them", got)
 		}
-		api.expect(authenticate, getServer, authenticate)
+		api.Expect(authenticate, getServer, authenticate)
 	})
 	t.Run("causes one authentication for all its users", func(t *testing.T) {
 		const callers = 20
 		var before sync.WaitGroup
 		before.Add(callers)
 		api := newAPI(t, nil)
-		api.set(getServer, func(w http.ResponseWriter, r *http.Request) {
+		api.Set(getServer, func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("X-Auth-Token") == "canary-token-1" {
 				before.Done()
 				before.Wait()
@@ -219,14 +201,10 @@ func TestTokenThatNovaRejects(t *testing.T) {
 		cloud := api.cloud(api.secret())
 		var all sync.WaitGroup
 		for range callers {
-			all.Go(func() {
-				if answer, err := cloud.Ask(t.Context(), claim()); err != nil || answer.Verdict != ownership.Owned {
-					t.Errorf("Ask() = %+v, %v, want Owned", answer, err)
-				}
-			})
+			all.Go(func() { expectOwned(t, cloud) })
 		}
 		all.Wait()
-		if got := len(api.authentications()); got != 2 {
+		if got := api.Count(authenticate); got != 2 {
 			t.Errorf("%d authentications, want 2", got)
 		}
 	})
@@ -257,7 +235,7 @@ func TestCredentialsWithoutAProject(t *testing.T) {
 			})})
 			_, err := api.cloud(api.secret()).Ask(t.Context(), claim())
 			expectFailure(t, err, tc.want)
-			api.expect(authenticate)
+			api.Expect(authenticate)
 		})
 	}
 }
@@ -310,15 +288,13 @@ func TestEndpointOfNova(t *testing.T) {
 		},
 		"no such interface": {
 			entry: func(entry, _ object) { entry["interface"] = "admin" },
-			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-201", Text: "CloudUnavailable: the catalog of Keystone has no admin endpoint of Nova",
-			},
+			want:  failure{RequestID: "req-201", Text: "CloudUnavailable: the catalog of Keystone has no admin endpoint of Nova"},
 		},
 		"no URL": {
 			region: "Broken", catalog: several,
 			want: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-201",
-				Text: `CloudUnavailable: the catalog of Keystone has no URL for the public endpoint of Nova in region "Broken"`,
+				RequestID: "req-201",
+				Text:      `CloudUnavailable: the catalog of Keystone has no URL for the public endpoint of Nova in region "Broken"`,
 			},
 		},
 	} {
@@ -334,17 +310,23 @@ func TestEndpointOfNova(t *testing.T) {
 			}
 			requested := []string{authenticate}
 			if tc.requested != "" {
-				api.set(tc.requested, owned)
+				api.Set(tc.requested, owned)
 				requested = append(requested, tc.requested)
 			}
-			answer, err := api.cloud(secrets).Ask(t.Context(), claim(func(c *ownership.Claim) { c.Region = tc.region }))
-			api.expect(requested...)
+			cloud, claimed := api.cloud(secrets), claim(func(c *ownership.Claim) { c.Region = tc.region })
+			answer, err := cloud.Ask(t.Context(), claimed)
+			at, apiErr := cloud.API(t.Context(), claimed.Account)
+			api.Expect(requested...)
 			if tc.want != (failure{}) {
 				expectFailure(t, err, tc.want)
+				expectFailure(t, apiErr, tc.want)
 				return
 			}
 			if err != nil || answer.Verdict != ownership.Owned {
 				t.Errorf("Ask() = %+v, %v, want Owned", answer, err)
+			}
+			if "GET "+at+"servers/"+serverID != strings.Replace(tc.requested, "GET ", "GET "+api.Server.URL, 1) || apiErr != nil {
+				t.Errorf("API() = %q, %v, want that of %s", at, apiErr, tc.requested)
 			}
 		})
 	}
@@ -355,7 +337,7 @@ func TestInvalidID(t *testing.T) {
 	if _, err := api.cloud(api.secret()).Ask(t.Context(), claim(func(c *ownership.Claim) { c.ID = "../flavors" })); err == nil {
 		t.Error("Ask() error = nil, want one")
 	}
-	api.expect()
+	api.Expect()
 }
 
 // numbered returns the servers of the project from first to last, and the expected instances.
@@ -379,70 +361,48 @@ func TestInstances(t *testing.T) {
 	unsorted, want2 := numbered(1, 2)
 	unsorted[0], unsorted[1] = unsorted[1], unsorted[0]
 	for name, tc := range map[string]struct {
-		answers      answers
-		want         []ownership.Instance
-		wantErr      failure
-		wantRequests int
+		pages   answers // all of them are requested
+		retries int
+		want    []ownership.Instance
+		wantErr failure
 	}{
-		"none":             {answers: answers{getPage1: aList()}, wantRequests: 1},
-		"one page, sorted": {answers: answers{getPage1: aList(unsorted...)}, want: want2, wantRequests: 1},
-		"two pages": {
-			answers: answers{getPage1: aPage(first...), pageAfter(100): aList(second...)}, want: want150, wantRequests: 2,
-		},
-		"a full page without a link": {
-			answers: answers{getPage1: aList(first...), pageAfter(100): aList()}, want: want100, wantRequests: 2,
-		},
-		"pages that are smaller than requested": {
-			answers: answers{getPage1: aPage(unsorted[0]), pageAfter(2): aPage(unsorted[1]), pageAfter(1): aList()}, want: want2, wantRequests: 3,
-		},
+		"none":                                  {pages: answers{getPage1: aList()}},
+		"one page, sorted":                      {pages: answers{getPage1: aList(unsorted...)}, want: want2},
+		"two pages":                             {pages: answers{getPage1: aPage(first...), pageAfter(100): aList(second...)}, want: want150},
+		"a full page without a link":            {pages: answers{getPage1: aList(first...), pageAfter(100): aList()}, want: want100},
+		"pages that are smaller than requested": {pages: answers{getPage1: aPage(unsorted[0]), pageAfter(2): aPage(unsorted[1]), pageAfter(1): aList()}, want: want2},
 		"servers of other projects": {
-			answers: answers{getPage1: aList(aServer(serverID, "shared", strangerID), aServer(otherID, machineName, projectID))},
-			want:    []ownership.Instance{{ID: otherID, Name: machineName}}, wantRequests: 1,
+			pages: answers{getPage1: aList(aServer(serverID, "shared", strangerID), aServer(otherID, machineName, projectID))},
+			want:  []ownership.Instance{{ID: otherID, Name: machineName}},
 		},
-		"401 once": {
-			answers: answers{getPage1: cloudhttptest.InTurn(failed(http.StatusUnauthorized, "error"), aList())}, wantRequests: 2,
-		},
+		"401 once": {pages: answers{getPage1: cloudhttptest.InTurn(failed(http.StatusUnauthorized, "error"), aList())}, retries: 1},
 		"a page that fails": {
-			answers:      answers{getPage1: aPage(first...), pageAfter(100): failed(http.StatusBadGateway, "computeFault")},
-			wantErr:      failure{Cause: ownership.CauseCloud, RequestID: "req-502", Text: "CloudUnavailable: list request: the answer was 502 computeFault"},
-			wantRequests: 2,
+			pages:   answers{getPage1: aPage(first...), pageAfter(100): failed(http.StatusBadGateway, "computeFault")},
+			wantErr: failure{RequestID: "req-502", Text: "CloudUnavailable: list request: the answer was 502 computeFault"},
 		},
-		"403": {
-			answers: answers{getPage1: failed(http.StatusForbidden, "forbidden")},
-			wantErr: failure{
-				Reason: openstack.IdentityDenied,
-				Text:   where + `Nova does not permit user "alice" to read servers of project "` + projectID + `" (403, request req-403); grant it a role that may, such as reader or member`,
-			},
-			wantRequests: 1,
-		},
+		"403": {pages: answers{getPage1: failed(http.StatusForbidden, "forbidden")}, wantErr: noAccess},
 		"no list": {
-			answers:      answers{getPage1: reply(http.StatusOK, `{}`)},
-			wantErr:      failure{Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: list request: the answer has no list"},
-			wantRequests: 1,
+			pages:   answers{getPage1: reply(http.StatusOK, `{}`)},
+			wantErr: failure{RequestID: "req-200", Text: "CloudUnavailable: list request: the answer has no list"},
 		},
 		"a server without a UUID": {
-			answers:      answers{getPage1: aList(object{"name": canary})},
-			wantErr:      failure{Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: list request: a server has no UUID"},
-			wantRequests: 1,
+			pages:   answers{getPage1: aList(object{"name": canary})},
+			wantErr: failure{RequestID: "req-200", Text: "CloudUnavailable: list request: a server has no UUID"},
 		},
 		"the same page again and again": {
-			answers: answers{getPage1: aPage(first...), pageAfter(100): aPage(first...)},
-			wantErr: failure{
-				Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: list request: the list does not end: 100 servers after 2 pages",
-			},
-			wantRequests: 2,
+			pages:   answers{getPage1: aPage(first...), pageAfter(100): aPage(first...)},
+			wantErr: failure{RequestID: "req-200", Text: "CloudUnavailable: list request: the list does not end: 100 servers after 2 pages"},
 		},
 		"a large page": {
-			answers:      answers{getPage1: reply(http.StatusOK, `{"servers":"`+strings.Repeat("x", 8<<20)+`"}`)},
-			wantErr:      failure{Cause: ownership.CauseCloud, Text: "CloudUnavailable: list request: the answer is larger than 8388608 bytes"},
-			wantRequests: 1,
+			pages:   answers{getPage1: reply(http.StatusOK, `{"servers":"`+strings.Repeat("x", 8<<20)+`"}`)},
+			wantErr: failure{Text: "CloudUnavailable: list request: the answer is larger than 8388608 bytes"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := newAPI(t, tc.answers)
+			api := newAPI(t, tc.pages)
 			got, requests, err := api.cloud(api.secret()).Instances(t.Context(), account())
-			if requests != tc.wantRequests {
-				t.Errorf("Instances() requests = %d, want %d", requests, tc.wantRequests)
+			if want := len(tc.pages) + tc.retries; requests != want {
+				t.Errorf("Instances() requests = %d, want %d", requests, want)
 			}
 			if tc.wantErr != (failure{}) {
 				expectFailure(t, err, tc.wantErr)
@@ -472,7 +432,7 @@ func TestEndlessList(t *testing.T) {
 	api := newAPI(t, endless)
 	_, requests, err := api.cloud(api.secret()).Instances(t.Context(), account())
 	expectFailure(t, err, failure{
-		Cause: ownership.CauseCloud, RequestID: "req-200", Text: "CloudUnavailable: list request: the list does not end: 100 servers after 100 pages",
+		RequestID: "req-200", Text: "CloudUnavailable: list request: the list does not end: 100 servers after 100 pages",
 	})
 	if requests != most {
 		t.Errorf("Instances() requests = %d, want %d", requests, most)
