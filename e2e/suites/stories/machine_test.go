@@ -92,7 +92,7 @@ var _ = Describe("Machine ownership", func() {
 		Expect(claim(ctx, t.client, machine, t.server("worker"))).To(Succeed())
 		asked := func() float64 {
 			GinkgoHelper()
-			number, err := kube.gate.Metric(ctx, "warrantgate_admissions_total", map[string]string{"gate": "machine"})
+			number, err := kube.gate.Metric(ctx, "warrantgate_admissions_total", map[string]string{"gate": "machine-ownership"})
 			Expect(err).NotTo(HaveOccurred())
 			return number
 		}
