@@ -91,6 +91,7 @@ var _ = Describe("Events", sharing, func() {
 		Expect(err).NotTo(HaveOccurred())
 		describedTwin, err := gamma.describe(twin)
 		Expect(err).NotTo(HaveOccurred())
+		Expect(conflict).To(MatchError(ContainSubstring("a machine of another namespace names this instance already")))
 		for _, name := range []string{alpha.namespace, "secret-project"} {
 			for _, text := range []string{conflict.Error(), describedTwin} {
 				Expect(text).NotTo(ContainSubstring(name))

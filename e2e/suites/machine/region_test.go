@@ -86,7 +86,7 @@ var _ = Describe("a cluster's region", sharing, func() {
 			Expect(s.cloud.Count(cloudsigmatest.GetServer, s.user.Email)).To(BeZero())
 
 			By("until the region is one of the list")
-			s.changeCluster(ctx, with("spec.region", region))
+			s.setCluster(ctx, clusterName, "spec.region", region)
 			Expect(s.setInstanceID(ctx, machine, own)).To(Succeed())
 		}, SpecTimeout(timeout))
 	})
