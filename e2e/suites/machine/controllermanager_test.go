@@ -5,18 +5,13 @@ package machine_test
 import (
 	"context"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	admissionv1 "k8s.io/api/admission/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -99,14 +94,6 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		}
 		Expect(w.leaks(string(content))).To(BeEmpty())
 		Expect(s.verdictEvents(ctx)).To(BeEmpty(), "a change at creation needs no Event")
-	}, SpecTimeout(timeout))
-
-	It("gets the user that the cluster's Secret names", func(ctx SpecContext) {
-		s := w.beginManaged(ctx, account)
-		s.putUser(ctx, s.namespace, "by-secret-"+s.user.Email)
-		Expect(w.client.Create(ctx, s.referringCluster("by-secret", ""))).To(Succeed())
-		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", ofCluster("by-secret")))).To(Succeed())
-		Expect(s.env(ctx, "ccm")).To(Equal(identity("by-secret-" + s.user.Email)))
 	}, SpecTimeout(timeout))
 
 	It("gets the default region of a cluster that names none, and never a text that is no region", func(ctx SpecContext) {
@@ -235,32 +222,19 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 
 	// wrong is a Deployment that is denied, and the expected denial.
 	type wrong struct {
-		change      func(s story, d *appsv1.Deployment)
+		change      func(d *appsv1.Deployment)
 		reason      string
 		field, text string
 	}
-	is := func(variable string, value func(s story) string, field, reason, text string) wrong {
-		return wrong{func(s story, d *appsv1.Deployment) { withEnv(corev1.EnvVar{Name: variable, Value: value(s)})(d) }, reason, field, text}
-	}
-	always := func(value string) func(story) string { return func(story) string { return value } }
-	global := func(where string, change func(d *appsv1.Deployment)) wrong {
-		return wrong{func(_ story, d *appsv1.Deployment) { change(d) }, "GlobalCredentials", "spec.template.spec",
-			"it has the global credentials (" + where + "), but impersonation is on, and with them the cloud does not show it " +
-				"the servers of the cluster's user; remove them"}
-	}
-	ofPods := func(pods corev1.Volume) func(d *appsv1.Deployment) {
-		return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Volumes = []corev1.Volume{pods} }
-	}
 	DescribeTable("is denied, at its creation and later,", func(ctx SpecContext, wanted wrong) {
 		s := w.beginManaged(ctx, account)
-		modify := func(d *appsv1.Deployment) { wanted.change(s, d) }
 		text := strings.NewReplacer("{user}", s.user.Email, "{namespace}", s.namespace).Replace(wanted.text)
 		expect := func(name string, err error) {
 			GinkgoHelper()
 			expectClusterDenial(err, identityWebhook, wanted.reason, wanted.field)
 			Expect(messageOf(err)).To(Equal(fmt.Sprintf("Deployment %q of namespace %q: %s", name, s.namespace, text)))
 		}
-		expect("created", w.client.Create(ctx, newManager(s.namespace, "created", modify)))
+		expect("created", w.client.Create(ctx, newManager(s.namespace, "created", wanted.change)))
 		Expect(apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "created"}, &appsv1.Deployment{}))).To(BeTrue())
 
 		for _, name := range []string{"ccm", "tried"} {
@@ -268,9 +242,9 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		}
 		before, tried := s.deployment(ctx, "ccm"), s.deployment(ctx, "tried")
 		changed := tried.DeepCopy()
-		modify(changed)
+		wanted.change(changed)
 		expect("tried", w.client.Patch(ctx, changed, client.MergeFrom(tried), client.DryRunAll))
-		err := s.patchManager(ctx, modify)
+		err := s.patchManager(ctx, wanted.change)
 		expect("ccm", err)
 		Expect(s.deployment(ctx, "ccm")).To(Equal(before))
 		Eventually(s.eventsOn).WithContext(ctx).WithArguments(before).Should(HaveExactElements(And(
@@ -278,42 +252,30 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 			HaveField("Message", "Denied: "+messageOf(err)))))
 		// Events are written in order: if there is one about the second attempt, none about the first will follow.
 		Expect(s.eventsOn(ctx, tried)).To(BeEmpty())
-		Expect(s.describeManager(ctx, "ccm")).To(MatchRegexp(`(?m)^ +Warning +` + wanted.reason + ` .*` + regexp.QuoteMeta("Denied: "+messageOf(err)) + `$`))
+		Expect(s.describe(newObject(appsv1.SchemeGroupVersion.WithKind("Deployment"), s.namespace, "ccm"))).To(MatchRegexp(`(?m)^ +Warning +` + wanted.reason + ` .*` + regexp.QuoteMeta("Denied: "+messageOf(err)) + `$`))
 	},
-		Entry("if it acts as another user", is("CLOUDSIGMA_USER_EMAIL", always("somebody-else@example.com"), envOfManager+"[0]", "UserEmailMismatch",
-			`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "{user}", the user of CloudSigmaCluster "pool": `+
-				"remove the variable, and warrantgate sets it, or correct the cluster"), SpecTimeout(timeout)),
-		Entry("if it has the global Secret among its files", global(`volume "mixed" with Secret "cloudsigma-credentials"`,
-			ofPods(corev1.Volume{Name: "mixed", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Entry("if it acts as another user", wrong{
+			withEnv(corev1.EnvVar{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"}), "UserEmailMismatch", envOfManager + "[0]",
+			`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "{user}", the user of CloudSigmaCluster "pool": ` +
+				"remove the variable, and warrantgate sets it, or correct the cluster",
+		}, SpecTimeout(timeout)),
+		Entry("if it has the global Secret among its files", wrong{func(d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "mixed", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 				Sources: []corev1.VolumeProjection{
 					{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: globalCredentials}}},
 				},
-			}}})), SpecTimeout(timeout)),
-
-		Entry("if it writes a token of the user into the tenant cluster", wrong{func(_ story, d *appsv1.Deployment) {
+			}}}}
+		}, "GlobalCredentials", "spec.template.spec", `it has the global credentials (volume "mixed" with Secret "cloudsigma-credentials"), ` +
+			"but impersonation is on, and with them the cloud does not show it the servers of the cluster's user; remove them"}, SpecTimeout(timeout)),
+		Entry("if it writes a token of the user into the tenant cluster", wrong{func(d *appsv1.Deployment) {
 			d.Spec.Template.Spec.Containers[0].Args = []string{"--leader-elect", "-enable-csi-token"}
 		}, "CSITokenEnabled", "spec.template.spec.containers[0].args[1]", "the flag --enable-csi-token is set; it " + writesToken + ": remove the flag"},
 			SpecTimeout(timeout)),
-		Entry("if its cluster does not exist", wrong{func(_ story, d *appsv1.Deployment) { ofCluster("lost")(d) }, "ClusterMissing",
+		Entry("if its cluster does not exist", wrong{func(d *appsv1.Deployment) { ofCluster("lost")(d) }, "ClusterMissing",
 			"metadata.labels[cluster.x-k8s.io/cluster-name]",
 			`the user or the region of its cluster is unknown: there is no CloudSigmaCluster "lost" in namespace "{namespace}"`,
 		}, SpecTimeout(timeout)),
 	)
-
-	It("is denied if another webhook removes its identity again", func(ctx SpecContext) {
-		s := w.beginManaged(ctx, account)
-		const other = "somebody-else@example.com"
-		s.registerLater(ctx, fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/env/4/value","value":%q}]`, other))
-		create := func() error {
-			return w.client.Create(ctx, newManager(s.namespace, "ccm", func(d *appsv1.Deployment) { d.Labels["later"] = s.namespace }), client.DryRunAll)
-		}
-		Eventually(create).Should(HaveOccurred()) // once the API server calls the other one
-		err := create()
-		expectClusterDenial(err, "controller-manager-integrity.warrantgate.dev", "UserEmailMismatch", envOfManager+"[4]")
-		Expect(messageOf(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: CLOUDSIGMA_USER_EMAIL is %q; it has to be %q, "+
-			"the user of CloudSigmaCluster \"pool\": remove the variable, and warrantgate sets it, or correct the cluster",
-			s.namespace, other, s.user.Email)))
-	}, SpecTimeout(timeout))
 
 	It("may be moved to another cluster only with its whole identity", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
@@ -339,104 +301,6 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		Expect(w.gate.Start(ctx)).To(Succeed())
 		Eventually(w.client.Create).WithArguments(ctx, newManager(s.namespace, "late")).Should(Succeed())
 		Expect(s.env(ctx, "late")).To(Equal(identity(s.user.Email)))
-	}, SpecTimeout(timeout))
-})
-
-var _ = Describe("In the mode Warn the Deployment of a cloud controller manager", Ordered, func() {
-	var (
-		w       *world
-		account cloudsigmatest.Client
-	)
-	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\ncontrollerManager: {mode: Warn, allowCSIToken: true, " + selectManagers + "}\n"})
-		account = w.cloud.AddClient("controller-managers")
-		s := w.beginManaged(ctx, account)
-		Eventually(func() []string { // the API server calls the webhook a moment after it is registered
-			w.recorder.TakeWarnings()
-			Expect(w.client.Create(ctx, newManager(s.namespace, "canary"), client.DryRunAll)).To(Succeed())
-			return w.recorder.TakeWarnings()
-		}).ShouldNot(BeEmpty())
-	}, NodeTimeout(setupTimeout))
-
-	It("is not changed, and a warning contains the change", func(ctx SpecContext) {
-		s := w.beginManaged(ctx, account)
-		for i, tc := range []struct {
-			env                    []corev1.EnvVar
-			reason, warning, event string
-		}{
-			{nil, "IdentityGiven", `container "manager" needs CLOUDSIGMA_IMPERSONATION_ENABLED, `, "Not changed, because the gate only warns: "},
-			{[]corev1.EnvVar{{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"}}, "UserEmailMismatch",
-				`CLOUDSIGMA_USER_EMAIL is "somebody-else@example.com"; it has to be "` + s.user.Email + `"`, "Admitted with a warning: "},
-			{[]corev1.EnvVar{fromKey("CLOUDSIGMA_PASSWORD", globalCredentials, "password")}, "GlobalCredentials",
-				"it has the global credentials (CLOUDSIGMA_PASSWORD)", "Admitted with a warning: "},
-		} {
-			name := fmt.Sprintf("ccm-%d", i)
-			w.recorder.TakeWarnings()
-			Expect(w.client.Create(ctx, newManager(s.namespace, name, withEnv(tc.env...)))).To(Succeed())
-			begin := fmt.Sprintf("%s (mode Warn, nothing was changed or denied): Deployment %q of namespace %q: %s", tc.reason, name, s.namespace, tc.warning)
-			Expect(w.recorder.TakeWarnings()).To(ContainElement(HavePrefix(begin)))
-			Expect(s.env(ctx, name)).To(Equal(tc.env))
-
-			Expect(s.restart(ctx, name)).To(Succeed())
-			Expect(s.env(ctx, name)).To(Equal(tc.env))
-			Eventually(s.eventsOn).WithContext(ctx).WithArguments(s.deployment(ctx, name)).Should(ContainElement(And(
-				HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", tc.reason),
-				HaveField("Message", HavePrefix(fmt.Sprintf("%sDeployment %q of namespace %q: %s", tc.event, name, s.namespace, tc.warning))))))
-			Expect(w.managerAdmissions(ctx, map[string]string{"decision": "warned", "reason": tc.reason})).To(BeNumerically(">", 0))
-		}
-	}, SpecTimeout(timeout))
-
-	It("is admitted while warrantgate does not run", func(ctx SpecContext) {
-		s := w.beginManaged(ctx, account)
-		Expect(w.gate.Stop()).To(Succeed())
-		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm"))).To(Succeed())
-		Expect(s.env(ctx, "ccm")).To(BeEmpty())
-		Expect(w.gate.Start(ctx)).To(Succeed())
-	}, SpecTimeout(timeout))
-})
-
-// Without impersonation, the old credentials are used.
-var _ = Describe("Where impersonation is not configured the Deployment of a cloud controller manager", Ordered, func() {
-	var w *world
-	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{
-			configuration: "audit: {mode: Off}\ncontrollerManager: {" + selectManagers + "}\n",
-			credentials: func(w *world) (args, env []string) {
-				const email, password = "operator@example.com", "legacy-password-of-the-managers"
-				w.cloud.AddUser(email)
-				w.cloud.AllowPassword(email, password)
-				return nil, []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password}
-			},
-		})
-	}, NodeTimeout(setupTimeout))
-
-	It("is not changed, with the legacy credentials and without", func(ctx SpecContext) {
-		s := w.begin(ctx)
-		w.recorder.TakeWarnings()
-		for i, env := range [][]corev1.EnvVar{
-			nil,
-			{
-				{Name: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", Value: "true"},
-				fromKey("CLOUDSIGMA_USERNAME", globalCredentials, "username"), fromKey("CLOUDSIGMA_PASSWORD", globalCredentials, "password"),
-			},
-			{{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"}},
-		} {
-			name := fmt.Sprintf("ccm-%d", i)
-			earlier := w.managerAdmissions(ctx, map[string]string{"decision": "allowed", "reason": "ImpersonationOff"})
-			attempt := 0
-			// The API server calls the webhook a moment after it is registered, and this spec needs a gate that is called.
-			Eventually(func() float64 {
-				attempt++
-				manager := newManager(s.namespace, fmt.Sprintf("%s-%d", name, attempt), withEnv(env...))
-				Expect(w.client.Create(ctx, manager)).To(Succeed())
-				Expect(s.env(ctx, manager.Name)).To(Equal(env))
-				return w.managerAdmissions(ctx, map[string]string{"decision": "allowed", "reason": "ImpersonationOff"})
-			}).Should(BeNumerically(">=", earlier+2), "once by each of both webhooks")
-			Expect(s.restart(ctx, name+"-1")).To(Succeed())
-			Expect(s.env(ctx, name+"-1")).To(Equal(env))
-		}
-		Expect(w.recorder.TakeWarnings()).To(BeEmpty())
-		Expect(s.verdictEvents(ctx)).To(BeEmpty())
 	}, SpecTimeout(timeout))
 })
 
@@ -553,43 +417,6 @@ func (s story) restart(ctx context.Context, name string) error {
 		types.StrategicMergePatchType, []byte(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"now"}}}}}`)))
 }
 
-// registerLater registers another webhook, which the API server calls after warrantgate, for Deployments of the story with the label
-// "later". It responds with a patch.
-func (s story) registerLater(ctx context.Context, patch string) {
-	GinkgoHelper()
-	later := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var review admissionv1.AdmissionReview
-		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		review.Response = &admissionv1.AdmissionResponse{
-			UID: review.Request.UID, Allowed: true, Patch: []byte(patch), PatchType: ptr.To(admissionv1.PatchTypeJSONPatch),
-		}
-		review.Request = nil
-		_ = json.NewEncoder(w).Encode(review)
-	}))
-	DeferCleanup(later.Close)
-	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "zz-later"}, // the API server calls webhooks in the order of their names
-		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name: "later.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				URL: ptr.To(later.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: later.Certificate().Raw}),
-			},
-			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"later": s.namespace}},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule: admissionregistrationv1.Rule{
-					APIGroups: []string{appsv1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"deployments"},
-				},
-			}},
-		}},
-	}
-	Expect(s.client.Create(ctx, configuration)).To(Succeed())
-	DeferCleanup(s.cleanUp, client.Object(configuration))
-}
-
 // managerAdmissions is the number of decisions of both gates on Deployments, for further labels of the metric.
 func (w *world) managerAdmissions(ctx context.Context, labels map[string]string) float64 {
 	GinkgoHelper()
@@ -600,11 +427,4 @@ func (w *world) managerAdmissions(ctx context.Context, labels map[string]string)
 		sum += w.admissions(ctx, of)
 	}
 	return sum
-}
-
-// describeManager is the output of "kubectl describe" of a Deployment.
-func (s story) describeManager(ctx context.Context, name string) (string, error) {
-	GinkgoHelper()
-	held := s.deployment(ctx, name)
-	return s.describe(newObject(appsv1.SchemeGroupVersion.WithKind("Deployment"), held.Namespace, held.Name))
 }

@@ -291,7 +291,7 @@ var _ = Describe("a cluster's user", sharing, func() {
 		if spelled == "capitals" {
 			email = strings.ToUpper(email)
 		}
-		canBeNamed(ctx, s, who, email, requests[0], requests[3]) // POST and merge patch
+		canBeNamed(ctx, s, who, email, requests...)
 	},
 		Entry("by the user's name, as a member of a group", story.newUser, "", permission{rule: impersonating("?"), toGroup: true}, SpecTimeout(timeout)),
 		Entry("by the permission for all users", story.newUser, "", permission{rule: impersonating()}, SpecTimeout(timeout)),
@@ -340,13 +340,6 @@ var _ = Describe("a cluster's user", sharing, func() {
 		Entry("a no-break space after it", "", "\u00a0", SpecTimeout(timeout)),
 	)
 
-	It("can be named, by every kind of write, by an author who may impersonate that user", func(ctx SpecContext) {
-		s := begin(ctx)
-		who, email := s.newUser(ctx), namedIn(s)
-		s.grant(ctx, who, permission{rule: impersonating(email)})
-		canBeNamed(ctx, s, who, email, requests...)
-	}, SpecTimeout(timeout))
-
 	// The constrained verbs limit the requests of the user in Kubernetes. A provider sends all requests as the user, in the cloud.
 	It("cannot be named by an author who impersonates that user under constraints (KEP-5284)", func(ctx SpecContext) {
 		s := begin(ctx)
@@ -387,53 +380,38 @@ var _ = Describe("a cluster's user", sharing, func() {
 			who, email := kind.make(s, ctx), namedIn(s)
 			cannotBeNamed(ctx, s, who, email, requests...)
 		}, SpecTimeout(timeout))
+	}
 
-		It("can be named by "+kind.what+" once an administrator has run the commands of the denial", func(ctx SpecContext) {
-			s := begin(ctx)
-			who := kind.make(s, ctx)
+	It("can be named by both once an administrator has run the commands of the denials", func(ctx SpecContext) {
+		s := begin(ctx)
+		for i, who := range []author{s.newUser(ctx), s.newServiceAccount(ctx)} {
 			for _, p := range []place{userEmailField, ownerAnnotation} {
 				email := fmt.Sprintf("%s-of-%s@example.com", strings.ToLower(p.kind.Kind), s.namespace)
-				object := p.naming(s.namespace, "printed", email)
+				object := p.naming(s.namespace, fmt.Sprintf("printed-%d", i), email)
 				err := who.client.Create(ctx, object.DeepCopy())
 				expectNotAllowed(err, p, object, who, email)
-				Expect(s.kubectl(ctx, printed(err))).To(And(
-					MatchRegexp(`(?m)^clusterrole\.rbac\.authorization\.k8s\.io/\S+ created$`),
-					MatchRegexp(`(?m)^clusterrolebinding\.rbac\.authorization\.k8s\.io/\S+ created$`)))
+				output := s.kubectl(ctx, printed(err)) // the API server reports to the second author that the role already exists
+				Expect(output).To(MatchRegexp(`(?m)^clusterrolebinding\.rbac\.authorization\.k8s\.io/\S+ created$`))
 				Eventually(who.client.Create).WithArguments(ctx, object).Should(Succeed())
 				Expect(s.named(ctx, p, object)).To(Equal(email))
 
 				By("and no other user")
 				expectNotAllowed(who.client.Patch(ctx, object.DeepCopy(), p.mergePatch(`"next-`+email+`"`)), p, object, who, "next-"+email)
 			}
-		}, SpecTimeout(timeout))
-	}
+		}
+	}, SpecTimeout(timeout))
 
-	DescribeTable("can be granted by the commands in the denials if a shell would change its email", func(ctx SpecContext, name string) {
+	It("can be granted by the commands in the denials if a shell would change its email", func(ctx SpecContext) {
 		s := begin(ctx)
 		who := s.newUser(ctx)
 		for _, p := range []place{userEmailField, ownerAnnotation} {
-			email := fmt.Sprintf("%s-of-%s-%s@example.com", name, strings.ToLower(p.kind.Kind), s.namespace)
+			email := fmt.Sprintf("$(touch${IFS}x)`id`-of-%s-%s@example.com", strings.ToLower(p.kind.Kind), s.namespace)
 			object := p.naming(s.namespace, "printed", email)
 			err := who.client.Create(ctx, object.DeepCopy())
 			Expect(messageOf(err)).To(HavePrefix(denial(p, object, who, email)))
 			s.kubectl(ctx, printed(err))
 			Eventually(who.client.Create).WithArguments(ctx, object).Should(Succeed())
 			Expect(s.named(ctx, p, object)).To(Equal(email))
-		}
-	},
-		Entry("which has a command", "$(touch${IFS}x)`id`", SpecTimeout(timeout)),
-	)
-
-	It("can be granted to several users by the commands in the denials", func(ctx SpecContext) {
-		s := begin(ctx)
-		user, serviceAccount := s.newUser(ctx), s.newServiceAccount(ctx)
-		email := "named-" + s.namespace + "@example.com"
-		for i, who := range []author{user, serviceAccount} {
-			object := newCluster(s.namespace, fmt.Sprintf("printed-%d", i), email)
-			err := who.client.Create(ctx, object.DeepCopy())
-			expectNotAllowed(err, userEmailField, object, who, email)
-			s.kubectl(ctx, printed(err)) // the API server reports to the second author that the role already exists
-			Eventually(who.client.Create).WithArguments(ctx, object).Should(Succeed())
 		}
 	}, SpecTimeout(timeout))
 
@@ -534,42 +512,6 @@ var _ = Describe("a cluster's user", sharing, func() {
 			HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Message", "Denied: "+messageOf(err)), HaveField("Count", BeEquivalentTo(1)))))
 		Expect(s.verdictEvents(ctx)).To(HaveLen(1), "an Event on another object would have been written before")
 	}, SpecTimeout(timeout))
-
-	Describe("of a gate that only warns", Ordered, func() {
-		var w *world
-		BeforeAll(func(ctx SpecContext) {
-			w = newWorld(ctx, setup{configuration: "cluster: {impersonation: {mode: Warn}}\naudit: {mode: Off}\n"})
-		}, NodeTimeout(setupTimeout))
-
-		It("is admitted with a warning, an Event and the same reason", func(ctx SpecContext) {
-			s := w.begin(ctx)
-			who := s.newUser(ctx)
-			for i, p := range places {
-				object := p.naming(s.namespace, fmt.Sprintf("warned-%d", i), s.user.Email)
-				Expect(s.client.Create(ctx, object)).To(Succeed())
-				email := "next-" + s.user.Email
-				w.recorder.TakeWarnings()
-				Expect(who.client.Patch(ctx, object, p.mergePatch(fmt.Sprintf("%q", email)))).To(Succeed())
-				Expect(s.named(ctx, p, object)).To(Equal(email))
-				text := denial(p, object, who, email)
-				Expect(w.recorder.TakeWarnings()).To(HaveExactElements(
-					HavePrefix("ImpersonationNotAllowed (mode Warn, nothing was changed or denied): " + text)))
-				Eventually(s.eventsOn).WithContext(ctx).WithArguments(object).Should(HaveExactElements(And(
-					HaveField("Reason", "ImpersonationNotAllowed"), HaveField("Message", HavePrefix("Admitted with a warning: "+text)))))
-			}
-			Expect(w.admissions(ctx, map[string]string{
-				"gate": "cluster-impersonation", "decision": "warned", "reason": "ImpersonationNotAllowed",
-			})).To(BeEquivalentTo(len(places)))
-		}, SpecTimeout(timeout))
-
-		It("is admitted while warrantgate does not run", func(ctx SpecContext) {
-			s := w.begin(ctx)
-			who := s.newUser(ctx)
-			Expect(w.gate.Stop()).To(Succeed())
-			Expect(who.client.Create(ctx, newCluster(s.namespace, "unseen", "next-"+s.user.Email))).To(Succeed())
-			Expect(w.gate.Start(ctx)).To(Succeed())
-		}, SpecTimeout(timeout))
-	})
 })
 
 // impersonationAdmissions is the number of calls of the gate.

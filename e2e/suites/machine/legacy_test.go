@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,7 +27,7 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		account cloudsigmatest.User
 	)
 	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{credentials: func(w *world) (args, env []string) {
+		w = newWorld(ctx, setup{configuration: "controllerManager: {" + selectManagers + "}\n", credentials: func(w *world) (args, env []string) {
 			account = w.cloud.AddUser(email)
 			w.cloud.AllowPassword(email, password)
 			return nil, []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password}
@@ -71,6 +72,25 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 		Expect(s.setInstanceID(ctx, machine, w.cloud.AddServer(region, account, "node").UUID)).To(Succeed())
 	}, SpecTimeout(timeout))
 
+	It("leave the Deployment of a controller manager as it is", func(ctx SpecContext) {
+		s := beginWithoutUser(ctx)
+		env := []corev1.EnvVar{
+			{Name: "CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS", Value: "true"},
+			fromKey("CLOUDSIGMA_USERNAME", globalCredentials, "username"), fromKey("CLOUDSIGMA_PASSWORD", globalCredentials, "password"),
+		}
+		off := map[string]string{"decision": "allowed", "reason": "ImpersonationOff"}
+		w.recorder.TakeWarnings()
+		Eventually(func() float64 { // the API server calls the webhooks a moment after they are registered
+			Expect(w.client.Create(ctx, newManager(s.namespace, "canary"), client.DryRunAll)).To(Succeed())
+			return w.managerAdmissions(ctx, off)
+		}).Should(BeNumerically(">=", 2), "by each of both webhooks")
+		Expect(w.client.Create(ctx, newManager(s.namespace, "ccm", withEnv(env...)))).To(Succeed())
+		Expect(s.restart(ctx, "ccm")).To(Succeed())
+		Expect(s.env(ctx, "ccm")).To(Equal(env))
+		Expect(w.recorder.TakeWarnings()).To(BeEmpty())
+		Expect(s.verdictEvents(ctx)).To(BeEmpty())
+	}, SpecTimeout(timeout))
+
 	DescribeTable("prevent the start of warrantgate, with advice,",
 		func(ctx SpecContext, env []string, advice string) {
 			gate, err := kubetest.NewWarrantgate(ctx, w.api, kubetest.WarrantgateOptions{
@@ -82,9 +102,6 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 			Expect(err).To(MatchError(ContainSubstring(advice)))
 			Expect(err).NotTo(MatchError(ContainSubstring(password)))
 		},
-		Entry("if they are not enabled", []string{"CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password},
-			"machine.mode and audit.mode need an access to a cloud: give --impersonation-enabled and the flags for the CloudSigma credentials, "+
-				"enable legacy credentials ($CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true), configure openStack.authURLs or machine.kinds of an external provider, or set both modes to Off", SpecTimeout(timeout)),
 		Entry("if the variable is malformed", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=perhaps"},
 			`$CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS: "perhaps" is neither true nor false`, SpecTimeout(timeout)),
 		Entry("if the user name or the password is missing", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email},

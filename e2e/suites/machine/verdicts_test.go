@@ -24,8 +24,80 @@ import (
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
+// The fields that name a server.
+const (
+	instanceIDPath = "status.instanceID"
+	providerIDPath = "spec.providerID"
+)
+
+// way is a kind of write that names a server.
+type way struct {
+	field   string
+	creates bool
+}
+
+var creation, update, statusUpdate = way{providerIDPath, true}, way{providerIDPath, false}, way{instanceIDPath, false}
+
+// The unit test TestVerdicts makes claims of all kinds by all kinds of writes. The other files have the verdicts during failures, and writes that
+// need no verdict.
 var _ = Describe("The verdict on a machine", sharing, func() {
-	everyVerdict(shared, policy{})
+	own := func(s story) string { return s.server("own").UUID }
+	others := func(s story) string { return s.othersServer("others").UUID }
+	DescribeTable("is", func(ctx SpecContext, reason string, by way, id func(s story) string) {
+		s := begin(ctx)
+		owner := s.createOwner(ctx, "machine")
+		machine := newMachine(s.namespace, "machine", clusterName, ownedBy(owner))
+		subject := owner // Events about an object that was not created are on its owner
+		if !by.creates {
+			Expect(s.client.Create(ctx, machine)).To(Succeed())
+			subject = machine
+		}
+		value, outcome := valueOf(by.field, id(s)), map[string]string{"reason": reason, "decision": "denied"}
+		if reason == "Owned" {
+			outcome["decision"] = "allowed"
+		}
+		all, matching := s.admissions(ctx, nil), s.admissions(ctx, outcome)
+
+		warned, recorder := s.warned()
+		var err error
+		if by.creates {
+			with(by.field, value)(machine)
+			err = warned.Create(ctx, machine)
+		} else {
+			err = write(ctx, warned, machine, by.field, value)
+		}
+		Expect(s.admissions(ctx, nil)).To(Equal(all + 1))
+		Expect(s.admissions(ctx, outcome)).To(Equal(matching + 1))
+		Expect(recorder.TakeWarnings()).To(BeEmpty())
+		if reason == "Owned" {
+			Expect(err).NotTo(HaveOccurred())
+			Expect(s.holds(ctx, machine, by.field)).To(Equal(value))
+			Expect(s.finalEvents(ctx)).To(BeEmpty())
+			return
+		}
+		expectDenial(err, reason, by.field)
+		Expect(err).To(MatchError(essentials(s, by.field, value, reason)))
+		Expect(err).NotTo(MatchError(ContainSubstring(othersEmail)))
+		if by.creates {
+			Expect(apierrors.IsNotFound(s.client.Get(ctx, client.ObjectKeyFromObject(machine), machine))).To(BeTrue())
+		} else {
+			Expect(s.holds(ctx, machine, by.field)).To(BeEmpty())
+		}
+		Expect(s.finalEvents(ctx)).To(HaveExactElements(And(
+			HaveField("InvolvedObject.UID", subject.GetUID()),
+			HaveField("InvolvedObject.Name", subject.GetName()),
+			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", reason), HaveField("Count", BeEquivalentTo(1)),
+			HaveField("Message", And(HavePrefix("Denied: "), Not(ContainSubstring("request id")), Not(ContainSubstring(othersEmail)))),
+		)))
+	},
+		Entry("an admission of the user's own server", "Owned", creation, own, SpecTimeout(timeout)),
+		Entry("a denial of another user's server, on a creation", "InstanceNotOwned", creation, others, SpecTimeout(timeout)),
+		Entry("a denial of another user's server, on an update", "InstanceNotOwned", update, others, SpecTimeout(timeout)),
+		Entry("a denial of another user's server, on a status update", "InstanceNotOwned", statusUpdate, others, SpecTimeout(timeout)),
+		Entry("a denial of a server that does not exist", "InstanceNotFound", statusUpdate, func(story) string { return uuid.NewString() }, SpecTimeout(timeout)),
+		Entry("a denial of what is no provider ID", "ProviderIDInvalid", update, func(story) string { return "soon" }, SpecTimeout(timeout)),
+		Entry("a denial of what is no ID", "InstanceIDInvalid", statusUpdate, func(story) string { return "soon" }, SpecTimeout(timeout)),
+	)
 
 	It("is a denial as InstanceNotOwned for a server that another user shares with the user", func(ctx SpecContext) {
 		s := begin(ctx)
@@ -40,188 +112,6 @@ var _ = Describe("The verdict on a machine", sharing, func() {
 	}, SpecTimeout(timeout))
 })
 
-// The fields that name a server.
-const (
-	instanceIDPath = "status.instanceID"
-	providerIDPath = "spec.providerID"
-)
-
-// policy is the configuration that applies verdicts in a world.
-type policy struct {
-	// warn is true for machine.mode Warn, admitUnknown for machine.unknown Admit.
-	warn, admitUnknown bool
-}
-
-// admits is true if a request with this reason is admitted.
-func (p policy) admits(reason string) bool {
-	return reason == "" || reason == "Owned" || p.warn || p.admitUnknown && reason == "OwnershipUnknown"
-}
-
-// way is a kind of write that names a server.
-type way struct {
-	name, field string
-	creates     bool
-	// malformed is the reason for a malformed ID in that field.
-	malformed string
-}
-
-var (
-	creation     = way{name: "a creation with spec.providerID", field: providerIDPath, creates: true, malformed: "ProviderIDInvalid"}
-	update       = way{name: "an update of spec.providerID", field: providerIDPath, malformed: "ProviderIDInvalid"}
-	statusUpdate = way{name: "a status update of status.instanceID", field: instanceIDPath, malformed: "InstanceIDInvalid"}
-)
-
-// claim is the change of a field by a request.
-type claim struct {
-	name string
-	// value returns the value to write for the current one. "" clears the field.
-	value func(s story, field, held string) string
-	// held is true if the machine already names a server, which now belongs to another user. removed is true if the request removes the field.
-	held, removed bool
-	// reason is the reason of the verdict, "" if there must be no request for one.
-	reason func(way) string
-	// ways are the kinds of writes that make this claim here. The unit test TestVerdicts makes each claim by each of them.
-	ways []way
-}
-
-func because(reason string) func(way) string { return func(way) string { return reason } }
-
-var claims = []claim{
-	{name: "the user's own server", reason: because("Owned"), ways: []way{creation}, value: func(s story, field, _ string) string {
-		return valueOf(field, s.server("own").UUID)
-	}},
-	{name: "another user's server", reason: because("InstanceNotOwned"), ways: []way{creation, update, statusUpdate}, value: func(s story, field, _ string) string {
-		return valueOf(field, s.othersServer("others").UUID)
-	}},
-	{name: "no server that exists", reason: because("InstanceNotFound"), ways: []way{statusUpdate}, value: func(_ story, field, _ string) string {
-		return valueOf(field, uuid.NewString())
-	}},
-	{name: "what is no ID", reason: func(w way) string { return w.malformed }, ways: []way{update, statusUpdate}, value: func(_ story, field, _ string) string {
-		return valueOf(field, "soon")
-	}},
-	{name: "the user's own server, while the cloud fails", reason: because("OwnershipUnknown"), ways: []way{creation, statusUpdate}, value: func(s story, field, _ string) string {
-		failure := s.cloud.Fail(cloudsigmatest.Status(http.StatusInternalServerError), 0, cloudsigmatest.GetServer)
-		DeferCleanup(failure.Release)
-		return valueOf(field, s.server("own").UUID)
-	}},
-	{name: "an empty text", reason: because(""), ways: []way{creation}, value: func(story, string, string) string { return "" }},
-	{name: "nothing any more", held: true, removed: true, reason: because(""), ways: []way{update, statusUpdate}, value: func(story, string, string) string { return "" }},
-	{name: "an empty text instead of a server", held: true, reason: because(""), ways: []way{statusUpdate}, value: func(story, string, string) string { return "" }},
-	{name: "what was there before, though it is another user's by now", held: true, reason: because(""), ways: []way{update}, value: func(_ story, _, held string) string {
-		return held
-	}},
-}
-
-// everyVerdict creates the specs of all claims, in other worlds than that of the defaults by one kind of write each.
-func everyVerdict(of func(context.Context) *world, p policy) {
-	for _, c := range claims {
-		ways := c.ways
-		if p != (policy{}) {
-			ways = ways[:1]
-		}
-		for _, by := range ways {
-			it := "is " + outcomeOf(p, c.reason(by))
-			It(fmt.Sprintf("%s on %s that names %s", it, by.name, c.name), func(ctx SpecContext) {
-				verdict(ctx, of(ctx).begin(ctx), p, by, c)
-			}, SpecTimeout(timeout))
-		}
-	}
-}
-
-func outcomeOf(p policy, reason string) string {
-	switch {
-	case reason == "":
-		return "not needed"
-	case reason == "Owned":
-		return "an admission"
-	case p.admits(reason):
-		return "a warning as " + reason
-	}
-	return "a denial as " + reason
-}
-
-// verdict makes a claim and checks the answer, the object, the Events and the metric.
-func verdict(ctx context.Context, s story, p policy, by way, c claim) {
-	GinkgoHelper()
-	owner := s.createOwner(ctx, "machine")
-	machine := newMachine(s.namespace, "machine", clusterName, ownedBy(owner))
-	subject, held := owner, "" // Events about an object that was not created are on its owner
-	if !by.creates {
-		Expect(s.client.Create(ctx, machine)).To(Succeed())
-		subject = machine
-	}
-	if c.held {
-		server := s.server("machine")
-		held = valueOf(by.field, server.UUID)
-		Expect(write(ctx, s.client, machine, by.field, held)).To(Succeed())
-		s.giveAway(server)
-	}
-	value, reason := c.value(s, by.field, held), c.reason(by)
-	outcome := map[string]string{"reason": reason, "decision": decisionOf(p, reason)}
-	all, matching := s.admissions(ctx, nil), s.admissions(ctx, outcome)
-
-	warned, recorder := s.warned()
-	var err error
-	switch {
-	case by.creates:
-		with(by.field, value)(machine)
-		err = warned.Create(ctx, machine)
-	case c.removed:
-		err = remove(ctx, warned, machine, by.field)
-	default:
-		err = write(ctx, warned, machine, by.field, value)
-	}
-
-	if p.admits(reason) {
-		Expect(err).NotTo(HaveOccurred())
-		Expect(s.holds(ctx, machine, by.field)).To(Equal(value))
-		subject = machine
-	} else {
-		expectDenial(err, reason, by.field)
-		Expect(err).To(MatchError(essentials(s, by.field, value, reason)))
-		Expect(err).NotTo(MatchError(ContainSubstring(othersEmail)))
-		if by.creates {
-			Expect(apierrors.IsNotFound(s.client.Get(ctx, client.ObjectKeyFromObject(machine), machine))).To(BeTrue())
-		} else {
-			Expect(s.holds(ctx, machine, by.field)).To(Equal(held))
-		}
-	}
-	if reason == "" {
-		Expect(s.admissions(ctx, nil)).To(Equal(all), "the API server called warrantgate")
-	} else {
-		Expect(s.admissions(ctx, nil)).To(Equal(all + 1))
-		Expect(s.admissions(ctx, outcome)).To(Equal(matching + 1))
-	}
-	expectTraces(ctx, s, p, subject, reason, essentials(s, by.field, value, reason), recorder.TakeWarnings())
-}
-
-// expectTraces checks the warning and the Event of a verdict.
-func expectTraces(ctx context.Context, s story, p policy, subject client.Object, reason string, texts OmegaMatcher, warned []string) {
-	GinkgoHelper()
-	if reason == "" || reason == "Owned" {
-		Expect(warned).To(BeEmpty())
-		Expect(s.finalEvents(ctx)).To(BeEmpty())
-		return
-	}
-	verb := "Denied: "
-	switch {
-	case p.warn:
-		verb = "Admitted with a warning: "
-		Expect(warned).To(HaveExactElements(And(HavePrefix(reason+" (mode Warn, nothing was changed or denied): "), texts)))
-	case p.admits(reason):
-		verb = "Admitted with a warning: "
-		Expect(warned).To(HaveExactElements(And(HavePrefix(reason+": "), texts)))
-	default:
-		Expect(warned).To(BeEmpty())
-	}
-	Expect(s.finalEvents(ctx)).To(HaveExactElements(And(
-		HaveField("InvolvedObject.UID", subject.GetUID()),
-		HaveField("InvolvedObject.Name", subject.GetName()),
-		HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", reason), HaveField("Count", BeEquivalentTo(1)),
-		HaveField("Message", And(HavePrefix(verb), Not(ContainSubstring("request id")), Not(ContainSubstring(othersEmail)))),
-	)))
-}
-
 // finalEvents are the Events of the story that are about verdicts. Events are written in order, so it waits for one of a last machine.
 func (s story) finalEvents(ctx context.Context) ([]corev1.Event, error) {
 	GinkgoHelper()
@@ -230,18 +120,6 @@ func (s story) finalEvents(ctx context.Context) ([]corev1.Event, error) {
 	Eventually(s.eventsOn).WithContext(ctx).WithArguments(last).ShouldNot(BeEmpty())
 	events, err := s.verdictEvents(ctx)
 	return slices.DeleteFunc(events, func(event corev1.Event) bool { return event.InvolvedObject.UID == last.GetUID() }), err
-}
-
-func decisionOf(p policy, reason string) string {
-	switch {
-	case reason == "Owned":
-		return "allowed"
-	case p.admits(reason):
-		return "warned"
-	case reason == "OwnershipUnknown":
-		return "error"
-	}
-	return "denied"
 }
 
 // expectDenial checks the fields that a controller uses: code, reason and cause.
@@ -264,7 +142,7 @@ func expectDenial(err error, reason, field string) {
 	Expect(cause.Field).To(Equal(field))
 }
 
-// essentials are the texts that a denial or a warning must contain for the user.
+// essentials are the texts that a denial must contain for the user.
 func essentials(s story, field, value, reason string) OmegaMatcher {
 	ofUser := fmt.Sprintf("of user %q (%s), which cluster %q acts as", s.user.Email, s.user.UUID, clusterName)
 	const advice = "clear the field, so that the provider adopts an instance of the user or creates one"
@@ -277,10 +155,6 @@ func essentials(s story, field, value, reason string) OmegaMatcher {
 		},
 		"ProviderIDInvalid": {fmt.Sprintf(`%q is not a provider ID of CloudSigma: it has to be "cloudsigma://" and the UUID of a server`, value)},
 		"InstanceIDInvalid": {fmt.Sprintf(`%q is not an instance ID: it has to be the UUID of a server`, value)},
-		"OwnershipUnknown": {
-			fmt.Sprintf("it cannot be checked now whether the instance belongs to user %q, which cluster %q acts as", s.user.Email, clusterName),
-			"the cloud is unavailable or its response is invalid; try again", "request id 00000000-0000-4000-8000-",
-		},
 	}
 	matchers := []OmegaMatcher{ContainSubstring(`%s %q of CloudSigmaMachine "machine" of namespace %q: `, field, value, s.namespace)}
 	for _, text := range texts[reason] {
