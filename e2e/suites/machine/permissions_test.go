@@ -5,14 +5,12 @@ package machine_test
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,102 +74,47 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		}
 	}, SpecTimeout(timeout))
 
-	It("are needed to become ready, and named if missing, for machines, clusters and Machines of Cluster API", func(ctx SpecContext) {
+	// The chart has the same permissions. Its suite removes each of them.
+	It("are needed to become ready, and named if missing", func(ctx SpecContext) {
 		Expect(w.gate.Stop()).To(Succeed())
 		DeferCleanup(w.gate.Start)
-		restore := []func(){}
-		resources := []string{"cloudsigmamachines", "cloudsigmaclusters", "machines"}
-		for _, resource := range resources {
-			// One of list and watch is enough to read the objects: an API server can send a list by a watch.
-			restore = append(restore, w.removePermission(ctx, resource, "list", "watch"))
-		}
-		serve, health := w.serveUnready(ctx)
-		for _, resource := range resources {
-			want := fmt.Sprintf("User %q cannot list resource %q", kubetest.WarrantgateUser, resource)
-			Eventually(func() (string, error) { return process.Body(ctx, health+"/readyz/objects") }).Should(ContainSubstring(want))
-			Expect(w.log()).To(ContainSubstring(strings.ReplaceAll(want, `"`, `\"`)), "the log is JSON")
-		}
+		// One of list and watch is enough to read the objects: an API server can send a list by a watch.
+		restore := w.removePermission(ctx, rule(infrastructure.Group, "cloudsigmamachines", "list", "watch"))
+		command := w.gate.ServeCommand() // its own start would wait
+		serve, err := process.Start(process.Options{Name: "warrantgate", LogFile: w.gate.LogFile(), Binary: command[0], Args: command[1:]})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(serve.Stop)
+		_, address, found := strings.Cut(strings.Join(command, " ")+" ", "--health-address=")
+		Expect(found).To(BeTrue())
+		health := "http://" + address[:strings.Index(address, " ")]
+		want := fmt.Sprintf("User %q cannot list resource %q", kubetest.WarrantgateUser, "cloudsigmamachines")
+		Eventually(func() (string, error) { return process.Body(ctx, health+"/readyz/objects") }).Should(ContainSubstring(want))
+		Expect(w.log()).To(ContainSubstring(strings.ReplaceAll(want, `"`, `\"`)), "the log is JSON")
 		Expect(process.Body(ctx, health+"/readyz")).To(ContainSubstring("[-]objects failed"))
 		Expect(process.Body(ctx, health+"/healthz")).To(Equal("ok"), "a restart would not help")
 
-		By("becoming ready without a restart once the permissions are granted")
-		for _, again := range slices.Backward(restore) {
-			again()
-		}
+		By("becoming ready without a restart once the permission is granted")
+		restore()
 		// A failed watch is retried with exponential backoff, up to about 30 seconds.
 		Eventually(func() (string, error) { return process.Body(ctx, health+"/readyz") }).WithTimeout(timeout).Should(Equal("ok"))
 		Expect(serve.Stop()).To(Succeed())
 	}, SpecTimeout(2*timeout))
 
-	// lacking is a request that is undecided without a permission.
-	type lacking struct {
-		resource, verb string
-		// reason is the reason of the denial.
-		reason string
-		// before is called while warrantgate has the permission, and may be nil.
-		before  func(ctx context.Context, s story)
-		request func(ctx context.Context, s story) error
-		// forgetful is true if warrantgate is restarted without the permission, because the audit may have cached tokens.
-		forgetful bool
-	}
-	DescribeTable("are named in the log if missing, and requests that need them are undecided:", func(ctx SpecContext, l lacking) {
+	It("are named in the log if missing, and not to tenants, whose requests that need them are undecided", func(ctx SpecContext) {
 		s := w.begin(ctx)
-		if l.before != nil {
-			l.before(ctx, s)
-		}
-		restore := w.removePermission(ctx, l.resource, l.verb)
-		if l.forgetful {
-			Expect(w.gate.Stop()).To(Succeed())
-			Expect(w.gate.Start(ctx)).To(Succeed())
+		restore := w.removePermission(ctx, rule(authorizationv1.GroupName, "subjectaccessreviews", "create"))
+		create := func() error {
+			return s.client.Create(ctx, newCluster(s.namespace, "another", s.user.Email), client.DryRunAll)
 		}
 		already := len(w.log())
-		err := l.request(ctx, s)
+		err := create()
 		Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
-		Expect(apierrors.HasStatusCause(err, metav1.CauseType(l.reason))).To(BeTrue(), "%v", err)
-		Expect(err).NotTo(MatchError(ContainSubstring("cannot "+l.verb)), "a tenant must not see which permission warrantgate lacks")
-		Expect(w.log()[already:]).To(MatchRegexp(`"decision":"error","reason":"%s".*User \\"warrantgate\\" cannot %s resource \\"%s\\"`,
-			l.reason, l.verb, l.resource))
-
+		Expect(apierrors.HasStatusCause(err, "ImpersonationUnknown")).To(BeTrue(), "%v", err)
+		Expect(err).NotTo(MatchError(ContainSubstring("cannot create")), "a tenant must not see which permission warrantgate lacks")
+		Expect(w.log()[already:]).To(MatchRegexp(
+			`"decision":"error","reason":"ImpersonationUnknown".*User \\"warrantgate\\" cannot create resource \\"subjectaccessreviews\\"`))
 		restore()
-		Eventually(func() bool { return apierrors.IsServiceUnavailable(l.request(ctx, s)) }).Should(BeFalse())
-	},
-		Entry("to read its own credentials", lacking{
-			resource: "secrets", verb: "get", reason: "OwnershipUnknown", forgetful: true,
-			request: func(ctx context.Context, s story) error { return s.tryMachine(ctx, clusterName) },
-		}, SpecTimeout(timeout)),
-		Entry("to read the Secret that names the user of a machine's cluster", lacking{
-			resource: "secrets", verb: "get", reason: "ObjectsUnknown",
-			before: func(ctx context.Context, s story) {
-				Expect(s.client.Create(ctx, s.userSecret())).To(Succeed())
-				Expect(s.client.Create(ctx, s.clusterBySecret())).To(Succeed())
-			},
-			request: func(ctx context.Context, s story) error { return s.tryMachine(ctx, "by-secret") },
-		}, SpecTimeout(timeout)),
-		Entry("to check the permissions of users", lacking{
-			resource: "subjectaccessreviews", verb: "create", reason: "ImpersonationUnknown",
-			request: func(ctx context.Context, s story) error {
-				return s.client.Create(ctx, newCluster(s.namespace, "another", s.user.Email), client.DryRunAll)
-			},
-		}, SpecTimeout(timeout)),
-	)
-
-	It("are named in the log if it cannot write Events, and everything else works", func(ctx SpecContext) {
-		s := w.begin(ctx)
-		restore := w.removePermission(ctx, "events", "create")
-		Expect(w.gate.Stop()).To(Succeed())
-		already := len(w.log())
-		Expect(w.gate.Start(ctx)).To(Succeed())
-		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring(
-			`"Events are off; gates and controllers work without them","reason":"no permission to create events; grant it with ` + "`warrantgate install kubernetes`"))
-		machine := s.createMachine(ctx, "worker")
-		Expect(apierrors.HasStatusCause(s.setInstanceID(ctx, machine, noServer), "InstanceNotFound")).To(BeTrue())
-
-		restore()
-		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring("Events are on"))
-		Expect(apierrors.HasStatusCause(s.setInstanceID(ctx, machine, noServer), "InstanceNotFound")).To(BeTrue())
-		// Of one or of both denials: an Event waits for the permission for a minute.
-		Eventually(w.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(
-			And(HaveField("Reason", "InstanceNotFound"), HaveField("Count", BeElementOf(int32(1), int32(2))))))
+		Expect(create()).To(Succeed())
 	}, SpecTimeout(timeout))
 
 	It("are removed by uninstall, which removes no other objects", func(ctx SpecContext) {
@@ -197,77 +140,35 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 	}, SpecTimeout(timeout))
 })
 
-// tryMachine writes a machine of a cluster, with a server that no user owns.
-func (s story) tryMachine(ctx context.Context, cluster string) error {
+// removePermission removes verbs on a resource from warrantgate, and waits until the API server applies that. The returned function restores them,
+// and so does the end of the spec.
+func (w *world) removePermission(ctx context.Context, removed rbacv1.PolicyRule) (restore func()) {
 	GinkgoHelper()
-	return s.client.Create(ctx, newMachine(s.namespace, "worker", cluster, providerID(noServer)), client.DryRunAll)
-}
-
-// userSecret names the story's user, and clusterBySecret is a cluster that names the Secret.
-func (s story) userSecret() *corev1.Secret {
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "user"}, StringData: map[string]string{"userEmail": s.user.Email},
-	}
-}
-
-func (s story) clusterBySecret() *unstructured.Unstructured {
-	return newObject(clusterKind, s.namespace, "by-secret", with("spec.region", region), with("spec.userRef.name", "user"))
-}
-
-// removePermission removes verbs on a resource from warrantgate, and waits until the API server applies that. The returned function
-// restores them, and so does the end of the spec.
-func (w *world) removePermission(ctx context.Context, resource string, verbs ...string) (restore func()) {
-	GinkgoHelper()
-	without := func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-		kept := []rbacv1.PolicyRule{}
-		for _, rule := range rules {
-			if slices.Contains(rule.Resources, resource) {
-				rule.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return slices.Contains(verbs, v) })
-			}
-			if len(rule.Verbs) > 0 {
-				kept = append(kept, rule)
-			}
-		}
-		return kept
-	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "warrantgate"}}
 	Expect(w.client.Get(ctx, client.ObjectKeyFromObject(role), role)).To(Succeed())
-	lease := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "warrantgate"}}
-	Expect(w.client.Get(ctx, client.ObjectKeyFromObject(lease), lease)).To(Succeed())
-	rules, leaseRules := role.Rules, lease.Rules
-	write := func(ctx context.Context, rules, leaseRules []rbacv1.PolicyRule) {
-		GinkgoHelper()
-		Expect(w.client.Get(ctx, client.ObjectKeyFromObject(role), role)).To(Succeed())
-		Expect(w.client.Get(ctx, client.ObjectKeyFromObject(lease), lease)).To(Succeed())
-		role.Rules, lease.Rules = rules, leaseRules
-		Expect(w.client.Update(ctx, role)).To(Succeed())
-		Expect(w.client.Update(ctx, lease)).To(Succeed())
-	}
-	await := func(allowed bool) {
-		GinkgoHelper()
-		for _, r := range slices.Concat(rules, leaseRules) {
-			if !slices.Contains(r.Resources, resource) {
-				continue
-			}
-			for _, verb := range verbs {
-				if slices.Contains(r.Verbs, verb) {
-					who := author{username: kubetest.WarrantgateUser, groups: []string{"system:authenticated"}}
-					one := permission{namespace: metav1.NamespaceSystem, rule: r}
-					one.rule.APIGroups, one.rule.Resources, one.rule.Verbs = r.APIGroups, []string{resource}, []string{verb}
-					Eventually(w.mayAuthor).WithContext(ctx).WithArguments(who, one).Should(Equal(allowed), "%s %s", verb, resource)
-				}
-			}
+	before := role.DeepCopy()
+	for i := range role.Rules {
+		if slices.Contains(role.Rules[i].Resources, removed.Resources[0]) {
+			role.Rules[i].Verbs = slices.DeleteFunc(role.Rules[i].Verbs, func(verb string) bool { return slices.Contains(removed.Verbs, verb) })
 		}
 	}
-	write(ctx, without(rules), without(leaseRules))
-	await(false)
-	restore = func() {
+	role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return len(rule.Verbs) == 0 })
+	write := func(ctx context.Context, rules []rbacv1.PolicyRule, allowed bool) {
 		GinkgoHelper()
-		write(ctx, rules, leaseRules)
-		await(true)
+		role.Rules = rules
+		Expect(w.client.Update(ctx, role)).To(Succeed())
+		for _, verb := range removed.Verbs {
+			one := permission{namespace: metav1.NamespaceSystem, rule: rule(removed.APIGroups[0], removed.Resources[0], verb)}
+			Eventually(w.mayAuthor).WithContext(ctx).WithArguments(author{username: kubetest.WarrantgateUser, groups: []string{"system:authenticated"}}, one).
+				Should(Equal(allowed), verb)
+		}
 	}
-	DeferCleanup(write, rules, leaseRules)
-	return restore
+	write(ctx, role.Rules, false)
+	DeferCleanup(write, before.Rules, true)
+	return func() {
+		GinkgoHelper()
+		write(ctx, before.Rules, true)
+	}
 }
 
 // mayDo returns the permissions, of all relevant ones, of a user that is only in the group of all users.
@@ -332,31 +233,4 @@ func (w *world) installed(ctx context.Context) map[string]string {
 		}
 	}
 	return found
-}
-
-// serveUnready starts serve by the same command as before, and does not wait. It returns the URL of its health as well.
-func (w *world) serveUnready(ctx context.Context) (serve *process.Process, health string) {
-	GinkgoHelper()
-	command := w.gate.ServeCommand()
-	serve, err := process.Start(process.Options{Name: "warrantgate", LogFile: w.gate.LogFile(), Binary: command[0], Args: command[1:]})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(serve.Stop)
-	health = w.health()
-	Eventually(func() error {
-		_, err := process.Body(ctx, health+"/healthz")
-		return err
-	}).Should(Succeed())
-	return serve, health
-}
-
-// health is the URL of the health of warrantgate.
-func (w *world) health() string {
-	GinkgoHelper()
-	for _, arg := range w.gate.ServeCommand() {
-		if address, is := strings.CutPrefix(arg, "--health-address="); is {
-			return (&url.URL{Scheme: "http", Host: address}).String()
-		}
-	}
-	Fail("warrantgate serves no health")
-	return ""
 }
