@@ -124,16 +124,4 @@ var _ = Describe("With the defaults, the first claim of a machine", Ordered, Con
 		Eventually(func() error { return alice.set(ctx, machine, instanceIDPath, server) }).Should(Succeed())
 		Expect(alice.set(ctx, machine, providerIDPath, "cloudsigma://"+server)).To(Succeed())
 	}, SpecTimeout(2*timeout))
-
-	It("is followed by a second write that the gate is not asked about, as in the order of writes of a provider", func(ctx SpecContext) {
-		s := w.begin(ctx)
-		machine, former, own := s.createMachine(ctx, "node"), s.server("former").UUID, s.server("own").UUID
-		for _, id := range []string{former, own} { // a new machine, and a replaced server
-			Expect(s.set(ctx, machine, instanceIDPath, "")).To(Succeed())
-			before := w.admissions(ctx, nil)
-			Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
-			Expect(s.set(ctx, machine, providerIDPath, "cloudsigma://"+id)).To(Succeed())
-			Expect(w.admissions(ctx, nil)).To(Equal(before + 1))
-		}
-	}, SpecTimeout(timeout))
 })

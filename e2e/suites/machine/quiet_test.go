@@ -23,7 +23,7 @@ import (
 var atOnce = volume.Of(20, 100)
 
 // warrantgate sends no unnecessary request, and no request twice.
-var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
+var _ = Describe("The gate on machines", Ordered, func() {
 	var w *world
 	BeforeAll(func(ctx SpecContext) {
 		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n"}) // the audit sends requests to the cloud as well
@@ -52,7 +52,9 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 		Expect(requests).To(HaveExactElements(And(
 			HaveField("Operation", cloudsigmatest.GetServer), HaveField("User", s.user.Email), HaveField("Status", 200))))
 
+		admissions := w.allAdmissions(ctx)
 		Expect(s.set(ctx, machine, providerIDPath, valueOf(providerIDPath, id))).To(Succeed())
+		Expect(w.allAdmissions(ctx)).To(Equal(admissions), "the API server called warrantgate")
 		Expect(remove(ctx, w.client, machine, instanceIDPath)).To(Succeed())
 		Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
 		Expect(w.cloud.Requests()).To(HaveLen(before + 1))
@@ -77,23 +79,19 @@ var _ = Describe("The gate on machines", Ordered, ContinueOnFailure, func() {
 		Expect(w.allAdmissions(ctx)).To(Equal(admissions), "the API server called warrantgate")
 		Expect(w.cloud.Requests()).To(HaveLen(requests), "warrantgate sent a request to the cloud")
 	}, SpecTimeout(3*timeout))
-})
 
-// Repairs by a user are never denied, even if the cloud or warrantgate does not answer.
-var _ = Describe("Clearing and deleting machines", Ordered, func() {
+	// Repairs by a user are never denied, even if the cloud or warrantgate does not answer. These are the last specs, because the cloud does not
+	// start again.
 	var (
-		w        *world
 		s        story
 		machines map[string]*unstructured.Unstructured
 	)
-	const finalizer = "cloudsigmamachine.infrastructure.cluster.x-k8s.io"
-	BeforeAll(func(ctx SpecContext) {
-		w = newWorld(ctx, setup{configuration: "audit: {mode: Off}\n"})
-		s = w.begin(ctx)
-		machines = map[string]*unstructured.Unstructured{}
+	prepare := func(ctx context.Context) {
+		GinkgoHelper()
+		s, machines = w.begin(ctx), map[string]*unstructured.Unstructured{}
 		for _, name := range []string{"without-cloud", "without-warrantgate", "keeping"} {
 			machine := newMachine(s.namespace, name, clusterName)
-			machine.SetFinalizers([]string{finalizer})
+			machine.SetFinalizers([]string{"cloudsigmamachine.infrastructure.cluster.x-k8s.io"})
 			Expect(w.client.Create(ctx, machine)).To(Succeed())
 			server := s.server(name)
 			Expect(w.setInstanceID(ctx, machine, server.UUID)).To(Succeed())
@@ -101,8 +99,7 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 			s.giveAway(server) // so that a request would be denied if it reached the gate
 			machines[name] = machine
 		}
-	}, NodeTimeout(setupTimeout))
-
+	}
 	// release makes the changes of a controller that releases a machine.
 	release := func(ctx context.Context, name string) {
 		GinkgoHelper()
@@ -117,7 +114,8 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 		Expect(apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKeyFromObject(machine), machine))).To(BeTrue())
 	}
 
-	It("does not reach the gate while the cloud and the identity provider are down", func(ctx SpecContext) {
+	It("is not called for clearing and deleting machines while the cloud and the identity provider are down", func(ctx SpecContext) {
+		prepare(ctx)
 		Expect(w.cloud.Stop()).To(Succeed())
 		admissions := w.allAdmissions(ctx)
 		keeping := machines["keeping"]
@@ -131,7 +129,7 @@ var _ = Describe("Clearing and deleting machines", Ordered, func() {
 		expectDenial(s.set(ctx, keeping, instanceIDPath, s.server("new").UUID), "OwnershipUnknown", instanceIDPath)
 	}, SpecTimeout(timeout))
 
-	It("is admitted while warrantgate is down as well, and so are heartbeats, but no write that names a server", func(ctx SpecContext) {
+	It("does not stop clearing, deleting and heartbeats while warrantgate is down as well, but no write that names a server", func(ctx SpecContext) {
 		Expect(w.gate.Stop()).To(Succeed())
 		release(ctx, "without-warrantgate")
 		keeping := machines["keeping"]
