@@ -130,8 +130,21 @@ func TestCredentialsOfClusters(t *testing.T) {
 	allowed := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "DelegationAllowed", Field: "spec.identityRef", Details: tenantDetails()}
 	unchanged := webhookstest.Answer{Decision: webhooks.Allowed, Reason: "IdentityUnchanged"}
 	denial := &ownership.IdentityError{Reason: "RolePrivileged", Message: `cloud "tenant" of Secret "keys": too many: admin`}
-	const unanswered = `the roles of cloud "tenant" of Secret "keys" could not be determined: the identity provider is unavailable or its response is invalid; try again`
+	const unanswered = ": the identity provider is unavailable or its response is invalid; try again"
 	const noMessage = `OpenStackCluster "prod" refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`
+	about := func(reason, message string, event func(reason, message string) []events.Event) webhookstest.Answer {
+		return answerAbout("spec.identityRef", reason, ofOpenStackCluster+message, event)
+	}
+	privileged := about("RolePrivileged", denial.Message, eventOnOpenStack)
+	privileged.Details = noDetails()
+	warned, created := privileged, privileged
+	warned.Events = eventOnOpenStack("RolePrivileged", "Admitted with a warning: "+privileged.Message)
+	created.Events = nil // there is no object
+	const rolesUnknown = `the roles of cloud "tenant" of Secret "keys" could not be determined`
+	busy := undecided(about("DelegationUnknown", rolesUnknown+": "+ownership.CauseTenantBusy.Explain(), nil), "TooManyRequests: many")
+	busy.Status, busy.RetryAfter = metav1.StatusReasonTooManyRequests, time.Second
+	unreadable := about("ClusterUnreadable", `OpenStackCluster "prod": spec.identityRef.name is float64 where a string belongs`, nil)
+	unreadable.Status = metav1.StatusReasonInvalid
 
 	for name, tc := range map[string]struct {
 		resource      string
@@ -149,62 +162,29 @@ func TestCredentialsOfClusters(t *testing.T) {
 		"the same, with all fields":                   {before: onOpenStack(keysRef()), after: onOpenStack(keysRef(with("type", "Secret"))), want: unchanged, unrequested: true},
 		"a machine with its own":                      {resource: "openstackmachines", after: onOpenStack(keysRef()), want: allowed},
 		"roles that may not be delegated": {
-			before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: denial},
-			want: webhookstest.Answer{
-				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + denial.Message, Details: noDetails(),
-				Events: eventOnOpenStack("RolePrivileged", "Denied: "+ofOpenStackCluster+denial.Message),
-			},
+			before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: denial}, want: privileged,
 		},
-		"roles that may not be delegated, of a cluster that is not created": {
-			after: onOpenStack(keysRef()), delegations: fakeDelegations{err: denial},
-			want: webhookstest.Answer{
-				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + denial.Message, Details: noDetails(),
-			},
-		},
+		"roles that may not be delegated, of a cluster that is not created": {after: onOpenStack(keysRef()), delegations: fakeDelegations{err: denial}, want: created},
 		"a gate that only warns": {
 			config: v1beta1.ClusterDelegation{Mode: v1beta1.Warn}, before: onOpenStack(nil), after: onOpenStack(keysRef()), delegations: fakeDelegations{err: denial},
-			want: webhookstest.Answer{
-				Decision: webhooks.Denied, Reason: "RolePrivileged", Field: "spec.identityRef", Message: ofOpenStackCluster + denial.Message, Details: noDetails(),
-				Events: eventOnOpenStack("RolePrivileged", "Admitted with a warning: "+ofOpenStackCluster+denial.Message),
-			},
+			want: warned,
 		},
 		"a Keystone that does not respond": {
 			before: onOpenStack(nil), after: onOpenStack(keysRef()),
 			delegations: fakeDelegations{err: &ownership.UnknownError{Cause: ownership.CauseIdentityProvider, Err: errors.New("503")}},
-			want: webhookstest.Answer{
-				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef", Message: ofOpenStackCluster + unanswered,
-				Details: details("error", "IdentityProviderUnavailable: 503"),
-				Events:  eventOnOpenStack("DelegationUnknown", "Denied: "+ofOpenStackCluster+unanswered),
-			},
+			want:        undecided(about("DelegationUnknown", rolesUnknown+unanswered, eventOnOpenStack), "IdentityProviderUnavailable: 503"),
 		},
 		"too many credentials of the tenant at once": {
 			after:       onOpenStack(keysRef()),
 			delegations: fakeDelegations{err: &ownership.UnknownError{Cause: ownership.CauseTenantBusy, RetryAfter: time.Second, Err: errors.New("many")}},
-			want: webhookstest.Answer{
-				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef", Status: metav1.StatusReasonTooManyRequests, RetryAfter: time.Second,
-				Message: ofOpenStackCluster + `the roles of cloud "tenant" of Secret "keys" could not be determined: ` + ownership.CauseTenantBusy.Explain(),
-				Details: details("error", "TooManyRequests: many"),
-			},
+			want:        busy,
 		},
 		"an error of another type": {
 			after: onOpenStack(keysRef()), delegations: fakeDelegations{err: http.ErrServerClosed},
-			want: webhookstest.Answer{
-				Decision: webhooks.Undecided, Reason: "DelegationUnknown", Field: "spec.identityRef",
-				Message: ofOpenStackCluster + `the roles of cloud "tenant" of Secret "keys" could not be determined; try again`,
-				Details: details("error", "http: Server closed"),
-			},
+			want: undecided(about("DelegationUnknown", rolesUnknown+"; try again", nil), "http: Server closed"),
 		},
-		"no credentials": {
-			after: onOpenStack(object{}), unrequested: true,
-			want: webhookstest.Answer{Decision: webhooks.Denied, Reason: "IdentityMissing", Field: "spec.identityRef", Message: ofOpenStackCluster + noMessage},
-		},
-		"a field of the wrong type": {
-			after: onOpenStack(keysRef(with("name", 5))), unrequested: true,
-			want: webhookstest.Answer{
-				Decision: webhooks.Denied, Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable", Field: "spec.identityRef",
-				Message: ofOpenStackCluster + `OpenStackCluster "prod": spec.identityRef.name is float64 where a string belongs`,
-			},
-		},
+		"no credentials":            {after: onOpenStack(object{}), unrequested: true, want: about("IdentityMissing", noMessage, nil)},
+		"a field of the wrong type": {after: onOpenStack(keysRef(with("name", 5))), unrequested: true, want: unreadable},
 		"another kind": {
 			resource: "kdcclusters", after: kdcWith(nil), unrequested: true,
 			want: webhookstest.Answer{Decision: webhooks.Denied, Status: metav1.StatusReasonBadRequest, Reason: "UnknownKind", Message: `kdcclusters of group "k8s.kube-dc.com" is not a kind of objects that refer to credentials`},

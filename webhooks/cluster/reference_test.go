@@ -78,16 +78,18 @@ func TestAClusterKeepsTheIdentityOfItsInstances(t *testing.T) {
 		return webhookstest.Answer{Decision: webhooks.Allowed, Reason: reason}
 	}
 	denied := func(reason, message string) webhookstest.Answer {
-		return webhookstest.Answer{Reason: reason, Field: "spec.infrastructureRef", Message: message, Events: eventOnReference(reason, "Denied: "+message)}
+		return answerAbout("spec.infrastructureRef", reason, message, eventOnReference)
 	}
-	undecided := func(reason, message string) webhookstest.Answer {
+	unknown := func(reason, message string) webhookstest.Answer {
 		a := denied(reason, of+message)
 		a.Decision = webhooks.Undecided
 		return a
 	}
+	listed := []ownership.Account{onProject("others")}
+	stays := denied("MachinesHoldInstances", held)
 	for name, tc := range map[string]struct {
-		old, new      object
-		free          bool
+		old, new      object // default: from "a" to "b"
+		created, free bool
 		err           error
 		machineErr    error
 		own           []string
@@ -95,58 +97,45 @@ func TestAClusterKeepsTheIdentityOfItsInstances(t *testing.T) {
 		want          webhookstest.Answer
 		wantRequested []ownership.Account
 	}{
-		"to an identity that does not own the instances": {
-			old: to("a"), new: to("b"), want: denied("MachinesHoldInstances", held), wantRequested: []ownership.Account{onProject("others")},
-		},
-		"on a dry run": {
-			old: to("a"), new: to("b"), dryRun: true, want: denied("MachinesHoldInstances", held), wantRequested: []ownership.Account{onProject("others")},
-		},
-		"for the first time": {
-			old: referring(nil), new: to("b"), want: denied("MachinesHoldInstances", held), wantRequested: []ownership.Account{onProject("others")},
-		},
-		"after a reference that cannot be read": {
-			old: to(5), new: to("b"), want: denied("MachinesHoldInstances", held), wantRequested: []ownership.Account{onProject("others")},
-		},
-		"by a Cluster that is created": {
-			new: to("b"), wantRequested: []ownership.Account{onProject("others")},
-			want: webhookstest.Answer{Reason: "MachinesHoldInstances", Field: "spec.infrastructureRef", Message: held},
-		},
-		"to an identity that owns the instances": {old: to("a"), new: to("b"), own: []string{aliceID}, want: allowed("ReferenceAllowed"), wantRequested: []ownership.Account{onProject("others")}},
-		"while no machine names an instance":     {old: to("a"), new: to("b"), free: true, want: allowed("ReferenceAllowed")},
-		"that does not exist":                    {old: to("a"), new: to("c"), want: allowed("ReferenceAllowed")},
-		"that no object can be": {
-			old: to("a"), new: to(strings.Repeat("x", 254)), err: errors.New("it must not be read"), want: allowed("ReferenceAllowed"),
-		},
-		"by the same name":    {old: to("a"), new: referring(object{"apiGroup": "infrastructure.cluster.x-k8s.io", "name": "a"}), want: allowed("ReferenceUnchanged")},
-		"without a name":      {old: to("a"), new: referring(nil), want: allowed("ReferenceUnchanged")},
-		"without a reference": {old: to("a"), new: object{"metadata": metadata(nil)}, want: allowed("ReferenceUnchanged")},
-		"without credentials": {
-			old: to("a"), new: to("b"), err: &clusterapi.AccountError{Reason: clusterapi.IdentityMissing, Message: unusable},
-			want: denied("IdentityMissing", of+unusable),
-		},
+		"to an identity that does not own the instances": {want: stays, wantRequested: listed},
+		"on a dry run":                           {dryRun: true, want: stays, wantRequested: listed},
+		"for the first time":                     {old: referring(nil), want: stays, wantRequested: listed},
+		"after a reference that cannot be read":  {old: to(5), want: stays, wantRequested: listed},
+		"by a Cluster that is created":           {created: true, wantRequested: listed, want: answerAbout("spec.infrastructureRef", "MachinesHoldInstances", held, nil)},
+		"to an identity that owns the instances": {own: []string{aliceID}, want: allowed("ReferenceAllowed"), wantRequested: listed},
+		"while no machine names an instance":     {free: true, want: allowed("ReferenceAllowed")},
+		"that does not exist":                    {new: to("c"), want: allowed("ReferenceAllowed")},
+		"that no object can be":                  {new: to(strings.Repeat("x", 254)), err: errors.New("it must not be read"), want: allowed("ReferenceAllowed")},
+		"by the same name":                       {new: referring(object{"apiGroup": "infrastructure.cluster.x-k8s.io", "name": "a"}), want: allowed("ReferenceUnchanged")},
+		"without a name":                         {new: referring(nil), want: allowed("ReferenceUnchanged")},
+		"without a reference":                    {new: object{"metadata": metadata(nil)}, want: allowed("ReferenceUnchanged")},
+		"without credentials":                    {err: &clusterapi.AccountError{Reason: clusterapi.IdentityMissing, Message: unusable}, want: denied("IdentityMissing", of+unusable)},
 		"without credentials, while no machine names an instance": {
-			old: to("a"), new: to("b"), free: true, err: &clusterapi.AccountError{Reason: clusterapi.IdentityMissing, Message: unusable},
+			free: true, err: &clusterapi.AccountError{Reason: clusterapi.IdentityMissing, Message: unusable},
 			want: allowed("ReferenceAllowed"),
 		},
-		"that cannot be read now": {
-			old: to("a"), new: to("b"), err: errors.New("away"),
-			want: undecided("ObjectsUnknown", "the OpenStackCluster that it refers to cannot be read now; try again"),
-		},
+		"that cannot be read now": {err: errors.New("away"), want: unknown("ObjectsUnknown", "the OpenStackCluster that it refers to cannot be read now; try again")},
 		"while the machines cannot be read": {
-			old: to("a"), new: to("b"), machineErr: errors.New("away"),
-			want: undecided("MachinesUnknown", "the machines of the cluster could not be read; try again"),
+			machineErr: errors.New("away"),
+			want:       unknown("MachinesUnknown", "the machines of the cluster could not be read; try again"),
 		},
 		"while the machines cannot be read, without credentials": {
-			old: to("a"), new: to("b"), machineErr: errors.New("away"), err: &clusterapi.AccountError{Reason: clusterapi.IdentityMissing},
-			want: undecided("MachinesUnknown", "the machines of the cluster could not be read; try again"),
+			machineErr: errors.New("away"), err: &clusterapi.AccountError{Reason: clusterapi.IdentityMissing},
+			want: unknown("MachinesUnknown", "the machines of the cluster could not be read; try again"),
 		},
-		"of the wrong type": {old: to("a"), new: to(5), want: webhookstest.Answer{
+		"of the wrong type": {new: to(5), want: webhookstest.Answer{
 			Status: metav1.StatusReasonInvalid, Reason: "ClusterUnreadable",
 			Message: `Cluster "prod": spec.infrastructureRef.name is float64 where a string belongs`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machines := &fakeMachines{err: tc.machineErr, holders: map[string][]clusterapi.Machine{"team-a/prod": {holder("m1", aliceID)}}}
+			if tc.old == nil && !tc.created {
+				tc.old = to("a")
+			}
+			if tc.new == nil {
+				tc.new = to("b")
+			}
 			if tc.free {
 				machines.holders = nil
 			}
