@@ -84,9 +84,10 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		serve, err := process.Start(process.Options{Name: "warrantgate", LogFile: w.gate.LogFile(), Binary: command[0], Args: command[1:]})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(serve.Stop)
-		_, address, found := strings.Cut(strings.Join(command, " ")+" ", "--health-address=")
+		_, address, found := strings.Cut(strings.Join(command, " "), "--health-address=")
 		Expect(found).To(BeTrue())
-		health := "http://" + address[:strings.Index(address, " ")]
+		address, _, _ = strings.Cut(address, " ")
+		health := "http://" + address
 		want := fmt.Sprintf("User %q cannot list resource %q", kubetest.WarrantgateUser, "cloudsigmamachines")
 		Eventually(func() (string, error) { return process.Body(ctx, health+"/readyz/objects") }).Should(ContainSubstring(want))
 		Expect(w.log()).To(ContainSubstring(strings.ReplaceAll(want, `"`, `\"`)), "the log is JSON")
