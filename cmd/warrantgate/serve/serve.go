@@ -161,11 +161,16 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	controllers, err := o.kcpControllers(config, recorder, logger)
-	if err != nil {
+	repair, off, err := o.repairController(config, recorder)
+	switch {
+	case err != nil:
 		return err
+	case repair == nil:
+		logger.Info("the repair of stuck workspaces is off", "reason", off)
+	default:
+		servers = append(servers, repair)
 	}
-	servers = slices.Concat(servers, callerFiles(clients, tokens), controllers)
+	servers = append(servers, callerFiles(clients, tokens)...)
 	logger.Info("starting", "version", cli.Version, "webhookAddress", o.webhookAddress,
 		"ownerRewrite", config.Workspace.OwnerRewrite.Mode, "ownerIntegrity", config.Workspace.OwnerIntegrity.Mode)
 	recorders := []manager.Runnable{recorder}
@@ -187,26 +192,7 @@ func callerFiles(clients *webhookserver.Clients, tokens *webhookserver.Tokens) [
 	return files
 }
 
-// kcpControllers returns the controllers for a kcp: the repair, unless it is off, and the warning of an old version.
-func (o serveOptions) kcpControllers(config v1beta1.GateConfiguration, recorder owner.EventRecorder, logger logr.Logger) ([]manager.Runnable, error) {
-	var controllers []manager.Runnable
-	repair, off, err := o.repairController(config, recorder)
-	switch {
-	case err != nil:
-		return nil, err
-	case repair == nil:
-		logger.Info("the repair of stuck workspaces is off", "reason", off)
-	default:
-		controllers = append(controllers, repair)
-	}
-	warning, err := o.warnOfOldKCP(logger)
-	if err != nil || warning == nil {
-		return controllers, err
-	}
-	return append(controllers, warning), nil
-}
-
-// servers returns all runnables except those for kcp.
+// servers returns all runnables except the repair.
 func (o serveOptions) servers(
 	certificate manager.Runnable, webhookServer webhook.Server, gates kubernetesGates,
 ) ([]manager.Runnable, error) {
