@@ -146,8 +146,8 @@ func impersonationGate(
 
 // needsKCP returns an error if the configuration lists providers on kcp, but the audit cannot read their machines or send requests to their
 // cloud.
-func needsKCP(config v1beta1.GateConfiguration, owners clouds.Owners, kcpKubeconfig string) error {
-	if !config.Audit.OnKCP() || kcpKubeconfig != "" && (owners.Cloud != nil || config.HasExternalKinds()) {
+func needsKCP(config v1beta1.GateConfiguration, owners clouds.Owners, reached *rest.Config) error {
+	if !config.Audit.OnKCP() || reached != nil && (owners.Cloud != nil || config.HasExternalKinds()) {
 		return nil
 	}
 	return errors.New("audit.providers needs --kcp-kubeconfig and an access to CloudSigma: give both, or remove audit.providers from the configuration")

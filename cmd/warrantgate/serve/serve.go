@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -135,7 +134,11 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	recorder, err := o.eventRecorder()
+	connections, err := o.connections()
+	if err != nil {
+		return err
+	}
+	recorder, err := newEventRecorder(connections.kcp)
 	if err != nil {
 		return err
 	}
@@ -153,7 +156,7 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	}
 	webhookServer := webhookserver.New(o.webhookAddress, certificate.GetCertificate, clients, tokens)
 	registerWorkspaceGates(webhookServer, config, recorder)
-	gates, err := o.machineGates(config, webhookServer, recorder, logger)
+	gates, err := o.machineGates(connections, config, webhookServer, recorder, logger)
 	if err != nil {
 		return err
 	}
@@ -161,16 +164,11 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	repair, off, err := o.repairController(config, recorder)
-	switch {
-	case err != nil:
+	repair, err := repairController(connections, config, recorder, logger)
+	if err != nil {
 		return err
-	case repair == nil:
-		logger.Info("the repair of stuck workspaces is off", "reason", off)
-	default:
-		servers = append(servers, repair)
 	}
-	servers = append(servers, callerFiles(clients, tokens)...)
+	servers = slices.Concat(servers, callerFiles(clients, tokens), repair)
 	logger.Info("starting", "version", cli.Version, "webhookAddress", o.webhookAddress,
 		"ownerRewrite", config.Workspace.OwnerRewrite.Mode, "ownerIntegrity", config.Workspace.OwnerIntegrity.Mode)
 	recorders := []manager.Runnable{recorder}
@@ -218,54 +216,70 @@ func (o serveOptions) servers(
 	return servers, nil
 }
 
+// connections are the API servers of the kubeconfigs, nil without the flag.
+type connections struct {
+	kubernetes, kcp *rest.Config
+	// logicalClusters writes LogicalClusters of kcp.
+	logicalClusters *rest.Config
+}
+
+func (o serveOptions) connections() (c connections, err error) {
+	for _, kubeconfig := range []struct {
+		flag, path string
+		into       **rest.Config
+	}{
+		{"kubeconfig", o.kubeconfig, &c.kubernetes},
+		{"kcp-kubeconfig", o.kcpKubeconfig, &c.kcp},
+		{"logical-cluster-kubeconfig", o.lcKubeconfig, &c.logicalClusters},
+	} {
+		if kubeconfig.path == "" {
+			continue
+		}
+		if *kubeconfig.into, err = cli.LoadKubeconfig(kubeconfig.path, ""); err != nil {
+			return c, fmt.Errorf("--%s: %w", kubeconfig.flag, err)
+		}
+	}
+	return c, nil
+}
+
 // machineGates returns the gates of the API server of --kubeconfig, or none without one. It registers the gates of providers on kcp if a
 // cloud is configured.
 func (o serveOptions) machineGates(
-	config v1beta1.GateConfiguration, server webhook.Server, recorder webhooks.EventRecorder, logger logr.Logger,
+	reached connections, config v1beta1.GateConfiguration, server webhook.Server, recorder webhooks.EventRecorder, logger logr.Logger,
 ) (gates kubernetesGates, err error) {
-	var kubernetes *rest.Config
-	if o.kubeconfig != "" {
-		if kubernetes, err = cli.LoadKubeconfig(o.kubeconfig, ""); err != nil {
-			return kubernetesGates{}, fmt.Errorf("--kubeconfig: %w", err)
-		}
-	}
-	owners, err := clouds.NewOwners(kubernetes, config, o.Flags, logger)
+	owners, err := clouds.NewOwners(reached.kubernetes, config, o.Flags, logger)
 	if err := errors.Join(err, owners.RequireDeny(config.Machine)); err != nil {
 		return kubernetesGates{}, err
 	}
-	if kubernetes != nil {
-		if gates, err = newKubernetesGates(kubernetes, config, owners, o.leaseNamespace); err != nil {
+	if reached.kubernetes != nil {
+		if gates, err = newKubernetesGates(reached.kubernetes, config, owners, o.leaseNamespace); err != nil {
 			return kubernetesGates{}, err
 		}
 		gates.register(server)
 		reportInactive(config, owners, logger)
 	}
-	if kubernetes == nil && config.Audit.Reports {
+	if reached.kubernetes == nil && config.Audit.Reports {
 		return kubernetesGates{}, errors.New("audit.reports needs --kubeconfig, because reports are written on Kubernetes only, and not in workspaces of kcp: " +
 			"give --kubeconfig, or remove audit.reports from the configuration")
 	}
-	if err := needsKCP(config, owners, o.kcpKubeconfig); err != nil {
+	if err := needsKCP(config, owners, reached.kcp); err != nil {
 		return kubernetesGates{}, err
 	}
 	if owners.Gate == nil {
 		return gates, nil
 	}
 	gates.runnables = append(gates.runnables, owners)
-	if o.kcpKubeconfig == "" {
+	if reached.kcp == nil {
 		return gates, nil
 	}
-	reached, err := cli.LoadKubeconfig(o.kcpKubeconfig, "")
-	if err != nil {
-		return kubernetesGates{}, fmt.Errorf("--kcp-kubeconfig: %w", err)
-	}
-	audited, err := newProviderAudit(reached, config, owners, recorder)
+	audited, err := newProviderAudit(reached.kcp, config, owners, recorder)
 	if err != nil {
 		return kubernetesGates{}, err
 	}
 	if audited != nil {
 		gates.runnables = append(gates.runnables, audited)
 	}
-	return gates, registerProviderGates(server, reached, config, owners, recorder)
+	return gates, registerProviderGates(server, reached.kcp, config, owners, recorder)
 }
 
 // runAll runs until a server fails or ctx ends, and then waits until all have ended. The recorders end last, because requests that a server
@@ -286,54 +300,48 @@ func runAll(ctx context.Context, servers, recorders []manager.Runnable) error {
 	return errors.Join(err, recording.Wait())
 }
 
-func (o serveOptions) eventRecorder() (*events.Recorder, error) {
-	if o.kcpKubeconfig == "" {
+func newEventRecorder(reached *rest.Config) (*events.Recorder, error) {
+	if reached == nil {
 		return events.NewRecorder(nil), nil
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", o.kcpKubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("read --kcp-kubeconfig: %w", err)
-	}
-	config.UserAgent = cli.UserAgent()
-	writer, err := events.NewKCPWriter(config)
+	writer, err := events.NewKCPWriter(reached)
 	if err != nil {
 		return nil, err
 	}
 	return events.NewRecorder(writer), nil
 }
 
-// repairController returns no controller if the repair is off, and the reason.
-func (o serveOptions) repairController(config v1beta1.GateConfiguration, recorder owner.EventRecorder) (_ manager.Runnable, off string, err error) {
+// repairController returns no controller if the repair is off.
+func repairController(
+	reached connections, config v1beta1.GateConfiguration, recorder owner.EventRecorder, logger logr.Logger,
+) ([]manager.Runnable, error) {
+	off := ""
 	switch {
 	case config.Repair.Mode == v1beta1.Off:
-		return nil, "repair.mode is Off", nil
-	case o.kcpKubeconfig == "":
-		return nil, "--kcp-kubeconfig is not set", nil
-	case o.lcKubeconfig == "":
-		return nil, "--logical-cluster-kubeconfig is not set", nil
+		off = "repair.mode is Off"
+	case reached.kcp == nil:
+		off = "--kcp-kubeconfig is not set"
+	case reached.logicalClusters == nil:
+		off = "--logical-cluster-kubeconfig is not set"
 	}
-	reading, err := cli.LoadKubeconfig(o.kcpKubeconfig, "")
-	if err != nil {
-		return nil, "", fmt.Errorf("--kcp-kubeconfig: %w", err)
+	if off != "" {
+		logger.Info("the repair of stuck workspaces is off", "reason", off)
+		return nil, nil
 	}
-	writing, err := cli.LoadKubeconfig(o.lcKubeconfig, "")
+	repair, err := cli.NewRepair(reached.kcp, reached.logicalClusters, config)
 	if err != nil {
-		return nil, "", fmt.Errorf("--logical-cluster-kubeconfig: %w", err)
-	}
-	repair, err := cli.NewRepair(reading, writing, config)
-	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	repair.Steps.DryRun = config.Repair.Mode == v1beta1.Warn
-	root, err := kcp.ConfigFor(reading, kcp.Root)
+	root, err := kcp.ConfigFor(reached.kcp, kcp.Root)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	election, err := newElection(root, metav1.NamespaceDefault, owner.LeaseName)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return owner.NewController(repair, recorder, election), "", nil
+	return []manager.Runnable{owner.NewController(repair, recorder, election)}, nil
 }
 
 func registerWorkspaceGates(server webhook.Server, config v1beta1.GateConfiguration, recorder webhooks.EventRecorder) {

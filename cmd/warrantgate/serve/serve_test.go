@@ -617,7 +617,7 @@ func TestServeMistakes(t *testing.T) {
 		"an unknown log level":      {args: serve("--log-level=loud"), want: `--log-level: slog: level string "loud": unknown name`},
 		"no configuration":          {args: serve("--config=" + missing), want: "read the configuration: open " + missing + ": no such file or directory"},
 		"a mistaken configuration":  {args: serve("--config=" + badConfig), want: "configuration " + badConfig + `: line 2: kind: Unsupported value: "Gate": supported values: "GateConfiguration"`},
-		"no kubeconfig":             {args: serve("--kcp-kubeconfig=" + missing), want: "read --kcp-kubeconfig: stat " + missing + ": no such file or directory"},
+		"no kubeconfig":             {args: serve("--kcp-kubeconfig=" + missing), want: `--kcp-kubeconfig: read kubeconfig "` + missing + `": stat ` + missing + ": no such file or directory"},
 		"an unused kubeconfig":      {args: serve("--kcp-kubeconfig=" + badAddress), want: `address of kcp "https://kcp example": parse "https://kcp example": invalid character " " in host name`},
 		"no certificate":            {args: serve("--tls-cert-file=" + missing), want: certificate + "open " + missing + ": no such file or directory"},
 		"no key":                    {args: serve("--tls-private-key-file=" + missing), want: certificate + "open " + missing + ": no such file or directory"},
