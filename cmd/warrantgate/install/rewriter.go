@@ -90,9 +90,9 @@ func (o installOptions) awaitPolicy(ctx context.Context, out io.Writer) error {
 	}
 	unknown := error(nil)
 	err = wait.PollUntilContextTimeout(ctx, effectInterval, o.wait, true, func(context.Context) (bool, error) {
-		var found gates.Effect
-		found, unknown = gates.PolicyEffect(ctx, c) // each request has its own limit
-		return found == gates.Acting, nil
+		var acts bool
+		acts, unknown = gates.PolicyRewrites(ctx, c) // each request has its own limit
+		return acts, nil
 	})
 	switch {
 	case unknown != nil:

@@ -30,11 +30,11 @@ func (o *checkAdmissionOptions) reportRewrite(ctx context.Context, all *checks, 
 	}
 	var wrong, unknown, leftAlone, restores bool
 	if len(workspace.RewritePolicy(config)) > 0 {
-		found, err := gates.PolicyEffect(ctx, c)
-		wrong, unknown = found == gates.NotActing, found == gates.EffectUnknown
-		restores = found == gates.Acting // both are installed together
+		acts, err := gates.PolicyRewrites(ctx, c)
+		wrong, unknown = !acts && err == nil, err != nil
+		restores = acts // both are installed together
 		leftAlone = wrong && !o.policiesOnly && leavesOwnersToPolicy(ctx, server)
-		o.addEffect(all, found, leftAlone, err)
+		o.addEffect(all, acts, leftAlone, err)
 	}
 	if config.OwnerIntegrity.Mode == v1beta1.Enforce && (restores || o.policiesOnly) {
 		acts, err := gates.PolicyRestores(ctx, c)
@@ -70,12 +70,12 @@ func leavesOwnersToPolicy(ctx context.Context, config *rest.Config) bool {
 	return err == nil && workspace.LeavesOwnersToPolicy(configuration)
 }
 
-func (o *checkAdmissionOptions) addEffect(all *checks, found gates.Effect, leftAlone bool, why error) {
+func (o *checkAdmissionOptions) addEffect(all *checks, acts, leftAlone bool, why error) {
 	result, text := resultOK, ""
 	switch {
-	case found == gates.Acting:
+	case acts:
 		text = "ok\n  the admission policy rewrites the owners of plain service accounts, also while no warrantgate answers"
-	case found == gates.EffectUnknown:
+	case why != nil:
 		result, text = resultUnknown, fmt.Sprintf("UNKNOWN\n  whether the admission policy or the webhook rewrites the owners of plain service accounts: %v", why)
 	case o.policiesOnly:
 		result, text = resultWrong, "NOT ACTIVE\n  no admission policy rewrites owners. Before v0.32 kcp has no such policies; it may have been started with "+

@@ -24,53 +24,53 @@ func KCPCanaries(config v1beta1.Workspace, policiesOnly bool) []Canary {
 	var canaries []Canary
 	if mode := config.OwnerIntegrity.Mode; mode != v1beta1.Off {
 		canaries = append(canaries, Canary{
-			Policy: workspace.IntegrityPolicyName, Reason: events.OwnerChangeDenied, Warns: mode == v1beta1.Warn, Object: canaryWorkspace("integrity"),
+			Policy: workspace.IntegrityPolicyName, Reason: events.OwnerChangeDenied, Warns: mode == v1beta1.Warn, Object: canaryWorkspace(kcp.CanaryAnnotation, "integrity"),
 		})
 	}
 	if mode := config.OwnerRewrite.Mode; mode != v1beta1.Off && !policiesOnly {
 		canaries = append(canaries, Canary{
-			Webhook: rewriteWebhook, Rewrites: true, Reason: "Canary", Warns: mode == v1beta1.Warn, Object: canaryWorkspace(kcp.WebhookCanary),
+			Webhook: rewriteWebhook, Rewrites: true, Reason: "Canary", Warns: mode == v1beta1.Warn, Object: canaryWorkspace(kcp.CanaryAnnotation, kcp.WebhookCanary),
 		})
 	}
 	return canaries
 }
 
-// Effect is the result of a canary for the policy that rewrites owners.
-type Effect string
-
-const (
-	// EffectUnknown means that the request failed before the policy was evaluated.
-	EffectUnknown Effect = ""
-	// Acting means that kcp evaluates the policy.
-	Acting Effect = "acting"
-	// NotActing means that kcp does not evaluate the policy: it does not exist, kcp has not compiled it yet, or its admission plugin
-	// is disabled.
-	NotActing Effect = "not acting"
-)
-
-// PolicyEffect checks with a dry run whether kcp evaluates the policy that rewrites owners. c may be a client for any workspace in
-// which its user may create Workspaces. An error contains the reason for EffectUnknown.
-func PolicyEffect(ctx context.Context, c client.Client) (Effect, error) {
-	canary := canaryWorkspace(kcp.PolicyCanary)
-	err := c.Create(ctx, canary, client.DryRunAll)
-	switch _, kept := canary.GetAnnotations()[kcp.CanaryAnnotation]; {
-	case err == nil && !kept:
-		return Acting, nil
-	case err == nil, deniedBy(workspace.IntegrityPolicyName, err): // kcp evaluates it later
-		return NotActing, nil
-	}
-	return EffectUnknown, err
+// PolicyRewrites checks with a dry run whether kcp evaluates the policy that rewrites owners. It does not if the policy does not exist, kcp has not
+// compiled it yet, or its admission plugin is disabled. c may be a client for any workspace in which its user may create Workspaces. An error means
+// that the result is unknown.
+func PolicyRewrites(ctx context.Context, c client.Client) (bool, error) {
+	return policyRemoves(ctx, c, kcp.CanaryAnnotation, kcp.PolicyCanary)
 }
 
-// canaryWorkspace returns a canary Workspace, for dry runs only. It is unstructured, so that the response replaces all of its fields.
-func canaryWorkspace(value string) *unstructured.Unstructured {
+// PolicyRestores checks, in the same way, whether the policy for restored Workspaces removes what a backup contains.
+func PolicyRestores(ctx context.Context, c client.Client) (bool, error) {
+	return policyRemoves(ctx, c, kcp.CreatedByAnnotation, namePrefix)
+}
+
+// policyRemoves reports whether a policy removes an annotation from a Workspace that only warrantgate may annotate. Where none does, the policy that
+// protects owners denies the Workspace, or kcp answers with the annotation.
+func policyRemoves(ctx context.Context, c client.Client, annotation, value string) (bool, error) {
+	canary := canaryWorkspace(annotation, value)
+	err := c.Create(ctx, canary, client.DryRunAll)
+	_, kept := canary.GetAnnotations()[annotation]
+	switch {
+	case err == nil:
+		return !kept, nil
+	case deniedBy(workspace.IntegrityPolicyName, err), apierrors.IsForbidden(err) && strings.Contains(err.Error(), annotation):
+		return false, nil
+	}
+	return false, err
+}
+
+// canaryWorkspace returns a Workspace with an annotation, for dry runs only. It is unstructured, so that the response replaces all of its fields.
+func canaryWorkspace(annotation, value string) *unstructured.Unstructured {
 	canary := &unstructured.Unstructured{Object: map[string]any{
 		// Every user may use this type.
 		"spec": map[string]any{"type": map[string]any{"path": kcp.Root.String(), "name": "universal"}},
 	}}
 	canary.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"))
 	canary.SetGenerateName(namePrefix)
-	canary.SetAnnotations(map[string]string{kcp.CanaryAnnotation: value})
+	canary.SetAnnotations(map[string]string{annotation: value})
 	return canary
 }
 
@@ -81,19 +81,3 @@ func deniedBy(policy string, err error) bool {
 
 // quotedPolicy is how API servers name a policy in denials and warnings.
 func quotedPolicy(policy string) string { return "ValidatingAdmissionPolicy '" + policy + "'" }
-
-// PolicyRestores checks with a dry run whether the policy for restored Workspaces removes what a backup contains. Where it does not, the
-// request is denied as a forgery, or kcp answers with what it contains. An error means that the result is unknown.
-func PolicyRestores(ctx context.Context, c client.Client) (bool, error) {
-	canary := canaryWorkspace("restore")
-	canary.SetAnnotations(map[string]string{kcp.CreatedByAnnotation: namePrefix})
-	err := c.Create(ctx, canary, client.DryRunAll)
-	switch {
-	case err == nil:
-		_, kept := canary.GetAnnotations()[kcp.CreatedByAnnotation]
-		return !kept, nil
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), kcp.CreatedByAnnotation):
-		return false, nil
-	}
-	return false, err
-}
