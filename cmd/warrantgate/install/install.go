@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -78,7 +79,7 @@ serve does not answer, new workspaces whose owners only the webhook can rewrite 
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.kcpTarget.addFlags(cmd.Flags())
+	o.addRootFlags(cmd.Flags())
 	o.addOptionalFlags(cmd)
 	o.addWaitingFlag(cmd.Flags(), "with repair.mode: Off, install")
 	const policiesOnly = "policies-only"
@@ -95,6 +96,10 @@ serve does not answer, new workspaces whose owners only the webhook can rewrite 
 		cmd.MarkFlagsMutuallyExclusive(flag, policiesOnly)
 	}
 	return cmd
+}
+
+func (t *kcpTarget) addRootFlags(flags *pflag.FlagSet) {
+	t.addFlags(flags, "kubeconfig of an administrator of root", "for the permissions of the user of serve there")
 }
 
 func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
@@ -118,7 +123,10 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 		}
 	}
 	if !o.dryRun {
-		if err := o.giveRights(ctx, out, roles); err != nil { // first: serve may be waiting for them
+		// The permissions come first: serve may be waiting for them.
+		if err := o.inShards(func(where string, c client.Client) error {
+			return report(out, where, func() ([]install.Result, error) { return install.Replace(ctx, c, roles, shardRegistrable()) })
+		}); err != nil {
 			return err
 		}
 	}
@@ -143,18 +151,6 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 		_, err := fmt.Fprintf(notes, "Without --shard-kubeconfig, user %q was not granted permissions on the shards. Unless it already has them, no "+
 			"Events are written (`kubectl describe workspace` does not show what was done) and no workspace is repaired. The gates work.\n", o.user)
 		return err
-	}
-	return nil
-}
-
-// giveRights grants the user that serve runs as its permissions on the shards.
-func (o installOptions) giveRights(ctx context.Context, out io.Writer, roles []client.Object) error {
-	for i := range o.shardKubeconfigs {
-		if err := o.inShard(i, func(c client.Client) error {
-			return report(out, o.shardKubeconfigs[i], func() ([]install.Result, error) { return install.Replace(ctx, c, roles, shardRegistrable()) })
-		}); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -247,7 +243,7 @@ func (o installOptions) registerInRoot(ctx context.Context, out io.Writer, regis
 	if err := report(out, "root", func() ([]install.Result, error) { return install.Apply(ctx, root, others) }); err != nil {
 		return err
 	}
-	unwanted, err := install.Unwanted(ctx, root, registration, o.registrable())
+	unwanted, err := install.Unwanted(ctx, root, registration, rootRegistrable())
 	if err != nil {
 		return err
 	}
@@ -279,8 +275,8 @@ func report(out io.Writer, where string, do func() ([]install.Result, error)) er
 	return nil
 }
 
-// registrable returns all objects that any configuration may register in root.
-func (kcpTarget) registrable() []client.Object {
+// rootRegistrable returns all objects that any configuration may register in root.
+func rootRegistrable() []client.Object {
 	config := v1beta1.Default().Workspace
 	return slices.Concat(workspace.RegistrationWithPolicy(webhooks.Server{}, config), owner.RootObjects(""),
 		clusterapi.AuditRoles("", gates.AuditLease))

@@ -81,11 +81,11 @@ func (o installKubernetesOptions) run(ctx context.Context, out io.Writer) error 
 		return err
 	}
 	// The permissions come first: serve may be waiting for them.
-	objects := append(kubernetesRoles(config, o.user, o.leaseNamespace), gates.KubernetesRegistration(server, config)...)
+	objects := append(clusterapi.Roles(config, o.user, o.leaseNamespace, gates.AuditLease), gates.KubernetesRegistration(server, config)...)
 	if o.dryRun {
 		return printYAML(out, part{"in the API server", objects})
 	}
-	c, err := o.client()
+	c, err := newClient(o.Connection)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (o installKubernetesOptions) runPolicies(ctx context.Context, out io.Writer
 	if o.dryRun {
 		return printYAML(out, part{"in the API server", policies})
 	}
-	c, err := o.client()
+	c, err := newClient(o.Connection)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func newUninstallKubernetesCommand() *cobra.Command {
 		Example: `  warrantgate uninstall kubernetes --kubeconfig=admin.kubeconfig`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := target.client()
+			c, err := newClient(target.Connection)
 			if err != nil {
 				return err
 			}
@@ -138,11 +138,11 @@ func (t kubernetesTarget) registrable() []client.Object {
 	config := v1beta1.Default()
 	config.ControllerManager.Mode, config.KeystonePolicy.Mode = v1beta1.Enforce, v1beta1.Enforce
 	config.OpenStack.AuthURLs = []string{"any"}
-	return append(kubernetesRoles(config, "", t.leaseNamespace), gates.KubernetesRegistration(webhooks.Server{}, config)...)
+	return append(clusterapi.Roles(config, "", t.leaseNamespace, gates.AuditLease), gates.KubernetesRegistration(webhooks.Server{}, config)...)
 }
 
-func (t kubernetesTarget) client() (client.Client, error) {
-	config, err := t.Config()
+func newClient(connection cli.Connection) (client.Client, error) {
+	config, err := connection.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -151,9 +151,4 @@ func (t kubernetesTarget) client() (client.Client, error) {
 		return nil, fmt.Errorf("client for the API server: %w", err)
 	}
 	return c, nil
-}
-
-// kubernetesRoles returns the RBAC objects that a user needs to serve the gates.
-func kubernetesRoles(config v1beta1.GateConfiguration, username, leaseNamespace string) []client.Object {
-	return clusterapi.Roles(config, username, leaseNamespace, gates.AuditLease)
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/kcp-dev/sdk/apis/core"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/cmd/warrantgate/internal/gates"
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
@@ -28,7 +28,7 @@ import (
 )
 
 type installProviderOptions struct {
-	providerTarget
+	kcpTarget
 	serverOptions
 }
 
@@ -58,7 +58,7 @@ Run it again after an upgrade of serve, and after another APIExport exports one 
 			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
-	o.providerTarget.addFlags(cmd)
+	o.addProviderFlags(cmd.Flags())
 	o.serverOptions.addFlags(cmd)
 	return cmd
 }
@@ -68,7 +68,7 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	inWorkspace, provider, path, err := o.cluster(ctx)
+	inWorkspace, provider, path, err := o.provider(ctx)
 	if err != nil {
 		return err
 	}
@@ -95,13 +95,10 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	if o.dryRun {
 		return printYAML(out, part{"in the workspace of the APIExport", registration}, part{"in logical cluster system:admin of each shard", roles})
 	}
-	return o.change(func(where string, c client.Client, inShard bool) error {
-		return report(out, where, func() ([]install.Result, error) {
-			if inShard {
-				return install.Replace(ctx, c, roles, o.shardRegistrable())
-			}
-			return install.Replace(ctx, c, registration, o.registrable())
-		})
+	return o.change(func(where string, c client.Client) error {
+		return report(out, where, func() ([]install.Result, error) { return install.Replace(ctx, c, roles, clusterapi.WorkspaceRoles("")) })
+	}, func(where string, c client.Client) error {
+		return report(out, where, func() ([]install.Result, error) { return install.Replace(ctx, c, registration, providerRegistrable()) })
 	})
 }
 
@@ -121,7 +118,7 @@ func auditedExports(audit v1beta1.Audit, cluster logicalcluster.Name, path strin
 }
 
 func newUninstallProviderCommand() *cobra.Command {
-	var target providerTarget
+	var target kcpTarget
 	var dryRun dryRun
 	cmd := &cobra.Command{
 		Use:   "provider",
@@ -132,53 +129,40 @@ func newUninstallProviderCommand() *cobra.Command {
     --context=provider`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := target.change(func(where string, c client.Client, inShard bool) error {
-				objects := target.registrable()
-				if inShard {
-					objects = target.shardRegistrable()
-				}
-				return dryRun.remove(cmd.Context(), cmd.OutOrStdout(), where, c, objects)
+			roles := clusterapi.WorkspaceRoles("")
+			if err := target.change(func(where string, c client.Client) error {
+				return dryRun.remove(cmd.Context(), cmd.OutOrStdout(), where, c, roles)
+			}, func(where string, c client.Client) error {
+				return dryRun.remove(cmd.Context(), cmd.OutOrStdout(), where, c, providerRegistrable())
 			}); err != nil {
 				return err
 			}
-			shards := target.shards
-			shards.Connection = target.Connection
-			return shards.noteShards(cmd.ErrOrStderr(), "provider", target.shardRegistrable())
+			return target.noteShards(cmd.ErrOrStderr(), "provider", roles)
 		},
 	}
-	target.addFlags(cmd)
+	target.addProviderFlags(cmd.Flags())
 	dryRun.addFlag(cmd.Flags())
 	return cmd
 }
 
-// providerTarget is the workspace and the kcp that a command changes, and the kubeconfigs and contexts it uses.
-type providerTarget struct {
-	cli.Connection
-	shards kcpTarget // only its shards are used
-}
-
-func (t *providerTarget) addFlags(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	t.AddFlags(flags, "kubeconfig of an administrator of the workspace with the APIExport")
-	t.shards.addShardFlags(flags, "for the permissions to write Events and to read owners of machines there")
+func (t *kcpTarget) addProviderFlags(flags *pflag.FlagSet) {
+	t.addFlags(flags, "kubeconfig of an administrator of the workspace with the APIExport", "for the permissions to write Events and to read owners of machines there")
 }
 
 // change changes the shards first, because serve may be waiting for its permissions there, and then the workspace.
-func (t providerTarget) change(do func(where string, c client.Client, inShard bool) error) error {
-	for i, kubeconfig := range t.shards.shardKubeconfigs {
-		if err := t.shards.inShard(i, func(c client.Client) error { return do(kubeconfig, c, true) }); err != nil {
-			return err
-		}
+func (t kcpTarget) change(shard, workspace func(where string, c client.Client) error) error {
+	if err := t.inShards(shard); err != nil {
+		return err
 	}
-	c, err := kubernetesTarget{Connection: t.Connection}.client()
+	c, err := newClient(t.Connection)
 	if err != nil {
 		return err
 	}
-	return do("provider", c, false)
+	return workspace("provider", c)
 }
 
-// cluster returns a client for the workspace, the name of its logical cluster, and its path.
-func (t providerTarget) cluster(ctx context.Context) (in client.Client, name logicalcluster.Name, path string, err error) {
+// provider returns a client for the workspace, the name of its logical cluster, and its path.
+func (t kcpTarget) provider(ctx context.Context) (in client.Client, name logicalcluster.Name, path string, err error) {
 	config, err := t.Config()
 	if err != nil {
 		return nil, "", "", err
@@ -209,14 +193,9 @@ func leadsTo(ctx context.Context, config *rest.Config, path string, cluster logi
 	return err == nil && c.Get(ctx, client.ObjectKey{Name: corev1alpha1.LogicalClusterName}, &found) == nil && logicalcluster.From(&found) == cluster
 }
 
-// registrable returns all objects that any configuration may register in the workspace, or that an earlier version registered there.
-func (providerTarget) registrable() []client.Object {
+// providerRegistrable returns all objects that any configuration may register in the workspace, or that an earlier version registered there.
+func providerRegistrable() []client.Object {
 	earlier := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhooks.ConfigurationName}}
 	earlier.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
 	return slices.Concat([]client.Object{earlier}, clusterapi.ProviderRoles(""), clusterapi.ExportRoles(nil, ""), gates.ProviderRegistration(webhooks.Server{}, v1beta1.Default(), "", false))
-}
-
-// shardRegistrable returns all objects that may be registered in system:admin of a shard.
-func (providerTarget) shardRegistrable() []client.Object {
-	return clusterapi.WorkspaceRoles("")
 }

@@ -15,7 +15,8 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-// kcpTarget is the kcp that a command changes, and the kubeconfigs and contexts it uses.
+// kcpTarget is the kcp that a command changes, and the kubeconfigs and contexts it uses: for root or the workspace of a provider's APIExport, and for
+// the shards.
 type kcpTarget struct {
 	cli.Connection
 	shardKubeconfigs []string
@@ -24,12 +25,9 @@ type kcpTarget struct {
 	ignoreWaiting bool
 }
 
-func (t *kcpTarget) addFlags(flags *pflag.FlagSet) {
-	t.AddFlags(flags, "kubeconfig of an administrator of root")
-	t.addShardFlags(flags, "for the permissions of the user of serve there")
-}
-
-func (t *kcpTarget) addShardFlags(flags *pflag.FlagSet, what string) {
+// addFlags adds the flags. usage describes the kubeconfig of the workspace, and what says what is changed on the shards.
+func (t *kcpTarget) addFlags(flags *pflag.FlagSet, usage, what string) {
+	t.AddFlags(flags, usage)
 	flags.StringArrayVar(&t.shardKubeconfigs, "shard-kubeconfig", nil,
 		"kubeconfig of system:masters on a shard, "+what+"; once for each shard")
 	flags.StringVar(&t.shardContext, "shard-context", "", "context of the shard kubeconfigs (default: the current one)")
@@ -58,13 +56,19 @@ func (t kcpTarget) rootClient() (client.Client, error) {
 	return clientFor(t.Connection, kcp.Root)
 }
 
-// inShard calls do with a client for the logical cluster system:admin of a shard. Its RBAC applies in all workspaces of the shard.
-func (t kcpTarget) inShard(i int, do func(client.Client) error) error {
-	c, err := clientFor(cli.NewConnection(t.shardKubeconfigs[i], t.shardContext), kcp.SystemAdmin)
-	if err != nil {
-		return err
+// inShards calls do with each shard kubeconfig, and a client for the logical cluster system:admin of its shard. The RBAC there applies in all workspaces
+// of the shard.
+func (t kcpTarget) inShards(do func(where string, c client.Client) error) error {
+	for _, kubeconfig := range t.shardKubeconfigs {
+		c, err := clientFor(cli.NewConnection(kubeconfig, t.shardContext), kcp.SystemAdmin)
+		if err != nil {
+			return err
+		}
+		if err := do(kubeconfig, c); err != nil {
+			return err
+		}
 	}
-	return do(c)
+	return nil
 }
 
 func clientFor(connection cli.Connection, cluster logicalcluster.Path) (client.Client, error) {

@@ -45,7 +45,7 @@ Initializing. The error lists them. Keep serve running until they are Ready, or 
 			return target.noteShards(cmd.ErrOrStderr(), "kcp", shardRegistrable())
 		},
 	}
-	target.addFlags(uninstallKCP.Flags())
+	target.addRootFlags(uninstallKCP.Flags())
 	target.addWaitingFlag(uninstallKCP.Flags(), "uninstall")
 	dryRun.addFlag(uninstallKCP.Flags())
 	cmd.AddCommand(uninstallKCP, newUninstallKubernetesCommand(), newUninstallProviderCommand())
@@ -86,15 +86,10 @@ func (t kcpTarget) uninstall(ctx context.Context, out io.Writer, dryRun dryRun) 
 	}
 	// The Leases are removed last, when no replica may create them again.
 	leases := []client.Object{owner.Lease(), install.Lease(metav1.NamespaceDefault, gates.AuditLease)}
-	if err := dryRun.remove(ctx, out, "root", root, append(leases, t.registrable()...)); err != nil {
+	if err := dryRun.remove(ctx, out, "root", root, append(leases, rootRegistrable()...)); err != nil {
 		return err
 	}
-	for i := range t.shardKubeconfigs {
-		if err := t.inShard(i, func(c client.Client) error {
-			return dryRun.remove(ctx, out, t.shardKubeconfigs[i], c, shardRegistrable())
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.inShards(func(where string, c client.Client) error {
+		return dryRun.remove(ctx, out, where, c, shardRegistrable())
+	})
 }
