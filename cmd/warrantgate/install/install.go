@@ -33,8 +33,6 @@ type installOptions struct {
 	serverOptions
 	// rewrite is what rewrites the owners of plain service accounts: Policy, Webhook or Auto.
 	rewrite string
-	// policiesOnly is whether to write only the admission policies, which kcp evaluates by itself.
-	policiesOnly bool
 	// wait bounds each wait until kcp acts on what was registered.
 	wait time.Duration
 }
@@ -80,21 +78,13 @@ serve does not answer, new workspaces whose owners only the webhook can rewrite 
 		},
 	}
 	o.addRootFlags(cmd.Flags())
-	o.addOptionalFlags(cmd)
 	o.addWaitingFlag(cmd.Flags(), "with repair.mode: Off, install")
-	const policiesOnly = "policies-only"
-	cmd.Flags().BoolVar(&o.policiesOnly, policiesOnly, false,
-		"write only the admission policies, which kcp v0.32 and later evaluate with no warrantgate running; needs no --url")
+	o.addFlagsOrPoliciesOnly(cmd, "kcp v0.32 and later evaluate")
 	cmd.Flags().StringVar(&o.rewrite, "rewrite", rewriteAuto, "what rewrites the owners of plain service accounts: Policy, an admission policy that kcp v0.32 "+
 		"and later evaluate by themselves; Webhook; or Auto, the policy if kcp has such policies, else the webhook. Other owners, and those that the "+
 		"policy has not rewritten, go to the webhook in any case")
 	cmd.Flags().DurationVar(&o.wait, "wait", 30*time.Second, "how long to wait until kcp evaluates the policies, and serve answers what kcp calls it for; kcp takes about "+
 		"five seconds")
-	cmd.MarkFlagsOneRequired("url", "ca-file", policiesOnly)
-	cmd.MarkFlagsRequiredTogether("url", "ca-file")
-	for _, flag := range []string{"url", "ca-file"} {
-		cmd.MarkFlagsMutuallyExclusive(flag, policiesOnly)
-	}
 	return cmd
 }
 

@@ -33,8 +33,6 @@ func (t *kubernetesTarget) addFlags(flags *pflag.FlagSet) {
 type installKubernetesOptions struct {
 	kubernetesTarget
 	serverOptions
-	// policiesOnly is whether to write only the admission policies, which the API server evaluates by itself.
-	policiesOnly bool
 }
 
 func newInstallKubernetesCommand() *cobra.Command {
@@ -60,15 +58,7 @@ serve does not answer, machines cannot get another server ID.`,
 		},
 	}
 	o.kubernetesTarget.addFlags(cmd.Flags())
-	o.addOptionalFlags(cmd)
-	const policiesOnly = "policies-only"
-	cmd.Flags().BoolVar(&o.policiesOnly, policiesOnly, false,
-		"write only the admission policies, which the API server evaluates with no warrantgate running; needs no --url")
-	cmd.MarkFlagsOneRequired("url", "ca-file", policiesOnly)
-	cmd.MarkFlagsRequiredTogether("url", "ca-file")
-	for _, flag := range []string{"url", "ca-file"} {
-		cmd.MarkFlagsMutuallyExclusive(flag, policiesOnly)
-	}
+	o.addFlagsOrPoliciesOnly(cmd, "the API server evaluates")
 	return cmd
 }
 

@@ -26,6 +26,8 @@ type serverOptions struct {
 	dryRun   bool
 	// failurePolicy is the failure policy of the webhooks, Fail or Ignore. It applies while no serve answers.
 	failurePolicy string
+	// policiesOnly is whether to write only the admission policies, which the API server evaluates by itself.
+	policiesOnly bool
 }
 
 func (o *serverOptions) addFlags(cmd *cobra.Command) {
@@ -37,7 +39,19 @@ func (o *serverOptions) addFlags(cmd *cobra.Command) {
 	}
 }
 
-// addOptionalFlags adds the flags, and leaves it to the command when --url and --ca-file are required.
+// addFlagsOrPoliciesOnly adds the flags, and --policies-only, which replaces --url and --ca-file.
+func (o *serverOptions) addFlagsOrPoliciesOnly(cmd *cobra.Command, evaluates string) {
+	o.addOptionalFlags(cmd)
+	const policiesOnly = "policies-only"
+	cmd.Flags().BoolVar(&o.policiesOnly, policiesOnly, false,
+		"write only the admission policies, which "+evaluates+" with no warrantgate running; needs no --url")
+	cmd.MarkFlagsOneRequired("url", "ca-file", policiesOnly)
+	cmd.MarkFlagsRequiredTogether("url", "ca-file")
+	cmd.MarkFlagsMutuallyExclusive("url", policiesOnly)
+	cmd.MarkFlagsMutuallyExclusive("ca-file", policiesOnly)
+}
+
+// addOptionalFlags adds the flags. --url and --ca-file are not required.
 func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.config, "config", "", "configuration file of serve: gates in mode Off are not installed, and gates in mode Warn get the failurePolicy Ignore")
