@@ -113,30 +113,30 @@ func isAboutObject(err error) bool {
 // itself when it checks whether an APIExport may be bound or a WorkspaceType may be used.
 var asInside = identity.Warrant{Groups: []string{"system:kcp:logical-cluster-admin"}}.String()
 
-// allowed checks with a SubjectAccessReview in a logical cluster whether the owner may do something. If inside is true, the owner needs no
-// access to the logical cluster.
-func (c Checker) allowed(
-	ctx context.Context, at logicalcluster.Path, owner identity.Owner, attributes authorizationv1.ResourceAttributes, inside bool,
-) (bool, error) {
-	within, err := c.Client(at)
-	if err != nil {
-		return false, err
-	}
+// allowed checks with a SubjectAccessReview in a logical cluster, which messages call named, whether the actor may do something. If inside is true, the
+// actor needs no access to the logical cluster. unknown is the reason why that could not be determined.
+func (c *check) allowed(
+	ctx context.Context, at, named logicalcluster.Path, attributes authorizationv1.ResourceAttributes, inside bool,
+) (allowed bool, unknown string) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: owner.Username, UID: owner.UID, Groups: owner.Groups,
+		User: c.actor.Username, UID: c.actor.UID, Groups: c.actor.Groups,
 		Extra:              map[string]authorizationv1.ExtraValue{},
 		ResourceAttributes: &attributes,
 	}}
-	for key, values := range owner.Extra {
+	for key, values := range c.actor.Extra {
 		review.Spec.Extra[key] = slices.Clone(values)
 	}
 	if inside {
 		review.Spec.Extra[identity.WarrantKey] = append(review.Spec.Extra[identity.WarrantKey], asInside)
 	}
-	if err := within.Create(ctx, review); err != nil {
-		return false, err
+	within, err := c.Client(at)
+	if err == nil {
+		err = within.Create(ctx, review)
 	}
-	return review.Status.Allowed, nil
+	if err != nil {
+		return false, missingRight(err, "create", "subjectaccessreviews.authorization.k8s.io", named)
+	}
+	return review.Status.Allowed, ""
 }
 
 // missingRight describes why a request failed: the missing permission, and the user that kcp denied.

@@ -26,10 +26,8 @@ import (
 func (c *check) bindings(ctx context.Context) {
 	made, err := c.made(ctx)
 	if err != nil {
-		c.add(Finding{
-			Reason: Undetermined, Advisory: true, Message: fmt.Sprintf("which API bindings there are in %s could not be determined: %s", c.ws.Path,
-				missingRight(err, "list", "apibindings.apis.kcp.io", c.ws.Cluster.Path())),
-		})
+		c.undetermined(true, fmt.Sprintf("which API bindings there are in %s could not be determined", c.ws.Path),
+			missingRight(err, "list", "apibindings.apis.kcp.io", c.ws.Cluster.Path()))
 	}
 	seen := map[tenancyv1alpha1.APIExportReference]bool{}
 	for _, hidden := range []bool{false, true} {
@@ -176,7 +174,7 @@ func (c *check) missing(ctx context.Context, reference tenancyv1alpha1.APIExport
 	switch {
 	case err != nil:
 		binding.Why = missingRight(err, "get", "apiexports.apis.kcp.io", at)
-		c.add(Finding{Reason: Undetermined, Message: fmt.Sprintf("whether there is an APIExport %s could not be determined: %s", binding.Export, binding.Why)})
+		c.undetermined(false, fmt.Sprintf("whether there is an APIExport %s could not be determined", binding.Export), binding.Why)
 	case !found:
 		binding.Answer, binding.Why = No, "there is no such APIExport"
 		c.add(Finding{
@@ -190,15 +188,14 @@ func (c *check) missing(ctx context.Context, reference tenancyv1alpha1.APIExport
 		return
 	}
 	cluster := logicalcluster.From(export) // empty if it could not be read
-	allowed, askErr := c.allowed(ctx, cmp.Or(cluster.Path(), at), *c.actor, authorizationv1.ResourceAttributes{
+	allowed, unknown := c.allowed(ctx, cmp.Or(cluster.Path(), at), at, authorizationv1.ResourceAttributes{
 		Group: apisv1alpha2.SchemeGroupVersion.Group, Version: apisv1alpha2.SchemeGroupVersion.Version,
 		Resource: "apiexports", Name: reference.Export, Verb: "bind",
 	}, true)
 	switch {
-	case askErr != nil:
-		binding.Why = missingRight(askErr, "create", "subjectaccessreviews.authorization.k8s.io", at)
-		c.add(Finding{Reason: Undetermined, Message: fmt.Sprintf("whether %s may bind the APIExport %s could not be determined: %s",
-			c.description, binding.Export, binding.Why)})
+	case unknown != "":
+		binding.Why = unknown
+		c.undetermined(false, fmt.Sprintf("whether %s may bind the APIExport %s could not be determined", c.description, binding.Export), unknown)
 	case !allowed:
 		binding.Answer, binding.Why = No, "the owner lacks \"bind\""
 		c.add(c.bindMissing(reference, cluster))

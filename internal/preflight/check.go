@@ -48,10 +48,7 @@ type check struct {
 
 func (c *check) run(ctx context.Context) {
 	if c.ws.unread != nil && !c.ws.Deleted { // the LogicalCluster may be gone already
-		c.add(Finding{
-			Reason: Undetermined, Advisory: c.ready(),
-			Message: fmt.Sprintf("what the LogicalCluster says could not be determined, only what the Workspace does: %v", c.ws.unread),
-		})
+		c.undetermined(c.ready(), "what the LogicalCluster says could not be determined, only what the Workspace does", c.ws.unread.Error())
 	}
 	if c.ws.Mount != "" || c.ws.Cluster.Empty() || c.ws.Deleted {
 		c.notReady()
@@ -70,6 +67,10 @@ func (c *check) run(ctx context.Context) {
 }
 
 func (c *check) add(f Finding) { c.report.Findings = append(c.report.Findings, f) }
+
+func (c *check) undetermined(advisory bool, message, why string) {
+	c.add(Finding{Reason: Undetermined, Advisory: advisory, Message: message + ": " + why})
+}
 
 func (c *check) ready() bool { return c.ws.Phase == corev1alpha1.LogicalClusterPhaseReady }
 
@@ -240,13 +241,12 @@ func placeOf(owner identity.Owner, cluster logicalcluster.Name, path string, hom
 // entry checks whether the owner may create API bindings in the workspace. It may not if the workspace requires groups that the owner is
 // not in.
 func (c *check) entry(ctx context.Context) {
-	allowed, err := c.allowed(ctx, c.ws.Cluster.Path(), *c.actor, authorizationv1.ResourceAttributes{
+	allowed, unknown := c.allowed(ctx, c.ws.Cluster.Path(), c.ws.Cluster.Path(), authorizationv1.ResourceAttributes{
 		Group: apisv1alpha2.SchemeGroupVersion.Group, Version: "*", Resource: "apibindings", Verb: "create",
 	}, false)
 	switch {
-	case err != nil:
-		c.add(Finding{Reason: Undetermined, Message: fmt.Sprintf("whether %s may create APIBindings in %s could not be determined: %s",
-			c.description, c.ws.Path, missingRight(err, "create", "subjectaccessreviews.authorization.k8s.io", c.ws.Cluster.Path()))})
+	case unknown != "":
+		c.undetermined(false, fmt.Sprintf("whether %s may create APIBindings in %s could not be determined", c.description, c.ws.Path), unknown)
 	case !allowed && c.ws.RequiredGroups != "":
 		c.add(Finding{
 			Reason: OwnerDenied,

@@ -112,17 +112,13 @@ func (c *check) typeOfCreation(ctx context.Context, parent logicalcluster.Path, 
 
 // create checks whether the creator may create Workspaces in the parent.
 func (c *check) create(ctx context.Context, parent logicalcluster.Path, cluster logicalcluster.Name) {
-	allowed, err := c.allowed(ctx, cluster.Path(), *c.actor, authorizationv1.ResourceAttributes{
+	allowed, unknown := c.allowed(ctx, cluster.Path(), parent, authorizationv1.ResourceAttributes{
 		Group: tenancyv1alpha1.SchemeGroupVersion.Group, Version: tenancyv1alpha1.SchemeGroupVersion.Version,
 		Resource: "workspaces", Verb: "create",
 	}, false)
 	switch {
-	case err != nil:
-		c.add(Finding{
-			Reason: Undetermined,
-			Message: fmt.Sprintf("whether %s may create Workspaces in %s could not be determined: %s", c.description, parent,
-				missingRight(err, "create", "subjectaccessreviews.authorization.k8s.io", parent)),
-		})
+	case unknown != "":
+		c.undetermined(false, fmt.Sprintf("whether %s may create Workspaces in %s could not be determined", c.description, parent), unknown)
 	case !allowed:
 		c.add(c.createMissing(parent, cluster))
 	}

@@ -48,10 +48,8 @@ func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, refer
 	}
 	switch {
 	case err != nil:
-		c.add(Finding{
-			Reason: Undetermined, Advisory: c.ready(), Message: fmt.Sprintf("the requirements of %s could not be determined: %s", whose,
-				missingRight(err, "get", "workspacetypes.tenancy.kcp.io", cmp.Or(logicalcluster.NewPath(reference.Path), from))),
-		})
+		c.undetermined(c.ready(), fmt.Sprintf("the requirements of %s could not be determined", whose),
+			missingRight(err, "get", "workspacetypes.tenancy.kcp.io", cmp.Or(logicalcluster.NewPath(reference.Path), from)))
 	case t == nil:
 		c.add(Finding{
 			Reason: TypeMissing, Advisory: c.ready(), Message: whose + " does not exist",
@@ -131,17 +129,13 @@ func (c *check) use(ctx context.Context, t *tenancyv1alpha1.WorkspaceType) {
 	if c.actor == nil {
 		return
 	}
-	allowed, err := c.allowed(ctx, logicalcluster.From(t).Path(), *c.actor, authorizationv1.ResourceAttributes{
+	allowed, unknown := c.allowed(ctx, logicalcluster.From(t).Path(), typePath(t), authorizationv1.ResourceAttributes{
 		Group: tenancyv1alpha1.SchemeGroupVersion.Group, Version: tenancyv1alpha1.SchemeGroupVersion.Version,
 		Resource: "workspacetypes", Name: t.Name, Verb: "use",
 	}, true)
 	switch {
-	case err != nil:
-		c.add(Finding{
-			Reason: Undetermined, Advisory: true,
-			Message: fmt.Sprintf("whether %s may use the type %s could not be determined: %s", c.description, typeName(t),
-				missingRight(err, "create", "subjectaccessreviews.authorization.k8s.io", typePath(t))),
-		})
+	case unknown != "":
+		c.undetermined(true, fmt.Sprintf("whether %s may use the type %s could not be determined", c.description, typeName(t)), unknown)
 	case allowed:
 		answer.Use = Yes
 	case c.ws.NotCreated:
