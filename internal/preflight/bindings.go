@@ -14,11 +14,11 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/internal/identity"
+	"warrantgate.dev/internal/install"
 	"warrantgate.dev/internal/message"
 )
 
@@ -223,7 +223,11 @@ func (c *check) bindMissing(reference tenancyv1alpha1.APIExportReference, cluste
 			reference.Path)
 		return finding
 	}
-	finding.Grant = &Grant{Workspace: reference.Path, Objects: bindGrant(reference.Export, subject)}
+	// This needs no access to the workspace of the APIExport.
+	finding.Grant = &Grant{Workspace: reference.Path, Objects: grant("warrantgate:bind:"+reference.Export, subject, rbacv1.PolicyRule{
+		APIGroups: []string{apisv1alpha2.SchemeGroupVersion.Group}, Resources: []string{"apiexports"},
+		ResourceNames: []string{reference.Export}, Verbs: []string{"bind"},
+	})}
 	if c.ws.NotCreated {
 		finding.Next = createAgain(reference.Path)
 		return finding
@@ -245,39 +249,21 @@ func subjectIn(owner identity.Owner, cluster logicalcluster.Name, globalServiceA
 		ofCluster := slices.IndexFunc(as.Groups, func(group string) bool { return strings.HasPrefix(group, "system:cluster:") })
 		switch {
 		case as.Username == user.Anonymous && ofCluster >= 0:
-			return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: as.Groups[ofCluster]}, true
+			return install.Group(as.Groups[ofCluster]), true
 		case as.Username == "" || as.Username == user.Anonymous:
 		case isServiceAccount && as.IsServiceAccount():
 			return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}, true
 		default:
-			return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: as.Username}, true
+			return install.User(as.Username), true
 		}
 	}
 	return rbacv1.Subject{}, false
 }
 
-// bindGrant returns the RBAC objects that permit a subject to bind an APIExport. This needs no access to the workspace of the APIExport.
-func bindGrant(export string, subject rbacv1.Subject) []client.Object {
-	return grant("warrantgate:bind:"+export, subject, rbacv1.PolicyRule{
-		APIGroups: []string{apisv1alpha2.SchemeGroupVersion.Group}, Resources: []string{"apiexports"},
-		ResourceNames: []string{export}, Verbs: []string{"bind"},
-	})
-}
-
 // grant returns a ClusterRole of that name, and a ClusterRoleBinding that binds the subject to it.
 func grant(role string, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) []client.Object {
+	objects := install.Role(role, subject, rules...)
 	digest := sha256.Sum256([]byte(subject.Kind + "\x00" + subject.Namespace + "\x00" + subject.Name))
-	return []client.Object{
-		&rbacv1.ClusterRole{
-			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
-			ObjectMeta: metav1.ObjectMeta{Name: role},
-			Rules:      rules,
-		},
-		&rbacv1.ClusterRoleBinding{
-			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
-			ObjectMeta: metav1.ObjectMeta{Name: role + ":" + hex.EncodeToString(digest[:4])},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects:   []rbacv1.Subject{subject},
-		},
-	}
+	objects[1].SetName(role + ":" + hex.EncodeToString(digest[:4])) // several subjects can have the role
+	return objects
 }
