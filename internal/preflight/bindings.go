@@ -144,11 +144,8 @@ func (c *check) made(ctx context.Context) (map[tenancyv1alpha1.APIExportReferenc
 
 func newMadeBinding(from *apisv1alpha2.APIBinding) *madeBinding {
 	made := &madeBinding{name: from.Name, bound: from.Status.Phase == apisv1alpha2.APIBindingPhaseBound, why: "no reason is given"}
-	for i := range from.Status.Conditions {
-		if condition := &from.Status.Conditions[i]; condition.Status != "True" && condition.Message != "" {
-			made.why = strings.Clone(message.Clip(condition.Message, maxWhyBytes))
-			break
-		}
+	if messages := unmet(from.Status.Conditions); len(messages) > 0 {
+		made.why = strings.Clone(message.Clip(messages[0], maxWhyBytes))
 	}
 	return made
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/kcp-dev/sdk/apis/core"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/kcp"
@@ -147,11 +149,7 @@ func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
 	ws.RewrittenBy = rewrittenBy(from.Annotations)
 	ws.RequiredGroups = from.Annotations[kcp.RequiredGroupsAnnotation]
 	ws.Initializers, ws.Waiting = from.Status.Initializers, from.Status.Initializers
-	for i := range from.Status.Conditions {
-		if condition := &from.Status.Conditions[i]; condition.Status != "True" && condition.Message != "" {
-			ws.Conditions = append(ws.Conditions, condition.Message)
-		}
-	}
+	ws.Conditions = unmet(from.Status.Conditions)
 }
 
 // fromLogicalCluster copies the state of the LogicalCluster, which kcp uses once it exists.
@@ -167,17 +165,23 @@ func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 	ws.Owner = kcp.RecordedOwner(from)
 	ws.RequiredGroups = from.Annotations[kcp.RequiredGroupsAnnotation]
 	ws.Initializers, ws.Waiting = from.Spec.Initializers, from.Status.Initializers
-	ws.Conditions = nil
-	for i := range from.Status.Conditions {
-		condition := &from.Status.Conditions[i]
-		if condition.Status == "True" || condition.Message == "" {
-			continue
-		}
-		ws.Conditions = append(ws.Conditions, condition.Message)
+	ws.Conditions = unmet(from.Status.Conditions)
+	for _, condition := range from.Status.Conditions {
 		if condition.Type == tenancyv1alpha1.WorkspaceAPIBindingsInitialized && condition.Reason == tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors {
 			ws.bindingError = strings.Clone(message.Clip(condition.Message, maxWhyBytes))
 		}
 	}
+}
+
+// unmet returns the messages of the conditions that are not True.
+func unmet(conditions conditionsv1alpha1.Conditions) []string {
+	var messages []string
+	for _, condition := range conditions {
+		if condition.Status != corev1.ConditionTrue && condition.Message != "" {
+			messages = append(messages, condition.Message)
+		}
+	}
+	return messages
 }
 
 // rewrittenBy returns RewrittenBy, from annotations of a Workspace, which only the system may write.
