@@ -1,6 +1,7 @@
 package clouds
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -68,14 +69,8 @@ func (f Flags) fromEnvironment() (Flags, error) {
 		}
 		f.impersonationEnabled = enabled
 	}
-	for _, setting := range []struct {
-		value    *string
-		variable string
-	}{{&f.oauthURL, cloudsigma.EnvOAuthURL}, {&f.clientID, cloudsigma.EnvClientID}} {
-		if *setting.value == "" {
-			*setting.value = os.Getenv(setting.variable)
-		}
-	}
+	f.oauthURL = cmp.Or(f.oauthURL, os.Getenv(cloudsigma.EnvOAuthURL))
+	f.clientID = cmp.Or(f.clientID, os.Getenv(cloudsigma.EnvClientID))
 	if f.clientSecret == "" && f.clientSecretFile == "" {
 		f.clientSecret = os.Getenv(cloudsigma.EnvClientSecret)
 	}
@@ -200,11 +195,9 @@ func (f Flags) credentials(kubernetes *rest.Config) (func(context.Context) (impe
 
 // credentialsFromSecret reads the Secret at each call. Calls are rare: only a token that is not cached needs them.
 func credentialsFromSecret(kubernetes *rest.Config, namespace, name string) (func(context.Context) (impersonation.Credentials, error), error) {
-	kubernetes = rest.CopyConfig(kubernetes)
-	kubernetes.QPS = -1 // otherwise users without a token would wait for each other, at 5 a second; concurrent requests are merged into one
-	core, err := corev1client.NewForConfig(kubernetes)
+	core, err := newCore(kubernetes)
 	if err != nil {
-		return nil, fmt.Errorf("client for secrets: %w", err)
+		return nil, err
 	}
 	return func(ctx context.Context) (impersonation.Credentials, error) {
 		secret, err := core.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -217,6 +210,17 @@ func credentialsFromSecret(kubernetes *rest.Config, namespace, name string) (fun
 		value := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
 		return impersonation.Credentials{OAuthURL: value("oauth-url"), ClientID: value("client-id"), ClientSecret: value("client-secret")}, nil
 	}, nil
+}
+
+// newCore returns a client for Secrets without a limit of requests: otherwise admission requests would wait for each other, at 5 a second.
+func newCore(kubernetes *rest.Config) (*corev1client.CoreV1Client, error) {
+	kubernetes = rest.CopyConfig(kubernetes)
+	kubernetes.QPS = -1
+	core, err := corev1client.NewForConfig(kubernetes)
+	if err != nil {
+		return nil, fmt.Errorf("client for secrets: %w", err)
+	}
+	return core, nil
 }
 
 // readRootCAs returns nil, which means the CAs of the system, if field names no file.

@@ -3,10 +3,8 @@ package clouds
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
@@ -23,11 +21,9 @@ func newOpenStack(config v1beta1.OpenStack, kubernetes *rest.Config) (*openstack
 	if kubernetes == nil {
 		return nil, errors.New("openStack is configured, so --kubeconfig is required: the credentials of clusters are in Secrets of that API server")
 	}
-	kubernetes = rest.CopyConfig(kubernetes)
-	kubernetes.QPS = -1 // otherwise admission requests would wait for each other, at 5 a second
-	core, err := corev1client.NewForConfig(kubernetes)
+	core, err := newCore(kubernetes)
 	if err != nil {
-		return nil, fmt.Errorf("client for secrets: %w", err)
+		return nil, err
 	}
 	return NewOpenStack(config, func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 		secret, err := core.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
