@@ -105,7 +105,7 @@ func (p *htmlPage) findings(r auditReport) {
 	p.table("findings", "all", "Namespace", "Object", "Reason", "Instance", "Message")
 	for _, f := range r.Findings {
 		p.add("<tr class=\"r%d n%d\"><td>%s</td><td>%s</td><td>%s</td><td><code>%s</code></td><td>%s</td></tr>\n",
-			f.ReasonIndex, f.NamespaceIndex, f.Namespace, f.Object, f.Reason, f.Instance, f.Message)
+			indexOf(r.Reasons, f.Reason), indexOf(r.Namespaces, f.Namespace), f.Namespace, f.Object, f.Reason, f.Instance, f.Message)
 	}
 	p.endTable()
 	p.add("<p>Shown: <span id=\"shown\"></span> of %d.</p>\n", len(r.Findings))

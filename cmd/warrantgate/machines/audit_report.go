@@ -40,8 +40,6 @@ type findingGroup struct {
 
 type findingRow struct {
 	Namespace, Object, Reason, Instance, Message string
-	// ReasonIndex and NamespaceIndex are those of its groups.
-	ReasonIndex, NamespaceIndex int
 }
 
 // newAuditReport returns the report about an audit that ended now. failed is its error.
@@ -58,35 +56,31 @@ func newAuditReport(server string, now time.Time, result audit.Result, failed er
 			Reason: message.Printable(f.Reason), Instance: message.Printable(f.Instance), Message: message.Printable(f.Message),
 		})
 	}
-	report.Reasons = groupsOf(report.Findings, func(f *findingRow) (string, *int) { return f.Reason, &f.ReasonIndex })
-	report.Namespaces = groupsOf(report.Findings, func(f *findingRow) (string, *int) { return f.Namespace, &f.NamespaceIndex })
+	report.Reasons = groupsOf(report.Findings, func(f findingRow) string { return f.Reason })
+	report.Namespaces = groupsOf(report.Findings, func(f findingRow) string { return f.Namespace })
 	for i := range report.Reasons {
 		report.Reasons[i].WhatToDo = machine.WhatToDo(report.Reasons[i].Name)
 	}
 	return report
 }
 
-// groupsOf counts findings by the name that by returns, the most frequent one first, and sets the index of each finding's group.
-func groupsOf(findings []findingRow, by func(*findingRow) (name string, index *int)) []findingGroup {
+// groupsOf counts findings by the name that by returns, the most frequent one first.
+func groupsOf(findings []findingRow, by func(findingRow) string) []findingGroup {
 	counts := map[string]int{}
-	for i := range findings {
-		name, _ := by(&findings[i])
-		counts[name]++
+	for _, f := range findings {
+		counts[by(f)]++
 	}
 	groups := make([]findingGroup, 0, len(counts))
 	for name, count := range counts {
 		groups = append(groups, findingGroup{Name: name, Count: count})
 	}
 	slices.SortFunc(groups, func(a, b findingGroup) int { return cmp.Or(b.Count-a.Count, cmp.Compare(a.Name, b.Name)) })
-	at := map[string]int{}
-	for i, group := range groups {
-		at[group.Name] = i
-	}
-	for i := range findings {
-		name, index := by(&findings[i])
-		*index = at[name]
-	}
 	return groups
+}
+
+// indexOf returns the index of a group.
+func indexOf(groups []findingGroup, name string) int {
+	return slices.IndexFunc(groups, func(group findingGroup) bool { return group.Name == name })
 }
 
 // markdown writes the report for a ticket, with a list of tasks for each namespace.
@@ -106,10 +100,10 @@ func (r auditReport) markdown(out io.Writer) error {
 	for _, reason := range r.Reasons {
 		fmt.Fprintf(&b, "| %s | %d | %s |\n", code(reason.Name), reason.Count, strings.ReplaceAll(reason.WhatToDo, "<", "&lt;"))
 	}
-	for i, namespace := range r.Namespaces {
+	for _, namespace := range r.Namespaces {
 		fmt.Fprintf(&b, "\n## %s: %d\n\n", code(namespace.Name), namespace.Count)
 		for _, f := range r.Findings {
-			if f.NamespaceIndex == i {
+			if f.Namespace == namespace.Name {
 				fmt.Fprintf(&b, "- [ ] %s %s: %s\n", code(f.Reason), code(f.Object), code(f.Message))
 			}
 		}
