@@ -3,10 +3,13 @@
 
 # {{ $gv.GroupVersionString }}
 
-The fields of the configuration file. [The README of the folder above](../README.md) shows a file with the defaults. A field
-without a default is empty unless it is set.
-{{ range $gv.SortedTypes }}
+The fields of the configuration file, for which [the folder above](../README.md) has an example. A field without a type is a string; one without a
+default is empty.
+{{ range $gv.SortedTypes }}{{ if .GVK }}
 {{ template "type" . }}
-{{ end }}
+{{ end }}{{ end }}
+{{- range $gv.SortedTypes }}{{ if not .GVK }}
+{{ template "type" . }}
+{{ end }}{{ end }}
 
 {{- end -}}

@@ -2,14 +2,15 @@
 {{- define "sentence" -}}
 {{- $doc := regexReplaceAll "^[A-Za-z]+ (is|are|configures) " (.doc | replace "<br />" " " | replace "\n" " " | trim) "" -}}
 {{- $doc = regexReplaceAll "^[A-Za-z]+ ((limits|selects|permits|replaces|denies|admits|evaluates|changes|names|describes) )" $doc "$1" -}}
-{{- print (substr 0 1 $doc | upper) (substr 1 -1 $doc) | wrapWith 140 .newLine -}}
+{{- print (substr 0 1 $doc | upper) (substr 1 -1 $doc) | replace "\\{" "{" | replace "\\}" "}" | wrapWith 140 .newLine -}}
 {{- end -}}
 {{- define "doc" -}}
 {{- with markdownRenderFieldDoc . }}: {{ template "sentence" dict "doc" . "newLine" "\n  " }}{{ end -}}
 {{- end -}}
 {{- /* Types of Kubernetes get no link. */ -}}
 {{- define "fieldType" -}}
-{{- regexReplaceAll `\[(LabelSelector|Duration)\]\(https:[^)]*\)` (markdownRenderType .) "$1" | replace "Duration" "duration" -}}
+{{- $type := regexReplaceAll `\[(LabelSelector|Duration)\]\(https:[^)]*\)` (markdownRenderType .) "$1" | replace "Duration" "duration" -}}
+{{- if ne $type "string" }} ({{ $type }}){{ end -}}
 {{- end -}}
 {{- define "type" -}}
 {{- $type := . -}}
@@ -19,11 +20,11 @@
 
 {{ template "sentence" dict "doc" $type.Doc "newLine" "\n" }}
 {{ if $type.GVK }}
-- `apiVersion` (string): `{{ $type.GVK.Group }}/{{ $type.GVK.Version }}`
-- `kind` (string): `{{ $type.GVK.Kind }}`
+- `apiVersion`: `{{ $type.GVK.Group }}/{{ $type.GVK.Version }}`
+- `kind`: `{{ $type.GVK.Kind }}`
 {{- end }}
 {{- range $type.Members }}
-- `{{ .Name }}` ({{ template "fieldType" .Type }}){{ template "doc" .Doc }}
+- `{{ .Name }}`{{ template "fieldType" .Type }}{{ if index .Markers "required" }} (required){{ end }}{{ template "doc" .Doc }}
 {{- end }}
 {{- range $type.EnumValues }}
 - `{{ .Name }}`{{ template "doc" .Doc }}

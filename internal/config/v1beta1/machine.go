@@ -8,14 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Machine configures the gate on machine objects: the server that one names must belong to the user that the provider acts as.
+// Machine configures the gate on machine objects: their server must belong to the user that the provider acts as.
 type Machine struct {
-	// Mode is Enforce by default.
 	Mode Mode `json:"mode,omitzero"`
-	// Unknown is what happens if the cloud, the identity provider or warrantgate does not answer. Default: AdmitFirstClaims for machines that
-	// the audit checks, Deny for others. Deny is required with legacy credentials.
+	// Default: AdmitFirstClaims for machines that the audit checks, Deny for others. Legacy credentials require Deny.
 	Unknown UnknownPolicy `json:"unknown,omitzero"`
-	// Kinds besides CloudSigmaMachine and, if openStack is configured, OpenStackMachine.
+	// Kinds besides CloudSigmaMachine and, with openStack.authURLs, OpenStackMachine.
 	Kinds []MachineKind `json:"kinds,omitzero"`
 }
 
@@ -31,17 +29,16 @@ func (m Machine) UnknownPolicy(audited bool) UnknownPolicy {
 	return Deny
 }
 
-// UnknownPolicy is what happens with a request that cannot be decided.
+// UnknownPolicy is what happens if the cloud, the identity provider or warrantgate does not answer.
 type UnknownPolicy string
 
 const (
-	// AdmitFirstClaims admits, with a warning and an Event, a claim of a machine that named no server before, and denies all other claims with status
-	// 503. The audit checks the machine later.
+	// AdmitFirstClaims admits the claim of a machine that named no server before, with a warning and an Event, and denies others with status 503.
+	// The audit checks the machine later.
 	AdmitFirstClaims UnknownPolicy = "AdmitFirstClaims"
-	// Deny denies the claim with status 503, so that it is retried.
+	// Deny denies all claims with status 503. Controllers retry.
 	Deny UnknownPolicy = "Deny"
-	// Admit admits the claim with a warning and an Event. The audit checks the machine later. A request that is undecided for a reason that its
-	// author can cause is denied.
+	// Admit admits all claims so, except those whose author can have caused the missing answer.
 	Admit UnknownPolicy = "Admit"
 )
 
@@ -53,8 +50,7 @@ const (
 	ProviderCloudSigma Provider = "cloudsigma"
 	// ProviderOpenStack is an OpenStack.
 	ProviderOpenStack Provider = "openstack"
-	// ProviderExternal is any other provider, whose cloud is not asked. Several are external-aws, external-metal and so on: IDs are compared among
-	// the kinds of the same one.
+	// ProviderExternal is any other, whose cloud is not asked. Several are external-aws, external-metal, …: IDs are compared within each.
 	ProviderExternal Provider = "external"
 )
 
@@ -63,34 +59,34 @@ func (p Provider) IsExternal() bool {
 	return p == ProviderExternal || strings.HasPrefix(string(p), string(ProviderExternal)+"-")
 }
 
-// MachineKind is a kind of machine objects, with the paths of the fields that the gate reads.
+// MachineKind is a kind of machine objects, with the paths of fields.
 type MachineKind struct {
-	// Group is the API group, such as infrastructure.cluster.x-k8s.io.
+	// Such as infrastructure.cluster.x-k8s.io.
 	// +required
 	// +kubebuilder:validation:Format=name
 	Group string `json:"group"`
-	// Version is the served version in which objects are read, such as v1beta1. Writes of other versions are evaluated, too.
+	// Version is the one in which objects are read. Writes of others are evaluated, too.
 	// +required
 	// +kubebuilder:validation:Format=resource
 	Version string `json:"version"`
-	// Kind is the kind, such as CloudSigmaMachine.
+	// Such as AWSMachine.
 	// +required
 	// +kubebuilder:validation:Format=kindName
 	Kind string `json:"kind"`
-	// Resource is the plural resource, such as cloudsigmamachines.
+	// Such as awsmachines.
 	// +required
 	// +kubebuilder:validation:Format=resource
 	Resource string `json:"resource"`
-	// InstanceIDPath is the field with the UUID of the server, not with an external provider. Default: status.instanceID.
+	// InstanceIDPath is the field with the UUID of the server; none with an external provider. Default: status.instanceID.
 	// +kubebuilder:validation:Format=fieldPath
 	InstanceIDPath string `json:"instanceIDPath,omitzero"`
-	// ProviderIDPath is the field with the provider ID; with an external provider a string with the ID. Default: spec.providerID.
+	// ProviderIDPath is the field with the provider ID; with an external provider any ID. Default: spec.providerID.
 	// +kubebuilder:validation:Format=fieldPath
 	ProviderIDPath string `json:"providerIDPath,omitzero"`
-	// IDPattern is a regular expression (RE2) for the whole ID of an external provider, with one group that is compared, such as
-	// aws:///[^/]+/(i-[0-9a-f]+). Set it if the provider reads only a part of the ID. Default: any ID, all of which is compared.
+	// IDPattern is a regular expression (RE2) of the whole ID of an external provider. Its one group is compared: aws:///[^/]+/(i-[0-9a-f]+). Set it
+	// if the provider reads only a part of the ID. Default: any ID is compared as a whole.
 	IDPattern string `json:"idPattern,omitzero"`
-	// IdentityRefPath is the field that refers to credentials of this machine only, if there is one, such as spec.identityRef.
+	// IdentityRefPath is the field that refers to credentials of this machine only, such as spec.identityRef.
 	// +kubebuilder:validation:Format=fieldPath
 	IdentityRefPath string `json:"identityRefPath,omitzero"`
 	// +required
@@ -115,18 +111,17 @@ func (c Cluster) Exempts(namespace string) bool {
 
 // ClusterImpersonation configures the gate that denies naming a user that the author may not impersonate.
 type ClusterImpersonation struct {
-	// Mode is Enforce by default.
 	Mode Mode `json:"mode,omitzero"`
 	// Kinds that name a user, besides CloudSigmaCluster, KdcCluster and Secret.
 	Kinds []UserKind `json:"kinds,omitzero"`
 }
 
-// UserKind is a kind of objects that name a user, such as ExampleCluster, with the plural exampleclusters, of infrastructure.example.com. The
-// version is one that has the field.
+// UserKind is a kind of objects that name a user.
 type UserKind struct {
 	// +required
 	// +kubebuilder:validation:Format=name
 	Group string `json:"group"`
+	// One that has the field.
 	// +required
 	// +kubebuilder:validation:Format=resource
 	Version string `json:"version"`
@@ -143,12 +138,12 @@ type UserKind struct {
 	Annotations []string `json:"annotations,omitzero"`
 }
 
-// CredentialKind is a kind of objects that refer to credentials like an OpenStackCluster, by a field with name and cloudName. The version is
-// one that has the field.
+// CredentialKind is a kind of objects that refer to credentials by a field with name and cloudName, as OpenStackCluster does.
 type CredentialKind struct {
 	// +required
 	// +kubebuilder:validation:Format=name
 	Group string `json:"group"`
+	// One that has the field.
 	// +required
 	// +kubebuilder:validation:Format=resource
 	Version string `json:"version"`
@@ -165,7 +160,6 @@ type CredentialKind struct {
 
 // ControllerManager configures the gate on the Deployments, DaemonSets and StatefulSets of cloud controller managers.
 type ControllerManager struct {
-	// Mode is Off by default without selector and objects, else Enforce.
 	Mode Mode `json:"mode,omitzero"`
 	// Selector selects objects by their labels.
 	Selector *metav1.LabelSelector `json:"selector,omitzero"`
@@ -173,14 +167,14 @@ type ControllerManager struct {
 	Objects []NamedObject `json:"objects,omitzero"`
 	// Container is the container that gets the identity. Default: the only one of the object.
 	Container string `json:"container,omitzero"`
-	// Commands may replace the entrypoint of the image, as the first element of command. Default: /ccm, the command in the provider's manifest.
+	// Commands that may replace the entrypoint of the image, as the first element of command. Default: /ccm.
 	Commands []string `json:"commands,omitzero"`
-	// Flags, without dashes, that are permitted besides those of each Kubernetes cloud controller manager. Their values are not checked, so
-	// list none that selects a user, a region or credentials.
+	// Flags, without dashes, that are permitted besides those of every cloud controller manager. List none that selects a user, a region or
+	// credentials: values are not checked.
 	Flags []string `json:"flags,omitzero"`
 	// AllowCSIToken permits --enable-csi-token, which writes a token of the cluster's user into a Secret of the tenant cluster. Default: false.
 	AllowCSIToken bool `json:"allowCSIToken,omitzero"`
-	// ClusterNameLabel is the label with the name of the CloudSigmaCluster in the object's namespace. Default: cluster.x-k8s.io/cluster-name.
+	// ClusterNameLabel is the label with the name of the CloudSigmaCluster. Default: cluster.x-k8s.io/cluster-name.
 	ClusterNameLabel string `json:"clusterNameLabel,omitzero"`
 	// SecretName is the Secret in the object's namespace with the keys oauth-url, client-id and client-secret. Default:
 	// cloudsigma-impersonation.
@@ -190,14 +184,12 @@ type ControllerManager struct {
 
 // Audit configures the check of existing machines, which only reports.
 type Audit struct {
-	// Mode is Enforce by default. Warn is the same, because the audit changes nothing.
 	Mode Mode `json:"mode,omitzero"`
 	// Interval is the time between two runs, with a jitter of 10 %. Default: 10m.
 	Interval metav1.Duration `json:"interval,omitzero"`
-	// RequestsPerSecond limits the requests to each cloud. A run spends five minutes at most on a namespace, on kcp on a workspace. Default: 5.
+	// RequestsPerSecond limits the requests to each cloud. A run spends at most five minutes on a namespace, or on a workspace of kcp. Default: 5.
 	RequestsPerSecond int32 `json:"requestsPerSecond,omitzero"`
-	// Reports is whether each namespace of Kubernetes gets a report, of openreports.io/v1alpha1 or else wgpolicyk8s.io/v1alpha2. Default:
-	// false.
+	// Reports is whether namespaces of Kubernetes get a report, of openreports.io/v1alpha1 or else wgpolicyk8s.io/v1alpha2. Default: false.
 	Reports bool `json:"reports,omitzero"`
 	// Providers on kcp whose machines are checked, in all workspaces that bind their APIExports.
 	Providers []AuditProvider `json:"providers,omitzero"`
@@ -211,27 +203,27 @@ func (a Audit) OnKCP() bool { return a.Mode != Off && len(a.Providers) > 0 }
 
 // AuditProvider is a provider on kcp.
 type AuditProvider struct {
-	// Workspace with the APIExport: its path, such as root:provider, or its logical cluster. Required.
+	// Workspace with the APIExport: its path, such as root:provider, or its logical cluster.
 	// +required
 	// +kubebuilder:validation:Format=workspace
 	Workspace string `json:"workspace"`
-	// APIExport of the machines and clusters. Required.
+	// APIExport of the machines and clusters.
 	// +required
 	// +kubebuilder:validation:Format=name
 	APIExport string `json:"apiExport"`
 }
 
-// CloudSigma configures the requests to CloudSigma. Identity provider, client and client secret come from flags, the environment or a Secret.
+// CloudSigma configures the requests to CloudSigma. The credentials come from flags, the environment or a Secret.
 type CloudSigma struct {
-	// Regions that objects may name, such as zrh. Required if the region is part of a host name to which tokens are sent, as by default.
-	// Default: any region that matches ^[a-z0-9-]{1,63}$.
+	// Regions that objects may name, such as zrh. Required if a host name of the URLs below contains the region, as by default. Default: any that
+	// matches ^[a-z0-9-]{1,63}$.
 	// +kubebuilder:validation:items:Format=region
 	Regions []string `json:"regions,omitzero"`
-	// DefaultRegion is the region of clusters that name none. It must be the provider's CLOUDSIGMA_REGION and, if regions are listed, one of
-	// them, or machines of such clusters are denied. Default: zrh.
+	// DefaultRegion is the region of clusters that name none. Their machines are denied if it is not the provider's CLOUDSIGMA_REGION, or not in
+	// regions. Default: zrh.
 	// +kubebuilder:validation:Format=region
 	DefaultRegion string `json:"defaultRegion,omitzero"`
-	// API is the URL for tokens of impersonated users, with {region}. At CloudSigma, such a token acts as its user at this host only. Default:
+	// API is the URL for tokens of impersonated users, with {region}. They act as their user at this host only. Default:
 	// https://direct.{region}.cloudsigma.com/api/2.0/.
 	// +kubebuilder:validation:Format=httpsURL
 	API string `json:"api,omitzero"`
@@ -246,13 +238,12 @@ type CloudSigma struct {
 	// TokenPath is the path of the token endpoint below the identity provider's URL. Default: /realms/cloudsigma/protocol/openid-connect/token.
 	// +kubebuilder:validation:Format=urlPath
 	TokenPath string `json:"tokenPath,omitzero"`
-	// CAFile is a file of trusted CA certificates, in PEM. Default: those of the system.
-	CAFile string `json:"caFile,omitzero"`
-	// Flow is ServiceProvider by default.
-	Flow ImpersonationFlow `json:"flow,omitzero"`
-	// Audience of the requested token. Default: service_provider_api for the flow ServiceProvider, cloudsigma-api for TokenExchange.
+	// CAFile is a file of trusted CAs, in PEM. Default: those of the system.
+	CAFile string            `json:"caFile,omitzero"`
+	Flow   ImpersonationFlow `json:"flow,omitzero"`
+	// Audience of the requested token. Default: service_provider_api, for TokenExchange cloudsigma-api.
 	Audience string `json:"audience,omitzero"`
-	// Concurrency limits the concurrent requests to the cloud, which tenants share. Default: 16.
+	// Concurrency limits the concurrent requests, which tenants share. Default: 16.
 	Concurrency int32 `json:"concurrency,omitzero"`
 }
 
@@ -280,8 +271,8 @@ func (c CloudSigma) RequireRegions() error {
 type ImpersonationFlow string
 
 const (
-	// ServiceProvider is CloudSigma's own flow: client credentials, a UMA ticket, the service provider API.
+	// ServiceProvider is CloudSigma's own: client credentials, a UMA ticket, the service provider API. The default.
 	ServiceProvider ImpersonationFlow = "ServiceProvider"
-	// TokenExchange is the flow of RFC 8693.
+	// TokenExchange is that of RFC 8693.
 	TokenExchange ImpersonationFlow = "TokenExchange"
 )

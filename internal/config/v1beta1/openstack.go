@@ -9,14 +9,11 @@ import (
 
 // ClusterDelegation configures the gate on the credentials that a cluster on OpenStack uses.
 type ClusterDelegation struct {
-	// Mode is Enforce by default.
-	Mode Mode `json:"mode,omitzero"`
-	// Through is ApplicationCredential by default.
+	Mode    Mode          `json:"mode,omitzero"`
 	Through DelegationWay `json:"through,omitzero"`
 	// Kinds that refer to credentials, besides OpenStackCluster, OpenStackMachine and Secret.
-	Kinds     []CredentialKind   `json:"kinds,omitzero"`
-	Operators OpenStackOperators `json:"operators,omitzero"`
-	// UnrestrictedApplicationCredentials is what happens to those that can create further ones. Default: Warn.
+	Kinds                              []CredentialKind   `json:"kinds,omitzero"`
+	Operators                          OpenStackOperators `json:"operators,omitzero"`
 	UnrestrictedApplicationCredentials UnrestrictedPolicy `json:"unrestrictedApplicationCredentials,omitzero"`
 }
 
@@ -31,15 +28,15 @@ type OpenStackOperators struct {
 // OpenStackPrincipal describes users or projects. All fields that are set must match. At least one is required.
 // +kubebuilder:validation:MinProperties=1
 type OpenStackPrincipal struct {
-	// ID is exact, and never changes.
+	// ID is compared exactly.
 	ID string `json:"id,omitzero"`
-	// Name is a pattern of names, compared case-insensitively: "*" matches any characters, "?" one character, "[a-z]" a range.
+	// Name is a pattern without regard to case: "*" matches any characters, "?" one character, "[a-z]" a range.
 	Name string `json:"name,omitzero"`
 	// Domain is its ID, or a pattern of its name. Default: any.
 	Domain string `json:"domain,omitzero"`
 }
 
-// UnrestrictedPolicy is what happens to unrestricted application credentials.
+// UnrestrictedPolicy is what happens to application credentials that can create further ones.
 type UnrestrictedPolicy string
 
 const (
@@ -55,30 +52,29 @@ type DelegationWay string
 const (
 	// ApplicationCredential is what Cluster API uses: the cluster acts with the credentials of the Secret. The default.
 	ApplicationCredential DelegationWay = "ApplicationCredential"
-	// Trust is what Magnum uses: the identity of the Secret creates a trust. Keystone does not allow that for application
-	// credentials unless it is configured to.
+	// Trust is what Magnum uses: the identity of the Secret creates a trust. By default, Keystone denies that to application credentials.
 	Trust DelegationWay = "Trust"
 )
 
-// Roles configures which OpenStack roles may be delegated to a cluster. Their case is ignored, as in Keystone's policy.
+// Roles configures which OpenStack roles may be delegated to a cluster. Their case is ignored.
 type Roles struct {
 	// Required are roles without which a cluster does not work. Default: load-balancer_member.
 	Required []string `json:"required,omitzero"`
-	// Allowed are roles that may be delegated besides the required ones. Default: member, load-balancer_member, reader.
+	// Allowed are roles that may be delegated, too. Default: member, load-balancer_member, reader.
 	Allowed []string `json:"allowed,omitzero"`
-	// Denied are roles that must not be delegated. admin is always denied.
+	// Denied are roles that must not be delegated. admin is always one.
 	Denied []string `json:"denied,omitzero"`
 }
 
-// OpenStack configures the requests to OpenStack. The credentials come from the Secrets that clusters refer to.
+// OpenStack configures the requests to OpenStack. The credentials are those of the clusters.
 type OpenStack struct {
-	// AuthURLs are the Keystones that a clouds.yaml may name, such as https://keystone.example.com:5000/v3. Default: none, and then objects of
-	// OpenStack are not evaluated.
+	// AuthURLs are the Keystones that a clouds.yaml may name, such as https://keystone.example.com:5000/v3. Without any, objects of OpenStack are not
+	// evaluated.
 	// +kubebuilder:validation:items:Format=url
 	AuthURLs []string `json:"authURLs,omitzero"`
-	// CAFile is a file of trusted CA certificates besides those of a Secret, in PEM. Default: those of the system.
+	// CAFile is a file of trusted CAs besides those of a Secret, in PEM. Default: those of the system.
 	CAFile string `json:"caFile,omitzero"`
-	// Concurrency limits the concurrent requests to the cloud, which tenants share. Default: 16.
+	// Concurrency limits the concurrent requests, which tenants share. Default: 16.
 	Concurrency int32 `json:"concurrency,omitzero"`
 }
 
@@ -87,27 +83,25 @@ func (o OpenStack) Enabled() bool { return len(o.AuthURLs) > 0 }
 
 // KeystonePolicy configures the gate on ConfigMaps and Secrets with a policy for Keystone.
 type KeystonePolicy struct {
-	// Mode is Off by default without selector and objects, else Enforce.
 	Mode Mode `json:"mode,omitzero"`
 	// Selector selects ConfigMaps and Secrets by their labels.
 	Selector *metav1.LabelSelector `json:"selector,omitzero"`
-	// Objects selects ConfigMaps and Secrets by their names, whatever their labels. Use it for those that Pods mount, because these can be
-	// created again without labels.
+	// Objects selects them by their names, whatever their labels. Use it if Pods mount them: they can be created again without labels.
 	Objects []NamedObject `json:"objects,omitzero"`
 	// Keys with a policy, such as policy.yaml. Default: all.
 	// +kubebuilder:validation:items:Format=key
 	Keys []string `json:"keys,omitzero"`
 	// Base are the policies that Keystone loads before the checked ones, in its order. Overrides may refer to their rules, and are compared
-	// with them. Only operators may have permission to write them. Default: none, and then Keystone's defaults apply.
+	// with them. Only operators may write them. Default: those of Keystone.
 	Base []KeystonePolicyBase `json:"base,omitzero"`
-	// KeystoneRelease is the release of OpenStack that loads the policies, from "2022.2" (default) to "2026.2", or its name, such as "caracal".
+	// KeystoneRelease is the release of OpenStack, from "2022.2" (default) to "2026.2", or its name, such as "caracal".
 	// +kubebuilder:validation:Format=release
 	KeystoneRelease string `json:"keystoneRelease,omitzero"`
 	// ManagerRoles manage one domain. Default: manager.
 	ManagerRoles []string `json:"managerRoles,omitzero"`
 	// ManagedRoles may be granted by managers. Default: member and load-balancer_member (SCS standard scs-0302).
 	ManagedRoles []string `json:"managedRoles,omitzero"`
-	// KnownRules are patterns of rules that extensions of Keystone evaluate, such as "identity:scim_*". What they grant is not checked.
+	// KnownRules are patterns of rules of extensions of Keystone, such as "identity:scim_*". What they grant is not checked.
 	KnownRules []string `json:"knownRules,omitzero"`
 }
 
@@ -134,11 +128,9 @@ func (p KeystonePolicy) BaseNames() []string {
 
 // KeystonePolicyBase names a ConfigMap with policies that Keystone loads before others.
 type KeystonePolicyBase struct {
-	// Namespace of the ConfigMap. Required.
 	// +required
 	// +kubebuilder:validation:Format=namespace
 	Namespace string `json:"namespace"`
-	// Name of the ConfigMap. Required.
 	// +required
 	// +kubebuilder:validation:Format=name
 	Name string `json:"name"`

@@ -19,11 +19,12 @@ const (
 	Kind = "GateConfiguration"
 )
 
-// Mode is what happens with the decisions of a gate.
+// Mode is what happens with the decisions of a gate. Default: Enforce; Off for controllerManager and keystonePolicy without selector and
+// objects.
 type Mode string
 
 const (
-	// Enforce changes and denies. The default.
+	// Enforce changes and denies.
 	Enforce Mode = "Enforce"
 	// Warn changes and denies nothing. Admission warnings, Events and metrics say what would have happened.
 	Warn Mode = "Warn"
@@ -43,8 +44,10 @@ func (m *Mode) UnmarshalJSON(raw []byte) error {
 
 // +kubebuilder:object:root=true
 
-// GateConfiguration is the whole file. Marshaling it omits fields that the file omits, and keeps empty lists, which mean none.
+// GateConfiguration is the whole file. An empty list means none.
 type GateConfiguration struct {
+	// All fields have omitzero: marshaling omits fields that the file omits, and keeps empty lists.
+
 	metav1.TypeMeta `json:",inline"`
 
 	Delegation        Delegation        `json:"delegation,omitzero"`
@@ -103,23 +106,20 @@ type KeepWarrants struct {
 type Workspace struct {
 	// OwnerRewrite replaces a foreign owner by one that is valid in the workspace.
 	OwnerRewrite Gate `json:"ownerRewrite,omitzero"`
-	// OwnerIntegrity denies forged owners, by an admission policy of `warrantgate install kcp`. serve reports what it denies.
+	// OwnerIntegrity denies forged owners.
 	OwnerIntegrity Gate `json:"ownerIntegrity,omitzero"`
 }
 
 // Gate is what all gates have.
 type Gate struct {
-	// Mode is Enforce by default.
 	Mode Mode `json:"mode,omitzero"`
 }
 
 // NamedObject names an object of each kind that the gate evaluates.
 type NamedObject struct {
-	// Namespace of the object. Required.
 	// +required
 	// +kubebuilder:validation:Format=namespace
 	Namespace string `json:"namespace"`
-	// Name of the object. Required.
 	// +required
 	// +kubebuilder:validation:Format=name
 	Name string `json:"name"`
@@ -127,9 +127,8 @@ type NamedObject struct {
 
 // Repair configures the repair of workspaces whose recorded owner is foreign in them.
 type Repair struct {
-	// Mode is Enforce by default. Warn only reports, as Events.
 	Mode Mode `json:"mode,omitzero"`
-	// After is the time in Initializing after which a workspace counts as stuck, such as 90s. Default: 1m.
+	// After is the time in Initializing after which a workspace is stuck, such as 90s. Default: 1m.
 	After metav1.Duration `json:"after,omitzero"`
 	// WorkspacesPerSecond limits how many are checked and repaired. Default: 50.
 	WorkspacesPerSecond int32 `json:"workspacesPerSecond,omitzero"`
