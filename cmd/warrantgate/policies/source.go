@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -152,8 +154,11 @@ func (in *inputs) readDirectory(name string) ([]oslopolicy.Source, error) {
 	return sources, nil
 }
 
+// maxArchived limits the policy files of an archive, of which each may have oslopolicy.MaxFileBytes: a small archive can expand to gigabytes.
+const maxArchived = 100
+
 // readArchive reads a zip archive as the charm does: each YAML file becomes a file of policy.d under its own name, in whatever directory of
-// the archive it is, and other files are ignored. Nothing is written, so the paths in it do not matter.
+// the archive it is, and other files are ignored. Nothing is written. A malicious archive is an error.
 func readArchive(i input) ([]oslopolicy.Source, error) {
 	name := i.name
 	archive, err := zip.NewReader(bytes.NewReader(i.data), int64(len(i.data)))
@@ -162,11 +167,11 @@ func readArchive(i input) ([]oslopolicy.Source, error) {
 	}
 	byName := map[string]*zip.File{}
 	for _, entry := range archive.File {
-		switch strings.ToLower(path.Ext(entry.Name)) {
-		case ".j2", ".tmpl", ".tpl":
-			return nil, fmt.Errorf("%s: %.200q is a template; the policy that the charm renders from it is unknown", name, entry.Name)
-		case ".yaml", ".yml":
-		default:
+		isPolicy, err := isArchivedPolicy(entry)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %.200q %w", name, entry.Name, err)
+		}
+		if !isPolicy {
 			continue
 		}
 		// The charm names the file after the entry, with another extension.
@@ -174,12 +179,36 @@ func readArchive(i input) ([]oslopolicy.Source, error) {
 		if byName[base] != nil {
 			return nil, fmt.Errorf("%s: %.200q and %.200q become the same file of policy.d", name, byName[base].Name, entry.Name)
 		}
-		byName[base] = entry
+		if byName[base] = entry; len(byName) > maxArchived {
+			return nil, fmt.Errorf("%s has more than %d policy files", name, maxArchived)
+		}
 	}
 	if len(byName) == 0 {
 		return nil, fmt.Errorf("%s has no policy files", name)
 	}
 	return unpack(name, byName)
+}
+
+// isArchivedPolicy reports whether the charm treats an entry as a policy file.
+func isArchivedPolicy(entry *zip.File) (bool, error) {
+	const encrypted = 1
+	switch {
+	case !fs.ValidPath(strings.TrimSuffix(entry.Name, "/")), strings.ContainsFunc(entry.Name, func(r rune) bool { return r == '\\' || !unicode.IsPrint(r) }):
+		return false, errors.New("is not a path within the archive")
+	case entry.Mode().IsDir():
+		return false, nil
+	case !entry.Mode().IsRegular():
+		return false, errors.New("is not a regular file")
+	case entry.Flags&encrypted != 0:
+		return false, errors.New("is encrypted")
+	}
+	switch strings.ToLower(path.Ext(entry.Name)) {
+	case ".yaml", ".yml":
+		return true, nil
+	case ".j2", ".tmpl", ".tpl":
+		return false, errors.New("is a template; the policy that the charm renders from it is unknown")
+	}
+	return false, nil
 }
 
 // unpack reads the entries in the order of their names in policy.d.

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,8 @@ import (
 // entry is an entry of an archive.
 type entry struct {
 	name, content string
+	mode          fs.FileMode
+	flags         uint16
 }
 
 // archive returns a zip archive.
@@ -27,7 +30,11 @@ func archive(t *testing.T, entries ...entry) string {
 	var buffer bytes.Buffer
 	w := zip.NewWriter(&buffer)
 	for _, e := range entries {
-		file, err := w.Create(e.name)
+		header := &zip.FileHeader{Name: e.name, Method: zip.Deflate, Flags: e.flags}
+		if e.mode != 0 {
+			header.SetMode(e.mode)
+		}
+		file, err := w.CreateHeader(header)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,6 +76,11 @@ func TestReadSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	inFile(t, "overrides.zip", archive(t, entry{name: "dir/"}, entry{name: "dir/b.yml", content: "b"}, entry{name: "a.yaml", content: "a"}, entry{name: "README.md"}))
+	var many []entry
+	for i := range maxArchived + 1 {
+		many = append(many, entry{name: fmt.Sprintf("%d.yaml", i)})
+	}
+	inFile(t, "many.zip", archive(t, many...))
 	inFile(t, "none.ZIP", "x")
 	inFile(t, "zipped", zipped)
 	inFile(t, "policy.yaml.gz", gzipped(t, "a: role:admin"))
@@ -94,6 +106,7 @@ func TestReadSources(t *testing.T) {
 		"policy.json":          {want: []string{"policy.json: {}"}},
 		"policy.d":             {want: []string{"policy.d/a.yaml: # a.yaml", "policy.d/b.yaml: # b.yaml", "policy.d/c.json: # c.json", "policy.d/d.yaml: # b.yaml"}},
 		"overrides.zip":        {want: []string{"overrides.zip/a.yaml: a", "overrides.zip/dir/b.yml: b"}},
+		"many.zip":             {wantErr: "many.zip has more than 100 policy files"},
 		"none.ZIP":             {wantErr: "none.ZIP is not a readable zip archive: zip: not a valid zip file"},
 		"zipped":               {want: []string{"zipped/a.yaml: a"}},
 		"policy.yaml.gz":       {wantErr: "policy.yaml.gz is compressed with gzip, so that Keystone cannot read it; unpack it first"},
@@ -149,15 +162,22 @@ func TestStandardInput(t *testing.T) {
 
 const adminCase = "cases:\n- {name: an administrator, as: \"role=admin,project=p,admin-project=true\", can: identity:create_user, expect: PASS}\n"
 
-// TestArchivesThatAreNoPolicies checks that they are errors, and that no file is unpacked beyond the size of a policy.
-func TestArchivesThatAreNoPolicies(t *testing.T) {
+// TestMaliciousArchives checks that no malicious archive is treated as a policy, and that none is unpacked beyond the size of a policy.
+func TestMaliciousArchives(t *testing.T) {
 	for name, tc := range map[string]struct {
 		entries []entry
 		want    string
 	}{
-		"a template":           {[]entry{{name: "a.yaml"}, {name: "b.j2"}}, `overrides.zip: "b.j2" is a template; the policy that the charm renders from it is unknown`},
-		"two of the same name": {[]entry{{name: "a.yaml"}, {name: "x/a.yml"}}, `overrides.zip: "a.yaml" and "x/a.yml" become the same file of policy.d`},
-		"no policy":            {[]entry{{name: "a.txt"}}, "overrides.zip has no policy files"},
+		"a path above":          {[]entry{{name: "../policy.yaml"}}, `overrides.zip: "../policy.yaml" is not a path within the archive`},
+		"a path from the root":  {[]entry{{name: "/etc/policy.yaml"}}, `overrides.zip: "/etc/policy.yaml" is not a path within the archive`},
+		"a path of Windows":     {[]entry{{name: `..\policy.yaml`}}, `overrides.zip: "..\\policy.yaml" is not a path within the archive`},
+		"a name with a newline": {[]entry{{name: "a\n.yaml"}}, `overrides.zip: "a\n.yaml" is not a path within the archive`},
+		"a link":                {[]entry{{name: "a.yaml", content: "/etc/passwd", mode: fs.ModeSymlink | 0o777}}, `overrides.zip: "a.yaml" is not a regular file`},
+		"a device":              {[]entry{{name: "a.yaml", mode: fs.ModeDevice | 0o777}}, `overrides.zip: "a.yaml" is not a regular file`},
+		"encrypted":             {[]entry{{name: "a.yaml", flags: 1}}, `overrides.zip: "a.yaml" is encrypted`},
+		"a template":            {[]entry{{name: "a.yaml"}, {name: "b.j2"}}, `overrides.zip: "b.j2" is a template; the policy that the charm renders from it is unknown`},
+		"two of the same name":  {[]entry{{name: "a.yaml"}, {name: "x/a.yml"}}, `overrides.zip: "a.yaml" and "x/a.yml" become the same file of policy.d`},
+		"no policy":             {[]entry{{name: "a.txt"}}, "overrides.zip has no policy files"},
 		"too much when unpacked": {
 			[]entry{{name: "a.yaml", content: strings.Repeat("#", 100<<20)}},
 			`overrides.zip/a.yaml: it has more than 262144 bytes: a limit of warrantgate, not of oslo.policy`,
