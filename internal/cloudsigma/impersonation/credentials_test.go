@@ -86,7 +86,7 @@ func TestSecretOfAFileIsReloaded(t *testing.T) {
 	cloud := newCloud(t)
 	opts := options(v1beta1.TokenExchange)
 	opts.Credentials = FromFile("https://idp.example.com", "kube-dc-partner", file)
-	s := newSource(opts, cloud)
+	s := source(t, cloud, opts)
 	mustToken(t, s, alice)
 
 	write("canary-2\n")

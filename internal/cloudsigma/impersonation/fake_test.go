@@ -36,9 +36,6 @@ const (
 	secret    = "canary-secret-1"
 )
 
-// accepted are the credentials that a fake server accepts.
-var accepted = Credentials{OAuthURL: "https://idp.example.com", ClientID: "kube-dc-partner", ClientSecret: secret}
-
 // reply is the response that a fake server sends instead of its own.
 type reply struct {
 	status int
@@ -189,28 +186,14 @@ func options(flow v1beta1.ImpersonationFlow) Options {
 	return Options{
 		Flow: flow, TokenPath: tokenPath, Audience: audience,
 		ServiceProviderAPI: "https://direct.{region}.example.com/service_provider/api/v1/",
-		Credentials:        Fixed(accepted),
+		Credentials:        Fixed(Credentials{OAuthURL: "https://idp.example.com", ClientID: "kube-dc-partner", ClientSecret: secret}),
 	}
 }
 
-// inBubble runs a test with a fake clock, and a source of tokens of a cloud without a network.
-func inBubble(t *testing.T, flow v1beta1.ImpersonationFlow, test func(t *testing.T, cloud *cloud, s *Source)) {
+// source returns a source of tokens with a cloud without a network.
+func source(t *testing.T, c http.RoundTripper, opts Options) *Source {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		defer settle()
-		cloud := newCloud(t)
-		test(t, cloud, newSource(options(flow), cloud))
-	})
-}
-
-// failing returns an answer for all requests of a step. The other steps have their own.
-func failing(step cloudhttp.Operation, with *reply) func(cloudhttp.Operation, url.Values, int) *reply {
-	return func(at cloudhttp.Operation, _ url.Values, _ int) *reply {
-		if at == step {
-			return with
-		}
-		return nil
-	}
+	return newSource(opts, c)
 }
 
 // settle waits until the background work of a bubble has ended.

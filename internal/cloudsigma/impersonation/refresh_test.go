@@ -20,8 +20,11 @@ import (
 func TestRefresh(t *testing.T) {
 	for _, life := range []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour} {
 		t.Run(life.String(), func(t *testing.T) {
-			inBubble(t, v1beta1.TokenExchange, func(t *testing.T, cloud *cloud, s *Source) {
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				cloud := newCloud(t)
 				cloud.life = int(life.Seconds())
+				s := source(t, cloud, options(v1beta1.TokenExchange))
 				first := mustToken(t, s, alice)
 				advance(life * 74 / 100)
 				for range 10 {
@@ -66,8 +69,11 @@ func TestRefreshTimesDiffer(t *testing.T) {
 }
 
 func TestRefreshFails(t *testing.T) {
-	inBubble(t, v1beta1.ServiceProvider, func(t *testing.T, cloud *cloud, s *Source) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
 		cloud.life = 100
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		first, began := mustToken(t, s, alice), time.Now()
 		cloud.answer = func(cloudhttp.Operation, url.Values, int) *reply {
 			return says(http.StatusInternalServerError, "canary")
@@ -103,8 +109,11 @@ func TestRefreshFails(t *testing.T) {
 func TestOneExchangeForAll(t *testing.T) {
 	for _, flow := range []v1beta1.ImpersonationFlow{v1beta1.ServiceProvider, v1beta1.TokenExchange} {
 		t.Run(string(flow), func(t *testing.T) {
-			inBubble(t, flow, func(t *testing.T, cloud *cloud, s *Source) {
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				cloud := newCloud(t)
 				cloud.delay = time.Second
+				s := source(t, cloud, options(flow))
 				ctx, cancel := context.WithCancel(t.Context())
 				contexts := []context.Context{ctx, t.Context()} // the first caller is one of those that cancel
 				var callers sync.WaitGroup
@@ -142,8 +151,11 @@ func TestOneExchangeForAll(t *testing.T) {
 }
 
 func TestProviderThatDoesNotRespond(t *testing.T) {
-	inBubble(t, v1beta1.ServiceProvider, func(t *testing.T, cloud *cloud, s *Source) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
 		cloud.delay = time.Hour
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		ctx, cancel := context.WithTimeout(t.Context(), 2400*time.Millisecond)
 		defer cancel()
 		began := time.Now()
@@ -163,7 +175,10 @@ func TestProviderThatDoesNotRespond(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	inBubble(t, v1beta1.ServiceProvider, func(t *testing.T, cloud *cloud, s *Source) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		got := map[string]string{}
 		for range 2 {
 			for _, account := range []struct{ user, region string }{{alice, "zrh"}, {alice, "next"}, {bob, "zrh"}, {bob + "/zrh", "zrh"}} {
@@ -185,7 +200,10 @@ func TestKeys(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	inBubble(t, v1beta1.TokenExchange, func(t *testing.T, cloud *cloud, s *Source) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
+		s := source(t, cloud, options(v1beta1.TokenExchange))
 		got := cloudhttptest.CountedBy(t, "cloudsigma", func() {
 			mustToken(t, s, alice)
 			mustToken(t, s, alice)

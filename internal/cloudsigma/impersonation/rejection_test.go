@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"warrantgate.dev/internal/cloudhttp"
-	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
@@ -99,11 +98,19 @@ func TestTokenErrors(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if tc.flow == "" {
-				tc.flow = v1beta1.ServiceProvider
-			}
-			inBubble(t, tc.flow, func(t *testing.T, cloud *cloud, s *Source) {
-				cloud.answer = failing(tc.at, tc.reply)
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				cloud := newCloud(t)
+				cloud.answer = func(at cloudhttp.Operation, _ url.Values, _ int) *reply {
+					if at == tc.at {
+						return tc.reply
+					}
+					return nil
+				}
+				if tc.flow == "" {
+					tc.flow = v1beta1.ServiceProvider
+				}
+				s := source(t, cloud, options(tc.flow))
 				ctx, cancel := context.WithTimeout(t.Context(), 2400*time.Millisecond)
 				defer cancel()
 				token, err := s.Token(ctx, alice, "zrh")
@@ -150,7 +157,7 @@ func TestFailuresOfEachStep(t *testing.T) {
 					defer settle()
 					cloud := newCloud(t)
 					failing := true
-					s := newSource(options(flow), cloudhttptest.RoundTripper(func(r *http.Request) (*http.Response, error) {
+					s := source(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 						body, err := io.ReadAll(r.Body)
 						if err != nil {
 							return nil, err
@@ -162,7 +169,7 @@ func TestFailuresOfEachStep(t *testing.T) {
 							return nil, r.Context().Err()
 						}
 						return cloud.RoundTrip(r)
-					}))
+					}), options(flow))
 					cloud.answer = func(requested cloudhttp.Operation, _ url.Values, _ int) *reply {
 						if failing && requested == at {
 							return tc.reply
@@ -224,7 +231,7 @@ func TestCanaries(t *testing.T) {
 						opts := options(flow)
 						credentials := Credentials{OAuthURL: "https://idp.example.com", ClientID: "client", ClientSecret: secret}
 						opts.Credentials = func(context.Context) (Credentials, error) { return credentials, nil }
-						s := newSource(opts, cloud)
+						s := source(t, cloud, opts)
 						see := func(err error) {
 							writing.Lock()
 							defer writing.Unlock()
@@ -236,7 +243,12 @@ func TestCanaries(t *testing.T) {
 						_, err := s.Token(ctx, alice, "zrh")
 						see(err)
 						credentials.ClientSecret = "canary-secret-2"
-						cloud.answer = failing(at, answer)
+						cloud.answer = func(requested cloudhttp.Operation, _ url.Values, _ int) *reply {
+							if requested == at {
+								return answer
+							}
+							return nil
+						}
 						advance(260 * time.Second)
 						for _, user := range []string{alice, bob} {
 							_, err = s.Token(ctx, user, "zrh")

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"warrantgate.dev/internal/cloudhttp"
-	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
@@ -30,13 +29,16 @@ func TestRetries(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, v1beta1.TokenExchange, func(t *testing.T, cloud *cloud, s *Source) {
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				cloud := newCloud(t)
 				cloud.answer = func(_ cloudhttp.Operation, _ url.Values, number int) *reply {
 					if number == 1 {
 						return tc.first
 					}
 					return nil
 				}
+				s := source(t, cloud, options(v1beta1.TokenExchange))
 				began := time.Now()
 				_, err := s.credentials(t.Context())
 				if tc.wantCause != "" {
@@ -57,8 +59,16 @@ func retryIn(seconds string) *reply {
 }
 
 func TestHold(t *testing.T) {
-	inBubble(t, v1beta1.ServiceProvider, func(t *testing.T, cloud *cloud, s *Source) {
-		cloud.answer = failing(stepImpersonate, retryIn("20"))
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
+		cloud.answer = func(at cloudhttp.Operation, _ url.Values, _ int) *reply {
+			if at == stepImpersonate {
+				return retryIn("20")
+			}
+			return nil
+		}
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		for second := range 20 {
 			for _, user := range []string{alice, bob} {
 				_, err := s.Token(t.Context(), user, "zrh")
@@ -88,8 +98,16 @@ func TestOutage(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, v1beta1.ServiceProvider, func(t *testing.T, cloud *cloud, s *Source) {
-				cloud.answer = failing(tc.failing, tc.reply)
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				cloud := newCloud(t)
+				cloud.answer = func(at cloudhttp.Operation, _ url.Values, _ int) *reply {
+					if at == tc.failing {
+						return tc.reply
+					}
+					return nil
+				}
+				s := source(t, cloud, options(v1beta1.ServiceProvider))
 				const lasts = 60
 				for began := time.Now(); time.Since(began) < lasts*time.Second; {
 					_, err := s.Token(t.Context(), fmt.Sprintf("user-%d@example.com", time.Since(began)), "zrh")
@@ -123,13 +141,16 @@ func TestUnknownUsersAreNoOutage(t *testing.T) {
 		"a denied exchange":         {v1beta1.TokenExchange, stepExchange, says(http.StatusForbidden, `{"error":"access_denied"}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, tc.flow, func(t *testing.T, cloud *cloud, s *Source) {
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				cloud := newCloud(t)
 				cloud.answer = func(at cloudhttp.Operation, form url.Values, _ int) *reply {
 					if at == tc.at && strings.Contains(form.Encode(), "unknown-") {
 						return tc.reply
 					}
 					return nil
 				}
+				s := source(t, cloud, options(tc.flow))
 				for i := range 50 {
 					var group sync.WaitGroup
 					for n := range 10 {
@@ -152,12 +173,12 @@ func TestOutageOfOneServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)
-		s := newSource(options(v1beta1.ServiceProvider), cloudhttptest.RoundTripper(func(r *http.Request) (*http.Response, error) {
+		s := source(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Host == "direct.next.example.com" {
 				return nil, fmt.Errorf("no such host")
 			}
 			return cloud.RoundTrip(r)
-		}))
+		}), options(v1beta1.ServiceProvider))
 		for range 10 {
 			_, err := s.Token(t.Context(), alice, "next")
 			wantCause(t, err, ownership.CauseIdentityProvider)
@@ -169,7 +190,10 @@ func TestOutageOfOneServer(t *testing.T) {
 
 // TestOneRequestAtATime: after a failure, one of many users checks whether the server works again, and no other waits for it.
 func TestOneRequestAtATime(t *testing.T) {
-	inBubble(t, v1beta1.ServiceProvider, func(t *testing.T, cloud *cloud, s *Source) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		mustToken(t, s, alice)
 		cloud.answer = func(cloudhttp.Operation, url.Values, int) *reply { return says(http.StatusInternalServerError, "") }
 		_, err := s.Token(t.Context(), bob, "zrh")
@@ -201,7 +225,10 @@ func TestOneRequestAtATime(t *testing.T) {
 
 // TestFailuresAtOnceCountOnce: requests that were sent before a failure became known do not lengthen the pause.
 func TestFailuresAtOnceCountOnce(t *testing.T) {
-	inBubble(t, v1beta1.ServiceProvider, func(t *testing.T, cloud *cloud, s *Source) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		mustToken(t, s, alice)
 		cloud.delay = time.Millisecond
 		cloud.answer = func(_ cloudhttp.Operation, _ url.Values, number int) *reply {

@@ -19,7 +19,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"warrantgate.dev/internal/cloudhttp"
-	"warrantgate.dev/internal/cloudhttp/cloudhttptest"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/ownership"
 )
@@ -167,7 +166,7 @@ func TestTokenTransport(t *testing.T) {
 
 func TestTokenRegion(t *testing.T) {
 	cloud := newCloud(t)
-	s := newSource(options(v1beta1.ServiceProvider), cloud)
+	s := source(t, cloud, options(v1beta1.ServiceProvider))
 	regions := []string{
 		"", "Zrh", "zrh.evil.example", "zrh/..", "zrh#", "zrh?x=", "zrh:443", "zrh@evil", "zrh\n", "%7a", "ß", "{region}", strings.Repeat("a", 64),
 	}
@@ -210,8 +209,11 @@ func TestTokenRevoked(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, tc.flow, func(t *testing.T, cloud *cloud, s *Source) {
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				cloud := newCloud(t)
 				cloud.delay = time.Millisecond
+				s := source(t, cloud, options(tc.flow))
 				mustToken(t, s, alice)
 				cloud.revoked[tc.revoke] = true
 				mustToken(t, s, bob)
@@ -222,10 +224,18 @@ func TestTokenRevoked(t *testing.T) {
 }
 
 func TestTokenPermanentlyRejected(t *testing.T) {
-	inBubble(t, v1beta1.TokenExchange, func(t *testing.T, cloud *cloud, s *Source) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
 		cloud.delay = time.Millisecond
+		s := source(t, cloud, options(v1beta1.TokenExchange))
 		mustToken(t, s, alice)
-		cloud.answer = failing(stepExchange, says(http.StatusUnauthorized, ""))
+		cloud.answer = func(at cloudhttp.Operation, _ url.Values, _ int) *reply {
+			if at == stepExchange {
+				return says(http.StatusUnauthorized, "")
+			}
+			return nil
+		}
 		for range 100 {
 			_, err := s.Token(t.Context(), bob, "zrh")
 			wantCause(t, err, ownership.CauseCredentials)
@@ -239,8 +249,11 @@ func TestTokenPermanentlyRejected(t *testing.T) {
 }
 
 func TestDrop(t *testing.T) {
-	inBubble(t, v1beta1.ServiceProvider, func(t *testing.T, cloud *cloud, s *Source) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
 		cloud.delay = time.Millisecond
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		s.Drop(alice, "zrh", time.Now()) // the cache is empty
 		early := time.Now()
 		first := mustToken(t, s, alice)
@@ -273,8 +286,9 @@ func TestRotation(t *testing.T) {
 		err         error
 		accepted    []string
 	}
+	old := Credentials{OAuthURL: "https://idp.example.com", ClientID: "kube-dc-partner", ClientSecret: secret}
 	renewed := func(change func(*Credentials)) Credentials {
-		credentials := accepted
+		credentials := old
 		change(&credentials)
 		return credentials
 	}
@@ -318,14 +332,14 @@ func TestRotation(t *testing.T) {
 				defer settle()
 				cloud := newCloud(t)
 				opts := options(v1beta1.TokenExchange)
-				now := change{credentials: accepted}
+				now := change{credentials: old}
 				opts.Credentials = func(context.Context) (Credentials, error) { return now.credentials, now.err }
-				s := newSource(opts, cloudhttptest.RoundTripper(func(r *http.Request) (*http.Response, error) {
+				s := source(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Host != "idp.example.com" {
 						return nil, fmt.Errorf("no such host")
 					}
 					return cloud.RoundTrip(r)
-				}))
+				}), opts)
 				mustToken(t, s, alice)
 				now, cloud.secrets = tc.change, tc.change.accepted
 				mustToken(t, s, alice)
@@ -336,14 +350,18 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 func TestRotationIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)
 		opts := options(v1beta1.ServiceProvider)
-		credentials := accepted
+		credentials := Credentials{OAuthURL: "https://idp.example.com", ClientID: "kube-dc-partner", ClientSecret: secret}
 		opts.Credentials = func(context.Context) (Credentials, error) { return credentials, nil }
-		s := newSource(opts, cloud)
+		s := source(t, cloud, opts)
 		mustToken(t, s, alice)
 
 		credentials.ClientSecret = "canary-2"
@@ -370,9 +388,9 @@ func TestRefreshWithAnotherClient(t *testing.T) {
 		defer settle()
 		cloud := newCloud(t)
 		opts := options(v1beta1.ServiceProvider)
-		credentials := accepted
+		credentials := Credentials{OAuthURL: "https://idp.example.com", ClientID: "kube-dc-partner", ClientSecret: secret}
 		opts.Credentials = func(context.Context) (Credentials, error) { return credentials, nil }
-		s := newSource(opts, cloud)
+		s := source(t, cloud, opts)
 		mustToken(t, s, alice)
 		credentials.ClientID = "other"
 		advance(260 * time.Second)
@@ -395,7 +413,7 @@ func TestNoCredentials(t *testing.T) {
 			cloud := newCloud(t)
 			opts := options(v1beta1.ServiceProvider)
 			opts.Credentials = Fixed(credentials)
-			_, err := newSource(opts, cloud).Token(t.Context(), alice, "zrh")
+			_, err := source(t, cloud, opts).Token(t.Context(), alice, "zrh")
 			wantCause(t, err, ownership.CauseCredentials)
 			if strings.Contains(err.Error(), "canary") {
 				t.Errorf("the error has the secret: %v", err)

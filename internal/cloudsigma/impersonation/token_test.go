@@ -44,7 +44,9 @@ func TestExpiry(t *testing.T) {
 			v1beta1.ServiceProvider: tc.wantServiceProvider, v1beta1.TokenExchange: tc.wantExchange,
 		} {
 			t.Run(fmt.Sprintf("%s, %s", flow, name), func(t *testing.T) {
-				inBubble(t, flow, func(t *testing.T, cloud *cloud, s *Source) {
+				synctest.Test(t, func(t *testing.T) {
+					defer settle()
+					cloud := newCloud(t)
 					cloud.life = 3600
 					cloud.answer = func(at cloudhttp.Operation, _ url.Values, number int) *reply {
 						if at != stepImpersonate && at != stepExchange {
@@ -56,6 +58,7 @@ func TestExpiry(t *testing.T) {
 						}
 						return says(http.StatusOK, fmt.Sprintf(`{"access_token":"opaque-%d"%s}`, number, member))
 					}
+					s := source(t, cloud, options(flow))
 					token, err := s.Token(t.Context(), alice, "zrh")
 					if want == 0 {
 						if err == nil {
@@ -82,9 +85,12 @@ func TestExpiry(t *testing.T) {
 }
 
 func TestLifeIsCountedFromTheRequest(t *testing.T) {
-	inBubble(t, v1beta1.ServiceProvider, func(t *testing.T, cloud *cloud, s *Source) {
+	synctest.Test(t, func(t *testing.T) {
+		defer settle()
+		cloud := newCloud(t)
 		cloud.life = 10
 		cloud.delay = 4 * time.Second
+		s := source(t, cloud, options(v1beta1.ServiceProvider))
 		mustToken(t, s, alice)
 		token, found := s.tokens.GetIfPresent(key{Credentials: *s.proven.Load(), user: alice, region: "zrh"})
 		if !found || time.Until(token.expires) != 6*time.Second {
@@ -179,8 +185,13 @@ func TestAccept(t *testing.T) {
 
 func TestTicketOfAnotherAudience(t *testing.T) {
 	cloud := newCloud(t)
-	cloud.answer = failing(stepTicket, says(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"expires_in":300}`, jwt(`{"aud":"other"}`))))
-	_, err := newSource(options(v1beta1.ServiceProvider), cloud).Token(t.Context(), alice, "zrh")
+	cloud.answer = func(at cloudhttp.Operation, _ url.Values, _ int) *reply {
+		if at == stepTicket {
+			return says(http.StatusOK, fmt.Sprintf(`{"access_token":%q,"expires_in":300}`, jwt(`{"aud":"other"}`)))
+		}
+		return nil
+	}
+	_, err := source(t, cloud, options(v1beta1.ServiceProvider)).Token(t.Context(), alice, "zrh")
 	if want := `IdentityProviderUnavailable: ticket request: the token is for another audience`; err == nil || err.Error() != want {
 		t.Errorf("Token() error = %v, want %q", err, want)
 	}
@@ -212,13 +223,16 @@ func FuzzTokenAnswer(f *testing.F) {
 			status = http.StatusOK
 		}
 		for _, flow := range []v1beta1.ImpersonationFlow{v1beta1.ServiceProvider, v1beta1.TokenExchange} {
-			inBubble(t, flow, func(t *testing.T, cloud *cloud, s *Source) {
+			synctest.Test(t, func(t *testing.T) {
+				defer settle()
+				cloud := newCloud(t)
 				cloud.answer = func(at cloudhttp.Operation, _ url.Values, _ int) *reply {
 					if at == stepImpersonate || at == stepExchange {
 						return &reply{status: status, body: body, header: map[string]string{"Content-Type": contentType, "Retry-After": retryAfter}}
 					}
 					return nil
 				}
+				s := source(t, cloud, options(flow))
 				began := time.Now()
 				token, err := s.Token(t.Context(), alice, "zrh")
 				if err != nil {
