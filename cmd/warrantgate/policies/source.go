@@ -55,12 +55,16 @@ func checkManifest(i input) error {
 	if kind == "" {
 		return nil
 	}
-	text := "is the manifest of a Kubernetes object (%.100q), not a policy"
-	if decode, ok := map[string]string{"ConfigMap": "", "Secret": " | base64 -d"}[kind]; ok {
-		text += "; give the policy in its data instead, as kubectl get " + strings.ToLower(kind) + " NAME --namespace NAMESPACE " +
-			`--output jsonpath='{.data.policy\.yaml}'` + decode + " | warrantgate lint keystone-policy -"
+	const instead = `; give the policy in its data instead, as kubectl get %s NAME --namespace NAMESPACE --output jsonpath='{.data.policy\.yaml}'` +
+		"%s | warrantgate lint keystone-policy -"
+	extract := ""
+	switch kind {
+	case "ConfigMap":
+		extract = fmt.Sprintf(instead, "configmap", "")
+	case "Secret":
+		extract = fmt.Sprintf(instead, "secret", " | base64 -d")
 	}
-	return fmt.Errorf("%s "+text, i.name, kind)
+	return fmt.Errorf("%s is the manifest of a Kubernetes object (%.100q), not a policy%s", i.name, kind, extract)
 }
 
 // manifestKind returns the kind of a Kubernetes object, "" for other files.
