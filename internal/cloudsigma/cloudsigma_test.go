@@ -425,7 +425,7 @@ func TestExplanationDoesNotDelayADenial(t *testing.T) {
 }
 
 func TestLegacyAccount(t *testing.T) {
-	usual := legacyAccount(userEmail, canary)
+	usual := legacyAccount(canary)
 	server, profile := atLegacy(getServer), atLegacy(getProfile)
 	both := []string{server, profile}
 	for name, tc := range map[string]struct {
@@ -443,7 +443,7 @@ func TestLegacyAccount(t *testing.T) {
 			want: failure{RequestID: "req-401", Text: "CredentialsDenied: server request: the answer was 401 unspecified"},
 		},
 		"without a password": {
-			legacy: legacyAccount(userEmail, ""), want: failure{Text: "CredentialsDenied: password must not be empty"},
+			legacy: legacyAccount(""), want: failure{Text: "CredentialsDenied: password must not be empty"},
 		},
 		"unreadable credentials": {
 			legacy: func(o *cloudsigma.Options) {
@@ -484,7 +484,7 @@ func TestLegacyAccountBesideTokens(t *testing.T) {
 		getServer: theServer(userID), getProfile: theProfile(),
 		atLegacy(getServer): theServer(sharedID), atLegacy(getProfile): aProfile(sharedID, userEmail),
 	})
-	cloud := newCloud(t, api, &fakeTokens{}, legacyAccount(userEmail, canary))
+	cloud := newCloud(t, api, &fakeTokens{}, legacyAccount(canary))
 	// The user name of the account is that of the user here. The two profiles must not be mixed up.
 	for range 2 {
 		for user, want := range map[string]string{userEmail: userID, "": sharedID} {

@@ -27,7 +27,7 @@ func TestRequestHeaders(t *testing.T) {
 func TestHostFollowsTheCredentials(t *testing.T) {
 	for want, credentials := range map[string]func(*cloudsigma.Options){
 		"https://next.a/": func(o *cloudsigma.Options) { o.Tokens = &fakeTokens{} },
-		"https://b/next/": legacyAccount(userEmail, canary),
+		"https://b/next/": legacyAccount(canary),
 	} {
 		t.Run(want, func(t *testing.T) {
 			options := cloudsigma.Options{Regions: []string{"zrh", region}, API: "https://{region}.a/", LegacyAPI: "https://b/{region}"}

@@ -100,11 +100,11 @@ func expectOwned(t *testing.T, cloud *cloudsigma.Cloud) {
 	}
 }
 
-// legacyAccount sets the legacy credentials.
-func legacyAccount(username, password string) func(*cloudsigma.Options) {
+// legacyAccount sets the legacy credentials of the user, with a password.
+func legacyAccount(password string) func(*cloudsigma.Options) {
 	return func(o *cloudsigma.Options) {
 		o.Legacy = func() (cloudsigma.LegacyCredentials, error) {
-			return cloudsigma.LegacyCredentials{Username: username, Password: password}, nil
+			return cloudsigma.LegacyCredentials{Username: userEmail, Password: password}, nil
 		}
 	}
 }
