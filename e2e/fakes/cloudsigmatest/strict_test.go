@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,8 +58,8 @@ func newWorld(t *testing.T) *world {
 
 func form(pairs ...string) string {
 	values := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		values.Set(pairs[i], pairs[i+1])
+	for pair := range slices.Chunk(pairs, 2) {
+		values.Set(pair[0], pair[1])
 	}
 	return values.Encode()
 }
