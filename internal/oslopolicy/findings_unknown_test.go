@@ -38,7 +38,7 @@ func TestMisspelledRoles(t *testing.T) {
 	finding := func(role, meant string) string {
 		return fmt.Sprintf(`no rule of Keystone checks the role %q; write "role:%s", unless the cloud has both roles`, role, meant)
 	}
-	const based = `no rule of Keystone and of the base checks the role "suport"; write "role:support", unless the cloud has both roles`
+	const based = `no rule of Keystone and of the base checks the role "operatr"; write "role:operator", unless the cloud has both roles`
 	options := LintOptions{ManagerRoles: []string{"domain-boss"}, ManagedRoles: []string{"creator"}}
 	expect(t, map[string]linted{
 		"the administrator's":               {rule: "role:admn", want: []string{finding("admn", "admin")}},
@@ -47,7 +47,7 @@ func TestMisspelledRoles(t *testing.T) {
 		"which must not be there":           {rule: "role:admin and not role:memebr", want: []string{finding("memebr", "member")}},
 		"in a helper":                       {file: "identity:get_domain: rule:a\na: role:admn", want: []string{finding("admn", "admin")}},
 		"where the smallest witness is one": {file: "identity:get_project: role:admn", want: []string{finding("admn", "admin")}},
-		"of the base":                       {base: "other: role:support", rule: "role:suport", want: []string{based}},
+		"of the base":                       {base: "other: role:operator", rule: "role:operatr", want: []string{based}},
 		"of the options":                    {options: options, rule: "role:domain-bos or role:Creatr", want: []string{finding("domain-bos", "domain-boss"), finding("Creatr", "creator")}},
 		"known":                             {options: options, rule: "role:Admin and (role:domain-boss or role:CREATOR or role:service or role:manager)"},
 		"known to the base":                 {base: "other: role:admn", rule: "role:admn"},
