@@ -82,7 +82,7 @@ func TestThePageCountsAndFilters(t *testing.T) {
 	}}, nil)
 	want := []findingGroup{
 		{"InstanceNotOwned", 2, "Clear the field. The provider adopts the user's own server, or creates one."},
-		{"InstanceOrphaned", 1, "A server was made for a machine that does not exist. Delete it if nothing else uses it."},
+		{"InstanceOrphaned", 1, "A server was made for a machine that does not exist. Delete the server if nothing else uses it."},
 	}
 	if diff := cmp.Diff(want, report.Reasons); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
