@@ -73,7 +73,7 @@ type MachineKind struct {
 	// +required
 	// +kubebuilder:validation:Format=kindName
 	Kind string `json:"kind"`
-	// Such as awsmachines.
+	// Resource is the plural of the kind, such as awsmachines.
 	// +required
 	// +kubebuilder:validation:Format=resource
 	Resource string `json:"resource"`
@@ -128,6 +128,7 @@ type UserKind struct {
 	// +required
 	// +kubebuilder:validation:Format=kindName
 	Kind string `json:"kind"`
+	// Resource is the plural of the kind.
 	// +required
 	// +kubebuilder:validation:Format=resource
 	Resource string `json:"resource"`
@@ -150,6 +151,7 @@ type CredentialKind struct {
 	// +required
 	// +kubebuilder:validation:Format=kindName
 	Kind string `json:"kind"`
+	// Resource is the plural of the kind.
 	// +required
 	// +kubebuilder:validation:Format=resource
 	Resource string `json:"resource"`

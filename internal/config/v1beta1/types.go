@@ -26,7 +26,7 @@ type Mode string
 const (
 	// Enforce changes and denies.
 	Enforce Mode = "Enforce"
-	// Warn changes and denies nothing. Admission warnings, Events and metrics say what would have happened.
+	// Warn admits all requests without a change. Admission warnings, Events and metrics say what would have happened.
 	Warn Mode = "Warn"
 	// Off evaluates nothing.
 	Off Mode = "Off"
