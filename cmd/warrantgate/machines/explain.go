@@ -125,9 +125,6 @@ func (o explainOptions) explain(ctx context.Context, name string) (explanation, 
 	if owners.Gate != nil {
 		defer owners.Gate.Close()
 	}
-	if !config.OpenStack.Enabled() {
-		config.OpenStack.AuthURLs = []string{"not asked"} // its machines are explained, too
-	}
 	objects, err := clusterapi.NewObjects(kubernetes, owners.Options(config))
 	if err != nil {
 		return explanation{}, err
@@ -203,7 +200,7 @@ func find(
 	case only != "" && !slices.ContainsFunc(kinds, func(k clusterapi.Kind) bool {
 		return strings.EqualFold(only, k.Kind) || strings.EqualFold(only, k.MachineKind.Resource)
 	}):
-		return kind, nil, fmt.Errorf("--kind: %q is none of the kinds of machines (%s); machine.kinds of the configuration (--config) adds others", only, known)
+		return kind, nil, fmt.Errorf("--kind: %q is none of the kinds of machines (%s); machine.kinds and openStack of the configuration (--config) add others", only, known)
 	}
-	return kind, nil, fmt.Errorf("there is no machine %q in namespace %q (kinds: %s); machine.kinds of the configuration (--config) adds others", name, namespace, known)
+	return kind, nil, fmt.Errorf("there is no machine %q in namespace %q (kinds: %s); machine.kinds and openStack of the configuration (--config) add others", name, namespace, known)
 }

@@ -560,8 +560,7 @@ func TestAnExplainedMachineIsForATerminal(t *testing.T) {
 }
 
 func TestExplainMachineExitsWith2IfNothingIsKnown(t *testing.T) {
-	api := newAPI().machine("tenant", "worker", own, "").add("MetalMachine", "metalmachines", "tenant", "worker", nil).machine("default", "one", own, "").
-		add("OpenStackMachine", "openstackmachines", "default", "stack", nil)
+	api := newAPI().machine("tenant", "worker", own, "").add("MetalMachine", "metalmachines", "tenant", "worker", nil).machine("default", "one", own, "")
 	server := httptest.NewServer(api)
 	defer server.Close()
 	kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"home": server.URL})
@@ -582,16 +581,16 @@ machine:
 		"no namespace":      {args: []string{"/b"}, want: `"/b" is not of the form NAMESPACE/NAME`},
 		"three parts":       {args: []string{"a/b/c"}, want: `"a/b/c" is not the name of a machine, such as tenant/worker-1`},
 		"no such machine": {
-			args: []string{"worker"}, want: `there is no machine "worker" in namespace "default" (kinds: CloudSigmaMachine, OpenStackMachine, MetalMachine); ` +
-				`machine.kinds of the configuration (--config) adds others`,
+			args: []string{"worker"}, want: `there is no machine "worker" in namespace "default" (kinds: CloudSigmaMachine, MetalMachine); ` +
+				`machine.kinds and openStack of the configuration (--config) add others`,
 		},
 		"two of the name": {
 			args: []string{"tenant/worker"},
 			want: `machines of several kinds are named "worker" in namespace "tenant": choose one with --kind=CloudSigmaMachine or --kind=MetalMachine`,
 		},
 		"an unknown kind": {
-			args: []string{"worker", "--kind=Foo"}, want: `--kind: "Foo" is none of the kinds of machines (CloudSigmaMachine, OpenStackMachine, MetalMachine); ` +
-				`machine.kinds of the configuration (--config) adds others`,
+			args: []string{"worker", "--kind=Foo"}, want: `--kind: "Foo" is none of the kinds of machines (CloudSigmaMachine, MetalMachine); ` +
+				`machine.kinds and openStack of the configuration (--config) add others`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -604,8 +603,7 @@ machine:
 		})
 	}
 	for name, args := range map[string][]string{
-		"without the configuration of its cloud": {"default/stack"},
-		"chosen by its kind":                     {"tenant/worker", "--kind=cloudsigmamachine"}, "in the namespace of a flag": {"worker", "-n=tenant", "--kind=metalmachines"},
+		"chosen by its kind": {"tenant/worker", "--kind=cloudsigmamachine"}, "in the namespace of a flag": {"worker", "-n=tenant", "--kind=metalmachines"},
 		"in the namespace of the context": {"one"},
 	} {
 		t.Run(name, func(t *testing.T) {
