@@ -128,7 +128,7 @@ var _ = Describe("warrantgate audit", Ordered, func() {
 			Expect(b.Nodes()).To(ContainElements(
 				browser.Node{Role: "heading", Name: "warrantgate audit"}, browser.Node{Role: "region", Name: "Findings by reason"},
 				browser.Node{Role: "combobox", Name: "Reason"}, browser.Node{Role: "combobox", Name: "Namespace"},
-				browser.Node{Role: "StaticText", Name: "A server was made for a machine that does not exist. Delete it if nothing else uses it."},
+				browser.Node{Role: "StaticText", Name: "A server was made for a machine that does not exist. Delete the server if nothing else uses it."},
 				browser.Node{Role: "StaticText", Name: "4"},
 			))
 
