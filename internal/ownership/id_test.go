@@ -64,7 +64,7 @@ var parsers = map[string]func(string) (string, error){
 }
 
 func TestErrorsAboutIDsAreShort(t *testing.T) {
-	const most = 500
+	const most = 400
 	for prefix, parse := range parsers {
 		if _, err := parse(prefix + strings.Repeat("é", 1<<20)); err == nil || len(err.Error()) > most {
 			t.Errorf("%s: the error has %d bytes, want some, and at most %d", prefix, len(err.Error()), most)
