@@ -102,6 +102,9 @@ var _ = Describe("the legacy credentials", Ordered, func() {
 			Expect(err).To(MatchError(ContainSubstring(advice)))
 			Expect(err).NotTo(MatchError(ContainSubstring(password)))
 		},
+		Entry("if they are not enabled", []string{"CLOUDSIGMA_USERNAME=" + email, "CLOUDSIGMA_PASSWORD=" + password},
+			"machine.mode and audit.mode need an access to a cloud: give --impersonation-enabled and the flags for the CloudSigma credentials, "+
+				"enable legacy credentials ($CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true), configure openStack.authURLs or machine.kinds of an external provider, or set both modes to Off", SpecTimeout(timeout)),
 		Entry("if the variable is malformed", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=perhaps"},
 			`$CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS: "perhaps" is neither true nor false`, SpecTimeout(timeout)),
 		Entry("if the user name or the password is missing", []string{"CLOUDSIGMA_ENABLE_LEGACY_CREDENTIALS=true", "CLOUDSIGMA_USERNAME=" + email},
