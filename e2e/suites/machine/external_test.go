@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -131,6 +132,18 @@ machine:
 		Expect(w.client.Delete(ctx, server(theirs, "their-second", ""))).To(Succeed())
 		Expect(remove(ctx, w.client, holder, providerIDPath)).To(Succeed())
 		Expect(set(ctx, second, providerIDPath, "rented://hall-1/0100")).To(Succeed())
+	}, SpecTimeout(timeout))
+
+	It("is denied if it cannot be compared", func(ctx SpecContext) {
+		expectDenial(w.client.Create(ctx, server(mine, "odd", "rented://hall-1/100/x")), "ProviderIDInvalid", providerIDPath)
+		expectDenial(w.client.Create(ctx, server(mine, "odd", "rented://hall-1/"+strings.Repeat("1", 1<<10))), "ProviderIDInvalid", providerIDPath)
+		for _, value := range []any{[]any{"rented://hall-1/0200"}, int64(200), map[string]any{"id": "0200"}} {
+			odd := server(mine, "odd", "")
+			with(providerIDPath, value)(odd)
+			err := w.client.Create(ctx, odd)
+			Expect(apierrors.IsBadRequest(err)).To(BeTrue(), "%v", err)
+			Expect(err).To(MatchError(ContainSubstring("spec.providerID is")))
+		}
 	}, SpecTimeout(timeout))
 
 	It("does not stop writes that do not change it, also of one of two that have it", func(ctx SpecContext) {
