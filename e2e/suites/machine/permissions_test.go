@@ -101,21 +101,74 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		Expect(serve.Stop()).To(Succeed())
 	}, SpecTimeout(2*timeout))
 
-	It("are named in the log if missing, and not to tenants, whose requests that need them are undecided", func(ctx SpecContext) {
+	// lacking is the creation of an object that is undecided without a permission.
+	type lacking struct {
+		group, resource, verb string
+		// reason is the reason of the denial.
+		reason string
+		// object is called while warrantgate has the permission.
+		object func(ctx context.Context, s story) *unstructured.Unstructured
+		// forgetful is true if warrantgate is restarted without the permission, because the audit may have cached tokens.
+		forgetful bool
+	}
+	DescribeTable("are named in the log if missing, and not to tenants, whose requests that need them are undecided:", func(ctx SpecContext, l lacking) {
 		s := w.begin(ctx)
-		restore := w.removePermission(ctx, rule(authorizationv1.GroupName, "subjectaccessreviews", "create"))
-		create := func() error {
-			return s.client.Create(ctx, newCluster(s.namespace, "another", s.user.Email), client.DryRunAll)
+		object := l.object(ctx, s)
+		restore := w.removePermission(ctx, rule(l.group, l.resource, l.verb))
+		if l.forgetful {
+			Expect(w.gate.Stop()).To(Succeed())
+			Expect(w.gate.Start(ctx)).To(Succeed())
 		}
+		create := func() error { return s.client.Create(ctx, object.DeepCopy(), client.DryRunAll) }
 		already := len(w.log())
 		err := create()
 		Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
-		Expect(apierrors.HasStatusCause(err, "ImpersonationUnknown")).To(BeTrue(), "%v", err)
-		Expect(err).NotTo(MatchError(ContainSubstring("cannot create")), "a tenant must not see which permission warrantgate lacks")
-		Expect(w.log()[already:]).To(MatchRegexp(
-			`"decision":"error","reason":"ImpersonationUnknown".*User \\"warrantgate\\" cannot create resource \\"subjectaccessreviews\\"`))
+		Expect(apierrors.HasStatusCause(err, metav1.CauseType(l.reason))).To(BeTrue(), "%v", err)
+		Expect(err).NotTo(MatchError(ContainSubstring("cannot "+l.verb)), "a tenant must not see which permission warrantgate lacks")
+		Expect(w.log()[already:]).To(MatchRegexp(`"decision":"error","reason":"%s".*User \\"warrantgate\\" cannot %s resource \\"%s\\"`,
+			l.reason, l.verb, l.resource))
 		restore()
-		Expect(create()).To(Succeed())
+		Eventually(create).Should(Succeed())
+	},
+		Entry("to read its own credentials", lacking{
+			resource: "secrets", verb: "get", reason: "OwnershipUnknown", forgetful: true,
+			object: func(_ context.Context, s story) *unstructured.Unstructured {
+				return newMachine(s.namespace, "worker", clusterName, providerID(s.server("worker").UUID))
+			},
+		}, SpecTimeout(timeout)),
+		Entry("to read the Secret that names the user of a machine's cluster", lacking{
+			resource: "secrets", verb: "get", reason: "ObjectsUnknown",
+			object: func(ctx context.Context, s story) *unstructured.Unstructured {
+				s.putUser(ctx, s.namespace, s.user.Email)
+				Expect(s.client.Create(ctx, s.referringCluster("by-secret", ""))).To(Succeed())
+				return newMachine(s.namespace, "worker", "by-secret", providerID(s.server("worker").UUID))
+			},
+		}, SpecTimeout(timeout)),
+		Entry("to check the permissions of users", lacking{
+			group: authorizationv1.GroupName, resource: "subjectaccessreviews", verb: "create", reason: "ImpersonationUnknown",
+			object: func(_ context.Context, s story) *unstructured.Unstructured {
+				return newCluster(s.namespace, "another", s.user.Email)
+			},
+		}, SpecTimeout(timeout)),
+	)
+
+	It("are named in the log if it cannot write Events, and everything else works", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		restore := w.removePermission(ctx, rule("", "events", "create"))
+		Expect(w.gate.Stop()).To(Succeed())
+		already := len(w.log())
+		Expect(w.gate.Start(ctx)).To(Succeed())
+		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring(
+			`"Events are off; gates and controllers work without them","reason":"no permission to create events; grant it with ` + "`warrantgate install kubernetes`"))
+		machine := s.createMachine(ctx, "worker")
+		expectDenial(s.setInstanceID(ctx, machine, noServer), "InstanceNotFound", instanceIDPath)
+
+		restore()
+		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring("Events are on"))
+		expectDenial(s.setInstanceID(ctx, machine, noServer), "InstanceNotFound", instanceIDPath)
+		// Of one or of both denials: an Event waits for the permission for a minute.
+		Eventually(w.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(
+			And(HaveField("Reason", "InstanceNotFound"), HaveField("Count", BeElementOf(int32(1), int32(2))))))
 	}, SpecTimeout(timeout))
 
 	It("are removed by uninstall, which removes no other objects", func(ctx SpecContext) {
