@@ -8,6 +8,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -59,7 +61,7 @@ var _ = Describe("A machine whose provider acts as an unknown user", sharing, fu
 	DescribeTable("may not name a server until the user is known",
 		func(ctx SpecContext, reason, text string, without, mended func(context.Context, story, *unstructured.Unstructured)) {
 			s := begin(ctx)
-			id := s.server("own").UUID
+			id, text := s.server("own").UUID, strings.ReplaceAll(text, "{namespace}", s.namespace)
 			machine := newMachine(s.namespace, "machine", "lame")
 			without(ctx, s, machine)
 			Expect(s.client.Create(ctx, machine)).To(Succeed())
@@ -84,7 +86,7 @@ var _ = Describe("A machine whose provider acts as an unknown user", sharing, fu
 			func(ctx context.Context, s story, machine *unstructured.Unstructured) {
 				s.moveMachine(ctx, machine, inCluster(clusterName))
 			}, SpecTimeout(timeout)),
-		Entry("its cluster is missing", "ClusterMissing", `there is no CloudSigmaCluster "lame" in namespace "story-`,
+		Entry("its cluster is missing", "ClusterMissing", `there is no CloudSigmaCluster "lame" in namespace "{namespace}"`,
 			func(context.Context, story, *unstructured.Unstructured) {},
 			func(ctx context.Context, s story, _ *unstructured.Unstructured) {
 				Expect(s.client.Create(ctx, newCluster(s.namespace, "lame", s.user.Email))).To(Succeed())
@@ -97,13 +99,27 @@ var _ = Describe("A machine whose provider acts as an unknown user", sharing, fu
 				s.setCluster(ctx, "lame", "spec.userEmail", s.user.Email)
 			},
 			SpecTimeout(timeout)),
-		Entry("its cluster's Secret is missing", "UserSecretMissing", `CloudSigmaCluster "lame": spec.userRef: there is no Secret "user" in namespace "story-`,
+		Entry("its cluster's Secret is missing", "UserSecretMissing",
+			`CloudSigmaCluster "lame": spec.userRef: there is no Secret "user" in namespace "{namespace}"`,
 			func(ctx context.Context, s story, _ *unstructured.Unstructured) {
 				secret := s.putUser(ctx, s.namespace, s.user.Email)
 				Expect(s.client.Create(ctx, s.referringCluster("lame", ""))).To(Succeed())
 				Expect(s.client.Delete(ctx, secret)).To(Succeed())
 			}, nameUser, SpecTimeout(timeout)),
-		Entry("its cluster's Secret names no user", "UserMissing", `CloudSigmaCluster "lame": spec.userRef: Secret "user" in namespace "story-`,
+		Entry("its cluster's Secret is missing, in another namespace", "UserSecretMissing",
+			`CloudSigmaCluster "lame": spec.userRef: there is no Secret "user" in namespace "users-of-{namespace}"`,
+			func(ctx context.Context, s story, _ *unstructured.Unstructured) {
+				namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "users-of-" + s.namespace}}
+				Expect(s.client.Create(ctx, namespace)).To(Succeed())
+				secret := s.putUser(ctx, namespace.Name, s.user.Email)
+				Expect(s.client.Create(ctx, s.referringCluster("lame", namespace.Name))).To(Succeed())
+				Expect(s.client.Delete(ctx, secret)).To(Succeed())
+			},
+			func(ctx context.Context, s story, _ *unstructured.Unstructured) {
+				s.putUser(ctx, "users-of-"+s.namespace, s.user.Email)
+			},
+			SpecTimeout(timeout)),
+		Entry("its cluster's Secret names no user", "UserMissing", `CloudSigmaCluster "lame": spec.userRef: Secret "user" in namespace "{namespace}"`,
 			func(ctx context.Context, s story, _ *unstructured.Unstructured) {
 				s.putUser(ctx, s.namespace, s.user.Email)
 				Expect(s.client.Create(ctx, s.referringCluster("lame", ""))).To(Succeed())
