@@ -52,7 +52,11 @@ var _ = Describe("With the defaults, the first claim of a machine", Ordered, Con
 			By("another ID, and a machine that is created with one")
 			expectDenial(s.set(ctx, machine, instanceIDPath, another), "OwnershipUnknown", instanceIDPath)
 			expectDenial(s.set(ctx, machine, providerIDPath, "cloudsigma://"+another), "OwnershipUnknown", providerIDPath)
-			expectDenial(s.client.Create(ctx, newMachine(s.namespace, "created", clusterName, providerID(another))), "OwnershipUnknown", providerIDPath)
+			owner, outcome := s.createOwner(ctx, "created"), map[string]string{"reason": "OwnershipUnknown", "decision": "error"}
+			before := s.admissions(ctx, outcome)
+			expectDenial(s.client.Create(ctx, newMachine(s.namespace, "created", clusterName, ownedBy(owner), providerID(another))), "OwnershipUnknown", providerIDPath)
+			Expect(s.admissions(ctx, outcome)).To(Equal(before + 1))
+			Eventually(s.eventsOn).WithContext(ctx).WithArguments(owner).Should(HaveExactElements(onceAbout(owner, "OwnershipUnknown", "Denied: ")))
 
 			By("what can be denied without the cloud")
 			second := s.createMachine(ctx, "second")

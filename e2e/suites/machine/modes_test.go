@@ -43,8 +43,7 @@ var _ = Describe("In the mode Warn", Ordered, ContinueOnFailure, func() {
 		Expect(s.holds(ctx, machine, field)).To(Equal(value))
 		Expect(w.recorder.TakeWarnings()).To(HaveExactElements(And(HavePrefix(reason+warning), essentials(s, field, value, reason))))
 		Expect(s.admissions(ctx, outcome)).To(Equal(before + 1))
-		Eventually(s.eventsOn).WithContext(ctx).WithArguments(machine).Should(HaveExactElements(And(
-			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", reason), HaveField("Message", HavePrefix("Admitted with a warning: ")))))
+		Expect(s.finalEvents(ctx)).To(HaveExactElements(onceAbout(machine, reason, "Admitted with a warning: ")))
 	},
 		Entry("with another user's server", "InstanceNotOwned", instanceIDPath, func(s story) string { return s.othersServer("others").UUID }, SpecTimeout(timeout)),
 		Entry("with what is no ID", "ProviderIDInvalid", providerIDPath, func(story) string { return "soon" }, SpecTimeout(timeout)),
@@ -124,10 +123,13 @@ var _ = Describe("With unknown: Admit, the verdict on a machine", Ordered, Conti
 			failure := w.cloud.Fail(fault, 0, operation)
 			DeferCleanup(failure.Release)
 			w.forgetTokens(s.user)
+			outcome := map[string]string{"reason": "OwnershipUnknown", "decision": "warned"}
+			before := s.admissions(ctx, outcome)
 			w.recorder.TakeWarnings()
 			Expect(s.setInstanceID(ctx, machine, id)).To(Succeed())
 			Expect(w.recorder.TakeWarnings()).To(ConsistOf(And(
 				HavePrefix("OwnershipUnknown: status.instanceID "), ContainSubstring(id), ContainSubstring(s.user.Email), ContainSubstring(advice))))
+			Expect(s.admissions(ctx, outcome)).To(Equal(before + 1))
 			Expect(s.instanceID(ctx, machine)).To(Equal(id))
 			Eventually(s.eventsAbout).WithContext(ctx).WithArguments(machine).Should(ConsistOf(And(
 				HavePrefix("OwnershipUnknown: Admitted with a warning: "), ContainSubstring(id), HaveSuffix(advice))))

@@ -83,12 +83,7 @@ var _ = Describe("The verdict on a machine", sharing, func() {
 		} else {
 			Expect(s.holds(ctx, machine, by.field)).To(BeEmpty())
 		}
-		Expect(s.finalEvents(ctx)).To(HaveExactElements(And(
-			HaveField("InvolvedObject.UID", subject.GetUID()),
-			HaveField("InvolvedObject.Name", subject.GetName()),
-			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", reason), HaveField("Count", BeEquivalentTo(1)),
-			HaveField("Message", And(HavePrefix("Denied: "), Not(ContainSubstring("request id")), Not(ContainSubstring(othersEmail)))),
-		)))
+		Expect(s.finalEvents(ctx)).To(HaveExactElements(onceAbout(subject, reason, "Denied: ")))
 	},
 		Entry("an admission of the user's own server", "Owned", creation, own, SpecTimeout(timeout)),
 		Entry("a denial of another user's server, on a creation", "InstanceNotOwned", creation, others, SpecTimeout(timeout)),
@@ -111,6 +106,16 @@ var _ = Describe("The verdict on a machine", sharing, func() {
 		}
 	}, SpecTimeout(timeout))
 })
+
+// onceAbout matches the Event of one verdict, whose message begins with that text.
+func onceAbout(subject *unstructured.Unstructured, reason, begin string) OmegaMatcher {
+	return And(
+		HaveField("InvolvedObject.UID", subject.GetUID()),
+		HaveField("InvolvedObject.Name", subject.GetName()),
+		HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", reason), HaveField("Count", BeEquivalentTo(1)),
+		HaveField("Message", And(HavePrefix(begin), Not(ContainSubstring("request id")), Not(ContainSubstring(othersEmail)))),
+	)
+}
 
 // finalEvents are the Events of the story that are about verdicts. Events are written in order, so it waits for one of a last machine.
 func (s story) finalEvents(ctx context.Context) ([]corev1.Event, error) {
