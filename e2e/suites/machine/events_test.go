@@ -63,7 +63,9 @@ var _ = Describe("Events", sharing, func() {
 	It("discloses nothing about another tenant, and neither do denials", func(ctx SpecContext) {
 		alpha, beta := begin(ctx), begin(ctx)
 		server := alpha.cloud.AddServer(region, alpha.user, "secret-project-worker")
-		theirs := alpha.createMachine(ctx, "secret-project-worker")
+		Expect(alpha.client.Create(ctx, newCluster(alpha.namespace, "secret-project", alpha.user.Email))).To(Succeed())
+		theirs := newMachine(alpha.namespace, "secret-project-worker", "secret-project")
+		Expect(alpha.client.Create(ctx, theirs)).To(Succeed())
 		spare := alpha.cloud.AddServer(region, alpha.user, "secret-project-spare")
 		Expect(alpha.setInstanceID(ctx, theirs, server.UUID)).To(Succeed())
 
@@ -82,16 +84,18 @@ var _ = Describe("Events", sharing, func() {
 			conflict = gamma.previewInstanceID(ctx, twin, server.UUID)
 			return apierrors.HasStatusCause(conflict, "InstanceIDConflict")
 		}).Should(BeTrue())
+		const anothers = "a machine of another namespace names this instance already"
 		conflict = gamma.setInstanceID(ctx, twin, server.UUID)
-		Expect(apierrors.HasStatusCause(conflict, "InstanceIDConflict")).To(BeTrue(), "%v", conflict)
+		expectDenial(conflict, "InstanceIDConflict", instanceIDPath)
+		Expect(conflict).To(MatchError(And(ContainSubstring(anothers), ContainSubstring("an instance can belong to one machine only"))))
 
 		Eventually(beta.eventsOn).WithContext(ctx).WithArguments(machine).Should(ContainElement(HaveField("Reason", "InstanceNotOwned")))
-		Eventually(gamma.eventsOn).WithContext(ctx).WithArguments(twin).Should(ContainElement(HaveField("Reason", "InstanceIDConflict")))
+		Eventually(gamma.verdictEvents).WithContext(ctx).Should(HaveExactElements(And(
+			HaveField("InvolvedObject.UID", twin.GetUID()), HaveField("Reason", "InstanceIDConflict"), HaveField("Message", ContainSubstring(anothers)))))
 		described, err := beta.describe(machine)
 		Expect(err).NotTo(HaveOccurred())
 		describedTwin, err := gamma.describe(twin)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(conflict).To(MatchError(ContainSubstring("a machine of another namespace names this instance already")))
 		for _, name := range []string{alpha.namespace, "secret-project"} {
 			for _, text := range []string{conflict.Error(), describedTwin} {
 				Expect(text).NotTo(ContainSubstring(name))
