@@ -44,20 +44,21 @@ var _ = Describe("The gate on machines", Ordered, func() {
 	It("requests a server once if there is a token, and not again for the second field", func(ctx SpecContext) {
 		s := w.begin(ctx)
 		Expect(w.setInstanceID(ctx, s.createMachine(ctx, "first"), s.server("first").UUID)).To(Succeed())
-		machine, id := s.createMachine(ctx, "second"), s.server("second").UUID
+		machine := s.createMachine(ctx, "second")
+		for _, id := range []string{s.server("former").UUID, s.server("second").UUID} { // a new machine, and a replaced server
+			Expect(s.set(ctx, machine, instanceIDPath, "")).To(Succeed())
+			before, admissions := len(w.cloud.Requests()), w.allAdmissions(ctx)
+			Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
+			requests := w.cloud.Requests()[before:]
+			Expect(requests).To(HaveExactElements(And(
+				HaveField("Operation", cloudsigmatest.GetServer), HaveField("User", s.user.Email), HaveField("Status", 200))))
 
-		before := len(w.cloud.Requests())
-		Expect(w.setInstanceID(ctx, machine, id)).To(Succeed())
-		requests := w.cloud.Requests()[before:]
-		Expect(requests).To(HaveExactElements(And(
-			HaveField("Operation", cloudsigmatest.GetServer), HaveField("User", s.user.Email), HaveField("Status", 200))))
-
-		admissions := w.allAdmissions(ctx)
-		Expect(s.set(ctx, machine, providerIDPath, valueOf(providerIDPath, id))).To(Succeed())
-		Expect(w.allAdmissions(ctx)).To(Equal(admissions), "the API server called warrantgate")
-		Expect(remove(ctx, w.client, machine, instanceIDPath)).To(Succeed())
-		Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
-		Expect(w.cloud.Requests()).To(HaveLen(before + 1))
+			Expect(s.set(ctx, machine, providerIDPath, valueOf(providerIDPath, id))).To(Succeed())
+			Expect(w.allAdmissions(ctx)).To(Equal(admissions+1), "the API server called warrantgate for the second field")
+			Expect(remove(ctx, w.client, machine, instanceIDPath)).To(Succeed())
+			Expect(s.set(ctx, machine, instanceIDPath, id)).To(Succeed())
+			Expect(w.cloud.Requests()).To(HaveLen(before + 1))
+		}
 	}, SpecTimeout(timeout))
 
 	It("is not called for heartbeats of a machine", func(ctx SpecContext) {
