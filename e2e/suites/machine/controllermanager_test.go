@@ -5,13 +5,18 @@ package machine_test
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -277,6 +282,21 @@ var _ = Describe("the Deployment of a cloud controller manager", Ordered, func()
 		}, SpecTimeout(timeout)),
 	)
 
+	It("is denied if another webhook removes its identity again", func(ctx SpecContext) {
+		s := w.beginManaged(ctx, account)
+		const other = "somebody-else@example.com"
+		s.registerLater(ctx, fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/env/4/value","value":%q}]`, other))
+		create := func() error {
+			return w.client.Create(ctx, newManager(s.namespace, "ccm", func(d *appsv1.Deployment) { d.Labels["later"] = s.namespace }), client.DryRunAll)
+		}
+		Eventually(create).Should(HaveOccurred()) // once the API server calls the other one
+		err := create()
+		expectClusterDenial(err, "controller-manager-integrity.warrantgate.dev", "UserEmailMismatch", envOfManager+"[4]")
+		Expect(messageOf(err)).To(Equal(fmt.Sprintf("Deployment \"ccm\" of namespace %q: CLOUDSIGMA_USER_EMAIL is %q; it has to be %q, "+
+			"the user of CloudSigmaCluster \"pool\": remove the variable, and warrantgate sets it, or correct the cluster",
+			s.namespace, other, s.user.Email)))
+	}, SpecTimeout(timeout))
+
 	It("may be moved to another cluster only with its whole identity", func(ctx SpecContext) {
 		s := w.beginManaged(ctx, account)
 		Expect(w.client.Create(ctx, newCluster(s.namespace, "second", "second-"+s.user.Email))).To(Succeed())
@@ -415,6 +435,42 @@ func (s story) patchManager(ctx context.Context, change func(*appsv1.Deployment)
 func (s story) restart(ctx context.Context, name string) error {
 	return s.client.Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}, client.RawPatch(
 		types.StrategicMergePatchType, []byte(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"now"}}}}}`)))
+}
+
+// registerLater registers another webhook, which the API server calls after warrantgate, for Deployments of the story with the label
+// "later". It responds with a patch.
+func (s story) registerLater(ctx context.Context, patch string) {
+	GinkgoHelper()
+	later := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		review.Response = &admissionv1.AdmissionResponse{
+			UID: review.Request.UID, Allowed: true, Patch: []byte(patch), PatchType: ptr.To(admissionv1.PatchTypeJSONPatch),
+		}
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	DeferCleanup(later.Close)
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "zz-later"}, // the API server calls webhooks in the order of their names
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: "later.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				URL: ptr.To(later.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: later.Certificate().Raw}),
+			},
+			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"later": s.namespace}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{appsv1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"deployments"},
+				},
+			}},
+		}},
+	}
+	Expect(s.client.Create(ctx, configuration)).To(Succeed())
+	DeferCleanup(s.cleanUp, client.Object(configuration))
 }
 
 // managerAdmissions is the number of decisions of both gates on Deployments, for further labels of the metric.
