@@ -165,6 +165,10 @@ func TestNoVerdict(t *testing.T) {
 			profile: reply(http.StatusTooManyRequests, canary, "Retry-After", "1"),
 			want:    failure{RequestID: "req-429", RetryAfter: time.Second, Text: "RateLimited: profile request: the answer was 429 unspecified"},
 		},
+		"a profile request with 500": {
+			profile: reply(http.StatusInternalServerError, anError),
+			want:    failure{RequestID: "req-500", Text: "CloudUnavailable: profile request: the answer was 500 backend"},
+		},
 		"a profile request with 403": {
 			profile: reply(http.StatusForbidden, anError),
 			want:    failure{RequestID: "req-403", Text: "CloudUnavailable: profile request: the answer was 403 backend"},
@@ -176,6 +180,10 @@ func TestNoVerdict(t *testing.T) {
 		"a denial without a profile": {
 			server: forbidden(userID), profile: reply(http.StatusBadGateway, canary),
 			want: failure{RequestID: "req-502", Text: "CloudUnavailable: profile request: the answer was 502 unspecified"},
+		},
+		"a profile that is not JSON": {
+			profile: ok(canary),
+			want:    failure{RequestID: "req-200", Text: "CloudUnavailable: profile request: the response cannot be parsed"},
 		},
 		"a profile request whose connection breaks": {
 			profile: broken,
@@ -217,8 +225,11 @@ func TestNoToken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := cloudhttptest.Serve(t, answers{getServer: reply(http.StatusUnauthorized, canary)})
-			_, err := newCloud(t, api, tc.tokens).Ask(t.Context(), claim(ofUser(tc.user)))
+			answer, err := newCloud(t, api, tc.tokens).Ask(t.Context(), claim(ofUser(tc.user)))
 			expectFailure(t, err, tc.want)
+			if diff := cmp.Diff(ownership.Answer{}, answer); diff != "" {
+				t.Errorf("Ask() came with an error and (-want +got):\n%s", diff)
+			}
 			api.Expect(tc.wantRequests...)
 		})
 	}
