@@ -26,7 +26,11 @@ func TestParseProviderID(t *testing.T) {
 		"cloudsigma:// " + otherID:             "",
 		"cloudsigma://urn:uuid:" + otherID:     "",
 		"cloudsigma://cloudsigma://" + otherID: "",
-		"cloudſigma://" + otherID:              "", // a letter that folds to an ASCII letter
+		"cloudsigma://00000000-0000-0000-0000-000000000000":    "",
+		"cloudsigma://{" + otherID + "}":                       "",
+		"cloudsigma://" + strings.ReplaceAll(otherID, "-", ""): "",
+		"cloudsigma://" + otherID + "?do=stop":                 "",
+		"cloudſigma://" + otherID:                              "", // a letter that folds to an ASCII letter
 	} {
 		got, err := cloudsigma.ProviderIDs.Parse(in)
 		if got != want || (err == nil) != (want != "") {

@@ -25,6 +25,10 @@ func TestParseProviderID(t *testing.T) {
 		"openstack://a/b/" + otherID:               "",
 		"openstack:/// " + otherID:                 "",
 		"openstack://" + strings.Repeat("a", 256) + "/" + otherID: "",
+		"openstack:///00000000-0000-0000-0000-000000000000":       "",
+		"openstack:///{" + otherID + "}":                          "",
+		"openstack:///" + strings.ReplaceAll(otherID, "-", ""):    "",
+		"openstack:///" + otherID + "?do=stop":                    "",
 		"openſtack:///" + otherID:                                 "", // a letter that folds to an ASCII letter
 	} {
 		got, err := openstack.ProviderIDs.Parse(in)
