@@ -93,14 +93,16 @@ func TestCredentialsAreSentAsByTheProvider(t *testing.T) {
 				"  other: {auth: {auth_url: x}}\n"
 			secrets := &fakeSecrets{data: map[string][]byte{"clouds.yaml": []byte(yaml)}}
 			mustToken(t, api.cloud(secrets))
-			var got struct {
-				Auth struct{ Identity, Scope object }
+			want := object{"identity": tc.identity}
+			if tc.scope != nil {
+				want["scope"] = tc.scope
 			}
+			var got struct{ Auth object }
 			if err := json.Unmarshal([]byte(api.Requests()[0].Body), &got); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]object{tc.identity, tc.scope}, []object{got.Auth.Identity, got.Auth.Scope}); diff != "" {
-				t.Errorf("identity and scope (-want +got):\n%s", diff)
+			if diff := cmp.Diff(want, got.Auth); diff != "" {
+				t.Errorf("sent (-want +got):\n%s", diff)
 			}
 			api.Expect(authenticate)
 		})
@@ -229,21 +231,21 @@ func TestASecretThatCannotBeRead(t *testing.T) {
 			if requests != 0 {
 				t.Errorf("Instances() requests = %d, want none", requests)
 			}
-			_, err = cloud.API(t.Context(), ownership.Account{Identity: tc.identity})
+			api, err := cloud.API(t.Context(), ownership.Account{Identity: tc.identity})
 			expectFailure(t, err, tc.want)
+			if api != "" {
+				t.Errorf("API() = %q, want none beside the error", api)
+			}
 		})
 	}
 }
 
 func TestOptions(t *testing.T) {
-	const want = `: it has to be http:// or https://, a host and a path, such as "https://keystone.example.com:5000/v3"`
-	for at, urls := range map[string][]string{
-		"auth URL 2": {"https://a", "https://canary:canary@b"},
-		"auth URL 1": {"/v3"},
-	} {
-		_, err := openstack.New(openstack.Options{Secrets: (&fakeSecrets{}).get, AuthURLs: urls})
-		if err == nil || err.Error() != at+want {
-			t.Errorf("New() with %q error = %v, want %q", urls, err, at+want)
+	for wrong, before := range map[string][]string{"https://canary:canary@b": {"https://a"}, "/v3": nil, "%": nil} {
+		want := fmt.Sprintf(`auth URL %d: it has to be http:// or https://, a host and a path, such as "https://keystone.example.com:5000/v3"`, len(before)+1)
+		_, err := openstack.New(openstack.Options{Secrets: (&fakeSecrets{}).get, AuthURLs: append(before, wrong)})
+		if err == nil || err.Error() != want {
+			t.Errorf("New() with %q error = %v, want %q", wrong, err, want)
 		}
 	}
 }
