@@ -1,6 +1,7 @@
 package cloudsigmatest_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -22,6 +23,8 @@ const (
 	tokenPath       = "/realms/cloudsigma/protocol/openid-connect/token"
 	impersonatePath = "/direct.zrh/service_provider/api/v1/user/impersonate"
 	profilePath     = "/direct.zrh/api/2.0/profile/"
+	// legacyProfilePath is at the host that takes passwords.
+	legacyProfilePath = "/zrh/api/2.0/profile/"
 
 	jsonType, formType = "application/json", "application/x-www-form-urlencoded"
 )
@@ -71,7 +74,7 @@ func ticketFor(audience string) string {
 // token requests a token.
 func (w *world) token(t *testing.T, path, bearer, contentType, body string) string {
 	t.Helper()
-	status, answer := w.send(t, http.MethodPost, path, bearer, contentType, body)
+	status, answer := w.send(t, http.MethodPost, path, "Bearer "+bearer, contentType, body)
 	var fields struct {
 		Token string `json:"access_token"`
 	}
@@ -82,13 +85,13 @@ func (w *world) token(t *testing.T, path, bearer, contentType, body string) stri
 }
 
 // send sends a request, and returns the response.
-func (w *world) send(t *testing.T, method, path, bearer, contentType, body string) (status int, answer []byte) {
+func (w *world) send(t *testing.T, method, path, authorization, contentType, body string) (status int, answer []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, w.OAuthURL()+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header = http.Header{"Authorization": {"Bearer " + bearer}, "Content-Type": {contentType}}
+	request.Header = http.Header{"Authorization": {authorization}, "Content-Type": {contentType}}
 	response, err := w.HTTPClient().Do(request)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
@@ -130,7 +133,7 @@ func TestUnknownRequestsAreViolations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := len(w.Violations())
-			status, answer := w.send(t, tc.method, tc.path, w.alice, tc.contentType, tc.body)
+			status, answer := w.send(t, tc.method, tc.path, "Bearer "+w.alice, tc.contentType, tc.body)
 			if status != tc.wantStatus || !json.Valid(answer) {
 				t.Errorf("response = %d %s, want %d and JSON", status, answer, tc.wantStatus)
 			}
@@ -145,30 +148,48 @@ func TestUnknownRequestsAreViolations(t *testing.T) {
 // TestInvalidCredentialsAreDenied has the credentials that no suite presents.
 func TestInvalidCredentialsAreDenied(t *testing.T) {
 	w, elsewhere := newWorld(t), newWorld(t)
+	w.AddUser("bob@example.com")
+	w.AllowPassword("bob@example.com", "legacy")
 	forged := func(token string) string { return token[:strings.LastIndex(token, ".")+1] + strings.Repeat("A", 342) }
+	ticket := ticketFor(cloudsigmatest.AudienceServiceProvider)
 	for name, tc := range map[string]struct {
-		path, bearer, body string
-		want               int
+		path, authorization, body string
+		want                      int
+		wantError                 string
 	}{
-		"a token for another audience":  {profilePath, w.account, "", http.StatusUnauthorized},
-		"a forged token":                {profilePath, forged(w.alice), "", http.StatusUnauthorized},
-		"the token of another cloud":    {profilePath, elsewhere.alice, "", http.StatusUnauthorized},
-		"not a token":                   {profilePath, "guess", "", http.StatusUnauthorized},
-		"a ticket for a forged token":   {tokenPath, forged(w.account), ticketFor(cloudsigmatest.AudienceServiceProvider), http.StatusUnauthorized},
-		"a ticket for a user's token":   {tokenPath, w.alice, ticketFor(cloudsigmatest.AudienceServiceProvider), http.StatusForbidden},
-		"a ticket for another audience": {tokenPath, w.account, ticketFor("elsewhere"), http.StatusBadRequest},
+		"a token for another audience":        {profilePath, "Bearer " + w.account, "", http.StatusUnauthorized, "permission"},
+		"a forged token":                      {profilePath, "Bearer " + forged(w.alice), "", http.StatusUnauthorized, "permission"},
+		"the token of another cloud":          {profilePath, "Bearer " + elsewhere.alice, "", http.StatusUnauthorized, "permission"},
+		"not a token":                         {profilePath, "Bearer guess", "", http.StatusUnauthorized, "permission"},
+		"a password, while passwords are off": {legacyProfilePath, basic("alice@example.com", "legacy"), "", http.StatusUnauthorized, "permission"},
+		"a wrong password":                    {legacyProfilePath, basic("bob@example.com", "guess"), "", http.StatusUnauthorized, "permission"},
+		"a ticket without a token":            {tokenPath, "Bearer ", ticket, http.StatusUnauthorized, "invalid_grant"},
+		"a ticket for a forged token":         {tokenPath, "Bearer " + forged(w.account), ticket, http.StatusUnauthorized, "invalid_grant"},
+		"a ticket for what is not a token":    {tokenPath, "Bearer guess", ticket, http.StatusUnauthorized, "invalid_grant"},
+		"a ticket for what is no JWT":         {tokenPath, "Bearer a.b.c", ticket, http.StatusUnauthorized, "invalid_grant"},
+		"a ticket for a user's token":         {tokenPath, "Bearer " + w.alice, ticket, http.StatusForbidden, "access_denied"},
+		"a ticket for another audience":       {tokenPath, "Bearer " + w.account, ticketFor("elsewhere"), http.StatusBadRequest, "invalid_request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			method, contentType := http.MethodGet, ""
 			if tc.body != "" {
 				method, contentType = http.MethodPost, formType
 			}
-			if status, answer := w.send(t, method, tc.path, tc.bearer, contentType, tc.body); status != tc.want {
-				t.Errorf("response = %d %s, want %d", status, answer, tc.want)
+			status, answer := w.send(t, method, tc.path, tc.authorization, contentType, tc.body)
+			if status != tc.want || !strings.Contains(string(answer), `"`+tc.wantError+`"`) {
+				t.Errorf("response = %d %s, want %d %s", status, answer, tc.want, tc.wantError)
 			}
 		})
 	}
 	if violations := w.Violations(); len(violations) > 0 {
 		t.Errorf("Violations() = %q, want none", violations)
 	}
+	status, answer := w.send(t, http.MethodGet, profilePath, basic("bob@example.com", "legacy"), "", "")
+	if status != http.StatusUnauthorized || len(w.Violations()) != 1 {
+		t.Errorf("a password at the direct host: %d %s, violations %q; want 401 and one violation", status, answer, w.Violations())
+	}
+}
+
+func basic(user, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
