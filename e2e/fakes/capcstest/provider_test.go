@@ -41,8 +41,9 @@ func TestOrderOfWrites(t *testing.T) {
 		// want are the writes: what is written, and the servers that status.instanceID and spec.providerID name then. "own" is the server that
 		// the user has in the end.
 		want []string
-		// wantAgain is the time after each reconcile until the next one.
-		wantAgain []time.Duration
+		// wantAgain is the time after each reconcile until the next one, and wantServers how many servers the user has then: one if it is nil.
+		wantAgain   []time.Duration
+		wantServers []int
 	}{
 		"new machine": {
 			want:      []string{"object - -", "status own -", "object own own"},
@@ -74,9 +75,10 @@ func TestOrderOfWrites(t *testing.T) {
 			wantAgain: []time.Duration{long},
 		},
 		"403, without a server: cleared, and created later": {
-			given:     []func(w *world){ofBob, namesStale},
-			want:      []string{"status - stale", "status own stale", "object own own"},
-			wantAgain: []time.Duration{brief, short},
+			given:       []func(w *world){ofBob, namesStale},
+			want:        []string{"status - stale", "status own stale", "object own own"},
+			wantAgain:   []time.Duration{brief, short},
+			wantServers: []int{0, 1},
 		},
 		"the first status write of a new server is lost: it is found again on the first page": {
 			given:     []func(w *world){loses},
@@ -106,15 +108,19 @@ func TestOrderOfWrites(t *testing.T) {
 				given(w)
 			}
 			p := capcstest.New(w.Client, w.options)
-			for _, want := range test.wantAgain {
+			var servers []string
+			for i, want := range test.wantAgain {
 				result, err := p.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
 				if err != nil || result.RequeueAfter != want {
 					t.Fatalf("Reconcile() = again after %s, %v; want %s", result.RequeueAfter, err, want)
 				}
-			}
-			servers := w.servers(w.alice)
-			if len(servers) != 1 {
-				t.Fatalf("the user has %d servers, want one", len(servers))
+				wantServers := 1
+				if test.wantServers != nil {
+					wantServers = test.wantServers[i]
+				}
+				if servers = w.servers(w.alice); len(servers) != wantServers {
+					t.Fatalf("the user has %d servers after reconcile %d, want %d", len(servers), i+1, wantServers)
+				}
 			}
 			var got []string
 			for _, write := range p.Writes(key) {
@@ -144,8 +150,11 @@ func text(write capcstest.Write, names *strings.Replacer) string {
 	if write.ProviderID != "" {
 		words[2] = strings.TrimPrefix(write.ProviderID, "cloudsigma://")
 	}
-	if errors.Is(write.Err, errLost) {
+	switch {
+	case errors.Is(write.Err, errLost):
 		words = append(words, "lost")
+	case write.Err != nil:
+		words = append(words, write.Err.Error())
 	}
 	return names.Replace(strings.Join(words, " "))
 }
