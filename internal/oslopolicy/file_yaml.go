@@ -1,67 +1,64 @@
 package oslopolicy
 
 import (
+	"errors"
 	"fmt"
-	"strconv"
+	"io"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
 )
 
-// maxKeyBytes is the maximum length of the name of a rule. PyYAML finds the colon only within 1024 characters.
-const maxKeyBytes = 1000
+// notYAML is the format of an error of the library, which has the line.
+const notYAML = "it cannot be read: %w; put each name and each check in quotes"
 
-// yamlReader parses the subset of YAML that policies use: one mapping of names to scalars in any style, and lists. All other features of
-// YAML are errors: tags, anchors, directives, several documents, numbers, nested block mappings, and tabs between tokens.
-//
-// It uses no library, because the libraries for Go parse some files in another way than PyYAML, the library of oslo.policy (YAML 1.1 with
-// exceptions). For such a file, the linter would check other rules than Keystone loads. PyYAML accepts each file that this parser accepts,
-// with the same result. An end-to-end test compares both.
+// yamlReader reads the rules of a document.
 type yamlReader struct {
-	text string
-	// at is the current offset, begin the offset of the current line, and line its number, from 1.
-	at, begin, line int
-	nodes           int
+	// lines are the characters of each line.
+	lines [][]rune
+	// nodes is the number of values.
+	nodes int
 }
 
-// fail ends the parser with an error in the current line.
-func (y *yamlReader) fail(format string, args ...any) { failAt(y.line, format, args...) }
-
-// readYAML parses the subset of YAML that oslo.policy parses in the same way.
+// readYAML parses the part of YAML that oslo.policy parses in the same way: one mapping of names to scalars, lists, and mappings in braces.
+//
+// The library of oslo.policy is PyYAML (YAML 1.1 with exceptions). The library for Go is a port of libyaml, which has the parser of PyYAML. What
+// the two read in another way is rejected, as are anchors, tags, and what depends on the version of YAML. So PyYAML accepts each file that
+// this function accepts, with the same result. An end-to-end test compares both.
 func readYAML(document string) []entry {
 	// Python converts all line endings to newlines.
-	y := &yamlReader{text: strings.ReplaceAll(document, "\r\n", "\n"), line: 1}
-	y.characters()
-	y.skip()
-	if y.column() == 0 && strings.HasPrefix(y.text[y.at:], "---") {
-		y.at += len("---")
-		y.endLine()
-		y.skip()
+	document = strings.ReplaceAll(document, "\r\n", "\n")
+	y := &yamlReader{}
+	for line := range strings.SplitSeq(document, "\n") {
+		y.lines = append(y.lines, []rune(line))
+		checkLine(len(y.lines), line)
 	}
-	if y.column() == 0 && y.peek() == '{' {
-		entries := y.flowMapping(0)
-		y.endLine()
-		y.skip()
-		if !y.ended() {
-			y.fail("something follows the bracket that closes the rules")
-		}
-		return entries
+	decoder := yaml.NewDecoder(strings.NewReader(document))
+	var root yaml.Node
+	switch err := decoder.Decode(&root); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		failAt(0, notYAML, err)
 	}
-	var entries []entry
-	for !y.ended() {
-		entries = append(entries, y.entry())
-		y.skip()
+	var second yaml.Node
+	switch err := decoder.Decode(&second); {
+	case err == nil:
+		failAt(second.Line, "it has several documents of YAML, and only one is read; take the line with --- or ... out")
+	case !errors.Is(err, io.EOF):
+		failAt(0, notYAML, err)
 	}
-	return entries
+	return y.rules(root.Content[0])
 }
 
-// characters fails for characters that YAML does not allow, and for those that are line breaks in some versions of YAML only.
-func (y *yamlReader) characters() {
-	line := 1
-	for i, r := range y.text {
+// checkLine fails for characters that YAML does not allow, and for those that only one of the libraries accepts.
+func checkLine(number int, line string) {
+	for _, r := range line {
 		why := ""
 		switch {
-		case r == '\n':
-			line++
 		case r == '\t', r >= 0x20 && r <= 0x7e:
 		case r == '\r':
 			why = "a carriage return without a line feed"
@@ -71,215 +68,132 @@ func (y *yamlReader) characters() {
 			why = fmt.Sprintf("the line separator %U", r)
 		case r < 0xa0, r == 0xfffe, r == 0xffff:
 			why = fmt.Sprintf("the control character %U", r)
-		case r == utf8.RuneError && !strings.HasPrefix(y.text[i:], "\ufffd"):
-			why = "bytes that are not UTF-8"
 		}
 		if why != "" {
-			failAt(line, "it contains %s; remove it", why)
+			failAt(number, "it contains %s; remove it", why)
 		}
 	}
+	// PyYAML accepts tabs in comments and quotes only. A comment is known by having no quotes between # and tab.
+	code, comment, _ := strings.Cut(" "+line[:strings.LastIndexByte(line, '\t')+1], " #")
+	if strings.Contains(code, "\t") || strings.ContainsAny(comment, `'"`) {
+		failAt(number, "there is a tab, which YAML allows in few places only; use spaces")
+	}
+	if strings.Contains(line, `\'`) {
+		failAt(number, `the escape \' is not in all versions of YAML; write ' in double quotes, or '' in single quotes`)
+	}
 }
 
-func (y *yamlReader) ended() bool { return y.at >= len(y.text) }
-
-func (y *yamlReader) column() int { return y.at - y.begin }
-
-// peek returns the next byte, 0 at the end. The text contains no NUL.
-func (y *yamlReader) peek() byte { return y.peekAt(0) }
-
-func (y *yamlReader) peekAt(n int) byte {
-	if y.at+n >= len(y.text) {
-		return 0
+// char returns a character of the text of a node, from its beginning, and a space after the end of the line.
+func (y *yamlReader) char(n *yaml.Node, i int) rune {
+	if n.Line > len(y.lines) || n.Column-1+i >= len(y.lines[n.Line-1]) {
+		return ' '
 	}
-	return y.text[y.at+n]
+	return y.lines[n.Line-1][n.Column-1+i]
 }
 
-// newline consumes a line break, if it is next.
-func (y *yamlReader) newline() bool {
-	if y.peek() != '\n' {
-		return false
-	}
-	y.at++
-	y.begin, y.line = y.at, y.line+1
-	return true
-}
-
-// take consumes all following characters of a set.
-func (y *yamlReader) take(chars string) bool {
-	taken := false
-	for !y.ended() && strings.IndexByte(chars, y.peek()) >= 0 {
-		y.at++
-		taken = true
-	}
-	return taken
-}
-
-// comment consumes a comment, if it is next: at the beginning of a line, or after a space.
-func (y *yamlReader) comment() bool {
-	if y.peek() != '#' || y.column() > 0 && y.text[y.at-1] != ' ' {
-		return false
-	}
-	for !y.ended() && y.peek() != '\n' {
-		y.at++
-	}
-	return true
-}
-
-// skip consumes empty lines and comments.
-func (y *yamlReader) skip() {
-	for {
-		y.take(" ")
-		y.comment()
-		if !y.newline() {
-			break
+// rules returns the rules of a document.
+func (y *yamlReader) rules(root *yaml.Node) []entry {
+	first := y.char(root, 0)
+	if root.Kind != yaml.MappingNode || first == '&' || first == '!' {
+		if value, _ := y.value(root, 0); !falsy(value) {
+			failAt(root.Line, "it is %s, not rules with their names", describe(value))
 		}
+		return nil
 	}
-	y.noTab()
-}
-
-func (y *yamlReader) noTab() {
-	if y.peek() == '\t' {
-		y.fail("there is a tab where YAML requires spaces; use spaces, or put the value in quotes")
-	}
-}
-
-// endLine consumes the rest of a line, which may contain a comment only.
-func (y *yamlReader) endLine() {
-	y.take(" ")
-	y.comment()
-	if y.newline() || y.ended() {
-		return
-	}
-	y.noTab()
-	y.fail("%s is unexpected here; put the whole value in quotes, and a space before a comment", y.next())
-}
-
-// next returns the next character, for messages.
-func (y *yamlReader) next() string {
-	r, _ := utf8.DecodeRuneInString(y.text[y.at:])
-	switch {
-	case y.ended():
-		return "the end of the file"
-	case r == '\n':
-		return "the end of the line"
-	}
-	return strconv.QuoteRune(r)
-}
-
-// blank reports whether a byte separates tokens: a space, the end of a line, or the end of the text.
-func blank(b byte) bool { return b == ' ' || b == '\n' || b == 0 }
-
-// atDash reports whether an element of a block list begins here.
-func (y *yamlReader) atDash() bool { return y.peek() == '-' && blank(y.peekAt(1)) }
-
-// entry parses a rule.
-func (y *yamlReader) entry() entry {
-	rest := y.text[y.at:]
-	switch {
-	case y.column() == 0 && (strings.HasPrefix(rest, "---") || strings.HasPrefix(rest, "...")):
-		y.fail("%s ends a document of YAML, and only one is read; take the line out", rest[:3])
-	case y.atDash():
-		y.fail("it is a list, not rules with their names")
-	case y.column() > 0:
-		y.fail("the line is indented, but belongs to no rule above it; begin names of rules at the beginning of a line")
-	}
-	e, begin := entry{line: y.line}, y.at
-	e.key = y.key()
-	y.take(" ")
-	if y.peek() != ':' || !blank(y.peekAt(1)) {
-		y.noTab()
-		if y.peek() == ':' && y.peekAt(1) == '\t' {
-			y.at++
-			y.noTab()
+	entries := make([]entry, 0, len(root.Content)/2)
+	for i := 0; i < len(root.Content); i += 2 {
+		key := root.Content[i]
+		if first != '{' && key.Column != 1 {
+			failAt(key.Line, "the line is indented, but belongs to no rule above it; begin names of rules at the beginning of a line")
 		}
-		y.fail("the name of a rule is followed by %s, not by a colon and a space; write name: \"check\"", y.next())
+		e := entry{line: key.Line, key: y.name(key)}
+		e.value, e.bareBang = y.value(root.Content[i+1], 0)
+		entries = append(entries, e)
 	}
-	if y.at-begin > maxKeyBytes {
-		y.fail("the name of a rule is longer than %d bytes", maxKeyBytes)
-	}
-	y.at++
-	e.value, e.bareBang = y.value(0, true, 0)
-	return e
+	return entries
 }
 
-// key parses the name of a rule, on one line.
-func (y *yamlReader) key() any {
-	if y.peek() == '"' || y.peek() == '\'' {
-		return y.quoted(false)
+// name returns the name of a rule, or a key of a mapping in braces.
+func (y *yamlReader) name(n *yaml.Node) any {
+	if n.Kind != yaml.ScalarNode || n.Style == 0 && n.Value == "" || n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		failAt(n.Line, "the name of a rule is missing, or is not text in one line")
 	}
-	y.plainStart()
-	begin := y.at
-	for !blank(y.peek()) || y.peek() == ' ' && y.peekAt(1) != '#' {
-		if y.peek() == '\t' || y.peek() == ':' && (blank(y.peekAt(1)) || y.peekAt(1) == '\t') {
-			break
-		}
-		y.at++
-	}
-	return resolve(y.line, strings.TrimRight(y.text[begin:y.at], " "))
+	name, _ := y.node(n, 0)
+	return name
 }
 
-// value parses the value after the colon or dash of a parent with this indentation. A list below a name may have the same indentation. bareBang
-// is that of an entry.
-func (y *yamlReader) value(parent int, named bool, depth int) (value any, bareBang bool) {
-	spaced := y.take(" ")
-	own := y.peek() == '\n' || y.ended() || y.peek() == '#' && spaced
-	if own {
-		y.endLine()
-		y.skip()
-		if y.ended() || y.column() < parent || y.column() == parent && (!named || !y.atDash()) {
-			y.count(depth)
-			return nil, false
-		}
-	}
-	return y.node(parent, own || !named, depth)
-}
-
-// count limits the number of values in a file.
-func (y *yamlReader) count(depth int) {
+// value returns a value of a rule. bareBang is that of an entry.
+func (y *yamlReader) value(n *yaml.Node, depth int) (value any, bareBang bool) {
 	y.nodes++
 	if depth > maxNesting || y.nodes > maxNodes {
-		y.fail("%w", errTooNested)
+		failAt(n.Line, "%w", errTooNested)
 	}
+	return y.node(n, depth)
 }
 
-// node parses a value, up to the end of its last line. It may be a block list if it is at the beginning of a line.
-func (y *yamlReader) node(parent int, listable bool, depth int) (value any, bareBang bool) {
-	y.count(depth)
-	switch first := y.peek(); {
-	case first == '"' || first == '\'':
-		value = y.quoted(true)
-	case first == '[' || first == '{':
-		value = y.flow(depth)
+// node returns the value of a node.
+func (y *yamlReader) node(n *yaml.Node, depth int) (value any, bareBang bool) {
+	first := y.char(n, 0)
+	switch {
+	case n.Anchor != "" || n.Kind == yaml.AliasNode || first == '&':
+		failAt(n.Line, "anchors and aliases of YAML are not read here; write the rule out, or refer to it as rule:NAME")
+	case first == '!' && y.char(n, 1) == ' ' && n.Kind == yaml.ScalarNode && n.Style == 0 && n.Value == "":
+		return nil, true
 	case first == '!':
-		y.at++
-		if !blank(y.peek()) {
-			y.fail("a tag of YAML is not read here; put the value in quotes")
+		failAt(n.Line, "a tag of YAML is not read here; put the value in quotes")
+	case n.Kind == yaml.SequenceNode:
+		list := make([]any, len(n.Content))
+		for i, element := range n.Content {
+			list[i], _ = y.value(element, depth+1)
 		}
-		bareBang = true
-	case first == '|' || first == '>':
-		return y.block(parent), false
-	case listable && y.atDash():
-		return y.list(y.column(), depth), false
-	default:
-		return y.plain(parent), false
+		return list, false
+	case n.Kind == yaml.MappingNode && first != '{':
+		failAt(n.Line, "a colon ends a name where a space follows it, and this is within a value; put the whole value in quotes")
+	case n.Kind == yaml.MappingNode:
+		keys := mapping{}
+		for i := 0; i < len(n.Content); i += 2 {
+			keys = append(keys, y.name(n.Content[i]))
+			y.value(n.Content[i+1], depth+1)
+		}
+		return keys, false
+	case n.Style == 0:
+		return plain(n), false
+	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		i := 1
+		for strings.ContainsRune("+-0123456789", y.char(n, i)) {
+			i++
+		}
+		if y.char(n, i) != ' ' { // only PyYAML rejects a comment without a space before it
+			failAt(n.Line, "%q does not belong after the sign that a text in lines of its own follows; write |, |-, > or >-", y.char(n, i))
+		}
 	}
-	y.endLine()
-	return value, bareBang
+	return n.Value, false
 }
 
-// list parses a block list whose dashes are in this column.
-func (y *yamlReader) list(column, depth int) any {
-	list := []any{}
-	for {
-		y.at++
-		element, _ := y.value(column, false, depth+1)
-		list = append(list, element)
-		y.skip()
-		if y.ended() || y.column() < column || y.column() == column && !y.atDash() {
-			return list
-		}
-		if y.column() > column {
-			y.fail("the line is indented, but belongs to no element above it")
-		}
+// Plain scalars that are no strings in YAML 1.1, as in PyYAML.
+var (
+	yamlNull  = []string{"", "~", "null", "Null", "NULL"}
+	yamlTrue  = []string{"yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"}
+	yamlFalse = []string{"no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"}
+	// jsonOnly matches numbers of Python's JSON parser, which oslo.policy uses first.
+	jsonOnly = []string{"NaN", "Infinity"}
+)
+
+// plain returns the value of a scalar without quotes.
+func plain(n *yaml.Node) any {
+	switch first, _ := utf8.DecodeRuneInString(n.Value); {
+	case slices.Contains(yamlNull, n.Value):
+		return nil
+	case slices.Contains(yamlTrue, n.Value):
+		return true
+	case slices.Contains(yamlFalse, n.Value):
+		return false
+	case n.Value == "0":
+		return 0.0
+	case unicode.IsDigit(first):
+		failAt(n.Line, "%.100q may be a number or a date to YAML; put it in quotes", n.Value)
+	case !unicode.IsLetter(first) && first != '_' && first != '(', strings.HasSuffix(n.Value, ":"), slices.Contains(jsonOnly, n.Value):
+		failAt(n.Line, "%.100q may have a special meaning in YAML; put it in quotes", n.Value)
 	}
+	return n.Value
 }

@@ -118,8 +118,8 @@ func TestLintKeystone(t *testing.T) {
 		"a line that begins with what is not ASCII, in a file that cannot be read": {
 			file: "\u0430: b\n c: d",
 			want: []string{
+				"0 error file : it cannot be read: yaml: line 2: mapping values are not allowed in this context; put each name and each check in quotes; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails",
 				"1 error non-ascii : the line has the letter U+0430, which is not ASCII and may only look like another; type it again",
-				"2 error file : a colon ends a name where a space follows it, and this is within a value; put the whole value in quotes; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails",
 			},
 		},
 		"a letter that is escaped": {
@@ -129,7 +129,7 @@ func TestLintKeystone(t *testing.T) {
 		"as shipped, written differently": {file: "identity:create_user: role:admin"},
 		"open as shipped":                 {file: "identity:get_auth_catalog: ''"},
 		"denied":                          {file: `identity:create_user: "!"`},
-		"a file that cannot be read":      {file: "a: b\n c: d", want: []string{"2 error file : a colon ends a name where a space follows it, and this is within a value; put the whole value in quotes; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails"}},
+		"a file that cannot be read":      {file: "a: b\n c: d", want: []string{"0 error file : it cannot be read: yaml: line 2: mapping values are not allowed in this context; put each name and each check in quotes; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails"}},
 		"an empty text":                   {file: "identity:create_user: ''", want: []string{`1 error always-allows identity:create_user: "" as a rule allows everybody` + andDeny}},
 		"null":                            {file: "\nidentity:create_user: null", want: []string{"2 error always-allows identity:create_user: null as a rule allows everybody" + andDeny}},
 		"an empty list":                   {file: "identity:create_user: []", want: []string{"1 error always-allows identity:create_user: [] as a rule allows everybody" + andDeny}},

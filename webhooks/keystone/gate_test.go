@@ -364,7 +364,7 @@ func TestAGeneratedNameIsNotASelectedOne(t *testing.T) {
 	}
 }
 
-const saidOfSyntax = "a:1: '[' has a special meaning in YAML here; put the whole text in quotes " +
+const saidOfSyntax = "a: it cannot be read: yaml: line 1: did not find expected node content; put each name and each check in quotes " +
 	"(correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails)"
 
 func TestNewRejectsAMalformedSelector(t *testing.T) {

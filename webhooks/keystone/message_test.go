@@ -52,7 +52,7 @@ func TestMessagesListAsManyFindingsAsFit(t *testing.T) {
 		},
 		"errors of two keys": {
 			changed: configMap("a.json", "[", "b.yaml", "identity:get_user: role:a and"), wantCauses: 2,
-			want: ofConfigMap + `2 errors: a.json:1: '[' has a special meaning in YAML here; put the whole text in quotes (correct it before Keystone reads it: ` +
+			want: ofConfigMap + `2 errors: a.json: it cannot be read: yaml: line 1: did not find expected node content; put each name and each check in quotes (correct it before Keystone reads it: ` +
 				`if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails); b.yaml:1, rule "identity:get_user": oslo.policy cannot parse the rule ` +
 				`and silently denies: a check is missing at its end (join checks with and, or, not and parentheses that match)` + seeAll,
 		},
@@ -134,7 +134,7 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 		"former rules stay in effect, and after a restart every request fails)"
 	for name, tc := range map[string]struct{ content, want string }{
 		"a text":                     {"hunter2", "key:1: " + why},
-		"an alias of YAML":           {"*hunter2", "key:1: " + why},
+		"an alias of YAML":           {"*hunter2", "key: " + why},
 		"a tag of YAML":              {"a: !hunter2 b", "key:1: " + why},
 		"a number under a name":      {"identity:hunter2: 47110815", "key:1: " + why},
 		"a number of JSON":           {`{"password": 1e47110815}`, "key:1: " + why},

@@ -296,7 +296,7 @@ func TestLintAsSARIF(t *testing.T) {
 				"properties": {"operations": ["identity:create_user"]}
 			}, {
 				"ruleId": "file", "level": "error",
-				"message": {"text": "--- ends a document of YAML, and only one is read; take the line out; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails"},
+				"message": {"text": "it has several documents of YAML, and only one is read; take the line with --- or ... out; correct it before Keystone reads it: if oslo.policy cannot load a file, the former rules stay in effect, and after a restart every request fails"},
 				"locations": [{"physicalLocation": {"artifactLocation": {"uri": "broken.yaml"}, "region": {"startLine": 2}}}]
 			}]
 		}]

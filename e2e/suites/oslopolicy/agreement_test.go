@@ -230,7 +230,7 @@ var surprises = []string{
 
 // rejectedSurprises are those that oslo.policy loads and our reader rejects.
 var rejectedSurprises = []string{
-	`rule: ! role:admin`, `rule: 0.0`, `rule: 0x0`, `rule: 00`, `rule: -0`, `rule: 0o0`, `rule: 0b0`, `rule: .0`, `rule: 08`, "---\nrule: \"@\"\n...\n",
+	`rule: ! role:admin`, `rule: 0.0`, `rule: 0x0`, `rule: 00`, `rule: -0`, `rule: 0o0`, `rule: 0b0`, `rule: .0`, `rule: 08`,
 	"\ufeff\ufeffrule: role:admin", "\ufeff rule: role:admin", "rule: \ufeffrole:admin",
 	`rule: [["role:admin", 5]]`, "rule: &x role:admin\nother: *x", `rule: !!str role:admin`, `? rule` + "\n: role:admin",
 }
