@@ -3,7 +3,7 @@
 
 # {{ $gv.GroupVersionString }}
 
-The fields of the configuration file, for which [the folder above](../README.md) has an example. A field without a type is a string; one without a
+The fields of the configuration file, whose defaults [defaults.yaml](../defaults.yaml) has together. A field without a type is a string; one without a
 default is empty.
 {{ range $gv.SortedTypes }}{{ if .GVK }}
 {{ template "type" . }}

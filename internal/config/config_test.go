@@ -711,22 +711,13 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestTheReadmeShowsTheDefaults(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, found := strings.Cut(string(readme), "```yaml\napiVersion: "+v1beta1.APIVersion)
-	shown, _, closed := strings.Cut(after, "```")
-	if !found || !closed {
-		t.Fatal("README.md shows no configuration file")
-	}
-	got, err := config.Parse([]byte("apiVersion: " + v1beta1.APIVersion + shown))
+func TestTheFileOfDefaults(t *testing.T) {
+	got, err := config.Load("defaults.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(v1beta1.Default(), got, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("README.md shows other defaults (-want +got):\n%s", diff)
+		t.Errorf("defaults.yaml has other defaults (-want +got):\n%s", diff)
 	}
 }
 
