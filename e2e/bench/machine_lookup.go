@@ -23,7 +23,7 @@ const (
 	// the throughput of the gate instead of its latency.
 	cloudLatency = 100 * time.Millisecond
 	// A round is a number of lookups of each caller. The rounds are short, so that both ways alternate often.
-	lookupRounds, lookupsPerRound = 16, 25
+	lookupRounds, lookupsPerRound = 16, 8
 	lookupWarmUpRounds            = 2
 )
 
@@ -44,8 +44,7 @@ const (
 )
 
 // measureAdded compares the time of a change for which the gate sends a request to the cloud with the time of the request itself.
-// There are as many concurrent callers as warrantgate sends requests to a cloud by default, which are about 160 changes a second, each with
-// another instance every time.
+// There are as many concurrent callers as users, each with another instance every time.
 func (m *machines) measureAdded(ctx context.Context, out *figures) error {
 	progress("warrantgate is installed and starts")
 	if _, err := m.warrantgate.Install(ctx); err != nil {
@@ -66,7 +65,7 @@ func (m *machines) measureAdded(ctx context.Context, out *figures) error {
 		return err
 	}
 	// Each change caused exactly one lookup.
-	want := 2 * (lookupWarmUpRounds + lookupRounds) * lookupsPerRound * len(requesters)
+	const want = 2 * (lookupWarmUpRounds + lookupRounds) * lookupsPerRound * users
 	if got := m.cloud.Count(cloudsigmatest.GetServer) - before; got != want {
 		return fmt.Errorf("the cloud got lookups of %d servers, want %d", got, want)
 	}
@@ -80,7 +79,7 @@ func takeTurns(ctx context.Context, requesters []*requester) (map[string][][]flo
 	took := map[string][][]float64{}
 	for round := range lookupWarmUpRounds + lookupRounds {
 		if round%6 == 0 {
-			progress("changes of %d callers at once, and their lookups: round %d of %d", len(requesters), round+1, lookupWarmUpRounds+lookupRounds)
+			progress("changes of %d callers at once, and their lookups: round %d of %d", users, round+1, lookupWarmUpRounds+lookupRounds)
 		}
 		for _, way := range turns(round, throughGate, directly) {
 			millis, err := lookUpAll(ctx, requesters, way)
@@ -105,7 +104,7 @@ func added(with, without [][]float64, q float64) float64 {
 	return median(differences)
 }
 
-// newRequesters returns requesters of different users, and creates the servers of their lookups.
+// newRequesters returns one requester for each user, and creates the servers of their lookups.
 func (m *machines) newRequesters(ctx context.Context) ([]*requester, error) {
 	gateRoots, err := rootsIn(m.warrantgate.CAFile())
 	if err != nil {
@@ -121,9 +120,8 @@ func (m *machines) newRequesters(ctx context.Context) ([]*requester, error) {
 			OAuthURL: m.cloud.OAuthURL(), ClientID: m.account.ID, ClientSecret: m.account.Secret,
 		}),
 	})
-	requesters := make([]*requester, config.Concurrency)
-	for i := range requesters {
-		user := m.users[i]
+	requesters := make([]*requester, users)
+	for i, user := range m.users {
 		token, err := tokens.Token(ctx, user.Email, region)
 		if err != nil {
 			return nil, err

@@ -189,9 +189,10 @@ func (m *machines) prepare(ctx context.Context) error {
 	}
 	m.flags = []string{"--impersonation-enabled", "--oauth-url=" + m.cloud.OAuthURL(), "--client-id=" + m.account.ID}
 	m.env = []string{"CLOUDSIGMA_CLIENT_SECRET=" + m.account.Secret}
+	// By default, warrantgate sends at most 16 requests to the cloud at once. This benchmark measures the gate, so each caller can send its request.
 	configuration := fmt.Sprintf("apiVersion: config.warrantgate.dev/v1beta1\nkind: GateConfiguration\n"+
-		"audit: {mode: \"Off\"}\ncloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}\n",
-		m.cloud.APITemplate(), m.cloud.ServiceProviderTemplate(), caFile)
+		"audit: {mode: \"Off\"}\ncloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q, concurrency: %d}\n",
+		m.cloud.APITemplate(), m.cloud.ServiceProviderTemplate(), caFile, users)
 	m.warrantgate, err = kubetest.NewWarrantgate(ctx, m.api, kubetest.WarrantgateOptions{
 		Binary: m.binary, Configuration: configuration, Args: m.flags, Env: m.env,
 	})
