@@ -8,10 +8,13 @@ import (
 	"os/exec"
 	"slices"
 	"syscall"
+	"time"
 
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/process"
@@ -24,6 +27,10 @@ const (
 	// SecondShard contains the workspaces that OnShard puts there.
 	SecondShard = "shard-1"
 )
+
+// touchInterval is the time after which a workspace of a shard that was started again is changed. kcp tries to initialize it with growing delays, of
+// up to 1000 seconds, while the front-proxy has not observed the shard, and at once after a change.
+const touchInterval = 15 * time.Second
 
 // ShardedOptions configure a kcp of several shards.
 type ShardedOptions struct {
@@ -201,14 +208,22 @@ func (s *Sharded) StartShard(ctx context.Context, shard string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := WaitReady(ctx, admin, ws.Name); err != nil {
-		return err
-	}
 	c, err := NewClient(admin)
 	if err != nil {
 		return err
 	}
-	return c.Delete(ctx, ws)
+	for {
+		attempt, cancel := context.WithTimeout(ctx, touchInterval)
+		_, err := WaitReady(attempt, admin, ws.Name)
+		cancel()
+		if err == nil {
+			return c.Delete(ctx, ws)
+		}
+		touch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata": {"annotations": {"try": %q}}}`, rand.String(6)))
+		if ctx.Err() != nil || c.Patch(ctx, ws, touch) != nil {
+			return err
+		}
+	}
 }
 
 // SuspendCacheServer suspends the cache server, so that no shard observes new objects of another, until the caller calls the
