@@ -289,7 +289,7 @@ func (c *check) initializers() {
 				Reason:  InitializerPending,
 				Message: fmt.Sprintf("initializer %s has not finished, although nothing that it needs is missing%s", initializer, lastError),
 				Next: fmt.Sprintf("the repair of `warrantgate serve` makes kcp try again within about a minute; without it, run "+
-					"`%s` or annotate the type: %s", c.repairCommand(), touch(c.ws.Type)),
+					"`%s` or annotate the type: %s", c.repairCommand(), touch("workspacetype", c.ws.Type)),
 			})
 		}
 	}
@@ -351,15 +351,16 @@ func (c *check) typeWith(initializer corev1alpha1.LogicalClusterInitializer) *te
 	return nil
 }
 
-// touch returns a command that makes kcp process all workspaces of a type again. kcp does not do so by itself when permissions are granted.
-func touch(workspaceType string) string {
-	path, name := logicalcluster.NewPath(workspaceType).Split()
-	return fmt.Sprintf("in %s, `kubectl annotate workspacetype %s --overwrite warrantgate.dev/touched=\"$(date)\"`", path, name)
+// touch returns a command that makes kcp process a workspace, or all workspaces of a type, again. kcp does not do so by itself when permissions are
+// granted, and waits for up to 1000 seconds after failed attempts.
+func touch(resource, path string) string {
+	parent, name := logicalcluster.NewPath(path).Split()
+	return fmt.Sprintf("in %s, `kubectl annotate %s %s --overwrite touched=\"$(date)\"`", parent, resource, name)
 }
 
 // notReady adds the reason why a workspace is not Ready if there is no other finding.
 func (c *check) notReady() {
-	because := ""
+	because, again := "", "kcp tries again within 17 minutes, or at once after: "+touch("workspace", c.ws.Path)
 	if len(c.ws.Conditions) > 0 {
 		because = ": " + strings.Join(c.ws.Conditions, "; ")
 	}
@@ -370,10 +371,13 @@ func (c *check) notReady() {
 	case c.ws.Cluster.Empty() && c.ws.Mount == "":
 		c.add(Finding{
 			Reason: NotReady, Message: "kcp has not found a shard for the workspace yet" + because,
-			Next: "if the gates are installed, check whether warrantgate runs: without it, kcp may not schedule workspaces with foreign owners",
+			Next: "if the gates are installed, check whether warrantgate runs: without it, kcp may not schedule workspaces with foreign owners; then " + again,
 		})
 	case c.initialized():
-		c.add(Finding{Reason: NotReady, Message: "all initializers have finished, and kcp is about to report the workspace as Ready", Next: "wait some seconds"})
+		c.add(Finding{
+			Reason: NotReady, Message: "all initializers have finished, and kcp is about to report the workspace as Ready",
+			Next: "wait some seconds; if it stays, as after an outage of a shard, " + again,
+		})
 	default:
 		c.add(Finding{Reason: NotReady, Message: fmt.Sprintf("the workspace is %s%s", c.ws.Phase, because)})
 	}

@@ -123,10 +123,10 @@ func without(permissions []string, permission string) []string {
 	return left
 }
 
-const touchTeam = "in root:org, `kubectl annotate workspacetype team --overwrite warrantgate.dev/touched=\"$(date)\"`"
-
 const (
-	retryNext = "the repair of `warrantgate serve` makes kcp try again within about a minute; without it, run " +
+	touchTeam  = "in root:org, `kubectl annotate workspacetype team --overwrite touched=\"$(date)\"`"
+	touchChild = "kcp tries again within 17 minutes, or at once after: in root:org, `kubectl annotate workspace child --overwrite touched=\"$(date)\"`"
+	retryNext  = "the repair of `warrantgate serve` makes kcp try again within about a minute; without it, run " +
 		"`warrantgate repair --under=root:org:child --after=0s` or annotate the type: " + touchTeam
 	grantNext = "apply the objects below in root:apis; kcp up to v0.30 then tries again by itself, and so does the repair of `warrantgate serve` " +
 		"within about a minute; without it, run `warrantgate repair --under=root:org:child --after=0s` or annotate the type: " + touchTeam
@@ -550,7 +550,8 @@ func TestFindings(t *testing.T) {
 				k.permissions = []string{globalName + " use team root:org", globalName + " use base root:apis"}
 			},
 			want: []preflight.Finding{{
-				Reason: preflight.NotReady, Message: "all initializers have finished, and kcp is about to report the workspace as Ready", Next: "wait some seconds",
+				Reason: preflight.NotReady, Message: "all initializers have finished, and kcp is about to report the workspace as Ready",
+				Next: "wait some seconds; if it stays, as after an outage of a shard, " + touchChild,
 			}},
 			wantBinding: preflight.Yes, wantVerdict: preflight.No,
 		},
