@@ -18,9 +18,8 @@ E2E_ARGS         ?=
 SUITES           ?=
 # The measurements that "make bench" runs, such as BENCH=start,serve; all if empty.
 BENCH            ?=
-# The number of suites that run at the same time. They mostly wait for servers. The longest begin first, so that none runs alone at the end.
+# The number of suites that run at the same time. They mostly wait for servers.
 E2E_PARALLEL     ?= 3
-E2E_LONGEST      := attacks machine workspace chartkcp sharded
 # The race detector needs a C compiler; without one the tests run without it.
 RACE_FLAG        := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
@@ -144,7 +143,7 @@ stories: build ## Run the main stories of all gates on a kcp and a kube-apiserve
 .PHONY: e2e
 e2e: build $(if $(TEST_ALL),before) openstack browser bin/helm bin/crds ## Run all end-to-end suites on real servers
 	@RATE=$(RATE) $(SERVERS) all -- $(HEARTBEAT) "end-to-end suites" $(GO) test $(E2E_FLAGS) -p=$(E2E_PARALLEL) \
-		$(addprefix ./e2e/suites/,$(or $(SUITES),$(E2E_LONGEST))) $(if $(SUITES),,$$($(GO) list -tags e2e ./e2e/... | grep -v /e2e/suites/release$$)) $(E2E_ARGS)
+		$(or $(addprefix ./e2e/suites/,$(SUITES)),$$($(GO) list -tags e2e ./e2e/... | grep -v /e2e/suites/release$$)) $(E2E_ARGS)
 
 # A second time on the kcp of the modules, if the first one was another one.
 .PHONY: test-all
