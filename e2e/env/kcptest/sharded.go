@@ -219,7 +219,7 @@ func (s *Sharded) StartShard(ctx context.Context, shard string) error {
 		if err == nil {
 			return c.Delete(ctx, ws)
 		}
-		touch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata": {"annotations": {"try": %q}}}`, rand.String(6)))
+		touch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata": {"annotations": {"touched": %q}}}`, rand.String(6)))
 		if ctx.Err() != nil || c.Patch(ctx, ws, touch) != nil {
 			return err
 		}
