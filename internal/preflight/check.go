@@ -360,7 +360,10 @@ func touch(resource, path string) string {
 
 // notReady adds the reason why a workspace is not Ready if there is no other finding.
 func (c *check) notReady() {
-	because, again := "", "kcp tries again within 17 minutes, or at once after: "+touch("workspace", c.ws.Path)
+	because, again := "", "kcp tries again within 17 minutes, and once at each change of the Workspace (repeat it until it is Ready: a conflict ends an attempt)"
+	if parent, _ := logicalcluster.NewPath(c.ws.Path).Split(); !parent.Empty() {
+		again += ", such as: " + touch("workspace", c.ws.Path)
+	}
 	if len(c.ws.Conditions) > 0 {
 		because = ": " + strings.Join(c.ws.Conditions, "; ")
 	}

@@ -125,7 +125,8 @@ func without(permissions []string, permission string) []string {
 
 const (
 	touchTeam  = "in root:org, `kubectl annotate workspacetype team --overwrite touched=\"$(date)\"`"
-	touchChild = "kcp tries again within 17 minutes, or at once after: in root:org, `kubectl annotate workspace child --overwrite touched=\"$(date)\"`"
+	tryAgain   = "kcp tries again within 17 minutes, and once at each change of the Workspace (repeat it until it is Ready: a conflict ends an attempt)"
+	touchChild = tryAgain + ", such as: in root:org, `kubectl annotate workspace child --overwrite touched=\"$(date)\"`"
 	retryNext  = "the repair of `warrantgate serve` makes kcp try again within about a minute; without it, run " +
 		"`warrantgate repair --under=root:org:child --after=0s` or annotate the type: " + touchTeam
 	grantNext = "apply the objects below in root:apis; kcp up to v0.30 then tries again by itself, and so does the repair of `warrantgate serve` " +
@@ -937,6 +938,23 @@ func TestForgedPathOfALogicalCluster(t *testing.T) {
 				t.Errorf("finding %+v", report.Findings[i])
 			}
 		})
+	}
+}
+
+// Without its path, the name of the Workspace is unknown.
+func TestNoCommandChangesAWorkspaceWithoutAPath(t *testing.T) {
+	k := newKCP()
+	lc := childOf(identity.Owner{Username: "alice", Groups: []string{"system:kcp:admin"}}.String())
+	lc.Status.Initializers, lc.Annotations["kcp.io/path"] = nil, ""
+	k.clusters["root:org:child"] = []client.Object{lc, binding(apisv1alpha2.APIBindingPhaseBound)}
+	ws, err := k.checker(t).Load(t.Context(), childCluster.Path())
+	if err != nil || ws.Path != childCluster.String() {
+		t.Fatalf("Load() = %+v, %v", ws, err)
+	}
+	const want = "wait some seconds; if it stays, as after an outage of a shard, " + tryAgain
+	findings := k.checker(t).Check(t.Context(), ws).Findings
+	if !slices.ContainsFunc(findings, func(f preflight.Finding) bool { return f.Reason == preflight.NotReady && f.Next == want }) {
+		t.Errorf("findings = %+v, want one with %q", findings, want)
 	}
 }
 
