@@ -1,46 +1,11 @@
 package charts_test
 
 import (
-	"flag"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	yamlv3 "go.yaml.in/yaml/v3"
 )
-
-// update writes the chart's README: go test ./charts -run Readme -update.
-var update = flag.Bool("update", false, "write the generated part of the chart's README")
-
-const (
-	readmeFile = "warrantgate/README.md"
-	// readmeMark is the last line of the handwritten text.
-	readmeMark = "\"go test ./charts -run Readme -update\". -->\n"
-)
-
-func TestTheReadmeIsGeneratedFromTheComments(t *testing.T) {
-	byHand, _, found := strings.Cut(readFile(t, readmeFile), readmeMark)
-	if !found {
-		t.Fatalf("%s has no marker of the generated part", readmeFile)
-	}
-	want := byHand + readmeMark + "\n## Examples\n\n"
-	for _, file := range examples(t) {
-		comment, _, _ := strings.Cut(readFile(t, file), "\n")
-		want += fmt.Sprintf("- [%s](examples/%s): %s\n", strings.TrimSuffix(filepath.Base(file), ".yaml"), filepath.Base(file), strings.TrimPrefix(comment, "# "))
-	}
-	if *update {
-		if err := os.WriteFile(readmeFile, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(want, readFile(t, readmeFile)); diff != "" {
-		t.Errorf("%s is not current: run go test ./charts -run Readme -update (-want +got):\n%s", readmeFile, diff)
-	}
-}
 
 // TestEveryValueIsInTheSchema checks that each value has a type, and that each has a default and a comment.
 func TestEveryValueIsInTheSchema(t *testing.T) {

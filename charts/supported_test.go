@@ -1,6 +1,7 @@
 package charts_test
 
 import (
+	"flag"
 	"os"
 	"regexp"
 	"strings"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// update writes the versions: go test ./charts -run Supported -update.
+var update = flag.Bool("update", false, "write the tested versions into the README and the chart")
 
 // The place of the table of tested versions in the README.
 const (
