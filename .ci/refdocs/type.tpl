@@ -7,10 +7,11 @@
 {{- define "doc" -}}
 {{- with markdownRenderFieldDoc . }}: {{ template "sentence" dict "doc" . "newLine" "\n  " }}{{ end -}}
 {{- end -}}
-{{- /* Types of Kubernetes get no link. */ -}}
-{{- define "fieldType" -}}
-{{- $type := regexReplaceAll `\[(LabelSelector|Duration)\]\(https:[^)]*\)` (markdownRenderType .) "$1" | replace "Duration" "duration" -}}
-{{- if ne $type "string" }} ({{ $type }}){{ end -}}
+{{- /* A field whose type is described here is a link to it. Types of Kubernetes get no link. */ -}}
+{{- define "field" -}}
+{{- $type := regexReplaceAll `\[(LabelSelector|Duration)\]\(https:[^)]*\)` (markdownRenderType .Type) "$1" | replace "Duration" "duration" | replace "string array" "strings" -}}
+{{- with regexFind `#[a-z]+` $type }}[`{{ $.Name }}`]({{ . }}){{ if hasSuffix " array" $type }} (list){{ end }}
+{{- else }}`{{ .Name }}`{{ if ne $type "string" }} ({{ $type }}){{ end }}{{ end -}}
 {{- end -}}
 {{- define "type" -}}
 {{- $type := . -}}
@@ -24,7 +25,7 @@
 - `kind`: `{{ $type.GVK.Kind }}`
 {{- end }}
 {{- range $type.Members }}
-- `{{ .Name }}`{{ template "fieldType" .Type }}{{ if index .Markers "required" }} (required){{ end }}{{ template "doc" .Doc }}
+- {{ template "field" . }}{{ if index .Markers "required" }} (required){{ end }}{{ template "doc" .Doc }}
 {{- end }}
 {{- range $type.EnumValues }}
 - `{{ .Name }}`{{ template "doc" .Doc }}
