@@ -38,14 +38,6 @@ func TestTheSupportedVersionsAreThoseOfTheMatrix(t *testing.T) {
 	}
 }
 
-// TestTheReadmeIsShort checks that a newcomer can read the README in five minutes.
-func TestTheReadmeIsShort(t *testing.T) {
-	const most = 8 << 10
-	if size := len(readFile(t, "../README.md")); size > most {
-		t.Errorf("README.md has %d bytes, more than %d: move details to the README of their component", size, most)
-	}
-}
-
 // TestTheSupportedReleaseIsNamedEverywhere checks that documents and examples name the version of Chart.yaml, the registry of the Makefile, and its
 // owner as the signer.
 func TestTheSupportedReleaseIsNamedEverywhere(t *testing.T) {

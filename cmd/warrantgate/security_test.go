@@ -60,10 +60,3 @@ func TestTheGuaranteesAreAttackedByTestsThatThereAre(t *testing.T) {
 		t.Errorf("%d guarantees, want 7", number)
 	}
 }
-
-// TestSecurityIsShort keeps SECURITY.md readable in one go.
-func TestSecurityIsShort(t *testing.T) {
-	if size := len(readFile(t, "../../SECURITY.md")); size > 9<<10 {
-		t.Errorf("SECURITY.md has %d bytes, more than 9 KiB", size)
-	}
-}

@@ -174,7 +174,7 @@ type ControllerManager struct {
 	// Flags, without dashes, that are permitted besides those of every cloud controller manager. List none that selects a user, a region or
 	// credentials: values are not checked.
 	Flags []string `json:"flags,omitzero"`
-	// AllowCSIToken permits --enable-csi-token, which writes a token of the cluster's user into a Secret of the tenant cluster. Default: false.
+	// AllowCSIToken permits --enable-csi-token, which writes a token of the cluster's user into a Secret of the tenant cluster.
 	AllowCSIToken bool `json:"allowCSIToken,omitzero"`
 	// ClusterNameLabel is the label with the name of the CloudSigmaCluster. Default: cluster.x-k8s.io/cluster-name.
 	ClusterNameLabel string `json:"clusterNameLabel,omitzero"`
@@ -191,7 +191,7 @@ type Audit struct {
 	Interval metav1.Duration `json:"interval,omitzero"`
 	// RequestsPerSecond limits the requests to each cloud. A run spends at most five minutes on a namespace, or on a workspace of kcp. Default: 5.
 	RequestsPerSecond int32 `json:"requestsPerSecond,omitzero"`
-	// Reports is whether namespaces of Kubernetes get a report, of openreports.io/v1alpha1 or else wgpolicyk8s.io/v1alpha2. Default: false.
+	// Reports is whether namespaces of Kubernetes get a report, of openreports.io/v1alpha1 or else wgpolicyk8s.io/v1alpha2.
 	Reports bool `json:"reports,omitzero"`
 	// Providers on kcp whose machines are checked, in all workspaces that bind their APIExports.
 	Providers []AuditProvider `json:"providers,omitzero"`

@@ -97,9 +97,9 @@ type KeystonePolicy struct {
 	// KeystoneRelease is the release of OpenStack, from "2022.2" (default) to "2026.2", or its name, such as "caracal".
 	// +kubebuilder:validation:Format=release
 	KeystoneRelease string `json:"keystoneRelease,omitzero"`
-	// ManagerRoles manage one domain. Default: manager.
+	// ManagerRoles are the roles of managers of one domain. Default: manager.
 	ManagerRoles []string `json:"managerRoles,omitzero"`
-	// ManagedRoles may be granted by managers. Default: member and load-balancer_member (SCS standard scs-0302).
+	// ManagedRoles are those that managers may grant. Default: member and load-balancer_member (SCS standard scs-0302).
 	ManagedRoles []string `json:"managedRoles,omitzero"`
 	// KnownRules are patterns of rules of extensions of Keystone, such as "identity:scim_*". What they grant is not checked.
 	KnownRules []string `json:"knownRules,omitzero"`
