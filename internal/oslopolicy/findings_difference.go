@@ -28,27 +28,19 @@ func (l *linter) reference() string {
 	return ownRule
 }
 
-// witness returns a minimal request that the rule allows and another policy denies.
-func (l *linter) witness(o *shippedRule, than *Policy, caller Caller, target map[string]any) *Witness {
-	s := search{operation: o, before: than, after: l.policy}
-	for _, role := range slices.Clone(caller.Roles) {
-		fewer := caller
-		fewer.Roles = slices.DeleteFunc(slices.Clone(caller.Roles), func(r string) bool { return r == role })
-		if s.confirms(more, fewer, target) {
-			caller = fewer
-		}
+// tieToDomain is the suggestion for a rule that allows too much.
+const tieToDomain = "require a role, and compare the domain of the token with those of the target"
+
+// changed returns the operations that a rule changes: its own, or, for a helper that Keystone or the base has or refers to, those that use the
+// helper and are not in the files themselves. The rule "default" is used in place of rules that do not exist.
+func (l *linter) changed(r *rule) []*shippedRule {
+	if own := l.table.operation(r.name); own != nil {
+		return []*shippedRule{own}
 	}
-	needed := maps.Clone(target)
-	for _, name := range slices.Sorted(maps.Keys(target)) {
-		if _, always := o.fromToken(name, caller); always {
-			continue
-		}
-		value := needed[name]
-		if delete(needed, name); !s.confirms(more, caller, needed) {
-			needed[name] = value
-		}
+	if l.table.rules[r.name] == nil && !l.based[r.name] && !l.missed[r.name] && r.name != defaultRule {
+		return nil
 	}
-	return s.newWitness(more, caller, needed)
+	return slices.DeleteFunc(slices.Clone(l.users[r.name]), func(o *shippedRule) bool { return l.last[o.name] != nil })
 }
 
 // lintDifferences compares a rule with the base or with Keystone's own rule, and finds requests that are denied because of a dead alternative.
@@ -151,7 +143,7 @@ func (l *linter) lintMore(r *rule, o *shippedRule, s *search) {
 	if l.hasOf(SeverityError, r, CodeBroaderThanDefault) {
 		return
 	}
-	warned, based := l.has(r, CodeBroaderThanDefault), len(l.options.Base) > 0
+	warned, based := l.hasOf(SeverityWarning, r, CodeBroaderThanDefault), len(l.options.Base) > 0
 	var inside *Witness
 	var unknown []string
 	w, texts := s.findMore(func(caller Caller, target, completed map[string]any) bool {
@@ -224,6 +216,9 @@ const compareInstead = "compare an attribute of the token with one of the target
 func notEvaluated(unknown []string) string {
 	return fmt.Sprintf("%q cannot be evaluated", unknown)
 }
+
+// ordinaryRoles are roles of users who manage nothing.
+var ordinaryRoles = []string{"load-balancer_member", "member", "reader"}
 
 // isTenant reports whether a token has only roles of users and managers of a domain.
 func (l *linter) isTenant(caller Caller) bool {

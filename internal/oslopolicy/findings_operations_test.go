@@ -27,7 +27,7 @@ func TestRulesOfExtensions(t *testing.T) {
 		"known":                          {file: "identity:scim_list_users: role:admin\nscim:read: role:admin", options: scim},
 		"a name that is not one of them": {file: "identity:scim: role:admin", options: scim, want: []string{"1 error unknown-operation identity:scim: " + noSuch + list}},
 		"a misspelled operation":         {file: "identity:create_usr: role:admin", options: scim, want: []string{"1 error unknown-operation identity:create_usr: " + noSuch + `; write "identity:create_user"`}},
-		"an operation of Keystone":       {file: `identity:create_user: "@"`, options: LintOptions{KnownRules: []string{"*"}}, want: []string{"1 error broader-than-default identity:create_user: " + nobody + "identity:create_user" + far}},
+		"an operation of Keystone":       {file: `identity:create_user: "@"`, options: LintOptions{KnownRules: []string{"*"}}, want: []string{"1 error broader-than-default identity:create_user: " + nobody + "identity:create_user" + denies}},
 		"the default":                    {file: `default: "@"`, options: LintOptions{KnownRules: []string{"*"}}, want: linted{file: `default: "@"`}.lines(t, inFull)},
 		"open":                           {file: "identity:scim_list_users: ''", options: scim, want: []string{`1 error always-allows identity:scim_list_users: "" as a rule allows everybody` + andDeny}},
 		"a rule that does not exist":     {file: "identity:scim_list_users: rule:scim:none", options: scim, want: []string{`1 error unknown-rule identity:scim_list_users: there is no rule "scim:none", which counts as false`}},

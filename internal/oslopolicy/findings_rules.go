@@ -48,10 +48,8 @@ type linter struct {
 	// folded caches the outcomes of rules, for any operation.
 	folded map[string]outcome
 	// circles are the names of rules that refer to themselves, directly or through others.
-	circles map[string]bool
-	// ordinary and managers are the callers for which rules are evaluated.
-	ordinary, managers []trial
-	findings           []Finding
+	circles  map[string]bool
+	findings []Finding
 	// counts are the numbers of findings that the linter has added, by severity.
 	counts map[Severity]int
 	// ended reports whether the caller has stopped waiting for the findings. Searches end then.
@@ -65,7 +63,7 @@ func newLinter(sources []Source, files []*File, options LintOptions) *linter {
 		policy: options.Release.Policy(slices.Concat(options.Base, files)...), before: options.Release.Policy(options.Base...),
 		table: table, own: &Policy{rules: table.checks, table: table}, based: map[string]bool{}, missed: map[string]bool{}, last: map[string]*rule{},
 		users: map[string][]*shippedRule{}, explained: map[[2]string]bool{}, dead: map[string][]deadBranch{}, extended: map[string]bool{},
-		referred: map[string]bool{}, folded: map[string]outcome{}, ordinary: ordinaryTrials(), managers: managerTrials(options.ManagerRoles),
+		referred: map[string]bool{}, folded: map[string]outcome{},
 	}
 	l.circles = circular(l.policy)
 	for _, role := range slices.Concat(ordinaryRoles, options.ManagerRoles, options.ManagedRoles) {
@@ -161,7 +159,6 @@ func (l *linter) lintGifts(r *rule) {
 	}
 	l.lintBranches(r)
 	if !l.has(r, CodeAlwaysAllows) {
-		l.lintReach(r)
 		l.lintDifferences(r)
 	}
 	l.lintEscalation(r)

@@ -76,6 +76,8 @@ const (
 	foreign = "another"
 	// tooLarge is the reason for an incomplete search that a rule exceeds the limits of an evaluation.
 	tooLarge = "the rules are too large"
+	// ownDomain is the domain of a token.
+	ownDomain = "own-domain"
 	// homeDomain is the domain of a user with a token for another domain, or for a project of another domain.
 	homeDomain = "home-domain"
 )

@@ -86,8 +86,8 @@ func dead(rule, attribute, operations string) finding {
 func unlimited(kind string) finding {
 	return finding{
 		Rule: "identity:list_" + kind, Severity: "error", Code: "broader-than-default",
-		Message: fmt.Sprintf("a user with the role %q and a token for a project passes identity:list_%s for an object in another domain, "+
-			"which Keystone's own rule denies", "manager", kind),
+		Message: fmt.Sprintf("a token with role=manager,project=own-project,project-domain=own-domain passes identity:list_%s, "+
+			"which Keystone's own rule denies", kind),
 	}
 }
 
