@@ -85,6 +85,21 @@ func TestLintOverABase(t *testing.T) {
 				"0:1 warning narrower-than-default cloud_admin: " + cloudAdmin + "is denied identity:create_user" + keep,
 			},
 		},
+		"a circle in the base, in whose place Keystone's own rule counts": {
+			base: []string{`{"admin_required": "rule:admin_required or @"}`}, files: []string{"admin_required: role:admin or domain_id:x"},
+			want: []string{
+				"0:1 error broader-than-default admin_required: a token with role=any,domain=x passes identity:authorize_request_token" + tied,
+				"0:1 error escalation admin_required: a token with role=any,domain=x can grant a role that a manager must not grant; " +
+					`allow only ["load-balancer_member" "member"], by checks such as 'load-balancer_member':%(target.role.name)s` + managed,
+			},
+		},
+		"an exception in the base, in whose place Keystone's own rule counts": {
+			base: []string{`{"identity:create_user": "role:member or 1a:x"}`}, files: []string{"identity:create_user: role:member or rule:admin_required"},
+			want: []string{"0:1 error broader-than-default identity:create_user: a token with role=member,domain=own-domain passes identity:create_user" + tied},
+		},
+		"a circle in the base that is corrected": {
+			base: []string{`{"admin_required": "rule:admin_required"}`}, files: []string{"admin_required: role:admin"},
+		},
 		"a circle through the base": {
 			base: []string{live}, files: []string{"cloud_admin: rule:admin_of_user"},
 			want: []string{

@@ -89,6 +89,12 @@ func newLinter(sources []Source, files []*File, options LintOptions) *linter {
 			l.based[r.name] = true
 		}
 	}
+	circles := circular(l.before)
+	for name, c := range l.before.rules {
+		if circles[name] || raisesAlways(c) {
+			l.before.rules[name] = cmp.Or(l.own.rules[name], check(constant(false)))
+		}
+	}
 	for _, file := range files {
 		for i := range file.rules {
 			l.rules = append(l.rules, &file.rules[i])
@@ -99,6 +105,19 @@ func newLinter(sources []Source, files []*File, options LintOptions) *linter {
 		}
 	}
 	return l
+}
+
+// raisesAlways reports whether a check raises an exception that does not depend on the token. Keystone then denies the request, whatever the rest of
+// the rule allows, so that a rule of the base says nothing about what an override may grant, and Keystone's own rule counts.
+func raisesAlways(c check) bool {
+	raises := false
+	walk(c, func(c check, _ bool) {
+		pattern, _ := templateOf(c)
+		generic, isGeneric := c.(genericCheck)
+		_, alone := c.(raising)
+		raises = raises || alone || isGeneric && generic.class == kindRaises || pattern.mistake() != ""
+	})
+	return raises
 }
 
 // steps returns the steps of the linter in order. Each step takes little time for every file.
