@@ -99,6 +99,13 @@ func TestLintOverABase(t *testing.T) {
 		},
 		"a circle in the base that is corrected": {
 			base: []string{`{"admin_required": "rule:admin_required"}`}, files: []string{"admin_required: role:admin"},
+			want: []string{"0:1 note not-compared admin_required: not every request for identity:authorize_request_token was compared with the base: " +
+				`the rule "admin_required" refers to itself`},
+		},
+		"a circle in the base, which allows nothing that an override could deny": {
+			base: []string{`{"admin_required": "rule:admin_required"}`}, files: []string{"admin_required: role:admin and is_admin_project:True"},
+			want: []string{"0:1 note not-compared admin_required: not every request for identity:authorize_request_token was compared with the base: " +
+				`the rule "admin_required" refers to itself`},
 		},
 		"a circle through the base": {
 			base: []string{live}, files: []string{"cloud_admin: rule:admin_of_user"},

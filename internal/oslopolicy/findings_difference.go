@@ -50,7 +50,14 @@ func (l *linter) lintDifferences(r *rule) {
 			return
 		}
 		s := l.newSearch(o, l.before)
-		l.lintMore(r, o, s)
+		grants := s
+		if l.limit != l.before {
+			grants = l.newSearch(o, l.limit)
+		}
+		l.lintMore(r, o, grants)
+		if grants.cut {
+			l.noteIncomplete(r, o, grants)
+		}
 		l.lintLess(r, o, s)
 		if !l.has(r, CodeNarrowerThanDefault) {
 			l.lintDead(r, o)

@@ -14,7 +14,7 @@ func (l *linter) lintEscalation(r *rule) {
 		}
 		than := l.own
 		if o.name != r.name {
-			than = l.before
+			than = l.limit
 		}
 		managed := l.options.ManagedRoles
 		if strings.Contains(o.name, "system") || strings.Contains(o.name, "implied") {

@@ -27,8 +27,9 @@ type linter struct {
 	options        LintOptions
 	// table contains the rules that Keystone ships.
 	table *shippedTable
-	// policy is the policy with the files, before the policy without them, and own the rules that Keystone ships.
-	policy, before, own *Policy
+	// policy is the policy with the files, before the policy without them, and own the rules that Keystone ships. limit is what the files may
+	// grant: before, with Keystone's own rule in place of rules that raise an exception, by which Keystone denies.
+	policy, before, limit, own *Policy
 	// based are the names of the rules in the base, missed those that the base refers to and nobody has.
 	based, missed map[string]bool
 	// last contains the last rule of each name in the files.
@@ -89,11 +90,16 @@ func newLinter(sources []Source, files []*File, options LintOptions) *linter {
 			l.based[r.name] = true
 		}
 	}
+	l.limit = l.before
 	circles := circular(l.before)
 	for name, c := range l.before.rules {
-		if circles[name] || raisesAlways(c) {
-			l.before.rules[name] = cmp.Or(l.own.rules[name], check(constant(false)))
+		if !circles[name] && !hasException(c) {
+			continue
 		}
+		if l.limit == l.before {
+			l.limit = &Policy{table: table, rules: maps.Clone(l.before.rules)}
+		}
+		l.limit.rules[name] = cmp.Or(l.own.rules[name], check(constant(false)))
 	}
 	for _, file := range files {
 		for i := range file.rules {
@@ -107,9 +113,9 @@ func newLinter(sources []Source, files []*File, options LintOptions) *linter {
 	return l
 }
 
-// raisesAlways reports whether a check raises an exception that does not depend on the token. Keystone then denies the request, whatever the rest of
-// the rule allows, so that a rule of the base says nothing about what an override may grant, and Keystone's own rule counts.
-func raisesAlways(c check) bool {
+// hasException reports whether a part of a check raises an exception for every token. Keystone denies a request for which it evaluates that
+// part, whatever the rest of the rule allows.
+func hasException(c check) bool {
 	raises := false
 	walk(c, func(c check, _ bool) {
 		pattern, _ := templateOf(c)
