@@ -104,11 +104,12 @@ func (c *Controller) report(ctx context.Context) {
 	}
 }
 
-// updateReports writes the reports of the namespaces that changed since, until ctx ends.
+// updateReports writes the reports of the namespaces that changed since, until ctx ends. It begins after an interval: the first run writes them all.
 func (c *Controller) updateReports(ctx context.Context) {
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
+	_ = wait.PollUntilContextCancel(ctx, updateInterval, false, func(ctx context.Context) (bool, error) {
 		if err := c.Reports.Update(ctx, c.current.results(false)); err != nil && ctx.Err() == nil {
 			logf.FromContext(ctx).Error(err, "reports could not be updated; the next run tries again")
 		}
-	}, updateInterval)
+		return false, nil
+	})
 }
