@@ -103,8 +103,10 @@ demo: build ## Show what warrantgate does on kcp, on a kcp of its own
 	@$(SERVERS) kcp -- $(GO) run ./e2e/demo kcp
 
 .PHONY: pictures
-pictures: build ## Write the picture of "make demo"
+pictures: build ## Write the pictures of "make demo" and of the dashboard
 	@$(SERVERS) kcp -- $(GO) run ./e2e/demo kcp e2e/demo/kcp.svg
+	@DASHBOARD_PICTURE=$(CURDIR)/charts/dashboard.svg $(SERVERS) kcp $(KUBERNETES) prometheus -- \
+		$(GO) test $(E2E_FLAGS) ./e2e/suites/stories -ginkgo.focus=dashboard
 
 .PHONY: demo-machines
 demo-machines: build ## Show what warrantgate does for Cluster API on CloudSigma

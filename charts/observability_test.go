@@ -1,6 +1,7 @@
 package charts_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -138,5 +139,25 @@ func TestClientsAndProfiles(t *testing.T) {
 				t.Errorf("CA (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestPictureIsCurrent checks that the picture in the README shows the first panels of the dashboard. "make pictures" draws it.
+func TestPictureIsCurrent(t *testing.T) {
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			GridPos struct{ Y int }
+		}
+	}
+	if err := json.Unmarshal([]byte(readFile(t, "warrantgate/files/dashboard.json")), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	picture := readFile(t, "dashboard.svg")
+	const rows = 28 // what e2e/suites/stories draws
+	for _, panel := range dashboard.Panels {
+		if panel.GridPos.Y < rows && !strings.Contains(picture, ">"+panel.Title+"<") {
+			t.Errorf("dashboard.svg does not show the panel %q: run make pictures", panel.Title)
+		}
 	}
 }

@@ -4,13 +4,10 @@ package stories_test
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -105,34 +102,4 @@ func (p prometheus) firing(ctx context.Context) (names []string, err error) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), err
-}
-
-// dashboardQueries are the expressions of the dashboard by title, with the intervals that Grafana would insert.
-func dashboardQueries() map[string]string {
-	GinkgoHelper()
-	var dashboard struct {
-		Panels []struct {
-			Type, Title string
-			Targets     []struct{ RefID, Expr string }
-		}
-	}
-	content, err := os.ReadFile(chartFiles + "dashboard.json")
-	Expect(err).NotTo(HaveOccurred())
-	Expect(json.Unmarshal(content, &dashboard)).To(Succeed())
-	queries, intervals := map[string]string{}, strings.NewReplacer("$__rate_interval", "1m", "$__range", "1h")
-	for _, panel := range dashboard.Panels {
-		for _, target := range panel.Targets {
-			queries[fmt.Sprintf("%s %q %s", panel.Type, panel.Title, target.RefID)] = intervals.Replace(target.Expr)
-		}
-	}
-	return queries
-}
-
-// shows returns whether a query has had a result since a time.
-func (p prometheus) shows(ctx context.Context, query string, since time.Time) bool {
-	GinkgoHelper()
-	result, warnings, _, err := p.QueryRange(ctx, query, prometheusv1.Range{Start: since, End: time.Now(), Step: 2 * time.Second})
-	Expect(err).NotTo(HaveOccurred(), query)
-	Expect(warnings).To(BeEmpty(), query)
-	return result.String() != ""
 }
