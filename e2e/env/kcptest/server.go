@@ -31,7 +31,7 @@ import (
 
 const (
 	// pollInterval is the interval between two checks of an object.
-	pollInterval = 25 * time.Millisecond
+	pollInterval = 100 * time.Millisecond
 	// startAttempts is the number of starts if another process takes one of the ports.
 	startAttempts = 3
 )
