@@ -24,9 +24,8 @@ import (
 // forgers is the number of connections that patch the annotation at the same time.
 const forgers = 4
 
-// forgeries is the number of workspaces that are created during the attack. Without warrantgate, a few of them are forged even if there are
-// only ten.
-var forgeries = volume.Of(10, 100)
+// forgeries is the number of workspaces that are created during the attack. Without warrantgate, a few of ten are forged.
+var forgeries = volume.Of(5, 100)
 
 // kcp checks the owner only when a Workspace is created; the scheduler reads it some milliseconds later.
 var _ = Describe("Forging the owner of a workspace while it is created", func() {
