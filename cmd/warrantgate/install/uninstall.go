@@ -84,6 +84,10 @@ func (t kcpTarget) uninstall(ctx context.Context, out io.Writer, dryRun dryRun) 
 	if err != nil {
 		return err
 	}
+	// If the kubeconfig of a shard cannot be read, nothing is removed.
+	if err := t.inShards(func(string, client.Client) error { return nil }); err != nil {
+		return err
+	}
 	// The Leases are removed last, when no replica may create them again.
 	leases := []client.Object{owner.Lease(), install.Lease(metav1.NamespaceDefault, gates.AuditLease)}
 	if err := dryRun.remove(ctx, out, "root", root, append(leases, rootRegistrable()...)); err != nil {

@@ -105,6 +105,10 @@ func TestUninstallWhileWorkspacesWait(t *testing.T) {
 			waiting: map[string]corev1alpha1.LogicalClusterList{"a": many, "b": none}, args: []string{"--ignore-waiting"},
 		},
 		"the type is not warrantgate's, and is not removed": {foreign: true},
+		"the kubeconfig of a shard does not exist": {
+			waiting: map[string]corev1alpha1.LogicalClusterList{"a": none, "b": none}, args: []string{"--shard-kubeconfig=missing"},
+			want: `read kubeconfig "missing": stat missing: no such file or directory`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api, kubeconfig := startFakeKCP(t)
