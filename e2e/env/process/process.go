@@ -25,7 +25,7 @@ const KeepEnv = "KEEP"
 
 const (
 	// pollInterval is the interval between two checks of a process.
-	pollInterval = 100 * time.Millisecond
+	pollInterval = 25 * time.Millisecond
 	// gracePeriod is how long a process may take to end after SIGTERM.
 	gracePeriod = 15 * time.Second
 	// logTailBytes is the size of the part of a log that an error contains.
