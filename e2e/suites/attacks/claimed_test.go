@@ -34,7 +34,7 @@ var _ = Describe("an identity that the author of a WorkspaceType claims while a 
 
 	It("is not the system: it cannot choose owners, required groups, logical clusters and URLs of workspaces", func(ctx SpecContext) {
 		w := kcp(ctx)
-		attacker, victim := w.newOwner(ctx, "mallory"), w.newOwner(ctx, "victim")
+		attacker, victim := w.newOwner(ctx, "mallory"), w.victim(ctx)
 		trap := attacker.trap(ctx)
 		if trap == nil {
 			return
@@ -74,7 +74,7 @@ var _ = Describe("an identity that the author of a WorkspaceType claims while a 
 
 	It("cannot name any user of the provider", func(ctx SpecContext) {
 		w := kcp(ctx)
-		attacker, victim := w.newOwner(ctx, "mallory"), w.newOwner(ctx, "victim")
+		attacker, victim := w.newOwner(ctx, "mallory"), w.victim(ctx)
 		stranger := w.user("stranger-of-" + attacker.name + "@example.com")
 		w.permit(ctx, victim.name, stranger.Email)
 		trap := attacker.trap(ctx, tenancyv1alpha1.APIExportReference{Path: providerPath, Export: exportName})
@@ -103,7 +103,7 @@ var _ = Describe("an identity that the author of a WorkspaceType claims while a 
 var _ = Describe("an identity that the author of an APIExport claims in its virtual workspace", func() {
 	It("is not the system: it cannot choose the owner of a workspace", func(ctx SpecContext) {
 		w := kcp(ctx)
-		attacker, victim := w.newOwner(ctx, "mallory"), w.newOwner(ctx, "victim")
+		attacker, victim := w.newOwner(ctx, "mallory"), w.victim(ctx)
 		config := attacker.exportUsers(ctx)
 		By("creating a workspace as itself")
 		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "own-"}}

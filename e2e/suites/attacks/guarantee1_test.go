@@ -52,17 +52,14 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 
 	It("to use another tenant's cluster for a machine", func(ctx SpecContext) {
 		w := kcp(ctx)
-		attacker, victim := w.owner(ctx, "mallory"), w.owner(ctx, "victim")
-		own, theirs := w.user(attacker.name+"@example.com"), w.user(victim.name+"@example.com")
+		attacker, victim := w.owner(ctx, "mallory"), w.victim(ctx)
+		own, theirs := w.user(attacker.name+"@example.com"), victim.user
 		server, secret := w.server(theirs, "worker-of-"+victim.name), w.server(theirs, "machine")
 		w.permit(ctx, attacker.name, own.Email)
-		w.permit(ctx, victim.name, theirs.Email)
-		for who, email := range map[*owner]string{&attacker: own.Email, &victim: theirs.Email} {
-			Eventually(func() error { return who.client.Create(ctx, newCluster(who.namespace, "pool", email)) }).Should(Succeed())
-		}
+		Eventually(func() error { return attacker.client.Create(ctx, newCluster(attacker.namespace, "pool", own.Email)) }).Should(Succeed())
 		machine := newMachine(attacker.namespace, "machine", "pool", map[string]any{})
 		Expect(attacker.client.Create(ctx, machine.DeepCopy())).To(Succeed())
-		victimsBefore := gateEvents(ctx, victim)
+		victimsBefore := gateEvents(ctx, victim.owner)
 
 		By("with a patch of the main resource")
 		spec := fmt.Sprintf(`,"spec":{"providerID":"cloudsigma://%s"}`, server.UUID)
@@ -104,15 +101,13 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		Expect(attacker.client.Patch(ctx, denied.DeepCopy(), client.RawPatch(types.MergePatchType,
 			[]byte(`{"spec":{"providerID":"cloudsigma://11111111-2222-4333-8444-555555555555"}}`)))).NotTo(Succeed())
 		Eventually(func() []string { return gateEvents(ctx, attacker) }).Should(ContainElement(ContainSubstring(`"denied"`))) // Events are written in order
-		Expect(gateEvents(ctx, victim)).To(Equal(victimsBefore))
+		Expect(gateEvents(ctx, victim.owner)).To(Equal(victimsBefore))
 	}, SpecTimeout(startTimeout))
 
 	It("to authorize a cluster's user by RBAC of its own workspace", func(ctx SpecContext) {
 		w := kcp(ctx)
-		attacker, victim := w.owner(ctx, "mallory"), w.owner(ctx, "victim")
-		theirs, stranger := w.user(victim.name+"@example.com"), w.user("stranger-of-"+victim.name+"@example.com")
-		w.permit(ctx, victim.name, theirs.Email)
-		Eventually(func() error { return victim.client.Create(ctx, newCluster(victim.namespace, "pool", theirs.Email)) }).Should(Succeed())
+		attacker, victim := w.owner(ctx, "mallory"), w.victim(ctx)
+		stranger := w.user("stranger-of-" + attacker.name + "@example.com")
 		// The attacker is an editor in the victim's workspace, and cluster-admin in its own.
 		Expect(kcptest.Grant(ctx, victim.config, kcptest.User(attacker.name), kcptest.AccessRule(),
 			kcptest.Rule(infrastructure.Group, []string{"*"}, []string{"get", "update", "patch", "create"}))).To(Succeed())
@@ -128,7 +123,7 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		expectDenied(editor.Patch(ctx, pool.DeepCopy(), moved("null", also)), http.StatusForbidden, "ImpersonationNotAllowed")
 		Expect(victim.client.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
 		email, _, _ := unstructured.NestedString(pool.Object, "spec", "userEmail")
-		Expect(email).To(Equal(theirs.Email))
+		Expect(email).To(Equal(victim.user.Email))
 	}, SpecTimeout(startTimeout))
 
 	It("to send requests with warrantgate's credentials to another path", func(ctx SpecContext) {
@@ -156,7 +151,7 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 
 	It("to read from another workspace, or to write an Event there, by forging an owner", func(ctx SpecContext) {
 		w := kcp(ctx)
-		attacker, victim := w.owner(ctx, "mallory"), w.owner(ctx, "victim")
+		attacker, victim := w.newOwner(ctx, "mallory"), w.victim(ctx)
 		c, err := kcptest.NewClient(attacker.config)
 		Expect(err).NotTo(HaveOccurred())
 		_, err = kcptest.CreateWorkspace(ctx, attacker.config, "child")

@@ -59,13 +59,11 @@ var _ = Describe("the owner of a workspace cannot allow itself to act as others"
 
 	It("with impersonated users that have forged warrants, scopes, groups or homes", func(ctx SpecContext) {
 		w := kcp(ctx)
-		attacker, victim := w.owner(ctx, "mallory"), w.owner(ctx, "victim")
+		attacker, victim := w.owner(ctx, "mallory"), w.victim(ctx)
 		stranger := w.user("stranger-of-" + attacker.name + "@example.com")
 		// The provider allows these to impersonate the stranger: a user, and a service account of the victim by its global name.
 		w.permit(ctx, victim.name, stranger.Email)
-		_, err := kcptest.ServiceAccount(ctx, victim.admin, "default", "bot")
-		Expect(err).NotTo(HaveOccurred())
-		globalName := "system:kcp:serviceaccount:" + victim.cluster + ":default:bot"
+		globalName := victim.globalName()
 		w.permit(ctx, globalName, stranger.Email)
 		// All users have all permissions in the attacker's workspace, so that every impersonated user can write there.
 		Expect(kcptest.Grant(ctx, attacker.config, kcptest.Group("system:authenticated"), kcptest.AccessRule(),

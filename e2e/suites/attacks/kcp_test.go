@@ -18,6 +18,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/suite"
+	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
 const (
@@ -40,6 +41,17 @@ type kcpWorld struct {
 	provider *rest.Config
 	// owners is the number of owners, for unique names.
 	owners int
+
+	// shared is the victim of most specs. The others are shared by the specs of the recorded owner.
+	shared           *victim
+	attacker, lender owner
+	stolen, private  kcptest.WorkspaceOption
+}
+
+// victim is an owner with the permission to act as a user, a cluster "pool" of that user, and a service account "bot".
+type victim struct {
+	owner
+	user cloudsigmatest.User
 }
 
 // kcp returns the shared world. The first call starts it.
@@ -163,6 +175,21 @@ func (w *kcpWorld) owner(ctx context.Context, name string) owner {
 			client.DryRunAll)
 	}).Should(MatchError(ContainSubstring("machine.warrantgate.dev")))
 	return who
+}
+
+// victim returns a tenant for attacks in which it does nothing itself. All specs share it, so compare its objects and Events with those before.
+func (w *kcpWorld) victim(ctx context.Context) *victim {
+	GinkgoHelper()
+	if w.shared == nil {
+		v := &victim{owner: w.owner(ctx, "victim")}
+		v.user = w.user(v.name + "@example.com")
+		w.permit(ctx, v.name, v.user.Email)
+		Eventually(func() error { return v.client.Create(ctx, newCluster(v.namespace, "pool", v.user.Email)) }).WithContext(ctx).Should(Succeed())
+		_, err := kcptest.ServiceAccount(ctx, v.admin, metav1.NamespaceDefault, "bot")
+		Expect(err).NotTo(HaveOccurred())
+		w.shared = v
+	}
+	return w.shared
 }
 
 // newOwner is owner without the provider's kinds.

@@ -37,10 +37,8 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 	DescribeTable("a service account of another workspace is not recorded as the owner",
 		func(ctx SpecContext, forge func(victim, attacker owner, extra map[string][]string)) {
 			w := kcp(ctx)
-			victim, attacker := w.owner(ctx, "victim"), w.owner(ctx, "attacker")
-			victim.exportGadgets(ctx)
-			stolen := attacker.typeThatBinds(ctx, victim)
-
+			victim := w.victim(ctx).owner
+			attacker, stolen := w.thief(ctx)
 			bot := bot(victim)
 			attacker.admit(ctx, victim.globalName())
 			attacker.admit(ctx, bot.Username)
@@ -66,9 +64,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 
 	dropsWarrant := func(ctx SpecContext, owner identity.Owner, wantReason string) {
 		w := kcp(ctx)
-		victim, attacker := w.owner(ctx, "victim"), w.owner(ctx, "attacker")
-		victim.exportGadgets(ctx)
-		stolen := attacker.typeThatBinds(ctx, victim)
+		attacker, stolen := w.thief(ctx)
 		owner.Extra[identity.WarrantKey] = []string{identity.Warrant{User: "root-boss", Groups: []string{"system:kcp:admin"}}.String()}
 		attacker.admit(ctx, owner.Username)
 		ws := attacker.createAs(ctx, owner, stolen)
@@ -94,27 +90,22 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		dropsWarrant(ctx, impersonated("alice", nil), "OwnerRewritten")
 	}, SpecTimeout(startTimeout))
 
-	lent := func(ctx SpecContext, username string, through func(context.Context, *kcpWorld, owner, owner, string) *rest.Config) {
+	lent := func(ctx SpecContext, username string, through func(context.Context, *kcpWorld, owner, string) *rest.Config) {
 		w := kcp(ctx)
-		consumer, attacker := w.newOwner(ctx, "consumer"), w.newOwner(ctx, "attacker")
-		consumer.exportGadgets(ctx)
-		private, err := kcptest.CreateWorkspaceType(ctx, consumer.config, consumer.path, &tenancyv1alpha1.WorkspaceType{
-			ObjectMeta: metav1.ObjectMeta{Name: "private"},
-			Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: consumer.path, Export: gadgets}}},
-		})
-		Expect(err).NotTo(HaveOccurred())
-		config := through(ctx, w, consumer, attacker, username)
+		consumer, private := w.consumer(ctx)
+		config := through(ctx, w, consumer, username)
+		child := "child-" + rand.String(6)
 		Eventually(ctx, func() error {
-			_, err := kcptest.TryCreateWorkspace(ctx, config, "child", private)
+			_, err := kcptest.TryCreateWorkspace(ctx, config, child, private)
 			return err
 		}).Should(Succeed())
-		cluster := consumer.placed(ctx, "child")
+		cluster := consumer.placed(ctx, child)
 		recorded, err := identity.ParseOwner(recordedOwner(ctx, w, cluster))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(recorded).To(And(HaveField("Username", username), HaveField("Extra", Not(HaveKey(identity.WarrantKey)))))
-		Eventually(ctx, describeWorkspace).WithArguments(consumer.config, "child").Should(
+		Eventually(ctx, describeWorkspace).WithArguments(consumer.config, child).Should(
 			MatchRegexp(`(?m)^ +Normal +WarrantDropped .*1 warrant had an administrator's permissions`))
-		Expect(describeWorkspace(consumer.config, "child")).NotTo(ContainSubstring("PrivilegedOwner"))
+		Expect(describeWorkspace(consumer.config, child)).NotTo(ContainSubstring("PrivilegedOwner"))
 		w.expectUnbound(ctx, cluster)
 	}
 	DescribeTable("the administrator's warrant that kcp adds to a user's request through an APIExport's virtual workspace is not recorded", lent,
@@ -132,7 +123,8 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 
 	It("an update cannot write an Event into another workspace", func(ctx SpecContext) {
 		w := kcp(ctx)
-		victim, attacker := w.owner(ctx, "victim"), w.owner(ctx, "attacker")
+		victim := w.victim(ctx)
+		attacker, _ := w.thief(ctx)
 		_, err := kcptest.CreateWorkspace(ctx, attacker.config, "child")
 		Expect(err).NotTo(HaveOccurred())
 		_, err = kcptest.WaitReady(ctx, attacker.config, "child")
@@ -163,7 +155,8 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 
 	It("a creation cannot take the logical cluster of another workspace, or write an Event there", func(ctx SpecContext) {
 		w := kcp(ctx)
-		victim, attacker := w.owner(ctx, "victim"), w.owner(ctx, "attacker")
+		victim := w.victim(ctx)
+		attacker, _ := w.thief(ctx)
 		byPolicy, err := w.kcp.HasMutatingPolicies()
 		Expect(err).NotTo(HaveOccurred())
 		_, err = kcptest.TryCreateWorkspace(ctx, attacker.config, "stolen", kcptest.WithAnnotation("internal.tenancy.kcp.io/cluster", victim.cluster),
@@ -178,12 +171,39 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 			Expect(err).To(MatchError(And(ContainSubstring("out of the request"), Not(ContainSubstring(victim.cluster)))))
 		}
-		Expect(gateEvents(ctx, victim)).NotTo(ContainElement(HavePrefix("NotRestored: ")))
+		Expect(gateEvents(ctx, victim.owner)).NotTo(ContainElement(HavePrefix("NotRestored: ")))
 	}, SpecTimeout(startTimeout))
 })
 
+// thief returns an attacker with a WorkspaceType whose workspaces bind the victim's gadgets. All specs share it.
+func (w *kcpWorld) thief(ctx context.Context) (attacker owner, stolen kcptest.WorkspaceOption) {
+	GinkgoHelper()
+	if w.stolen == nil {
+		w.attacker = w.newOwner(ctx, "attacker")
+		w.victim(ctx).exportGadgets(ctx)
+		w.stolen = w.attacker.typeThatBinds(ctx, w.victim(ctx).owner)
+	}
+	return w.attacker, w.stolen
+}
+
+// consumer returns a tenant with gadgets and a WorkspaceType whose workspaces bind them. All specs share it.
+func (w *kcpWorld) consumer(ctx context.Context) (who owner, private kcptest.WorkspaceOption) {
+	GinkgoHelper()
+	if w.private == nil {
+		w.lender = w.newOwner(ctx, "consumer")
+		w.lender.exportGadgets(ctx)
+		var err error
+		w.private, err = kcptest.CreateWorkspaceType(ctx, w.lender.config, w.lender.path, &tenancyv1alpha1.WorkspaceType{
+			ObjectMeta: metav1.ObjectMeta{Name: "private"},
+			Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: w.lender.path, Export: gadgets}}},
+		})
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return w.lender, w.private
+}
+
 // throughTenancy returns a config for a user in the workspace of a consumer, through the virtual workspace of tenancy.kcp.io.
-func throughTenancy(ctx context.Context, w *kcpWorld, consumer, _ owner, username string) *rest.Config {
+func throughTenancy(ctx context.Context, w *kcpWorld, consumer owner, username string) *rest.Config {
 	GinkgoHelper()
 	config, err := w.kcp.Through(ctx, w.kcp.Admin("root"), "tenancy.kcp.io", consumer.cluster, username)
 	Expect(err).NotTo(HaveOccurred())
@@ -192,8 +212,9 @@ func throughTenancy(ctx context.Context, w *kcpWorld, consumer, _ owner, usernam
 
 // throughClaim returns a config for a user in the workspace of a consumer, through the virtual workspace of an APIExport of a provider. The
 // consumer binds it and accepts its claim on workspaces.
-func throughClaim(ctx context.Context, w *kcpWorld, consumer, provider owner, username string) *rest.Config {
+func throughClaim(ctx context.Context, w *kcpWorld, consumer owner, username string) *rest.Config {
 	GinkgoHelper()
+	provider := w.newOwner(ctx, "attacker")
 	const export = "lures.example.io"
 	tenancy := &apisv1alpha2.APIExport{}
 	Expect(newKCPClient(w.kcp.Admin("root")).Get(ctx, client.ObjectKey{Name: "tenancy.kcp.io"}, tenancy)).To(Succeed())
@@ -256,7 +277,7 @@ func (o owner) globalName() string {
 	return "system:kcp:serviceaccount:" + o.cluster + ":default:bot"
 }
 
-// exportGadgets creates an APIExport and a service account "bot", which may bind it by both of its names.
+// exportGadgets creates an APIExport that the service account "bot" may bind, by both of its names.
 func (o owner) exportGadgets(ctx context.Context) {
 	GinkgoHelper()
 	c := newKCPClient(o.config)
@@ -280,8 +301,6 @@ func (o owner) exportGadgets(ctx context.Context) {
 		}}},
 	}
 	Expect(c.Create(ctx, export)).To(Succeed())
-	_, err := kcptest.ServiceAccount(ctx, o.admin, metav1.NamespaceDefault, "bot")
-	Expect(err).NotTo(HaveOccurred())
 	for _, subject := range []rbacv1.Subject{kcptest.ServiceAccountSubject(metav1.NamespaceDefault, "bot"), kcptest.User(o.globalName())} {
 		Expect(kcptest.Grant(ctx, o.admin, subject, kcptest.AccessRule(), kcptest.BindRule(gadgets))).To(Succeed())
 	}

@@ -31,7 +31,7 @@ var _ = Describe("the attackers", func() {
 
 	It("the owner of a workspace is cluster-admin in it, and has no permission elsewhere", func(ctx SpecContext) {
 		w := kcp(ctx)
-		attacker, other := w.owner(ctx, "attacker"), w.owner(ctx, "other")
+		attacker, other := w.owner(ctx, "attacker"), w.victim(ctx)
 		own := w.user(attacker.name + "@example.com")
 		w.permit(ctx, attacker.name, own.Email)
 		server := w.server(own, "worker")
