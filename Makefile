@@ -134,8 +134,8 @@ GOROUTINES = $$(grep -rlE '(^|[[:space:]])go (func|[a-zA-Z.]+)\(|sync\.|atomic\.
 race: ## Run the tests of the packages with goroutines under the race detector
 	$(HEARTBEAT) "unit tests with the race detector" $(GO) test $(RACE_FLAG) -timeout 20m -skip '^($(LARGE))$$' $(GOROUTINES)
 
-# -count=1 because a cached result does not cover binaries that were built later.
-E2E_FLAGS = -tags e2e -count=1 -timeout $(E2E_TIMEOUT)
+# -count=1 because a cached result does not cover binaries that were built later. "make lint" vets the suites, and nobody debugs their binaries.
+E2E_FLAGS = -tags e2e -count=1 -vet=off -ldflags=-w -timeout $(E2E_TIMEOUT)
 # Without the specs for which Prometheus would have to be built.
 .PHONY: stories
 stories: build ## Run the main stories of all gates on a kcp and a kube-apiserver
