@@ -82,8 +82,9 @@ var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFa
 		Entry("from another shard", kcptest.SecondShard, kcptest.RootShard, SpecTimeout(specTimeout)),
 	)
 
-	It("a shard that is down delays the repair of its own workspaces only", func(ctx SpecContext) {
+	It("a shard that is down when serve starts delays its own workspaces only, and is watched once it is up", func(ctx SpecContext) {
 		home := newPlace(ctx, kcptest.RootShard)
+		extending := home.extendingType(ctx)
 		create(ctx, home.bot, "near", kcptest.RootShard)
 		create(ctx, home.bot, "far", kcptest.SecondShard)
 		Eventually(ctx, explain).WithArguments(ctx, home.path+":far").Should(And(HaveField("Status", 1), HaveField("Stdout", ContainSubstring("Initializing"))))
@@ -92,30 +93,19 @@ var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFa
 			Expect(kcp.StartShard(ctx, kcptest.SecondShard)).To(Succeed())
 		}, NodeTimeout(startTimeout))
 
-		serve(ctx)
+		w := serve(ctx)
 		home.expectWorking(ctx, waitReady(ctx, home.admin(), "near"), kcptest.RootShard)
+		create(ctx, home.bot, "near-warranted", kcptest.RootShard, extending)
+		home.expectWorking(ctx, waitReady(ctx, home.admin(), "near-warranted"), kcptest.RootShard)
 		// The Workspace is on the shard that is up, and has all the information. The front-proxy denies requests to a logical cluster that it has
 		// not observed, and answers with 502 to others.
 		Expect(explain(ctx, home.path+":far")).To(And(HaveField("Status", 1), HaveField("Stdout", And(
 			ContainSubstring("OwnerForeign"), ContainSubstring("Undetermined"), MatchRegexp(`the shard that has \S+ is down`)))))
+
 		Expect(kcp.StartShard(ctx, kcptest.SecondShard)).To(Succeed())
 		home.expectWorking(ctx, waitReady(ctx, home.admin(), "far"), kcptest.SecondShard)
-	}, SpecTimeout(specTimeout))
-
-	It("a shard that was down when serve started is watched once it is up", func(ctx SpecContext) {
-		home := newPlace(ctx, kcptest.RootShard)
-		extending := home.extendingType(ctx)
-		kcp.KillShard(kcptest.SecondShard)
-		DeferCleanup(func(ctx SpecContext) { // for the other specs, if this one fails
-			Expect(kcp.StartShard(ctx, kcptest.SecondShard)).To(Succeed())
-		}, NodeTimeout(startTimeout))
-
-		w := serve(ctx)
-		create(ctx, home.bot, "near", kcptest.RootShard, extending)
-		home.expectWorking(ctx, waitReady(ctx, home.admin(), "near"), kcptest.RootShard)
-		Expect(kcp.StartShard(ctx, kcptest.SecondShard)).To(Succeed())
-		create(ctx, home.bot, "far", kcptest.SecondShard, extending)
-		home.expectWorking(ctx, waitReady(ctx, home.admin(), "far"), kcptest.SecondShard)
+		create(ctx, home.bot, "far-warranted", kcptest.SecondShard, extending)
+		home.expectWorking(ctx, waitReady(ctx, home.admin(), "far-warranted"), kcptest.SecondShard)
 		Expect(w.Stop()).To(Succeed(), "serve was not restarted, and stops gracefully")
 	}, SpecTimeout(specTimeout))
 
