@@ -18,8 +18,8 @@ E2E_ARGS         ?=
 SUITES           ?=
 # The measurements that "make bench" runs, such as BENCH=start,serve; all if empty.
 BENCH            ?=
-# The number of suites that run at the same time. Three keep two cores busy, mostly with kcp.
-E2E_PARALLEL     ?= 3
+# The number of suites that run at the same time. Four keep two cores busy: many specs wait.
+E2E_PARALLEL     ?= 4
 # The race detector needs a C compiler; without one the tests run without it.
 RACE_FLAG        := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
