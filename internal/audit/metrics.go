@@ -2,28 +2,25 @@ package audit
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 var (
-	findings = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	findings = promauto.With(metrics.Registry).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "warrantgate_audit_findings",
 		Help: "Findings of the last run of the audit and about machines that changed since, by platform (kubernetes, kcp) and reason. " +
 			"Only the replica that holds the Lease has them.",
 	}, []string{"platform", "reason"})
-	runs = prometheus.NewCounterVec(prometheus.CounterOpts{
+	runs = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_audit_runs_total",
 		Help: "Runs of the audit by outcome: complete, incomplete (not everything could be checked).",
 	}, []string{"outcome"})
-	requests = prometheus.NewCounter(prometheus.CounterOpts{
+	requests = promauto.With(metrics.Registry).NewCounter(prometheus.CounterOpts{
 		Name: "warrantgate_audit_cloud_requests_total",
 		Help: "Requests to clouds for lists of instances that the audit caused.",
 	})
 )
-
-func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
-	metrics.Registry.MustRegister(findings, runs, requests)
-}
 
 func observe(result Result, err error) {
 	outcome := "complete"

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
@@ -17,20 +18,16 @@ const codeError = "error"
 var codes = [...]string{2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"}
 
 var (
-	requestsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
+	requestsTotal = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "warrantgate_cloud_requests_total",
 		Help: "Requests to clouds and their identity providers by operation and by class of the status (2xx, 3xx, 4xx, 5xx), or error without a response that can be parsed.",
 	}, []string{"cloud", "operation", "code"})
-	requestDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	requestDuration = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "warrantgate_cloud_request_duration_seconds",
 		Help:    "Seconds from a request to a cloud to the end of its response.",
 		Buckets: prometheus.DefBuckets,
 	}, []string{"cloud", "operation"})
 )
-
-func init() { //nolint:gochecknoinits // collectors belong to the process, as their registry does
-	metrics.Registry.MustRegister(requestsTotal, requestDuration)
-}
 
 // Requests counts the requests to one cloud.
 type Requests struct{ cloud string }

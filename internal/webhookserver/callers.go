@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -22,14 +23,10 @@ const (
 // rejectionLogInterval is the time between two log lines about rejected callers. The metric counts every rejected request.
 const rejectionLogInterval = time.Minute
 
-var rejected = prometheus.NewCounterVec(prometheus.CounterOpts{
+var rejected = promauto.With(metrics.Registry).NewCounterVec(prometheus.CounterOpts{
 	Name: "warrantgate_rejected_callers_total",
 	Help: "Requests with the response 404, without a read of their body, because they did not come from an API server.",
 }, []string{"reason"})
-
-func init() { //nolint:gochecknoinits // a collector belongs to the process, as its registry does
-	metrics.Registry.MustRegister(rejected)
-}
 
 // callers serves the hooks to API servers only. All other callers get the same response for every path: 404 without a body, and the
 // server closes the connection. It does not read their request bodies.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -17,7 +18,7 @@ import (
 // expiry is the time at which the serving certificate expires.
 var expiry atomic.Pointer[time.Time]
 
-var certificateExpiry = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+var _ = promauto.With(metrics.Registry).NewGaugeFunc(prometheus.GaugeOpts{
 	Name: "warrantgate_certificate_expiry_seconds",
 	Help: "Seconds until the serving certificate expires, negative after that.",
 }, func() float64 {
@@ -26,10 +27,6 @@ var certificateExpiry = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 	}
 	return 0
 })
-
-func init() { //nolint:gochecknoinits // a collector belongs to the process, like the registry that it is put into
-	metrics.Registry.MustRegister(certificateExpiry)
-}
 
 // watchExpiry updates the metric of the certificate's expiry, and logs a certificate that is not valid now: API servers reject it, and
 // otherwise only their logs would show that. It is called for each certificate before it is served.

@@ -3,20 +3,17 @@ package serve
 import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"warrantgate.dev/cmd/warrantgate/internal/clouds"
 	"warrantgate.dev/internal/config/v1beta1"
 )
 
-var gateActive = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+var gateActive = promauto.With(metrics.Registry).NewGaugeVec(prometheus.GaugeOpts{
 	Name: "warrantgate_gate_active",
 	Help: "1 if the gate is active; 0 if it, or its cloud, is configured but it evaluates nothing.",
 }, []string{"gate"})
-
-func init() { //nolint:gochecknoinits // a collector belongs to the process, like its registry
-	metrics.Registry.MustRegister(gateActive)
-}
 
 // configuredGate is a gate that is configured, or that is on and whose cloud is configured.
 type configuredGate struct {
