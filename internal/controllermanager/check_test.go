@@ -302,6 +302,12 @@ func TestGlobalCredentials(t *testing.T) {
 		"a volume of another Secret":           {modify: volumes(volumeOf("own"), volumeOf(secret))},
 		"volumes without a Secret":             {modify: volumes(corev1.VolumeSource{}, corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}, corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{}}, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{}}}})},
 		"the Secret of impersonation has that": {modify: func(p *controllermanager.Pod) { p.Secret = global; volumes(volumeOf(global))(p) }},
+		"a projected volume with their Secret": {
+			modify: volumes(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
+				{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: global}}},
+			}}}), where: `volume "creds" with Secret "cloudsigma-credentials"`,
+		},
 		"two of them": {
 			modify: func(p *controllermanager.Pod) { withEnv(fromSecret("A", global, "p"))(p); volumes(volumeOf(global))(p) },
 			where:  `A, volume "creds" with Secret "cloudsigma-credentials"`,

@@ -309,16 +309,27 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-func TestDollarsOfAnEmailAreNotExpanded(t *testing.T) {
-	odd := controllermanager.Identity{Cluster: "metal", Account: ownership.Account{User: "$(clientsecret)@example.com", Region: "next"}}
-	p := pod()
-	p.Containers[0].Env[4].Value = "$$(clientsecret)@example.com"
+// If the email of a cluster were expanded, the client secret would be sent as part of it.
+func TestDollarsAreNotExpanded(t *testing.T) {
+	odd := controllermanager.Identity{Cluster: "metal", Account: ownership.Account{User: "$(clientsecret)@example.com", Region: "$(CLIENTSECRET)"}}
+	p := pod(func(p *controllermanager.Pod) { p.Containers[0].Env = identity()[:4] })
+	for _, problem := range p.ActsAs(odd) {
+		p.Containers[0].Env = append(p.Containers[0].Env, problem.Fix.Variable)
+	}
+	want := slices.Concat(identity()[:4], []corev1.EnvVar{{Name: "CLOUDSIGMA_USER_EMAIL", Value: "$$(clientsecret)@example.com"},
+		{Name: "CLOUDSIGMA_REGION", Value: "$$(CLIENTSECRET)"}})
+	if diff := cmp.Diff(want, p.Containers[0].Env); diff != "" {
+		t.Errorf("environment (-want +got):\n%s", diff)
+	}
 	if got := p.ActsAs(odd); got != nil {
 		t.Errorf("problems %+v", got)
 	}
-	p.Containers[0].Env[4].Value = odd.Account.User
-	if got := p.ActsAs(odd); len(got) != 1 {
-		t.Errorf("problems %+v, want one", got)
+	for i, raw := range map[int]string{4: odd.Account.User, 5: odd.Account.Region} {
+		p.Containers[0].Env = slices.Clone(want)
+		p.Containers[0].Env[i].Value = raw
+		if got := p.ActsAs(odd); len(got) != 1 {
+			t.Errorf("problems %+v, want one", got)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -50,16 +49,12 @@ func inMode(mode v1beta1.Mode) func(*v1beta1.ControllerManager) {
 
 // accounts are fake objects: the account of each cluster, by namespace and name.
 type accounts struct {
-	byName   map[string]ownership.Account
-	err      error
-	reads    int
-	noSecret bool
+	byName map[string]ownership.Account
+	err    error
+	reads  int
 }
 
 func (a *accounts) SecretKeysNow(context.Context, string, string) (keys []string, found bool, err error) {
-	if a.noSecret {
-		return nil, false, nil
-	}
 	return []string{"client-id", "client-secret", "oauth-url", "other"}, true, nil
 }
 
@@ -172,19 +167,11 @@ func encode(tb testing.TB, object any) []byte {
 }
 
 // apply patches an object as the API server does.
-func apply(tb testing.TB, object *appsv1.Deployment, answer webhookstest.Answer) *appsv1.Deployment {
-	tb.Helper()
-	patch, err := jsonpatch.DecodePatch(encode(tb, answer.Patches))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	raw, err := patch.Apply(encode(tb, object))
-	if err != nil {
-		tb.Fatal(err)
-	}
+func apply(t *testing.T, object *appsv1.Deployment, answer webhookstest.Answer) *appsv1.Deployment {
+	t.Helper()
 	patched := &appsv1.Deployment{}
-	if err := json.Unmarshal(raw, patched); err != nil {
-		tb.Fatal(err)
+	if err := json.Unmarshal(answer.Apply(t, encode(t, object)), patched); err != nil {
+		t.Fatal(err)
 	}
 	return patched
 }
@@ -238,67 +225,30 @@ func denial(reason, field, message string, causes ...metav1.StatusCause) summary
 	}
 }
 
-// TestBothGatesDenyProblemsThatCannotBeCorrected: the first denies before the second is called.
+// TestBothGatesDenyProblemsThatCannotBeCorrected: the first denies before the second is called. Package internal/controllermanager tests all problems.
 func TestBothGatesDenyProblemsThatCannotBeCorrected(t *testing.T) {
 	const (
-		env      = "spec.template.spec.containers[0].env"
-		labels   = "metadata.labels[cluster.x-k8s.io/cluster-name]"
-		unknown  = "the user or the region of its cluster is unknown: "
-		correct  = ": remove the variable, and warrantgate sets it, or correct the cluster"
-		unlooked = " comes from another source (valueFrom), which cannot be checked; it has to be "
-		fill     = ": remove the variable, and warrantgate sets it"
-		inNext   = `"next", the region of CloudSigmaCluster "metal"`
+		env     = "spec.template.spec.containers[0].env"
+		correct = ": remove the variable, and warrantgate sets it, or correct the cluster"
+		region  = `CLOUDSIGMA_REGION is "zrh"; it has to be "next", the region of CloudSigmaCluster "metal"` + correct
 	)
 	for name, tc := range map[string]struct {
-		config  v1beta1.ControllerManager
-		objects *accounts
-		object  *appsv1.Deployment
-		want    summary
+		env  []corev1.EnvVar
+		want summary
 	}{
 		"the email of another user": {
-			object: deployment(withEnv(identity(value("CLOUDSIGMA_USER_EMAIL", "boss@example.com"))...)),
-			want:   denial("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "boss@example.com"; it has to be `+wantUser+correct),
-		},
-		"another region": {
-			object: deployment(withEnv(identity(value("CLOUDSIGMA_REGION", "zrh"))...)),
-			want:   denial("RegionMismatch", env+"[5]", `CLOUDSIGMA_REGION is "zrh"; it has to be `+inNext+correct),
+			env:  identity(value("CLOUDSIGMA_USER_EMAIL", "boss@example.com")),
+			want: denial("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "boss@example.com"; it has to be `+wantUser+correct),
 		},
 		"another user and another region, in one answer": {
-			object: deployment(withEnv(identity(value("CLOUDSIGMA_REGION", "zrh"), value("CLOUDSIGMA_USER_EMAIL", "a@b"))...)),
-			want: denial("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "a@b"; it has to be `+wantUser+correct+
-				`; CLOUDSIGMA_REGION is "zrh"; it has to be `+inNext+correct,
-				metav1.StatusCause{Type: "RegionMismatch", Field: env + "[5]", Message: `CLOUDSIGMA_REGION is "zrh"; it has to be ` + inNext + correct}),
-		},
-		"no label with the cluster": {
-			object: deployment(withEnv(identity()...), func(d *appsv1.Deployment) { delete(d.Labels, clusterLabel) }),
-			want: denial("ControllerManagerWithoutCluster", labels, `it has no label "cluster.x-k8s.io/cluster-name", so the user of its `+
-				`cluster is unknown; set the label to the name of its CloudSigmaCluster`),
-		},
-		"a cluster that does not exist": {
-			object: deployment(withEnv(identity()...), func(d *appsv1.Deployment) { d.Labels[clusterLabel] = "gone" }),
-			want:   denial("ClusterMissing", labels, unknown+`there is no CloudSigmaCluster "gone" in namespace "tenant-a"`),
-		},
-		"several containers": {
-			object: deployment(sidecar),
-			want: denial("ContainerAmbiguous", "spec.template.spec.containers", `it has several containers ("ccm", "proxy"), and it is not configured `+
-				`which one is the controller manager; set controllerManager.container of warrantgate's configuration to its name`),
+			env: identity(value("CLOUDSIGMA_REGION", "zrh"), value("CLOUDSIGMA_USER_EMAIL", "a@b")),
+			want: denial("UserEmailMismatch", env+"[4]", `CLOUDSIGMA_USER_EMAIL is "a@b"; it has to be `+wantUser+correct+"; "+region,
+				metav1.StatusCause{Type: "RegionMismatch", Field: env + "[5]", Message: region}),
 		},
 	} {
-		if tc.config.Mode == "" {
-			tc.config = config()
-		}
-		if tc.objects == nil {
-			tc.objects = metal()
-		}
-		for gateName, gate := range both(tc.config, tc.objects) {
+		for gateName, gate := range both(config(), metal()) {
 			t.Run(name+"/"+gateName, func(t *testing.T) {
-				object := deployment(withEnv(identity()...))
-				object.Spec, object.Labels = tc.object.Spec, tc.object.Labels
-				// The second gate gets the object that the first returns, and also lists problems that can be corrected.
-				if gateName == "controller-manager-integrity" && len(object.Spec.Template.Spec.Containers) == 1 {
-					complete(&object.Spec.Template.Spec.Containers[0])
-				}
-				if diff := cmp.Diff(tc.want, summaryOf(gate.Review(t.Context(), request(t, object, false)))); diff != "" {
+				if diff := cmp.Diff(tc.want, summaryOf(gate.Review(t.Context(), request(t, deployment(withEnv(tc.env...)), false)))); diff != "" {
 					t.Errorf("answer (-want +got):\n%s", diff)
 				}
 			})
@@ -308,19 +258,6 @@ func TestBothGatesDenyProblemsThatCannotBeCorrected(t *testing.T) {
 
 func sidecar(d *appsv1.Deployment) {
 	d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "proxy", Image: "proxy:1"})
-}
-
-// complete appends the missing variables of the identity to a container.
-func complete(c *corev1.Container) {
-	has := map[string]bool{}
-	for _, variable := range c.Env {
-		has[variable.Name] = true
-	}
-	for _, variable := range identity() {
-		if !has[variable.Name] {
-			c.Env = append(c.Env, variable)
-		}
-	}
 }
 
 func TestNothingIsCheckedWithoutImpersonation(t *testing.T) {

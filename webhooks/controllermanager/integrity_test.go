@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
@@ -21,21 +20,8 @@ func TestIntegrity(t *testing.T) {
 		want summary
 	}{
 		"complete": {env: identity(), want: summary{Decision: webhooks.Allowed, Reason: "IdentityInPlace"}},
-		"no email": {
-			env: append(identity()[:4], identity()[5]),
-			want: denial("UserEmailMismatch", env, `CLOUDSIGMA_USER_EMAIL is missing; it has to be `+
-				wantUser),
-		},
 		"a client secret by value": {
 			env: identity(value("CLOUDSIGMA_CLIENT_SECRET", "s3cret")), want: denial("ClientSecretByValue", env+"[3]", byValue),
-		},
-		"an email that is missing and a region that is not the cluster's, in one answer": {
-			env: append(identity(value("CLOUDSIGMA_REGION", "zrh"))[:4], value("CLOUDSIGMA_REGION", "zrh")),
-			want: denial("UserEmailMismatch", env, `CLOUDSIGMA_USER_EMAIL is missing; it has to be `+wantUser+
-				`; CLOUDSIGMA_REGION is "zrh"; it has to be "next", the region of CloudSigmaCluster "metal": remove the variable, and warrantgate sets it, `+
-				"or correct the cluster",
-				metav1.StatusCause{Type: "RegionMismatch", Field: env + "[4]", Message: `CLOUDSIGMA_REGION is "zrh"; it has to be "next", the region of ` +
-					`CloudSigmaCluster "metal": remove the variable, and warrantgate sets it, or correct the cluster`}),
 		},
 		"a problem that Identity only reported in mode Warn": {
 			env: identity()[:2], mode: v1beta1.Warn, want: summary{Decision: webhooks.Allowed, Reason: "IdentityInPlace"},
