@@ -130,11 +130,11 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 
 // compareOwner compares the owner of a server that the user can see with the user. The server may belong to another user who shares it.
 func (l *lookup) compareOwner(ctx context.Context, claim ownership.Claim, id string, s server, x *exchange) (ownership.Answer, error) {
-	if got, ok := ownership.PlainUUID(s.UUID); !ok || got != id {
+	if got, err := ownership.ParseInstanceID(s.UUID); err != nil || got != id {
 		return ownership.Answer{}, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer contains another server", opServer)
 	}
-	owner, ok := ownership.PlainUUID(s.Owner.UUID)
-	if !ok {
+	owner, err := ownership.ParseInstanceID(s.Owner.UUID)
+	if err != nil {
 		return ownership.Answer{}, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer names no owner", opServer)
 	}
 	user, err := l.profile(ctx)

@@ -85,7 +85,7 @@ func parseRejection(body []byte) (kind, userID string) {
 		}
 		message, _ := e.Message.(string)
 		if found := userPattern.FindStringSubmatch(message); found != nil {
-			userID, _ = ownership.PlainUUID(found[1])
+			userID, _ = ownership.ParseInstanceID(found[1])
 		}
 		return kind, userID
 	}

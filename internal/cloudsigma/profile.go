@@ -100,8 +100,8 @@ func (l *lookup) loadProfile(ctx context.Context, _ profileKey) (profile, error)
 	if err != nil {
 		return profile{}, err
 	}
-	id, ok := ownership.PlainUUID(answer.UUID)
-	if !ok || answer.Email == "" {
+	id, err := ownership.ParseInstanceID(answer.UUID)
+	if err != nil || answer.Email == "" {
 		return profile{}, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(), "%s request: the answer lacks the UUID or the email", opProfile)
 	}
 	return profile{id: id, email: answer.Email, requestID: x.RequestID()}, nil

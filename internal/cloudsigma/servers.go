@@ -31,9 +31,9 @@ type server struct {
 
 // instance returns the server as an instance of its user. own is false if the server belongs to another user or has no UUID.
 func (s server) instance(owner string) (instance ownership.Instance, own bool) {
-	id, ok := ownership.PlainUUID(s.UUID)
-	ownerID, _ := ownership.PlainUUID(s.Owner.UUID)
-	if !ok || ownerID != owner {
+	id, err := ownership.ParseInstanceID(s.UUID)
+	ownerID, _ := ownership.ParseInstanceID(s.Owner.UUID)
+	if err != nil || ownerID != owner {
 		return ownership.Instance{}, false
 	}
 	machineUID, _ := s.Meta.MachineUID.(string)
@@ -93,8 +93,8 @@ func (l *lookup) instances(ctx context.Context) ([]ownership.Instance, error) {
 		}
 		before := len(seen)
 		for _, s := range p.Servers {
-			id, ok := ownership.PlainUUID(s.UUID)
-			if !ok {
+			id, err := ownership.ParseInstanceID(s.UUID)
+			if err != nil {
 				return nil, cloudhttp.Unknown(ownership.CauseCloud, x.RequestID(), "%s request: a server has no UUID", opList)
 			}
 			if instance, isOwn := s.instance(user.id); isOwn && !seen[id] {

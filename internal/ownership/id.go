@@ -16,8 +16,7 @@ import (
 // ExampleInstanceID is the example in messages about invalid IDs.
 const ExampleInstanceID = "b1f2a9c4-7d3e-4a58-9c06-2e5d8f7a1b34"
 
-// uuidLength is the length of a UUID in its plain form (RFC 9562, section 4). The parser also accepts other forms: with a prefix, with
-// braces and without dashes. They have other lengths.
+// uuidLength is the length of a UUID in its plain form (RFC 9562, section 4).
 const uuidLength = 36
 
 // uuidPattern matches the plain form of a UUID in lower case.
@@ -101,19 +100,6 @@ func CELIsID(value string) string {
 
 // ParseInstanceID parses an ID in the format InstanceIDs.
 func ParseInstanceID(s string) (string, error) { return InstanceIDs.Parse(s) }
-
-// PlainUUID returns a UUID in lower case, without a trailing slash. It rejects the nil UUID, because no object in a cloud has it.
-func PlainUUID(s string) (string, bool) {
-	s = strings.TrimSuffix(s, "/")
-	if len(s) != uuidLength {
-		return "", false
-	}
-	id, err := uuid.Parse(s)
-	if err != nil || id == uuid.Nil {
-		return "", false
-	}
-	return id.String(), true
-}
 
 // LowerEmail returns an email with its ASCII letters in lower case, to compare users. It keeps all other letters: in Unicode, the lower case
 // of the Kelvin sign is k, so that another user would match. lowerAscii of CEL has the same result.
