@@ -36,22 +36,12 @@ func unreadable(message string, err error) webhooks.Answer {
 	return webhooks.Answer{Decision: webhooks.Undecided, Reason: "ObjectsUnknown", Message: message}.WithDetails("error", err.Error())
 }
 
-// noAccount is the answer if the account of the machine's provider is not known.
-func noAccount(err error) webhooks.Answer {
-	var accountErr *clusterapi.AccountError
-	if errors.As(err, &accountErr) {
-		return deniedf(string(accountErr.Reason), "the user that its provider acts as is unknown: %v", accountErr)
+// unknownObject is the answer if an object that decides for whom the provider acts is not known. what says what that is, object which one it is.
+func unknownObject(err error, what, object string) webhooks.Answer {
+	if accountErr, ok := errors.AsType[*clusterapi.AccountError](err); ok {
+		return deniedf(string(accountErr.Reason), "%s is unknown: %v", what, accountErr)
 	}
-	return unreadable("the cluster of the machine cannot be read now; try again", err)
-}
-
-// noOwner is the answer if the Machine of Cluster API that owns the machine is not known.
-func noOwner(err error) webhooks.Answer {
-	var accountErr *clusterapi.AccountError
-	if errors.As(err, &accountErr) {
-		return deniedf(string(accountErr.Reason), "the cluster that its provider acts for is unknown: %v", accountErr)
-	}
-	return unreadable("the Machine that owns the machine cannot be read now; try again", err)
+	return unreadable(object+" cannot be read now; try again", err)
 }
 
 // regionField names the field with the region of an account.

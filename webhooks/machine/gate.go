@@ -137,7 +137,7 @@ func (g *Gate) check(ctx context.Context, c change, id string, dryRun bool) webh
 	account, err := g.objects.Account(ctx, c.machine.Cluster())
 	reads.Wait()
 	if err != nil {
-		return noAccount(err)
+		return unknownObject(err, "the user that its provider acts as", "the cluster of the machine")
 	}
 	if denial := g.unheld(ctx, c, id, g.rivals(ctx, c, account)); denial != nil {
 		return *denial
@@ -164,7 +164,7 @@ func (g *Gate) sameCluster(ctx context.Context, c change) *webhooks.Answer {
 	owner, err := g.objects.Owner(ctx, c.machine)
 	switch {
 	case err != nil:
-		return ptr.To(noOwner(err))
+		return ptr.To(unknownObject(err, "the cluster that its provider acts for", "the Machine that owns the machine"))
 	case owner != nil && owner.ClusterName != c.machine.ClusterName():
 		return ptr.To(deniedf(string(clusterapi.OwnerClusterMismatch), "%s", owner.Mismatch(c.machine)))
 	}
