@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/internal/events"
 	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/webhooks"
 )
@@ -118,34 +115,4 @@ func TestFirstClaimsWithoutAnAnswer(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The end of the deadline during the last request is no outage: the cloud has denied the claim.
-func TestAFirstClaimThatTheCloudDeniesAtFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		cloud := &fakeCloud{answer: func(ctx context.Context, requested int) (ownership.Answer, error) {
-			if requested > 1 {
-				<-ctx.Done()
-				return ownership.Answer{}, ctx.Err()
-			}
-			return ownership.Answer{Verdict: ownership.Foreign, UserID: userID, Response: "403 permission"}, nil
-		}}
-		handler := w.handlerOf(t, cloud, v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.AdmitFirstClaims}, w)
-		began := time.Now()
-		got := send(t, handler, review(t, newMachine(), newMachine(instanceID(foreignID)), ofStatus))
-		if got.Allowed || got.AuditAnnotations["reason"] != "InstanceNotOwned" || time.Since(began) != 1900*time.Millisecond {
-			t.Errorf("after %s: %v", time.Since(began), got)
-		}
-		var want []events.Event
-		for _, event := range w.events() {
-			if event.Reason == "InstanceNotOwned" {
-				want = append(want, event)
-			}
-		}
-		if diff := cmp.Diff(want, w.events()); diff != "" || len(want) != 1 {
-			t.Errorf("Events (-want +got):\n%s", diff)
-		}
-		<-time.After(time.Minute) // the request to the cloud ends as well
-	})
 }

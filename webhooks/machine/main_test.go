@@ -174,7 +174,8 @@ type world struct {
 	decided  []ownership.Claim
 	first    []ownership.Claim // those of decided that were first claims
 	preview  []ownership.Claim
-	reads    int // reads of other objects
+	tenant   share.Tenant // of the last claim
+	reads    int          // reads of other objects
 	recorded []events.Event
 }
 
@@ -244,9 +245,10 @@ func (w *world) count() {
 }
 
 // Decide asks once. Package ownership tests that it asks again about first claims.
-func (w *world) Decide(_ context.Context, _ share.Tenant, claim ownership.Claim, options ownership.Options) (ownership.Answer, error) {
+func (w *world) Decide(_ context.Context, tenant share.Tenant, claim ownership.Claim, options ownership.Options) (ownership.Answer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.tenant = tenant
 	switch {
 	case options.DryRun:
 		w.preview = append(w.preview, claim)
@@ -289,39 +291,6 @@ func (w *world) gateOn(config v1beta1.Machine, kinds ...clusterapi.Kind) *machin
 // handler serves a gate of the world.
 func (w *world) handler(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy) http.Handler {
 	return webhooks.Handler(w.gate(v1beta1.Machine{Mode: mode, Unknown: unknown}), mode, w)
-}
-
-// fakeCloud answers with answer, and counts the requests.
-type fakeCloud struct {
-	ownership.Cloud // for the method of the audit, which no gate calls
-	answer          func(ctx context.Context, requested int) (ownership.Answer, error)
-	mu              sync.Mutex
-	requested       int
-}
-
-func (c *fakeCloud) Ask(ctx context.Context, _ ownership.Claim) (ownership.Answer, error) {
-	c.mu.Lock()
-	c.requested++
-	requested := c.requested
-	c.mu.Unlock()
-	return c.answer(ctx, requested)
-}
-
-func (c *fakeCloud) count() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.requested
-}
-
-// handlerOf serves a gate of the world that sends requests to the cloud through a real ownership.Gate, which lives as long as the test.
-func (w *world) handlerOf(t *testing.T, cloud ownership.Cloud, config v1beta1.Machine, recorder webhooks.EventRecorder) http.Handler {
-	t.Helper()
-	owners, err := ownership.NewGate(map[string]ownership.Cloud{"cloudsigma": cloud}, map[string]int32{"cloudsigma": 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(owners.Close)
-	return webhooks.Handler(machine.New(config, kinds, w, owners), config.Mode, recorder)
 }
 
 // audit returns the audit annotations of the request d1.
