@@ -2,6 +2,8 @@ package clusterapi_test
 
 import (
 	"encoding/json"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -109,5 +111,27 @@ func TestDecodeInvalidMetadata(t *testing.T) {
 		if _, err := cloudSigmaMachines.Decode([]byte(raw)); err == nil {
 			t.Errorf("Decode(%s) has no error", raw)
 		}
+	}
+}
+
+// A tenant chooses the object, and warrantgate has little memory for each byte of it.
+func TestDecodeOfManySmallValues(t *testing.T) {
+	many := "[" + strings.Repeat(`{"":0},`, 100_000) + "0]"
+	for name, raw := range map[string]string{
+		"elsewhere":          `{"spec":{"x":` + many + `}}`,
+		"as the status":      `{"status":` + many + `}`,
+		"as an ID":           `{"status":{"instanceID":` + many + `}}`,
+		"below an ID":        `{"spec":{"providerID":{"x":` + many + `}}}`,
+		"instead of objects": many,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, _ = cloudSigmaMachines.Decode([]byte(raw))
+			runtime.ReadMemStats(&after)
+			if needed := (after.TotalAlloc - before.TotalAlloc) / uint64(len(raw)); needed > 4 {
+				t.Errorf("Decode needs %d times the size of the object", needed)
+			}
+		})
 	}
 }

@@ -228,7 +228,7 @@ func (g *Delegation) mayActWith(ctx context.Context, delegations Delegations, cr
 // referredBy returns the credentials that an object refers to. The error is a *clusterapi.AccountError if it is about a field.
 func referredBy(o object, raw []byte) (ownership.Account, error) {
 	content := &unstructured.Unstructured{}
-	if err := decodeInto(content, o.kind, raw); err != nil {
+	if err := decodeInto(content, o.kind, raw, clusterapi.IdentityPaths(o.kind.identityRefPath)...); err != nil {
 		return ownership.Account{}, err
 	}
 	content.SetNamespace(o.Namespace)
@@ -237,13 +237,10 @@ func referredBy(o object, raw []byte) (ownership.Account, error) {
 	return clusterapi.ReadIdentity(content, o.kind.identityRefPath)
 }
 
-// decodeInto decodes an object. null counts as an empty object.
-func decodeInto(content *unstructured.Unstructured, k kind, raw []byte) error {
-	if json.Unmarshal(raw, &content.Object) != nil {
+// decodeInto decodes the strings at these paths of an object.
+func decodeInto(content *unstructured.Unstructured, k kind, raw []byte, paths ...string) (err error) {
+	if content.Object, err = clusterapi.Pick(raw, paths...); err != nil {
 		return undecodable(k)
-	}
-	if content.Object == nil {
-		content.Object = map[string]any{}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -633,7 +634,7 @@ func TestRequestsThatCannotBeEvaluatedAreDenied(t *testing.T) {
 		"nothing": {resource: "secrets", want: badRequest("Undecodable", "the Secret cannot be decoded")},
 		"a list":  {resource: "kdcclusters", raw: "[]", want: badRequest("Undecodable", "the KdcCluster cannot be decoded")},
 		"a number that is too large": {
-			resource: "cloudsigmaclusters", raw: `{"spec":{"x":1e999}}`,
+			resource: "cloudsigmaclusters", raw: `{"spec":{"userEmail":1e999}}`,
 			want: badRequest("Undecodable", "the CloudSigmaCluster cannot be decoded"),
 		},
 		"null": {resource: "cloudsigmaclusters", raw: "null", want: nothingNamed},
@@ -647,6 +648,24 @@ func TestRequestsThatCannotBeEvaluatedAreDenied(t *testing.T) {
 				Operation: admissionv1.Update, Resource: resource, Object: runtime.RawExtension{Raw: []byte(tc.raw)},
 			}}))
 		})
+	}
+}
+
+// Reviews are read as if each needed at most thirty times its size in memory. A tenant chooses the object.
+func TestManySmallValuesNeedLittle(t *testing.T) {
+	many := object{"spec": object{"x": slices.Repeat([]object{{"": 0}}, 100_000)}}
+	for resource, gate := range map[string]webhookstest.Gate{
+		"cloudsigmaclusters": newGate(enforced, reviewerThatAllows(), &fakeUsers{}, nil),
+		"openstackclusters":  newDelegation(v1beta1.ClusterDelegation{Mode: v1beta1.Enforce}, &fakeDelegations{}),
+	} {
+		r := request(t, resource, nil, many)
+		var before, after goruntime.MemStats
+		goruntime.ReadMemStats(&before)
+		gate.Review(t.Context(), r)
+		goruntime.ReadMemStats(&after)
+		if needed := (after.TotalAlloc - before.TotalAlloc) / uint64(len(r.Object.Raw)); needed > 30 {
+			t.Errorf("%s: a review needs %d times the size of the object", resource, needed)
+		}
 	}
 }
 

@@ -195,7 +195,7 @@ type said struct {
 // readCluster reads the user that results: an email takes precedence over a Secret, so the Secret counts when the email is removed.
 func readCluster(o object, raw []byte) (said, error) {
 	cluster := &unstructured.Unstructured{}
-	if err := decodeInto(cluster, o.kind, raw); err != nil {
+	if err := decodeInto(cluster, o.kind, raw, userEmailField, userRefField+".name", userRefField+".namespace", regionField); err != nil {
 		return said{}, err
 	}
 	cluster.SetNamespace(o.Namespace)
@@ -257,8 +257,8 @@ func readConfigured(k v1beta1.UserKind) func(o object, raw []byte) (said, error)
 		if err != nil {
 			return s, err
 		}
-		var content map[string]any
-		if json.Unmarshal(raw, &content) != nil {
+		content, err := clusterapi.Pick(raw, k.EmailPath)
+		if err != nil {
 			return s, undecodable(o.kind)
 		}
 		email, _, err := unstructured.NestedString(content, strings.Split(k.EmailPath, ".")...)

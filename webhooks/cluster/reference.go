@@ -66,7 +66,7 @@ func (g *Delegation) holdReference(ctx context.Context, o object, name string) *
 // infrastructureIn returns the name of the object that a Cluster refers to.
 func infrastructureIn(o object, raw []byte) (string, error) {
 	content := &unstructured.Unstructured{}
-	if err := decodeInto(content, o.kind, raw); err != nil {
+	if err := decodeInto(content, o.kind, raw, clusterapi.InfrastructureRefPath+".name"); err != nil {
 		return "", err
 	}
 	content.SetName(o.Name)
