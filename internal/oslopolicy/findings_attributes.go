@@ -96,7 +96,7 @@ func (l *linter) lintBranches(r *rule) {
 		if l.ended() {
 			return
 		}
-		if l.outcome(branch, own) != neverPasses || l.outcome(branch, nil) == neverPasses {
+		if !l.isAlways(false, branch, own) || l.isAlways(false, branch, nil) {
 			continue
 		}
 		if owner, name, ok := l.unexplained(r.name, branch, own); ok {

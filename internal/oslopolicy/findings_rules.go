@@ -46,8 +46,8 @@ type linter struct {
 	referred map[string]bool
 	// roles are the roles of Keystone's own rules, of the base and of the options, in lower case.
 	roles []string
-	// folded caches the outcomes of rules, for any operation.
-	folded map[string]outcome
+	// folded are the formulas of rules for an operation, or for any operation if it is nil. Each is a constant or an atom.
+	folded map[*shippedRule]map[string]formula
 	// circles are the names of rules that refer to themselves, directly or through others.
 	circles  map[string]bool
 	findings []Finding
@@ -64,7 +64,7 @@ func newLinter(sources []Source, files []*File, options LintOptions) *linter {
 		policy: options.Release.Policy(slices.Concat(options.Base, files)...), before: options.Release.Policy(options.Base...),
 		table: table, own: &Policy{rules: table.checks, table: table}, based: map[string]bool{}, missed: map[string]bool{}, last: map[string]*rule{},
 		users: map[string][]*shippedRule{}, explained: map[[2]string]bool{}, dead: map[string][]deadBranch{}, extended: map[string]bool{},
-		referred: map[string]bool{}, folded: map[string]outcome{},
+		referred: map[string]bool{}, folded: map[*shippedRule]map[string]formula{},
 	}
 	l.circles = circular(l.policy)
 	for _, role := range slices.Concat(ordinaryRoles, options.ManagerRoles, options.ManagedRoles) {
@@ -233,7 +233,7 @@ func (l *linter) lintName(r *rule) {
 		l.add(r, SeverityError, CodeUnknownOperation, "Keystone has no such operation, so the rule has no effect",
 			cmp.Or(didYouMean(message.Nearest(r.name, slices.Collect(maps.Keys(l.table.rules)))), "if an extension evaluates it, list it in keystonePolicy.knownRules (--known-rule)"))
 	case r.name == defaultRule:
-		if l.outcome(r.check, nil) != neverPasses {
+		if !l.isAlways(false, r.check, nil) {
 			l.add(r, SeverityWarning, CodeOpenDefault, "it replaces every rule that does not exist: a misspelled reference may allow",
 				`write "!" in quotes, or leave the rule out`)
 		}

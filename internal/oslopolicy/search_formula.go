@@ -47,6 +47,9 @@ func (f *formula) can(value bool, atoms, unknown uint64) bool {
 	return f.always == value
 }
 
+// isAlways reports whether a formula has a value for all values of its atoms. It treats them as independent of each other.
+func (f formula) isAlways(value bool) bool { return !f.can(!value, 0, ^uint64(0)) }
+
 // equal reports whether two formulas have the same structure.
 func (f *formula) equal(other *formula) bool {
 	if f.kind != other.kind || f.atom != other.atom || f.always != other.always || len(f.inner) != len(other.inner) {
@@ -66,12 +69,16 @@ func (s *search) compile(policy *Policy) formula {
 	return c.check(ruleCheck{name: s.operation.name})
 }
 
-// compiler converts a rule into a formula. It replaces references by the rules that they refer to.
+// compiler converts a rule into a formula. It replaces references by the rules that they refer to. If the search has no atoms, all checks that
+// depend on the request become the same atom.
 type compiler struct {
 	*search
+	// policy has the rules, nil if they are unknown.
 	policy *Policy
-	open   []string
-	nodes  int
+	// known are the formulas of rules if only their constants matter: another one becomes an atom. A rule can refer to others many times.
+	known map[string]formula
+	open  []string
+	nodes int
 }
 
 func (c *compiler) check(of check) formula {
@@ -79,6 +86,9 @@ func (c *compiler) check(of check) formula {
 	if c.nodes > maxChecks || len(c.open) > maxDepth {
 		c.truncated, c.cut = true, true
 		return c.giveUp(tooLarge)
+	}
+	if pattern, _ := templateOf(of); c.atoms == nil && pattern.mistake() == "" && slices.ContainsFunc(pattern.attributes(), c.isNever) {
+		return formula{}
 	}
 	switch of := of.(type) {
 	case constant:
@@ -92,10 +102,12 @@ func (c *compiler) check(of check) formula {
 	case ruleCheck:
 		return c.reference(of.name)
 	case roleCheck:
-		if slices.ContainsFunc(of.match.attributes(), c.isNever) {
+		switch isDead := slices.ContainsFunc(of.match.attributes(), c.isNever); {
+		case isDead && of.match.mistake() != "":
+			return c.giveUp(textOf(of) + " raises an exception")
+		case isDead:
 			return formula{}
-		}
-		if of.match.parts != nil {
+		case of.match.parts != nil:
 			return c.opaque(of, textOf(of)+" depends on the target")
 		}
 		return c.atom(of, "role:"+lower(of.match.text))
@@ -206,6 +218,12 @@ func (s *search) merge(apart []string) {
 }
 
 func (c *compiler) reference(name string) formula {
+	if c.policy == nil {
+		return c.giveUp("the rules are unknown")
+	}
+	if f, ok := c.known[name]; ok {
+		return f
+	}
 	of, ok := c.policy.lookup(name)
 	switch {
 	case !ok:
@@ -216,16 +234,23 @@ func (c *compiler) reference(name string) formula {
 	c.open = append(c.open, name)
 	f := c.check(of)
 	c.open = c.open[:len(c.open)-1]
+	if c.known != nil {
+		if always := f.isAlways(true); always || f.isAlways(false) {
+			f = formula{always: always}
+		} else {
+			f = formula{kind: formulaAtom}
+		}
+		c.known[name] = f
+	}
 	return f
 }
 
 // generic converts KIND:MATCH. A check that can never match is false.
 func (c *compiler) generic(of genericCheck) formula {
-	if of.class == kindRaises || of.match.mistake() != "" {
-		return c.giveUp(fmt.Sprintf("%s:%s raises an exception", of.kind, of.match.text))
-	}
 	names, text := of.match.attributes(), textOf(of)
 	switch {
+	case of.class == kindRaises || of.match.mistake() != "":
+		return c.giveUp(text + " raises an exception")
 	case slices.ContainsFunc(names, c.isNever):
 		return formula{}
 	case len(names) == 0 && of.match.parts != nil: // it has only %%
@@ -243,7 +268,9 @@ func (c *compiler) generic(of genericCheck) formula {
 }
 
 // isNever reports whether Keystone never sets an attribute for the operation.
-func (c *compiler) isNever(name string) bool { return c.operation.fills(name) == never }
+func (c *compiler) isNever(name string) bool {
+	return c.operation != nil && c.operation.fills(name) == never
+}
 
 // opaque returns an atom for a check that cannot be evaluated. It is false in the requests that are tried, but may be true.
 func (c *compiler) opaque(of check, why string) formula {
@@ -258,6 +285,9 @@ func (c *compiler) opaque(of check, why string) formula {
 }
 
 func (c *compiler) atom(of check, key string) formula {
+	if c.atoms == nil {
+		return formula{kind: formulaAtom}
+	}
 	n, ok := c.atoms[key]
 	if !ok {
 		n = len(c.asked)
