@@ -1,16 +1,18 @@
 package openstacktest
 
 import (
+	"cmp"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 )
 
-// TestUnknownRequestsAreViolations needs no Nova, because no such request is forwarded. The suite openstack has the requests that are.
+// TestUnknownRequestsAreViolations needs no Keystone and no Nova, because no such request is forwarded. The suite openstack has the requests that are.
 func TestUnknownRequestsAreViolations(t *testing.T) {
 	const serverPath = "/v2.1/servers/5d0c3e1f-9a47-4b6e-8f21-7c9d0e1f2a3b"
 	for name, tc := range map[string]struct {
+		version      string // default: that of Nova
 		method, path string
 		header       [2]string
 	}{
@@ -26,9 +28,15 @@ func TestUnknownRequestsAreViolations(t *testing.T) {
 		"a microversion":   {method: http.MethodGet, path: serverPath, header: [2]string{"OpenStack-API-Version", "compute 2.79"}},
 		"several tokens":   {method: http.MethodGet, path: serverPath, header: [2]string{tokenHeader, "b"}},
 		"the root of Nova": {method: http.MethodGet, path: "/"},
+
+		"an authentication by Nova": {method: http.MethodPost, path: tokensPath},
+		"a server of Keystone":      {version: keystoneVersion, method: http.MethodGet, path: serverPath},
+		"a token of Keystone":       {version: keystoneVersion, method: http.MethodGet, path: tokensPath},
+		"the versions of Keystone":  {version: keystoneVersion, method: http.MethodGet, path: "/v3/"},
+		"a token without a catalog": {version: keystoneVersion, method: http.MethodPost, path: tokensPath + "?nocatalog"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			front, err := Start("http://127.0.0.1:1/v2.1")
+			front, err := Start("http://127.0.0.1:1" + cmp.Or(tc.version, novaVersion))
 			if err != nil {
 				t.Fatalf("Start() error = %v", err)
 			}

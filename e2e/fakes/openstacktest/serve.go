@@ -11,14 +11,15 @@ import (
 
 const (
 	tokenHeader = "X-Auth-Token"
-	// serversPath and detailPath are the two resources that the front accepts.
-	serversPath = version + "/servers/"
+	// tokensPath, serversPath and detailPath are the resources that the fronts accept.
+	tokensPath  = keystoneVersion + "/auth/tokens"
+	serversPath = novaVersion + "/servers/"
 	detailPath  = serversPath + "detail"
 )
 
 // serve handles every request: it records and decodes the request, and forwards it, unless a fault applies.
 func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
-	operation := operationOf(r)
+	operation := f.operationOf(r)
 	request := f.recorder.Begin(r)
 	f.recorder.Change(request, func(request *Request) { request.Operation = operation })
 	answer := &answer{ResponseWriter: w, done: func(status int) {
@@ -39,9 +40,14 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 	f.proxy.ServeHTTP(answer, r)
 }
 
-// operationOf decodes a request. Nova has more paths. warrantgate needs only these.
-func operationOf(r *http.Request) Operation {
-	if r.URL.Path == detailPath {
+// operationOf decodes a request. Keystone and Nova have more paths. warrantgate needs only these.
+func (f *Front) operationOf(r *http.Request) Operation {
+	switch {
+	case !strings.HasPrefix(r.URL.Path, f.version):
+		return ""
+	case r.URL.Path == tokensPath:
+		return Authenticate
+	case r.URL.Path == detailPath:
 		return ListServers
 	}
 	id, found := strings.CutPrefix(r.URL.Path, serversPath)
@@ -59,9 +65,9 @@ func violation(r *http.Request, operation Operation) string {
 	switch {
 	case operation == "":
 		return "there is no such path, or the UUID is not written in the usual way"
-	case r.Method != http.MethodGet:
+	case (r.Method == http.MethodPost) != (operation == Authenticate), r.Method != http.MethodPost && r.Method != http.MethodGet:
 		return "the resource has no such method"
-	case r.ContentLength != 0:
+	case r.Method == http.MethodGet && r.ContentLength != 0:
 		return "the method has no body"
 	case r.Header.Get("Openstack-Api-Version")+r.Header.Get("X-Openstack-Nova-Api-Version") != "":
 		return "a microversion is asked for, and none is needed"

@@ -28,7 +28,7 @@ var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, fir
 		s := w.beginCluster(ctx)
 		s.writeSecret(ctx, "another", s.password(s.newUser(ctx, "another", loadBalancer)))
 		cluster := newObject(clusterKind, s.namespace, clusterName)
-		evaluated, requests := s.admissions(ctx, delegationGate, ""), s.front.count()
+		evaluated, requests := s.admissions(ctx, delegationGate, ""), s.authentications()
 		Expect(s.set(ctx, cluster, "metadata.labels", map[string]any{"tier": "gold"})).To(Succeed())
 		Expect(s.set(ctx, cluster, "spec.managedSubnets", []any{})).To(Succeed())
 		Expect(s.set(ctx, cluster, "status.ready", true)).To(Succeed())
@@ -38,7 +38,7 @@ var _ = Describe("The reference to credentials", Ordered, ContinueOnFailure, fir
 		Expect(s.set(ctx, cluster, identityRefPath+".name", "another")).To(Succeed())
 		Expect(s.admissions(ctx, delegationGate, "allowed")).To(BeNumerically(">", 0))
 		Expect(s.admissions(ctx, delegationGate, "")).To(Equal(evaluated + 1))
-		Expect(s.front.count()).To(Equal(requests + 1))
+		Expect(s.authentications()).To(Equal(requests + 1))
 
 		By("nor when it is removed")
 		Expect(s.set(ctx, cluster, identityRefPath, nil)).To(Succeed())

@@ -21,7 +21,7 @@ var _ = Describe("A Secret with a clouds.yaml", Ordered, ContinueOnFailure, firs
 	secretWith := func(s story, name string, auth entry) *corev1.Secret {
 		return &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-			StringData: map[string]string{"clouds.yaml": cloudsYAML(auth.with("auth_url", s.front.authURL()))},
+			StringData: map[string]string{"clouds.yaml": cloudsYAML(auth.with("auth_url", s.front.Endpoint()))},
 		}
 	}
 

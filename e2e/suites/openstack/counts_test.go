@@ -22,7 +22,7 @@ var _ = Describe("Authentications", Ordered, ContinueOnFailure, first, func() {
 	It("happen once for all clusters of one identity, and not again while it is cached", func(ctx SpecContext) {
 		const clusters = 50
 		s := w.begin(ctx, member, loadBalancer)
-		before := s.front.count()
+		before := s.authentications()
 		var creating errgroup.Group
 		for i := range clusters {
 			creating.Go(func() error { // a busy API server may not answer warrantgate in time
@@ -32,37 +32,37 @@ var _ = Describe("Authentications", Ordered, ContinueOnFailure, first, func() {
 			})
 		}
 		Expect(creating.Wait()).To(Succeed())
-		Expect(s.front.count()).To(Equal(before + 1))
+		Expect(s.authentications()).To(Equal(before + 1))
 
 		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
-		Expect(s.front.count()).To(Equal(before + 1))
+		Expect(s.authentications()).To(Equal(before + 1))
 
 		By("the lookups of servers use the same tokens")
 		earlier := s.novaFront.Count(openstacktest.GetServer)
 		Expect(s.set(ctx, s.machine(ctx, "worker"), instanceIDPath, s.server(ctx, "worker").ID)).To(Succeed())
 		Expect(s.novaFront.Count(openstacktest.GetServer)).To(Equal(earlier + 1))
-		Expect(s.front.count()).To(Equal(before + 1))
+		Expect(s.authentications()).To(Equal(before + 1))
 	}, SpecTimeout(timeout))
 
 	It("use the current content of the Secret", func(ctx SpecContext) {
 		s := w.beginCluster(ctx)
-		before := s.front.count()
+		before := s.authentications()
 		s.writeSecret(ctx, credentials, s.password(s.newUser(ctx, "poor", member)))
 		expectDenial(s.createCluster(ctx, "second", actsWith(credentials)), "RoleMissing", identityRefPath, `user "poor"`)
-		Expect(s.front.count()).To(Equal(before + 1))
+		Expect(s.authentications()).To(Equal(before + 1))
 		s.writeSecret(ctx, credentials, s.password(s.newUser(ctx, "rich", loadBalancer)))
 		Expect(s.createCluster(ctx, "second", actsWith(credentials))).To(Succeed())
-		Expect(s.front.count()).To(Equal(before + 2))
+		Expect(s.authentications()).To(Equal(before + 2))
 	}, SpecTimeout(timeout))
 
 	It("are not repeated at once with rejected credentials, which might lock the user out", func(ctx SpecContext) {
 		s := w.begin(ctx, member, loadBalancer)
 		s.writeSecret(ctx, credentials, s.password(s.user).with("password", keepSecret("mistyped-password")))
-		before := s.front.count()
+		before := s.authentications()
 		for range 5 {
 			expectDenial(s.createCluster(ctx, clusterName, actsWith(credentials)), "IdentityDenied", identityRefPath)
 		}
-		Expect(s.front.count()).To(Equal(before + 1))
+		Expect(s.authentications()).To(Equal(before + 1))
 
 		By("corrected credentials are used at once")
 		s.writeSecret(ctx, credentials, s.password(s.user))

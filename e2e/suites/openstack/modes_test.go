@@ -44,9 +44,9 @@ var _ = Describe("In the mode Off", Ordered, ContinueOnFailure, func() {
 		Expect(w.hooks(ctx)).To(And(
 			ContainElement("openstackmachines.machine.warrantgate.dev"), Not(ContainElement(ContainSubstring(".delegation.")))))
 		s := w.begin(ctx)
-		before := s.front.count()
+		before := s.authentications()
 		Expect(s.createCluster(ctx, clusterName, actsWith(credentials))).To(Succeed())
-		Expect(s.front.count()).To(Equal(before))
+		Expect(s.authentications()).To(Equal(before))
 	}, SpecTimeout(timeout))
 
 	It("an administrator's cluster still may not name servers of other projects", func(ctx SpecContext) {

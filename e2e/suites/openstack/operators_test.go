@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,6 +24,7 @@ import (
 
 	"warrantgate.dev/e2e/env/keystonetest"
 	"warrantgate.dev/e2e/env/suite"
+	"warrantgate.dev/e2e/fakes/openstacktest"
 )
 
 const (
@@ -94,7 +96,7 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 	// auth is a clouds.yaml with the entry, for the configured Keystone unless the entry names another.
 	auth := func(s story, e entry) string {
 		if e["auth_url"] == "" {
-			e = e.with("auth_url", s.front.authURL())
+			e = e.with("auth_url", s.front.Endpoint())
 		}
 		return cloudsYAML(e)
 	}
@@ -131,11 +133,11 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 		}, ofOperator, SpecTimeout(timeout)),
 		Entry("by a YAML anchor", func(_ context.Context, s story) string {
 			return fmt.Sprintf("x: &them {auth_url: %q, user_id: %s, password: %q, project_id: %s}\nclouds: {%s: {auth: {<<: *them}}}\n",
-				s.front.authURL(), o.user.ID, o.user.Password, s.project, cloudName)
+				s.front.Endpoint(), o.user.ID, o.user.Password, s.project, cloudName)
 		}, ofOperator, SpecTimeout(timeout)),
 		Entry("next to the tenant's own", func(_ context.Context, s story) string {
 			return auth(s, s.password(o.user)) + fmt.Sprintf("  zzz: {auth: {auth_url: %q, user_id: %s, password: %q, project_id: %s}}\n",
-				s.front.authURL(), s.user.ID, s.user.Password, s.project)
+				s.front.Endpoint(), s.user.ID, s.user.Password, s.project)
 		}, ofOperator, SpecTimeout(timeout)),
 		Entry("by a trust of the operator for the tenant", func(ctx context.Context, s story) string {
 			trust, err := s.keystone.CreateTrust(ctx, o.user, s.user, s.project, member, loadBalancer)
@@ -210,8 +212,7 @@ var _ = Describe("The credentials of an operator", Ordered, ContinueOnFailure, f
 		s := attack(ctx)
 		file := filepath.Join(GinkgoT().TempDir(), "clouds.yaml")
 		Expect(os.WriteFile(file, []byte(auth(s, s.password(s.user))), 0o600)).To(Succeed())
-		s.front.fail(answers(503))
-		DeferCleanup(s.front.release)
+		DeferCleanup(s.front.Fail(openstacktest.Status(http.StatusServiceUnavailable), 0).Release)
 		printed, err := w.gate.Run(ctx, "check", "delegation", "--clouds-yaml="+file, "--config="+w.gate.ConfigFile())
 		Expect(err).To(MatchError(ContainSubstring("exit status 2")), printed)
 		Expect(printed).To(ContainSubstring("DelegationUnknown: the roles of cloud \"openstack\" of " + file + " could not be determined"))

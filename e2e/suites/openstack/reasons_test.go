@@ -12,6 +12,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/fakes/openstacktest"
 )
 
 // Credentials can be wrong in many ways. Each has its own fix.
@@ -63,7 +65,7 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 				Expect(received.Load()).To(BeZero(), "a password was sent to a server that is not configured")
 			})
 			s.writeSecret(ctx, credentials, s.password(s.user).with("auth_url", elsewhere.URL+"/v3"))
-			return []string{"its auth_url is at host", "is none of those configured", s.front.server.URL}
+			return []string{"its auth_url is at host", "is none of those configured", s.front.URL()}
 		}), SpecTimeout(timeout)),
 	)
 
@@ -71,9 +73,9 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 		ctx SpecContext, reason string, ref map[string]any, texts ...string,
 	) {
 		s := w.begin(ctx, member, loadBalancer)
-		before := s.front.count()
+		before := s.authentications()
 		expectDenial(s.createCluster(ctx, clusterName, with(identityRefPath, ref)), reason, identityRefPath, texts...)
-		Expect(s.front.count()).To(Equal(before))
+		Expect(s.authentications()).To(Equal(before))
 	},
 		Entry("a Secret that does not exist", "IdentitySecretMissing", map[string]any{"name": "missing", "cloudName": cloudName},
 			`cloud "openstack" of Secret "missing": there is no such Secret in namespace "story-`, SpecTimeout(timeout)),
@@ -83,20 +85,20 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 			map[string]any{"type": "ClusterIdentity", "name": credentials, "cloudName": cloudName}, "refer to a Secret", SpecTimeout(timeout)),
 	)
 
-	DescribeTable("are undecided while Keystone", func(ctx SpecContext, f fault, texts ...string) {
+	DescribeTable("are undecided while Keystone", func(ctx SpecContext, f openstacktest.Fault, texts ...string) {
 		s := w.begin(ctx, member, loadBalancer)
 		w.impatient(ctx)
-		s.front.fail(f)
-		DeferCleanup(s.front.release)
+		failure := s.front.Fail(f, 0)
+		DeferCleanup(failure.Release)
 		create := func() error { return s.createCluster(ctx, clusterName, actsWith(credentials)) }
 		expectDenial(create(), "DelegationUnknown", identityRefPath,
 			append(texts, `the roles of cloud "openstack" of Secret "credentials" could not be determined: `)...)
 
 		By("they are admitted after Keystone recovers")
-		s.front.release()
+		failure.Release()
 		Eventually(create).WithContext(ctx).Should(Succeed())
 	},
-		Entry("is down", answers(http.StatusServiceUnavailable), "the identity provider is unavailable or its response is invalid; try again", SpecTimeout(timeout)),
-		Entry("does not answer", fault(blocks), "did not answer in time; try again", SpecTimeout(timeout)),
+		Entry("is down", openstacktest.Status(http.StatusServiceUnavailable), "the identity provider is unavailable or its response is invalid; try again", SpecTimeout(timeout)),
+		Entry("does not answer", openstacktest.Hang(), "did not answer in time; try again", SpecTimeout(timeout)),
 	)
 })

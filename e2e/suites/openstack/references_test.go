@@ -128,7 +128,7 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, first
 
 		By("nor by a change of the Secret")
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: credentials}}
-		content := cloudsYAML(a.other.password(a.other.user).with("auth_url", a.front.authURL()))
+		content := cloudsYAML(a.other.password(a.other.user).with("auth_url", a.front.Endpoint()))
 		expectDenial(a.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"clouds.yaml":%q}}`, content))),
 			holds, "data[clouds.yaml]", `machines of cluster "pool"`, server.ID)
 	}, SpecTimeout(2*timeout))

@@ -33,7 +33,7 @@ func (w *world) leaks(text string) []string {
 	secrets.Lock()
 	all := slices.Clone(secrets.all)
 	secrets.Unlock()
-	for _, token := range w.front.given() {
+	for _, token := range w.front.Tokens() {
 		all = append(all, token[len(token)-enough:], token[:enough])
 	}
 	return slices.DeleteFunc(all, func(secret string) bool { return !strings.Contains(text, secret) })

@@ -26,8 +26,9 @@ const region = keystonetest.Region
 type servers struct {
 	api      *kubetest.Server
 	keystone *keystonetest.Keystone
-	front    *front
-	nova     *novatest.Nova
+	// front is the Keystone in a clouds.yaml.
+	front *openstacktest.Front
+	nova  *novatest.Nova
 	// novaFront is the endpoint in the catalog.
 	novaFront *openstacktest.Front
 	// caFile has the CAs of the fronts.
@@ -63,13 +64,17 @@ func startServers(ctx context.Context) *servers {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(s.api.ApplyCRDs(ctx, crds()...)).To(Succeed())
 
-	s.front = newFront(s.keystone.AuthURL())
-	DeferCleanup(s.front.stop)
+	s.front, err = openstacktest.Start(s.keystone.AuthURL())
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(s.front.Stop)
 	s.novaFront, err = openstacktest.Start(s.nova.Endpoint())
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(s.novaFront.Stop)
 	Expect(s.keystone.RegisterEndpoint(ctx, "compute", region, s.novaFront.Endpoint())).To(Succeed())
 	s.caFile = filepath.Join(s.api.Dir(), "openstack-ca.crt")
-	Expect(os.WriteFile(s.caFile, slices.Concat(s.novaFront.CAPEM(), s.front.caPEM()), 0o600)).To(Succeed())
+	Expect(os.WriteFile(s.caFile, slices.Concat(s.novaFront.CAPEM(), s.front.CAPEM()), 0o600)).To(Succeed())
 	return s
 }
+
+// authentications is the number of requests for a token.
+func (s *servers) authentications() int { return s.front.Count(openstacktest.Authenticate) }

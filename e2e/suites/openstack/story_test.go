@@ -126,7 +126,7 @@ func (s story) asUser(ctx context.Context, scope tokens.Scope) (*gophercloud.Ser
 func (s story) writeSecret(ctx context.Context, name string, auth entry) {
 	GinkgoHelper()
 	if _, set := auth["auth_url"]; !set {
-		auth = auth.with("auth_url", s.front.authURL())
+		auth = auth.with("auth_url", s.front.Endpoint())
 	}
 	s.writeFile(ctx, name, cloudsYAML(auth))
 }

@@ -2,7 +2,7 @@
 
 // Package openstack_test tests the gates on clusters and machines of Cluster API on OpenStack: clusters whose credentials have too many or
 // too few roles, machines that name a server of another project, and their denials, Events, metrics and logs. Kubernetes, Keystone and
-// Nova are real; package openstacktest makes Nova fail.
+// Nova are real; package openstacktest makes both fail.
 package openstack_test
 
 import (

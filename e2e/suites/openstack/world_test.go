@@ -73,7 +73,7 @@ func startWorld(ctx context.Context, configuration string) *world {
 		Configuration: fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 openStack: {authURLs: [%q], caFile: %q}
-%s`, w.front.authURL(), w.caFile, configuration),
+%s`, w.front.Endpoint(), w.caFile, configuration),
 	})
 	Expect(err).NotTo(HaveOccurred())
 	// The last replica that ran the audit may not have released the Lease.
@@ -137,7 +137,7 @@ func endWorld(ctx context.Context) {
 	}
 	Expect(metricsErr).NotTo(HaveOccurred())
 	Expect(w.novaFront.Violations()).To(BeEmpty(), "Nova received unknown requests")
-	Expect(w.front.violated()).To(BeEmpty(), "Keystone received requests other than for tokens")
+	Expect(w.front.Violations()).To(BeEmpty(), "Keystone received requests other than for tokens")
 	w.expectNoLeaks(ctx, metrics)
 }
 
