@@ -22,69 +22,76 @@ const (
 	SeverityNote Severity = "note"
 )
 
-// Codes of findings.
+// Codes of findings. Meanings has their meanings.
 const (
-	// CodeFile: oslo.policy cannot load the file. Keystone keeps the former rules, or fails for every request.
-	CodeFile = "file"
-	// CodeAlwaysAllows: the rule allows every request, but is not @.
-	CodeAlwaysAllows = "always-allows"
-	// CodeNeverAllows: the rule denies every request, but is not !.
-	CodeNeverAllows = "never-allows"
-	// CodeSyntax: oslo.policy cannot parse the rule, so the rule denies.
-	CodeSyntax = "syntax"
-	// CodeRaises: the rule raises an exception, so requests end with 400 or 500.
-	CodeRaises = "raises"
-	// CodeMalformedCheck: a word is no check, and is always false.
-	CodeMalformedCheck = "malformed-check"
-	// CodeOperatorInList: an element of the list form is an expression. Only single checks are valid there.
-	CodeOperatorInList = "operator-in-list"
-	// CodeMapping: the value is a mapping. oslo.policy reads its keys only.
-	CodeMapping = "mapping-rule"
-	// CodeUnknownRule: a reference to a rule that does not exist.
-	CodeUnknownRule = "unknown-rule"
-	// CodeCycle: a rule refers to itself, directly or through other rules.
-	CodeCycle = "cycle"
-	// CodeDuplicateRule: a later rule of the same name replaces the rule.
-	CodeDuplicateRule = "duplicate-rule"
-	// CodeUnknownOperation: the name is no operation of Keystone, so the rule has no effect.
-	CodeUnknownOperation = "unknown-operation"
-	// CodeNameNotText: the name of the rule is no string in YAML, such as off, which is false.
-	CodeNameNotText = "name-not-text"
-	// CodeUnusedRule: nothing refers to the rule.
-	CodeUnusedRule = "unused-rule"
-	// CodeOpenDefault: the rule "default", which replaces missing rules, allows.
-	CodeOpenDefault = "open-default"
-	// CodeNoRules: the files contain no rules.
-	CodeNoRules = "no-rules"
-	// CodeOverrideObsolete: the override is for managers of domains, which the Keystone of the release has by default.
-	CodeOverrideObsolete = "override-obsolete"
-	// CodeNonASCII: the file contains characters that are not ASCII and may look like ASCII.
-	CodeNonASCII = "non-ascii"
-	// CodeUnknownAttribute: an attribute of the target that Keystone does not set for the operation.
-	CodeUnknownAttribute = "unknown-attribute"
-	// CodeDeadBranch: an alternative of the rule can never match, because of a rule that it refers to.
-	CodeDeadBranch = "dead-branch"
-	// CodeUnknownCredential: Keystone's credentials do not have this path.
+	// CodeFile: Keystone keeps the former rules, or fails for every request.
+	CodeFile              = "file"
+	CodeAlwaysAllows      = "always-allows"
+	CodeNeverAllows       = "never-allows"
+	CodeSyntax            = "syntax"
+	CodeRaises            = "raises"
+	CodeMalformedCheck    = "malformed-check"
+	CodeOperatorInList    = "operator-in-list"
+	CodeMapping           = "mapping-rule"
+	CodeUnknownRule       = "unknown-rule"
+	CodeCycle             = "cycle"
+	CodeDuplicateRule     = "duplicate-rule"
+	CodeUnknownOperation  = "unknown-operation"
+	CodeNameNotText       = "name-not-text"
+	CodeUnusedRule        = "unused-rule"
+	CodeOpenDefault       = "open-default"
+	CodeNoRules           = "no-rules"
+	CodeOverrideObsolete  = "override-obsolete"
+	CodeNonASCII          = "non-ascii"
+	CodeUnknownAttribute  = "unknown-attribute"
+	CodeDeadBranch        = "dead-branch"
 	CodeUnknownCredential = "unknown-credential"
-	// CodeUnknownRole: neither Keystone's own rules nor the base have this role, but one with nearly the same name.
-	CodeUnknownRole = "unknown-role"
-	// CodeQuotedMatch: the value after the colon includes its quotes.
-	CodeQuotedMatch = "quoted-match"
-	// CodeRemoteCheck: the rule sends a request to another host. Its result is unknown here. It is an error if an operation depends on it and
-	// the rule of the base does not have the check.
+	CodeUnknownRole       = "unknown-role"
+	CodeQuotedMatch       = "quoted-match"
+	// CodeRemoteCheck is an error if an operation depends on it and the rule of the base does not have the check.
 	CodeRemoteCheck = "remote-check"
-	// CodeNotCompared: the search for requests for which the rule grants more or less than the base is incomplete. It is an error if the rule is
-	// too large to find out what it grants.
+	// CodeNotCompared is an error if the rule is too large to find out what it grants.
 	CodeNotCompared = "not-compared"
-	// CodeBroaderThanDefault: the rule allows a request that the base (without a base, Keystone's own rule) denies, and that is not a task
-	// of domain managers. A check that cannot be evaluated has any result.
+	// CodeBroaderThanDefault: without a base, the rule is compared with Keystone's own. Tasks of domain managers are left out. A check that
+	// cannot be evaluated has any result.
 	CodeBroaderThanDefault = "broader-than-default"
-	// CodeNarrowerThanDefault: the rule denies a request that the base or Keystone's own rule allows. It is an error if an alternative of the
-	// rule is meant to allow it, a warning if the base has the rule, and otherwise a note.
+	// CodeNarrowerThanDefault is an error if an alternative of the rule is meant to allow the request, a warning if the base has the rule, and
+	// otherwise a note.
 	CodeNarrowerThanDefault = "narrower-than-default"
-	// CodeEscalation: a user who is no administrator can grant a role that is not a managed role.
-	CodeEscalation = "escalation"
+	CodeEscalation          = "escalation"
 )
+
+// Meanings are the meanings of the codes.
+var Meanings = map[string]string{
+	CodeFile:                "oslo.policy cannot load the file",
+	CodeNoRules:             "The files have no rules",
+	CodeNameNotText:         "YAML does not read the name of the rule as a text",
+	CodeNonASCII:            "A letter that is not ASCII may look like another",
+	CodeAlwaysAllows:        "The rule allows everybody, but is not @",
+	CodeNeverAllows:         "The rule denies everybody, but is not !",
+	CodeOpenDefault:         "The rule default, which replaces missing rules, allows",
+	CodeSyntax:              "oslo.policy cannot parse the rule, and denies",
+	CodeRaises:              "The rule raises an exception, so that requests fail",
+	CodeMalformedCheck:      "A word of the rule is no check, and is always false",
+	CodeOperatorInList:      "An element of the list form is an expression, not one check",
+	CodeMapping:             "The rule is a mapping, whose keys alone are read",
+	CodeQuotedMatch:         "The value after the colon includes its quotes",
+	CodeUnknownRule:         "The rule refers to a rule that does not exist",
+	CodeUnknownOperation:    "Keystone has no such operation, so the rule has no effect",
+	CodeUnknownAttribute:    "Keystone does not fill the attribute of the target in",
+	CodeUnknownCredential:   "The credentials of Keystone have no such attribute",
+	CodeUnknownRole:         "Neither Keystone nor the base checks the role, but one with nearly the same name",
+	CodeDeadBranch:          "An alternative of the rule can never match",
+	CodeCycle:               "The rule refers to itself, directly or through others",
+	CodeDuplicateRule:       "A later rule of the same name replaces the rule",
+	CodeUnusedRule:          "Nothing refers to the rule",
+	CodeOverrideObsolete:    "The Keystone of the release has managers of domains by itself",
+	CodeRemoteCheck:         "The rule asks another host, whose answer is unknown",
+	CodeNotCompared:         "Not every request was compared with the base",
+	CodeBroaderThanDefault:  "The rule allows what the base or Keystone's own rule denies",
+	CodeNarrowerThanDefault: "The rule denies what the base or Keystone's own rule allows",
+	CodeEscalation:          "A user who is no administrator can grant a role that is not managed",
+}
 
 // Finding is a finding of the linter about a policy file.
 type Finding struct {
