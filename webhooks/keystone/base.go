@@ -14,6 +14,7 @@ import (
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/oslopolicy"
+	"warrantgate.dev/webhooks"
 )
 
 // Base reads the policies that Keystone loads before those that are written. The configuration names the ConfigMaps: if
@@ -30,41 +31,34 @@ func NewBase(config v1beta1.KeystonePolicy, client corev1client.ConfigMapsGetter
 	return &Base{objects: config.Base, client: client}
 }
 
-// baseError says that the base cannot be read. It is for the requester. The cause is for the log, because the requester must not see it.
-type baseError struct {
-	object v1beta1.KeystonePolicyBase
-	// why is a part of a sentence.
-	why   string
-	cause error
+// unreadable is the answer if an object of the base cannot be read. why is a part of a sentence. The cause is for the log, because the requester
+// must not see it.
+func unreadable(object v1beta1.KeystonePolicyBase, why string, cause error) *refusal {
+	return &refusal{
+		Decision: webhooks.Undecided, Reason: reasonNoBase, Message: fmt.Sprintf("its rules cannot be checked, because the base policy %s: ask the operator of "+
+			"warrantgate to correct the ConfigMap %q of namespace %q, which keystonePolicy.base of its configuration names, and try again", why, object.Name, object.Namespace),
+		Details: func() []any { return []any{"error", cause.Error()} },
+	}
 }
 
-// Error implements error.
-func (e *baseError) Error() string {
-	return fmt.Sprintf("its rules cannot be checked, because the base policy %s: ask the operator of warrantgate to correct the ConfigMap %q of namespace %q, "+
-		"which keystonePolicy.base of its configuration names, and try again", e.why, e.object.Name, e.object.Namespace)
-}
-
-// Unwrap returns the cause.
-func (e *baseError) Unwrap() error { return e.cause }
-
-// files reads the base. The error is a *baseError.
+// files reads the base. The error is a *refusal.
 func (b *Base) files(ctx context.Context) ([]*oslopolicy.File, error) {
 	var files []*oslopolicy.File
 	for _, object := range b.objects {
 		configMap, err := b.client.ConfigMaps(object.Namespace).Get(ctx, object.Name, metav1.GetOptions{})
 		if err != nil {
-			return nil, &baseError{object: object, why: "cannot be read", cause: err}
+			return nil, unreadable(object, "cannot be read", err)
 		}
 		sources := basePolicies(configMap, object.Keys)
 		if len(sources) == 0 {
-			return nil, &baseError{object: object, why: "is not under its keys", cause: fmt.Errorf("the ConfigMap has no key of %q", object.Keys)}
+			return nil, unreadable(object, "is not under its keys", fmt.Errorf("the ConfigMap has no key of %q", object.Keys))
 		}
 		read, err := oslopolicy.ReadAll(sources)
 		switch {
 		case errors.Is(err, oslopolicy.ErrLimit):
-			return nil, &baseError{object: object, why: "is larger than warrantgate reads", cause: err}
+			return nil, unreadable(object, "is larger than warrantgate reads", err)
 		case err != nil:
-			return nil, &baseError{object: object, why: "cannot be loaded by Keystone", cause: err}
+			return nil, unreadable(object, "cannot be loaded by Keystone", err)
 		}
 		files = append(files, read...)
 	}

@@ -133,24 +133,13 @@ func (g *Gate) named(o object) bool {
 // lint checks a write. There is at least one policy after it.
 func (g *Gate) lint(ctx context.Context, o object, w write) webhooks.Answer {
 	problems, err := g.linter.problems(ctx, share.FromContext(ctx), w)
-	answer := webhooks.Answer{Decision: webhooks.Denied, Subject: o.subject()}
-	var large *sizeError
-	var busy *busyError
-	var noBase *baseError
-	switch {
-	case errors.As(err, &noBase):
-		answer.Decision, answer.Reason, answer.Message = webhooks.Undecided, reasonNoBase, noBase.Error()
-		answer.Details = func() []any { return []any{"error", noBase.cause.Error()} }
+	answer := webhooks.Answer{Decision: webhooks.Undecided, Reason: reasonUnchecked, Subject: o.subject()}
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		answer = webhooks.Answer(*refused)
+		answer.Subject = o.subject()
 		return answer
-	case errors.As(err, &large):
-		answer.Reason, answer.Message = reasonTooLarge, large.Error()
-		return answer
-	case errors.As(err, &busy):
-		answer.Reason, answer.Message = reasonBusy, busy.Error()
-		answer.Status, answer.RetryAfter = metav1.StatusReasonTooManyRequests, retryAfter
-		return answer
-	case err != nil:
-		answer.Decision, answer.Reason = webhooks.Undecided, reasonUnchecked
+	}
+	if err != nil {
 		answer.Message = `it could not be checked in time; try again, or run "warrantgate lint keystone-policy" on the file`
 		answer.Details = func() []any { return []any{"error", err.Error()} }
 		return answer

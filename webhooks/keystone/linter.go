@@ -9,8 +9,11 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"warrantgate.dev/internal/oslopolicy"
 	"warrantgate.dev/internal/share"
+	"warrantgate.dev/webhooks"
 )
 
 const (
@@ -36,22 +39,11 @@ type problem struct {
 	field string
 }
 
-// sizeError says that the policies exceed the limits. It is for the requester.
-type sizeError struct{ bytes, keys int }
+// refusal is the answer to a request whose policies were not linted.
+type refusal webhooks.Answer
 
 // Error implements error.
-func (e *sizeError) Error() string {
-	return fmt.Sprintf("it has %d bytes under %d keys, more than the %d bytes under %d keys that are checked at once; remove keys that are not policies, "+
-		"or ask the operator to add the keys with a policy to keystonePolicy.keys of warrantgate's configuration", e.bytes, e.keys, maxBytes, maxPolicies)
-}
-
-// busyError says that another policy of the same tenant is being checked. It is for the requester.
-type busyError struct{}
-
-// Error implements error.
-func (*busyError) Error() string {
-	return "another policy of this namespace is being checked; try again in a second, and write one at a time"
-}
+func (r *refusal) Error() string { return r.Message }
 
 // linter lints policies, in limited time.
 type linter struct {
@@ -86,18 +78,24 @@ type write struct {
 	secret        bool
 }
 
-// problems lints the policies of a write. The error is a *sizeError if they exceed the limits, a *busyError if another one of the
-// tenant is being linted, and a *baseError if the base cannot be read. Any other error means that they could not be linted.
+// problems lints the policies of a write. The error is a *refusal if they exceed the limits, if another one of the tenant is being linted, or if
+// the base cannot be read. Any other error means that they could not be linted.
 func (l *linter) problems(ctx context.Context, tenant share.Tenant, w write) ([]problem, error) {
 	if size := sizeOf(w.after); size > maxBytes || len(w.after) > maxPolicies {
-		return nil, &sizeError{bytes: size, keys: len(w.after)}
+		return nil, &refusal{Decision: webhooks.Denied, Reason: reasonTooLarge, Message: fmt.Sprintf(
+			"it has %d bytes under %d keys, more than the %d bytes under %d keys that are checked at once; remove keys that are not policies, "+
+				"or ask the operator to add the keys with a policy to keystonePolicy.keys of warrantgate's configuration",
+			size, len(w.after), maxBytes, maxPolicies)}
 	}
 	waiting, stop := context.WithTimeout(ctx, maxWait)
 	defer stop()
 	release, err := l.running.Take(waiting, tenant, 1)
 	switch {
 	case errors.Is(err, share.ErrExceeded):
-		return nil, &busyError{}
+		return nil, &refusal{
+			Decision: webhooks.Denied, Reason: reasonBusy, Status: metav1.StatusReasonTooManyRequests, RetryAfter: retryAfter,
+			Message: "another policy of this namespace is being checked; try again in a second, and write one at a time",
+		}
 	case err != nil:
 		return nil, fmt.Errorf("wait for other policies to be checked: %w", err)
 	}
