@@ -226,6 +226,9 @@ var surprises = []string{
 	"rule: \"role:admin\" or role:member", `rule: role: admin`, "\ufeffrule: role:admin", "\ufeff# comment\nrule: role:admin", "\ufeff\nrule: \"@\"", "\ufeff{\"rule\": \"role:admin\"}", "\ufeff---\nrule: role:admin", "\ufeff",
 	"\ufeff\ufeffrule: role:admin", "\ufeff rule: role:admin", "rule: \ufeffrole:admin", "rule: role:admin\r\n", "\ufeffrule: role:admin or\r\n  role:manager\r\nother: \"@\"\r\n", "rule: |\r\n  role:admin\r\n",
 	`? rule` + "\n: role:admin", "other: \"@\"",
+	// Differences of earlier runs with mutated files.
+	"\"rule\":\t\"role:admin\"", "\"rule\"\t: \"role:admin\"", "\"rule\": \"role:admin\"\t\nother: \"@\"", "\"rule\": role:admin\t", "rule: role:admin\t# why", "\"rule\": |#\n  role:admin",
+	`"rule": !!str {role:admin}`, `"rule": !!str ["role:admin"]`, "\"rule\": \"role:admin\" \t# why", "\"rule\": [\"role:admin\",\t\"@\"]", "\"rule\": [\"role:admin\"]\t", `'rule' : 'role:admin'`,
 }
 
 // rejectedSurprises are those that oslo.policy loads and our reader rejects.

@@ -5,7 +5,6 @@ package oslopolicy_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -357,39 +356,5 @@ var _ = Describe("Files that are nearly policies", func() {
 			}
 		}
 		Expect(wrong).To(BeEmpty(), func() string { return fmt.Sprintf("seed %d\n%s", seed, shortly(wrong)) })
-	}, SpecTimeout(specTimeout))
-
-	// Regression tests for differences of earlier runs.
-	It("are accepted or rejected as listed here", func(_ SpecContext) {
-		want := map[string]bool{
-			"\"a\":\t\"role:b\"":            false, // a tab after the colon
-			"\"a\"\t: \"role:b\"":           false, // before it
-			"\"a\": \"role:b\"\t\nc: \"@\"": false, // at the end of a line
-			"\"a\": role:b\t":               false,
-			"a: role:b\t# c":                false,
-			"\"a\": |#\n  role:b":           false,
-			"\"a\": !!str {role:b}":         false,
-			"\"a\": !!str role:b":           false,
-			"\"a\": !!str [\"role:b\"]":     false,
-			"\"a\": \"role:b\" \t# c":       false,
-			"\"a\": [\"role:b\",\t\"@\"]":   false,
-			"\"a\": [\"role:b\"]\t":         false,
-			"\"a\": \"role:b\" # c":         true,
-			"'a' : 'role:b'":                true,
-			"\"a\": |\n  role:b\n":          true,
-		}
-		files := slices.Sorted(maps.Keys(want))
-		var raw [][]byte
-		for _, file := range files {
-			raw = append(raw, []byte(file))
-		}
-		for i, theirs := range meanings(raw) {
-			admitted, text := difference(raw[i], theirs)
-			Expect(text).To(BeEmpty())
-			Expect(admitted).To(Equal(want[files[i]]), files[i])
-			if strings.Contains(files[i], "\t") {
-				Expect(theirs).To(BeNil(), files[i])
-			}
-		}
 	}, SpecTimeout(specTimeout))
 })
