@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // A platform's operator onboards customers with only the kubeconfig of a service account. The service account is in the workspace of the
@@ -14,22 +15,22 @@ import (
 var _ = Describe("An operator with the kubeconfig of a service account", func() {
 	It("creates an organization and an account in it, and has permissions in both", func(ctx SpecContext) {
 		orgs := newPlace(ctx, guarded)
-		organization, account := orgs.extendingType(ctx, "organization", "universal"), orgs.extendingType(ctx, "account", "universal")
-		operator := orgs.serviceAccount(ctx, "operator")
+		organization, account := orgs.ExtendingType(ctx, "organization", "universal"), orgs.ExtendingType(ctx, "account", "universal")
+		operator := orgs.ServiceAccount(ctx, "operator")
 
-		create(ctx, operator, "acme", organization)
-		acme := waitReady(ctx, operator, "acme")
+		suite.CreateWorkspace(ctx, operator, "acme", organization)
+		acme := suite.WaitReady(ctx, operator, "acme")
 		expectAtHome(ctx, operator, acme.Spec.Cluster)
 
 		// kcp does not let a service account create Workspaces outside its home, even in a workspace that it administers.
 		By("creating a service account in the organization, which creates the account")
-		inAcme := kcptest.In(operator, orgs.path+":acme")
+		inAcme := kcptest.In(operator, orgs.Path+":acme")
 		accounts, err := kcptest.ServiceAccount(ctx, inAcme, "default", "accounts")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(kcptest.Grant(ctx, inAcme, kcptest.ServiceAccountSubject("default", "accounts"), kcptest.CreatorRules()...)).To(Succeed())
-		Expect(kcptest.Grant(ctx, orgs.admin(), kcptest.Group("system:authenticated"), kcptest.UseTypesRule(), kcptest.AccessRule())).To(Succeed())
-		create(ctx, accounts, "alpha", account)
-		alpha := waitReady(ctx, accounts, "alpha")
+		Expect(kcptest.Grant(ctx, orgs.Admin(), kcptest.Group("system:authenticated"), kcptest.UseTypesRule(), kcptest.AccessRule())).To(Succeed())
+		suite.CreateWorkspace(ctx, accounts, "alpha", account)
+		alpha := suite.WaitReady(ctx, accounts, "alpha")
 		expectAtHome(ctx, accounts, alpha.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 })

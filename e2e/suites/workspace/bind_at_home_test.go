@@ -19,7 +19,7 @@ var _ = Describe("A workspace whose type binds an API that the service account m
 		home := newPlace(ctx, guarded)
 		home.exportWidgets(ctx)
 		widgets := home.widgetType(ctx)
-		home.expectUnbindable(ctx, home.serviceAccount(ctx, "bot"), "child", widgets, home)
+		home.expectUnbindable(ctx, home.ServiceAccount(ctx, "bot"), "child", widgets, home)
 	}, SpecTimeout(specTimeout))
 })
 
@@ -30,10 +30,10 @@ func (p place) expectUnbindable(ctx context.Context, creator *rest.Config, name 
 	_, err := kcptest.TryCreateWorkspace(ctx, creator, name, widgets)
 	if apierrors.IsForbidden(err) {
 		Expect(err).To(MatchError(ContainSubstring("no permission to bind one or more of the default API bindings")))
-		Expect(kcptest.GetWorkspace(ctx, p.admin(), name)).Error().To(WithTransform(apierrors.IsNotFound, BeTrue()))
+		Expect(kcptest.GetWorkspace(ctx, p.Admin(), name)).Error().To(WithTransform(apierrors.IsNotFound, BeTrue()))
 		return true
 	}
 	Expect(err).NotTo(HaveOccurred())
-	p.expectStuck(ctx, name, "no permission to bind to export "+of.path+":"+exportName)
+	p.expectStuck(ctx, name, "no permission to bind to export "+of.Path+":"+exportName)
 	return false
 }

@@ -11,16 +11,18 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
+
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // A correct owner causes no call: kcp calls warrantgate only for foreign owners, and once.
 var _ = Describe("The owner-rewrite webhook", func() {
 	It("is called once for the workspace of a scoped user", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		creator := parent.impersonated(ctx, "alice")
+		creator := parent.Impersonated(ctx, "alice")
 		before := rewriteCalls(ctx)
-		create(ctx, creator, "child")
-		waitReady(ctx, parent.admin(), "child")
+		suite.CreateWorkspace(ctx, creator, "child")
+		parent.WaitReady(ctx, "child")
 		Expect(rewriteCalls(ctx) - before).To(And(BeNumerically(">=", 1), BeNumerically("<=", parent.placements("child"))))
 	}, SpecTimeout(specTimeout))
 
@@ -32,9 +34,9 @@ var _ = Describe("The owner-rewrite webhook", func() {
 		byPolicy, err := guarded.HasMutatingPolicies()
 		Expect(err).NotTo(HaveOccurred())
 		before := rewriteCalls(ctx)
-		create(ctx, creator, "child")
-		child := waitReady(ctx, parent.admin(), "child")
-		Eventually(ctx, parent.reasonsOf).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten"}))
+		suite.CreateWorkspace(ctx, creator, "child")
+		child := parent.WaitReady(ctx, "child")
+		Eventually(ctx, parent.Reasons).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten"}))
 		if byPolicy {
 			Expect(rewriteCalls(ctx)).To(Equal(before))
 			Expect(child.Annotations).To(HaveKeyWithValue("warrantgate.dev/rewritten-by", "policy"))
@@ -43,9 +45,9 @@ var _ = Describe("The owner-rewrite webhook", func() {
 		Expect(rewriteCalls(ctx) - before).To(And(BeNumerically(">=", 1), BeNumerically("<=", parent.placements("child"))))
 		Expect(child.Annotations).NotTo(HaveKey("warrantgate.dev/rewritten-by"))
 	},
-		Entry("with its token", func(ctx SpecContext, p place) *rest.Config { return p.serviceAccount(ctx, "bot") }, SpecTimeout(specTimeout)),
+		Entry("with its token", func(ctx SpecContext, p place) *rest.Config { return p.ServiceAccount(ctx, "bot") }, SpecTimeout(specTimeout)),
 		Entry("impersonated by a GitOps tool", func(ctx SpecContext, p place) *rest.Config {
-			p.serviceAccount(ctx, "bot")
+			p.ServiceAccount(ctx, "bot")
 			return p.gitOps(ctx)
 		}, SpecTimeout(specTimeout)),
 	)
@@ -64,9 +66,9 @@ func rewriteCalls(ctx context.Context) float64 {
 // it detects the conflict. The request does not show this.
 func (p place) placements(name string) int {
 	GinkgoHelper()
-	log, err := os.ReadFile(p.server.LogFile())
+	log, err := os.ReadFile(p.Server.LogFile())
 	Expect(err).NotTo(HaveOccurred())
-	key := fmt.Sprintf(`key="%s|%s"`, p.cluster, name)
+	key := fmt.Sprintf(`key="%s|%s"`, p.Cluster, name)
 	placements := 0
 	for line := range strings.Lines(string(log)) {
 		if strings.Contains(line, `"patching *v1alpha1.Workspace"`) && strings.Contains(line, key) &&

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // The report in kcp-dev/kcp#4038: the service account, its home, the workspace whose consumer it acted for, and the owner that kcp
@@ -36,15 +37,15 @@ var _ = Describe("The workspace of kcp-dev/kcp#4038", func() {
 	var provider, consumer place
 	setUp := func(ctx context.Context, server *kcptest.Server) *rest.Config {
 		provider, consumer = newPlace(ctx, server), newPlace(ctx, server)
-		return provider.serviceAccount(ctx, reportedAccount)
+		return provider.ServiceAccount(ctx, reportedAccount)
 	}
 	// here is a text of the report with the logical clusters of this spec.
 	here := func(text string) string {
-		return strings.NewReplacer(reportedHome, provider.cluster, reportedConsumer, consumer.cluster).Replace(text)
+		return strings.NewReplacer(reportedHome, provider.Cluster, reportedConsumer, consumer.Cluster).Replace(text)
 	}
 	createReported := func(ctx context.Context, options ...kcptest.WorkspaceOption) {
 		GinkgoHelper()
-		create(ctx, consumer.server.ShardAdmin(consumer.path), "test8",
+		suite.CreateWorkspace(ctx, consumer.Server.ShardAdmin(consumer.Path), "test8",
 			append(options, kcptest.WithAnnotation(kcptest.OwnerAnnotation, here(reportedOwner)))...)
 	}
 
@@ -57,20 +58,20 @@ var _ = Describe("The workspace of kcp-dev/kcp#4038", func() {
 	It("becomes Ready with the reported owner and warrantgate, and the service account works in it", func(ctx SpecContext) {
 		operator := setUp(ctx, guarded)
 		createReported(ctx)
-		expectAtHome(ctx, operator, waitReady(ctx, consumer.admin(), "test8").Spec.Cluster)
+		expectAtHome(ctx, operator, consumer.WaitReady(ctx, "test8").Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
 	It("has the same owner in the annotation and in spec.createdBy, and no administrator in either", func(ctx SpecContext) {
 		setUp(ctx, guarded)
 		createReported(ctx, consumer.heldType(ctx))
-		cluster := consumer.waitInitializing(ctx, "test8")
+		cluster := consumer.WaitInitializing(ctx, "test8").Spec.Cluster
 		lc, err := kcptest.GetLogicalCluster(ctx, guarded.ShardAdmin(cluster))
 		Expect(err).NotTo(HaveOccurred())
-		ws, err := kcptest.GetWorkspace(ctx, consumer.admin(), "test8")
+		ws, err := kcptest.GetWorkspace(ctx, consumer.Admin(), "test8")
 		Expect(err).NotTo(HaveOccurred())
 
 		want := authenticationv1.UserInfo{
-			Username: provider.globalName(reportedAccount), Groups: []string{"system:authenticated"},
+			Username: provider.GlobalName(reportedAccount), Groups: []string{"system:authenticated"},
 			Extra: map[string]authenticationv1.ExtraValue{"authorization.kcp.io/warrant": {here(
 				`{"user":"system:serviceaccount:default:` + reportedAccount + `","uid":"cad8af27-6d62-4812-8aed-58a3534c1388",` +
 					`"groups":["system:serviceaccounts","system:serviceaccounts:default","system:authenticated"],` +
@@ -92,7 +93,7 @@ var _ = Describe("The workspace of kcp-dev/kcp#4038", func() {
 		Expect(err).NotTo(HaveOccurred())
 		operator := setUp(ctx, bare)
 		provider.exportWithClaim(ctx)
-		Expect(kcptest.Grant(ctx, provider.admin(), kcptest.ServiceAccountSubject("default", reportedAccount),
+		Expect(kcptest.Grant(ctx, provider.Admin(), kcptest.ServiceAccountSubject("default", reportedAccount),
 			kcptest.Rule("apis.kcp.io", []string{"apiexports/content"}, []string{"*"}))).To(Succeed())
 		consumer.bindWithClaim(ctx, provider)
 		consumer.createThrough(ctx, provider, operator, "test8")
@@ -101,7 +102,7 @@ var _ = Describe("The workspace of kcp-dev/kcp#4038", func() {
 		}
 		consumer.expectStuck(ctx, "test8", deniedBindings("system:serviceaccount:default:"+reportedAccount))
 
-		ws, err := kcptest.GetWorkspace(ctx, consumer.admin(), "test8")
+		ws, err := kcptest.GetWorkspace(ctx, consumer.Admin(), "test8")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(withoutUUIDs(ws.Annotations[kcptest.OwnerAnnotation])).To(Equal(withoutUUIDs(here(reportedOwner))), "equal to the report, except for the UIDs")
 	}, SpecTimeout(specTimeout))

@@ -20,8 +20,8 @@ import (
 var _ = Describe("A dry run of scheduling a service account's workspace", func() {
 	It("shows the new owner, and writes no Event", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		bot := parent.serviceAccount(ctx, "bot")
-		ws := create(ctx, bot, "child", nowhere)
+		bot := parent.ServiceAccount(ctx, "bot")
+		ws := suite.CreateWorkspace(ctx, bot, "child", nowhere)
 
 		byPolicy, err := guarded.HasMutatingPolicies()
 		Expect(err).NotTo(HaveOccurred())
@@ -30,13 +30,13 @@ var _ = Describe("A dry run of scheduling a service account's workspace", func()
 			wantCalls++
 		}
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"internal.tenancy.kcp.io/cluster":%q}}}`, "trial")
-		Expect(suite.KCPClient(guarded.ShardAdmin(parent.path)).Patch(ctx, ws,
+		Expect(suite.KCPClient(guarded.ShardAdmin(parent.Path)).Patch(ctx, ws,
 			client.RawPatch(types.MergePatchType, patch), client.DryRunAll)).To(Succeed())
 		Expect(rewriteCalls(ctx)).To(Equal(wantCalls))
-		Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, parent.cluster+":default:bot"))
-		Expect(ws.Annotations[kcptest.OwnerAnnotation]).To(ContainSubstring(parent.globalName("bot")))
+		Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, parent.Cluster+":default:bot"))
+		Expect(ws.Annotations[kcptest.OwnerAnnotation]).To(ContainSubstring(parent.GlobalName("bot")))
 
-		stored, err := kcptest.GetWorkspace(ctx, parent.admin(), "child")
+		stored, err := kcptest.GetWorkspace(ctx, parent.Admin(), "child")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored.Annotations).NotTo(HaveKey(kcptest.CreatedByAnnotation))
 		parent.expectNoEvents(ctx, stored)

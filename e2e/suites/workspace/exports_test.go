@@ -48,26 +48,23 @@ func (p place) exportWidgets(ctx context.Context, claims ...apisv1alpha2.Permiss
 			PermissionClaims: claims,
 		},
 	}
-	Expect(p.client().Create(ctx, schema)).To(Succeed())
-	Expect(p.client().Create(ctx, export)).To(Succeed())
+	Expect(p.Client().Create(ctx, schema)).To(Succeed())
+	Expect(p.Client().Create(ctx, export)).To(Succeed())
 	Eventually(ctx, p.identityOf).WithArguments(exportName).ShouldNot(BeEmpty())
 }
 
 // identityOf is the identity hash of an APIExport here, "" while it has none.
 func (p place) identityOf(ctx context.Context, export string) (string, error) {
 	found := &apisv1alpha2.APIExport{}
-	err := p.client().Get(ctx, client.ObjectKey{Name: export}, found)
+	err := p.Client().Get(ctx, client.ObjectKey{Name: export}, found)
 	return found.Status.IdentityHash, err
 }
 
 // widgetType creates a WorkspaceType whose workspaces bind the widgets of this workspace.
 func (p place) widgetType(ctx context.Context) kcptest.WorkspaceOption {
 	GinkgoHelper()
-	return p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
-		ObjectMeta: metav1.ObjectMeta{Name: "widgets"},
-		Spec: tenancyv1alpha1.WorkspaceTypeSpec{
-			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: p.path, Export: exportName}},
-		},
+	return p.WorkspaceType(ctx, "widgets", tenancyv1alpha1.WorkspaceTypeSpec{
+		DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: p.Path, Export: exportName}},
 	})
 }
 

@@ -41,8 +41,8 @@ var _ = Describe("Forging the owner of a workspace while it is created", func() 
 		Expect(attack.run(ctx, forgeries)).To(BeZero())
 		Expect(attack.unharmed).To(BeZero(), "a patch must have reached every workspace")
 
-		create(ctx, attack.mallory, "honest")
-		waitReady(ctx, attack.place.admin(), "honest")
+		suite.CreateWorkspace(ctx, attack.mallory, "honest")
+		attack.place.WaitReady(ctx, "honest")
 	}, SpecTimeout(manyWorkspaces))
 })
 
@@ -60,7 +60,7 @@ type attack struct {
 func newAttack(ctx context.Context, server *kcptest.Server) *attack {
 	GinkgoHelper()
 	p := newPlace(ctx, server)
-	return &attack{place: p, mallory: p.user(ctx, "mallory"), held: p.heldType(ctx)}
+	return &attack{place: p, mallory: p.User(ctx, "mallory"), held: p.heldType(ctx)}
 }
 
 // run creates n workspaces during the attack and returns the number of those in which kcp then acts as another user.
@@ -92,8 +92,8 @@ func (a *attack) one(ctx context.Context, clients []client.Client, name string) 
 		}()
 	}
 	met := a.met.Load()
-	create(ctx, a.mallory, name, a.held)
-	cluster := a.place.waitInitializing(ctx, name)
+	suite.CreateWorkspace(ctx, a.mallory, name, a.held)
+	cluster := a.place.WaitInitializing(ctx, name).Spec.Cluster
 	if a.met.Load() == met {
 		a.unharmed++
 	}
@@ -101,7 +101,7 @@ func (a *attack) one(ctx context.Context, clients []client.Client, name string) 
 	for range clients {
 		<-firing
 	}
-	lc, err := kcptest.GetLogicalCluster(ctx, a.place.server.ShardAdmin(cluster))
+	lc, err := kcptest.GetLogicalCluster(ctx, a.place.Server.ShardAdmin(cluster))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(lc.Status.Phase).To(Equal(corev1alpha1.LogicalClusterPhaseInitializing))
 	// kcp reads the annotation or spec.createdBy, depending on its version; neither may be forged.

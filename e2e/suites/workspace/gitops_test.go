@@ -20,29 +20,29 @@ import (
 var _ = Describe("The workspace of a service account that a GitOps tool impersonates", func() {
 	It("becomes Ready with warrantgate, and only that service account works in it", func(ctx SpecContext) {
 		home := newPlace(ctx, guarded)
-		bot := home.serviceAccount(ctx, "bot")
-		create(ctx, home.gitOps(ctx), "child")
-		child := waitReady(ctx, home.admin(), "child")
+		bot := home.ServiceAccount(ctx, "bot")
+		suite.CreateWorkspace(ctx, home.gitOps(ctx), "child")
+		child := home.WaitReady(ctx, "child")
 
 		expectAtHome(ctx, bot, child.Spec.Cluster)
 		impostor, err := kcptest.ServiceAccount(ctx, guarded.Admin(child.Spec.Cluster), "default", "bot")
 		Expect(err).NotTo(HaveOccurred())
 		expectLockedOut(ctx, impostor, child.Spec.Cluster)
-		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, home.cluster+":default:bot"))
-		Eventually(ctx, home.reasonsOf).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten"}))
+		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, home.Cluster+":default:bot"))
+		Eventually(ctx, home.Reasons).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten"}))
 	}, SpecTimeout(specTimeout))
 
 	It("has default API bindings that the global name may bind", func(ctx SpecContext) {
 		home := newPlace(ctx, guarded)
 		home.exportWidgets(ctx)
 		widgets := home.widgetType(ctx)
-		bot := home.serviceAccount(ctx, "bot")
+		bot := home.ServiceAccount(ctx, "bot")
 		tool := home.gitOps(ctx)
-		for _, name := range []rbacv1.Subject{kcptest.ServiceAccountSubject("default", "bot"), kcptest.User(home.globalName("bot"))} {
-			Expect(kcptest.Grant(ctx, home.admin(), name, kcptest.AccessRule(), kcptest.BindRule(exportName))).To(Succeed())
+		for _, name := range []rbacv1.Subject{kcptest.ServiceAccountSubject("default", "bot"), kcptest.User(home.GlobalName("bot"))} {
+			Expect(kcptest.Grant(ctx, home.Admin(), name, kcptest.AccessRule(), kcptest.BindRule(exportName))).To(Succeed())
 		}
-		create(ctx, tool, "child", widgets)
-		child := waitReady(ctx, home.admin(), "child")
+		suite.CreateWorkspace(ctx, tool, "child", widgets)
+		child := home.WaitReady(ctx, "child")
 
 		expectAtHome(ctx, bot, child.Spec.Cluster)
 		bindings, err := listBindings(ctx, bot, child.Spec.Cluster)
@@ -54,46 +54,46 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 		home := newPlace(ctx, guarded)
 		home.exportWidgets(ctx)
 		widgets := home.widgetType(ctx)
-		home.serviceAccount(ctx, "bot")
+		home.ServiceAccount(ctx, "bot")
 		tool := home.gitOps(ctx)
-		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
-		create(ctx, tool, "child", widgets)
-		home.expectStuck(ctx, "child", "no permission to bind to export "+home.path+":"+exportName)
+		Expect(kcptest.Grant(ctx, home.Admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
+		suite.CreateWorkspace(ctx, tool, "child", widgets)
+		home.expectStuck(ctx, "child", "no permission to bind to export "+home.Path+":"+exportName)
 
-		explained := suite.Warrantgate(ctx, "explain", "workspace", home.path+":child", "--kubeconfig="+guarded.AdminKubeconfig(), "--context=root")
+		explained := suite.Warrantgate(ctx, "explain", "workspace", home.Path+":child", "--kubeconfig="+guarded.AdminKubeconfig(), "--context=root")
 		Expect(explained.Status).To(Equal(1), explained.Stdout+explained.Stderr)
 		Expect(explained.Stdout).To(And(
-			ContainSubstring("Owner: service account default/bot of "+home.path+", in scope in the workspace"),
-			ContainSubstring(`it was impersonated, so only permissions of "`+home.globalName("bot")+`" count`),
-			ContainSubstring("  name: "+home.globalName("bot")+"\n"),
+			ContainSubstring("Owner: service account default/bot of "+home.Path+", in scope in the workspace"),
+			ContainSubstring(`it was impersonated, so only permissions of "`+home.GlobalName("bot")+`" count`),
+			ContainSubstring("  name: "+home.GlobalName("bot")+"\n"),
 			Not(ContainSubstring("unknown")),
 		))
 	}, SpecTimeout(specTimeout))
 
 	It("has an owner without permissions in other workspaces, and without those of the local name", func(ctx SpecContext) {
 		home, third := newPlace(ctx, guarded), newPlace(ctx, guarded)
-		home.serviceAccount(ctx, "bot")
-		global := authenticationv1.UserInfo{Username: home.globalName("bot"), Groups: []string{"system:authenticated"}}
-		third.user(ctx, global.Username) // the tool must not get these permissions by impersonation at home
-		create(ctx, home.gitOps(ctx), "child", home.heldType(ctx))
+		home.ServiceAccount(ctx, "bot")
+		global := authenticationv1.UserInfo{Username: home.GlobalName("bot"), Groups: []string{"system:authenticated"}}
+		third.User(ctx, global.Username) // the tool must not get these permissions by impersonation at home
+		suite.CreateWorkspace(ctx, home.gitOps(ctx), "child", home.heldType(ctx))
 		owner := home.recordedOwner(ctx, "child")
-		child, err := kcptest.GetWorkspace(ctx, home.admin(), "child")
+		child, err := kcptest.GetWorkspace(ctx, home.Admin(), "child")
 		Expect(err).NotTo(HaveOccurred())
 
 		before := authenticationv1.UserInfo{
 			Username: "system:serviceaccount:default:bot",
 			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"},
-			Extra:    scopedTo(home.cluster),
+			Extra:    scopedTo(home.Cluster),
 		}
 		Expect(owner).To(Equal(authenticationv1.UserInfo{
 			Username: global.Username, Groups: before.Groups,
-			Extra: map[string]authenticationv1.ExtraValue{"authentication.kcp.io/scopes": {"cluster:" + home.cluster + ",cluster:" + child.Spec.Cluster}},
+			Extra: map[string]authenticationv1.ExtraValue{"authentication.kcp.io/scopes": {"cluster:" + home.Cluster + ",cluster:" + child.Spec.Cluster}},
 		}))
-		Expect(permissionsOf(ctx, guarded, third.cluster, global)).NotTo(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, third.cluster, before)).To(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, third.cluster, owner)).To(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, home.cluster, before)).NotTo(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, home.cluster, owner)).To(BeEmpty())
+		Expect(permissionsOf(ctx, guarded, third.Cluster, global)).NotTo(BeEmpty())
+		Expect(permissionsOf(ctx, guarded, third.Cluster, before)).To(BeEmpty())
+		Expect(permissionsOf(ctx, guarded, third.Cluster, owner)).To(BeEmpty())
+		Expect(permissionsOf(ctx, guarded, home.Cluster, before)).NotTo(BeEmpty())
+		Expect(permissionsOf(ctx, guarded, home.Cluster, owner)).To(BeEmpty())
 		Expect(permissionsOf(ctx, guarded, "root", owner)).To(ConsistOf(permissionsOf(ctx, guarded, "root", before)))
 	}, SpecTimeout(specTimeout))
 
@@ -101,24 +101,24 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 	DescribeTable("is not rewritten if a cluster-admin of the parent forges the home of another tenant's service account",
 		func(ctx SpecContext, forged func(victim, own string) string) {
 			victim, own := newPlace(ctx, guarded), newPlace(ctx, guarded)
-			victim.serviceAccount(ctx, "bot")
+			victim.ServiceAccount(ctx, "bot")
 			third := newPlace(ctx, guarded)
-			third.user(ctx, victim.globalName("bot"))
+			third.User(ctx, victim.GlobalName("bot"))
 			mallory := own.clusterAdmin(ctx, "mallory")
 			mallory.Impersonate = rest.ImpersonationConfig{
 				UserName: "system:serviceaccount:default:bot",
-				Extra:    map[string][]string{"authentication.kcp.io/scopes": {forged(victim.cluster, own.cluster)}},
+				Extra:    map[string][]string{"authentication.kcp.io/scopes": {forged(victim.Cluster, own.Cluster)}},
 			}
-			own.serviceAccount(ctx, "bot")
+			own.ServiceAccount(ctx, "bot")
 			own.everybodyMay(ctx)
-			ws := create(ctx, mallory, "child", own.heldType(ctx))
+			ws := suite.CreateWorkspace(ctx, mallory, "child", own.heldType(ctx))
 			owner := own.recordedOwner(ctx, "child")
 
 			Expect(owner.Username).To(Equal("system:serviceaccount:default:bot"))
-			for _, cluster := range []string{victim.cluster, third.cluster} {
+			for _, cluster := range []string{victim.Cluster, third.Cluster} {
 				Expect(permissionsOf(ctx, guarded, cluster, owner)).To(BeEmpty())
 			}
-			Eventually(ctx, own.reasonsOf).WithArguments(ws).Should(ContainElement("Warning OwnerNotRewritten"))
+			Eventually(ctx, own.Reasons).WithArguments(ws).Should(ContainElement("Warning OwnerNotRewritten"))
 		},
 		Entry("with the cluster of the other tenant", func(victim, _ string) string { return "cluster:" + victim }, SpecTimeout(specTimeout)),
 		Entry("with the clusters of both", func(victim, own string) string { return "cluster:" + victim + ",cluster:" + own }, SpecTimeout(specTimeout)),
@@ -128,11 +128,11 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 // gitOps returns a tool of this workspace that impersonates its service account bot. It may do nothing else.
 func (p place) gitOps(ctx context.Context) *rest.Config {
 	GinkgoHelper()
-	tool, err := kcptest.ServiceAccount(ctx, p.admin(), "default", "gitops")
+	tool, err := kcptest.ServiceAccount(ctx, p.Admin(), "default", "gitops")
 	Expect(err).NotTo(HaveOccurred())
 	impersonate := kcptest.Rule("", []string{"serviceaccounts"}, []string{"impersonate"})
 	impersonate.ResourceNames = []string{"bot"}
-	Expect(kcptest.Grant(ctx, p.admin(), kcptest.ServiceAccountSubject("default", "gitops"), kcptest.AccessRule(), impersonate)).To(Succeed())
+	Expect(kcptest.Grant(ctx, p.Admin(), kcptest.ServiceAccountSubject("default", "gitops"), kcptest.AccessRule(), impersonate)).To(Succeed())
 	tool.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:bot"}
 	return tool
 }
@@ -141,6 +141,6 @@ func (p place) gitOps(ctx context.Context) *rest.Config {
 func (p place) clusterAdmin(ctx context.Context, name string) *rest.Config {
 	GinkgoHelper()
 	everything := kcptest.Rule("*", []string{"*"}, []string{"*"})
-	Expect(kcptest.Grant(ctx, p.admin(), kcptest.User(name), kcptest.AccessRule(), everything)).To(Succeed())
-	return p.user(ctx, name)
+	Expect(kcptest.Grant(ctx, p.Admin(), kcptest.User(name), kcptest.AccessRule(), everything)).To(Succeed())
+	return p.User(ctx, name)
 }

@@ -14,18 +14,19 @@ import (
 	. "github.com/onsi/gomega"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // Where both the webhook and the initializer run, the webhook rewrites the owner before the initializer runs.
 var _ = Describe("A service account's workspace of a type that extends warranted", func() {
 	It("is rewritten by the webhook, and the initializer changes nothing", func(ctx SpecContext) {
 		home := newPlace(ctx, guarded)
-		extending := home.extendingType(ctx, "extending", "universal", "warranted")
-		bot := home.serviceAccount(ctx, "bot")
-		create(ctx, bot, "child", extending)
+		extending := home.ExtendingType(ctx, "extending", "universal", "warranted")
+		bot := home.ServiceAccount(ctx, "bot")
+		suite.CreateWorkspace(ctx, bot, "child", extending)
 
 		By("waiting until only the initializer is left")
-		held, err := kcptest.WaitWorkspace(ctx, home.admin(), "child", func(ws *tenancyv1alpha1.Workspace) error {
+		held, err := kcptest.WaitWorkspace(ctx, home.Admin(), "child", func(ws *tenancyv1alpha1.Workspace) error {
 			if !slices.Equal(ws.Status.Initializers, []corev1alpha1.LogicalClusterInitializer{"root:warranted"}) {
 				return fmt.Errorf("it waits for %v", ws.Status.Initializers)
 			}
@@ -34,7 +35,7 @@ var _ = Describe("A service account's workspace of a type that extends warranted
 		Expect(err).NotTo(HaveOccurred())
 		before, err := kcptest.GetLogicalCluster(ctx, guarded.ShardAdmin(held.Spec.Cluster))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(before.Annotations[kcptest.OwnerAnnotation]).To(And(ContainSubstring(home.globalName("bot")), ContainSubstring("authorization.kcp.io/warrant")), "the webhook has rewritten the owner")
+		Expect(before.Annotations[kcptest.OwnerAnnotation]).To(And(ContainSubstring(home.GlobalName("bot")), ContainSubstring("authorization.kcp.io/warrant")), "the webhook has rewritten the owner")
 
 		By("starting the initializer")
 		writing, err := guarded.KubeconfigFile("writing", guarded.User("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
@@ -47,7 +48,7 @@ var _ = Describe("A service account's workspace of a type that extends warranted
 		Expect(initializing.Start(ctx)).To(Succeed())
 		DeferCleanup(func() error { return initializing.Stop() })
 
-		child := waitReady(ctx, home.admin(), "child")
+		child := home.WaitReady(ctx, "child")
 		expectAtHome(ctx, bot, child.Spec.Cluster)
 
 		Expect(initializations(ctx, initializing, "fine")).To(BeNumerically(">=", 1))
@@ -58,8 +59,8 @@ var _ = Describe("A service account's workspace of a type that extends warranted
 		Expect(err).NotTo(HaveOccurred())
 		Expect(after.Spec).To(Equal(before.Spec))
 		Expect(slices.Collect(maps.Keys(after.Annotations))).To(ConsistOf(slices.Collect(maps.Keys(before.Annotations))), "it has no annotation of the repair")
-		Eventually(ctx, home.reasonsOf).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten"}))
-		events, err := kcptest.Events(ctx, home.admin(), child)
+		Eventually(ctx, home.Reasons).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten"}))
+		events, err := kcptest.Events(ctx, home.Admin(), child)
 		Expect(err).NotTo(HaveOccurred())
 		for i := range events {
 			Expect(events[i].Message).NotTo(ContainSubstring("At initialization"))

@@ -30,14 +30,14 @@ var _ = Describe("The recorded owner of a workspace", Ordered, ContinueOnFailure
 
 	BeforeAll(func(ctx SpecContext) {
 		parent = newPlace(ctx, guarded)
-		mallory = parent.user(ctx, "mallory")
+		mallory = parent.User(ctx, "mallory")
 		for _, name := range []string{"eventless", "forged"} {
-			create(ctx, mallory, name)
+			suite.CreateWorkspace(ctx, mallory, name)
 		}
 	}, NodeTimeout(specTimeout))
 
 	It("has no Event about a dry run or a change of other fields", func(ctx SpecContext) {
-		child := waitSettled(ctx, parent.admin(), "eventless")
+		child := parent.WaitSettled(ctx, "eventless")
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, kcptest.OwnerAnnotation, forgedOwner)
 		Expect(suite.KCPClient(mallory).Patch(ctx, child.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.DryRunAll)).To(beNotAllowed)
 		Expect(annotate(ctx, mallory, child.Name, "example.com/team", "red")).To(Succeed())
@@ -45,8 +45,8 @@ var _ = Describe("The recorded owner of a workspace", Ordered, ContinueOnFailure
 	}, SpecTimeout(specTimeout))
 
 	It("has few Events about many forgeries of several users", func(ctx SpecContext) {
-		child := waitSettled(ctx, parent.admin(), "forged")
-		eve := suite.KCPClient(parent.user(ctx, "eve"))
+		child := parent.WaitSettled(ctx, "forged")
+		eve := suite.KCPClient(parent.User(ctx, "eve"))
 		forge := func(c client.Client, i int) {
 			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q,"warrantgate.dev/a-%d":""}}}`, kcptest.OwnerAnnotation, forgedOwner, i)
 			Expect(c.Patch(ctx, child.DeepCopy(), client.RawPatch(types.MergePatchType, patch))).To(beNotAllowed)
@@ -56,7 +56,7 @@ var _ = Describe("The recorded owner of a workspace", Ordered, ContinueOnFailure
 		}
 		forge(eve, 0)
 		by := func(g Gomega) map[string]int32 {
-			events, err := kcptest.Events(ctx, parent.admin(), child)
+			events, err := kcptest.Events(ctx, parent.Admin(), child)
 			g.Expect(err).NotTo(HaveOccurred())
 			counts := map[string]int32{}
 			for i := range events {
@@ -85,17 +85,17 @@ var _ = Describe("The recorded owner of a workspace", Ordered, ContinueOnFailure
 			Expect(err).NotTo(HaveOccurred())
 			Expect(ws.Annotations).NotTo(Or(HaveKey(kcptest.CreatedByAnnotation), HaveKeyWithValue(kcptest.OwnerAnnotation, ContainSubstring("root-boss"))))
 			parent.expectNotRestored(ctx, name, kcptest.CreatedByAnnotation)
-			ws = waitReady(ctx, parent.admin(), name)
+			ws = parent.WaitReady(ctx, name)
 			Expect(ws.Annotations[kcptest.CreatedByAnnotation]).NotTo(ContainSubstring("boss"))
-			lc, err := kcptest.GetLogicalCluster(ctx, parent.server.ShardAdmin(ws.Spec.Cluster))
+			lc, err := kcptest.GetLogicalCluster(ctx, parent.Server.ShardAdmin(ws.Spec.Cluster))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(ownerOf(lc).Username).NotTo(Equal("root-boss"))
 		},
-		Entry("by a service account", func(ctx SpecContext, p place) *rest.Config { return p.serviceAccount(ctx, "bot") },
+		Entry("by a service account", func(ctx SpecContext, p place) *rest.Config { return p.ServiceAccount(ctx, "bot") },
 			SpecTimeout(specTimeout)),
 		Entry("by a user", func(SpecContext, place) *rest.Config { return mallory },
 			SpecTimeout(specTimeout)),
-		Entry("by an administrator of kcp", func(_ SpecContext, p place) *rest.Config { return p.admin() },
+		Entry("by an administrator of kcp", func(_ SpecContext, p place) *rest.Config { return p.Admin() },
 			SpecTimeout(specTimeout)),
 	)
 
@@ -110,9 +110,9 @@ var _ = Describe("The recorded owner of a workspace", Ordered, ContinueOnFailure
 // later forgery causes the only one.
 func (p place) expectNoEvents(ctx context.Context, ws *tenancyv1alpha1.Workspace) {
 	GinkgoHelper()
-	Expect(annotate(ctx, p.user(ctx, "last"), ws.Name, kcptest.OwnerAnnotation, forgedOwner)).To(beNotAllowed)
-	Eventually(ctx, kcptest.Events).WithArguments(p.admin(), ws).ShouldNot(BeEmpty())
-	Expect(kcptest.Events(ctx, p.admin(), ws)).To(HaveExactElements(HaveField("Message", ContainSubstring(`User "last" tried to change`))))
+	Expect(annotate(ctx, p.User(ctx, "last"), ws.Name, kcptest.OwnerAnnotation, forgedOwner)).To(beNotAllowed)
+	Eventually(ctx, kcptest.Events).WithArguments(p.Admin(), ws).ShouldNot(BeEmpty())
+	Expect(kcptest.Events(ctx, p.Admin(), ws)).To(HaveExactElements(HaveField("Message", ContainSubstring(`User "last" tried to change`))))
 }
 
 // annotate patches one annotation of a workspace; nil removes it.

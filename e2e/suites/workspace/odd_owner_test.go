@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // Only system:masters can set the owner of a Workspace. kcp's scheduler accepts any such owner, and an Event shows why kcp cannot act as
@@ -28,15 +29,15 @@ var _ = Describe("A workspace with a malformed owner", Ordered, ContinueOnFailur
 			if owner != "" {
 				options = append(options, kcptest.WithAnnotation(kcptest.OwnerAnnotation, owner))
 			}
-			ws := create(ctx, guarded.ShardAdmin(parent.path), name, options...)
-			parent.waitInitializing(ctx, name)
+			ws := suite.CreateWorkspace(ctx, guarded.ShardAdmin(parent.Path), name, options...)
+			parent.WaitInitializing(ctx, name)
 
-			now, err := kcptest.GetWorkspace(ctx, parent.admin(), name)
+			now, err := kcptest.GetWorkspace(ctx, parent.Admin(), name)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(now.Annotations[kcptest.OwnerAnnotation]).To(Equal(owner))
 			Expect(now.Annotations).NotTo(HaveKey(kcptest.CreatedByAnnotation))
 			Eventually(func(g Gomega) {
-				events, err := kcptest.Events(ctx, parent.admin(), ws)
+				events, err := kcptest.Events(ctx, parent.Admin(), ws)
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(events).To(HaveExactElements(And(
 					HaveField("Type", "Warning"), HaveField("Reason", "OwnerNotRewritten"), HaveField("Message", ContainSubstring(why)))))

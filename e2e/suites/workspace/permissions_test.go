@@ -4,33 +4,21 @@ package workspace_test
 
 import (
 	"context"
-	"errors"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
 )
 
-var errNotYet = errors.New("not yet")
-
 // beNotAllowed matches the error of kcp for a missing permission.
 var beNotAllowed = WithTransform(apierrors.IsForbidden, BeTrue())
-
-// createNamespace needs the permission to write in a workspace.
-func createNamespace(ctx context.Context, config *rest.Config, cluster, name string) error {
-	GinkgoHelper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	return suite.KCPClient(kcptest.In(config, cluster)).Create(ctx, namespace)
-}
 
 // listBindings sends the first request of a new user: it lists the available APIs.
 func listBindings(ctx context.Context, config *rest.Config, cluster string) ([]apisv1alpha2.APIBinding, error) {
@@ -40,11 +28,10 @@ func listBindings(ctx context.Context, config *rest.Config, cluster string) ([]a
 	return bindings.Items, err
 }
 
-// expectAtHome expects a creator to be able to work in its new workspace.
+// expectAtHome expects a creator to be able to write and read in its new workspace, whose type binds APIs.
 func expectAtHome(ctx context.Context, config *rest.Config, cluster string) {
 	GinkgoHelper()
-	// workspace-admin is written shortly after the workspace is Ready, and takes effect shortly after that.
-	Eventually(ctx, func() error { return createNamespace(ctx, config, cluster, "work") }).Should(Succeed())
+	suite.ExpectAtHome(ctx, config, cluster)
 	Expect(listBindings(ctx, config, cluster)).NotTo(BeEmpty())
 }
 
@@ -52,7 +39,7 @@ func expectAtHome(ctx context.Context, config *rest.Config, cluster string) {
 // see expectAtHome.
 func expectLockedOut(ctx context.Context, config *rest.Config, cluster string) {
 	GinkgoHelper()
-	Expect(createNamespace(ctx, config, cluster, "intruder")).To(beNotAllowed)
+	suite.ExpectLockedOut(ctx, config, cluster)
 	_, err := listBindings(ctx, config, cluster)
 	Expect(err).To(beNotAllowed)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/env/volume"
 )
 
@@ -27,18 +28,17 @@ var _ = Describe("warrantgate", func() {
 		held := parent.heldType(ctx)
 		calls := rewriteCalls(ctx)
 		creators := []*rest.Config{
-			parent.user(ctx, "alice"), parent.user(ctx, "https://issuer.example.com#carol", "team-a"), parent.admin(),
+			parent.User(ctx, "alice"), parent.User(ctx, "https://issuer.example.com#carol", "team-a"), parent.Admin(),
 		}
 		recorded := map[string]string{}
 		for i := range quiet {
 			name := fmt.Sprintf("child-%d", i)
-			recorded[name] = create(ctx, creators[i%len(creators)], name, held).Annotations[kcptest.OwnerAnnotation]
+			recorded[name] = suite.CreateWorkspace(ctx, creators[i%len(creators)], name, held).Annotations[kcptest.OwnerAnnotation]
 			Expect(recorded[name]).NotTo(BeEmpty())
 		}
 		for name, owner := range recorded {
 			// Not within readyTimeout: on a busy machine, kcp may reach the last of many later.
-			ws, err := kcptest.WaitWorkspace(ctx, parent.admin(), name, isInitializing)
-			Expect(err).NotTo(HaveOccurred())
+			ws := parent.WaitInitializing(ctx, name)
 			Expect(ws.Annotations[kcptest.OwnerAnnotation]).To(Equal(owner))
 			Expect(ws.Annotations).NotTo(HaveKey(kcptest.CreatedByAnnotation))
 		}
@@ -47,16 +47,16 @@ var _ = Describe("warrantgate", func() {
 
 	It("does not write a workspace, and neither does kcp, after it is Ready and kcp has shortened the owner", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		alice := parent.user(ctx, "alice")
-		create(ctx, parent.serviceAccount(ctx, "bot"), "child")
-		waitReady(ctx, parent.admin(), "child")
+		alice := parent.User(ctx, "alice")
+		suite.CreateWorkspace(ctx, parent.ServiceAccount(ctx, "bot"), "child")
+		parent.WaitReady(ctx, "child")
 		Eventually(func(g Gomega) {
-			ws, err := kcptest.GetWorkspace(ctx, parent.admin(), "child")
+			ws, err := kcptest.GetWorkspace(ctx, parent.Admin(), "child")
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.OwnerAnnotation, fmt.Sprintf(`{"username":%q}`, parent.globalName("bot"))))
+			g.Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.OwnerAnnotation, fmt.Sprintf(`{"username":%q}`, parent.GlobalName("bot"))))
 		}).Should(Succeed())
 		version := func() (string, error) {
-			ws, err := kcptest.GetWorkspace(ctx, parent.admin(), "child")
+			ws, err := kcptest.GetWorkspace(ctx, parent.Admin(), "child")
 			if err != nil {
 				return "", err
 			}
@@ -70,8 +70,8 @@ var _ = Describe("warrantgate", func() {
 			settled, calls = before, admissionCalls(ctx)
 		}).Should(Succeed())
 		By("waiting until a later workspace, for which kcp does not call warrantgate, is Ready and settled, too")
-		create(ctx, alice, "later")
-		waitSettled(ctx, parent.admin(), "later")
+		suite.CreateWorkspace(ctx, alice, "later")
+		parent.WaitSettled(ctx, "later")
 		Consistently(version, quietTime).Should(Equal(settled))
 		Expect(admissionCalls(ctx)).To(Equal(calls))
 	}, SpecTimeout(specTimeout))

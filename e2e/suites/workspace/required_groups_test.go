@@ -27,10 +27,10 @@ const (
 var _ = Describe("A workspace below one that requires groups", func() {
 	It("becomes Ready with warrantgate, and the service account works in it", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		bot := parent.serviceAccount(ctx, "bot")
+		bot := parent.ServiceAccount(ctx, "bot")
 		parent.requireGroups(ctx)
-		create(ctx, bot, "child")
-		child := waitReady(ctx, parent.admin(), "child")
+		suite.CreateWorkspace(ctx, bot, "child")
+		child := parent.WaitReady(ctx, "child")
 		Expect(child.Annotations).To(HaveKeyWithValue(requiredGroupsAnnotation, requiredGroups))
 
 		expectAtHome(ctx, bot, child.Spec.Cluster)
@@ -38,10 +38,10 @@ var _ = Describe("A workspace below one that requires groups", func() {
 
 	It("becomes Ready also for a user in the groups whom an administrator impersonated", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		asBob := parent.impersonated(ctx, "bob", "team-a", "on-call")
+		asBob := parent.Impersonated(ctx, "bob", "team-a", "on-call")
 		parent.requireGroups(ctx)
-		create(ctx, asBob, "child")
-		child := waitReady(ctx, parent.admin(), "child")
+		suite.CreateWorkspace(ctx, asBob, "child")
+		child := parent.WaitReady(ctx, "child")
 
 		expectAtHome(ctx, guarded.User("root", "bob", "team-a", "on-call"), child.Spec.Cluster)
 		expectLockedOut(ctx, guarded.User("root", "bob", "team-a"), child.Spec.Cluster)
@@ -49,26 +49,26 @@ var _ = Describe("A workspace below one that requires groups", func() {
 
 	It("has an owner without more permissions elsewhere than the service account", func(ctx SpecContext) {
 		parent, third := newPlace(ctx, guarded), newPlace(ctx, guarded)
-		bot := parent.serviceAccount(ctx, "bot")
+		bot := parent.ServiceAccount(ctx, "bot")
 		for _, where := range []place{parent, third} { // the permissions of the groups
 			for _, group := range []string{"team-a", "on-call", "operators"} {
-				Expect(kcptest.Grant(ctx, where.admin(), kcptest.Group(group), kcptest.AccessRule(),
+				Expect(kcptest.Grant(ctx, where.Admin(), kcptest.Group(group), kcptest.AccessRule(),
 					kcptest.Rule("*", []string{"*"}, []string{"*"}))).To(Succeed())
 			}
 			where.requireGroups(ctx)
 		}
-		create(ctx, bot, "child", parent.heldType(ctx))
+		suite.CreateWorkspace(ctx, bot, "child", parent.heldType(ctx))
 		owner := parent.recordedOwner(ctx, "child")
 
 		before := authenticationv1.UserInfo{
 			Username: "system:serviceaccount:default:bot",
 			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"},
-			Extra:    scopedTo(parent.cluster),
+			Extra:    scopedTo(parent.Cluster),
 		}
-		before.Extra["authentication.kcp.io/cluster-name"] = authenticationv1.ExtraValue{parent.cluster}
-		Expect(permissionsOf(ctx, guarded, third.cluster, before)).To(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, third.cluster, owner)).To(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, parent.cluster, before)).To(ContainElements(permissionsOf(ctx, guarded, parent.cluster, owner)))
+		before.Extra["authentication.kcp.io/cluster-name"] = authenticationv1.ExtraValue{parent.Cluster}
+		Expect(permissionsOf(ctx, guarded, third.Cluster, before)).To(BeEmpty())
+		Expect(permissionsOf(ctx, guarded, third.Cluster, owner)).To(BeEmpty())
+		Expect(permissionsOf(ctx, guarded, parent.Cluster, before)).To(ContainElements(permissionsOf(ctx, guarded, parent.Cluster, owner)))
 		Expect(permissionsOf(ctx, guarded, "root", owner)).To(ConsistOf(permissionsOf(ctx, guarded, "root", before)))
 	}, SpecTimeout(specTimeout))
 })
@@ -76,13 +76,13 @@ var _ = Describe("A workspace below one that requires groups", func() {
 // requireGroups denies access to users who are not in the groups.
 func (p place) requireGroups(ctx context.Context) {
 	GinkgoHelper()
-	visitor := suite.KCPClient(p.user(ctx, "visitor")) // a user who has permissions, but is not in the groups
+	visitor := suite.KCPClient(p.User(ctx, "visitor")) // a user who has permissions, but is not in the groups
 	Expect(visitor.List(ctx, &tenancyv1alpha1.WorkspaceList{})).To(Succeed())
 
-	lc, err := kcptest.GetLogicalCluster(ctx, p.admin())
+	lc, err := kcptest.GetLogicalCluster(ctx, p.Admin())
 	Expect(err).NotTo(HaveOccurred())
 	before := lc.DeepCopy()
 	metav1.SetMetaDataAnnotation(&lc.ObjectMeta, requiredGroupsAnnotation, requiredGroups)
-	Expect(suite.KCPClient(p.server.ShardAdmin(p.path)).Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
+	Expect(suite.KCPClient(p.Server.ShardAdmin(p.Path)).Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
 	Eventually(ctx, func() error { return visitor.List(ctx, &tenancyv1alpha1.WorkspaceList{}) }).Should(beNotAllowed)
 }

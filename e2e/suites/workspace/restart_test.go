@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/env/volume"
 )
 
@@ -28,7 +29,7 @@ var _ = Describe("Killing warrantgate while service accounts create workspaces",
 		parent := newPlace(ctx, guarded)
 		bots := make([]*rest.Config, creators)
 		for i := range bots {
-			bots[i] = parent.serviceAccount(ctx, fmt.Sprintf("bot-%d", i))
+			bots[i] = parent.ServiceAccount(ctx, fmt.Sprintf("bot-%d", i))
 		}
 
 		var created atomic.Int64
@@ -42,7 +43,7 @@ var _ = Describe("Killing warrantgate while service accounts create workspaces",
 
 		Eventually(ctx, parent.notReady, manyWorkspaces).Should(BeEmpty())
 		for i, bot := range bots {
-			ws, err := kcptest.GetWorkspace(ctx, parent.admin(), fmt.Sprintf("child-%d", i))
+			ws, err := kcptest.GetWorkspace(ctx, parent.Admin(), fmt.Sprintf("child-%d", i))
 			Expect(err).NotTo(HaveOccurred())
 			expectAtHome(ctx, bot, ws.Spec.Cluster)
 		}
@@ -50,20 +51,20 @@ var _ = Describe("Killing warrantgate while service accounts create workspaces",
 
 	It("delays a new workspace that only the webhook can rewrite, instead of creating it with an owner that kcp cannot act as", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		alice := parent.impersonated(ctx, "alice") // no admission policy rewrites this owner
+		alice := parent.Impersonated(ctx, "alice") // no admission policy rewrites this owner
 		Expect(gate.Stop()).To(Succeed())
 		restart := sync.OnceValue(func() error { return gate.Start(ctx) })
 		DeferCleanup(restart)
-		create(ctx, alice, "child")
+		suite.CreateWorkspace(ctx, alice, "child")
 		Consistently(ctx, func(g Gomega) {
-			ws, err := kcptest.GetWorkspace(ctx, parent.admin(), "child")
+			ws, err := kcptest.GetWorkspace(ctx, parent.Admin(), "child")
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(ws.Status.Phase).To(Equal(corev1alpha1.LogicalClusterPhaseScheduling))
 			g.Expect(ws.Spec.Cluster).To(BeEmpty())
 		}).Should(Succeed())
 
 		Expect(restart()).To(Succeed())
-		child := waitReady(ctx, parent.admin(), "child")
+		child := parent.WaitReady(ctx, "child")
 		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, "alice"))
 	}, SpecTimeout(specTimeout))
 })
@@ -87,7 +88,7 @@ func createAll(ctx context.Context, bots []*rest.Config, created *atomic.Int64, 
 // notReady describes the workspaces here that are not Ready.
 func (p place) notReady(ctx context.Context) ([]string, error) {
 	list := &tenancyv1alpha1.WorkspaceList{}
-	if err := p.client().List(ctx, list); err != nil {
+	if err := p.Client().List(ctx, list); err != nil {
 		return nil, err
 	}
 	waiting := []string{}

@@ -43,9 +43,9 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 	BeforeAll(func(ctx SpecContext) {
 		origin := newPlace(ctx, guarded)
 		target = newPlace(ctx, guarded)
-		create(ctx, origin.serviceAccount(ctx, "bot"), "stored", kcptest.WithAnnotation(teamAnnotation, "red"))
-		waitSettled(ctx, origin.admin(), "stored")
-		backup = read(ctx, origin.admin(), "stored")
+		suite.CreateWorkspace(ctx, origin.ServiceAccount(ctx, "bot"), "stored", kcptest.WithAnnotation(teamAnnotation, "red"))
+		origin.WaitSettled(ctx, "stored")
+		backup = read(ctx, origin.Admin(), "stored")
 		Expect(backup.GetAnnotations()).To(And(HaveKey(clusterAnnotation), HaveKey(kcptest.CreatedByAnnotation), HaveKey(kcptest.OwnerAnnotation)))
 		Expect(backup.Object).To(HaveKeyWithValue("spec", And(HaveKey("cluster"), HaveKey("URL"))))
 	}, NodeTimeout(specTimeout))
@@ -53,12 +53,12 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 	DescribeTable("gets a logical cluster of its own, and its creator as owner",
 		func(ctx SpecContext, tool string, serviceAccount bool, write send) {
 			name := tool + "-" + rand.String(6)
-			creator, owner := target.user, name
+			creator, owner := target.User, name
 			if serviceAccount {
 				creator = func(ctx context.Context, name string, _ ...string) *rest.Config {
-					return target.serviceAccount(ctx, name)
+					return target.ServiceAccount(ctx, name)
 				}
-				owner = target.globalName(name)
+				owner = target.GlobalName(name)
 			}
 			c := suite.KCPClient(creator(ctx, name))
 			sent := manifest(backup)
@@ -75,18 +75,18 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 				target.expectNotRestored(ctx, name, clusterAnnotation, kcptest.CreatedByAnnotation, "spec.cluster", "spec.URL")
 			}
 
-			ws := waitReady(ctx, target.admin(), name)
+			ws := target.WaitReady(ctx, name)
 			old, _, err := unstructured.NestedString(backup.Object, "spec", "cluster")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(ws.Spec.Cluster).NotTo(Or(BeEmpty(), Equal(old)))
-			Expect(ws.Spec.URL).To(HaveSuffix(target.path + ":" + name))
-			Expect(ws.Annotations).To(And(HaveKeyWithValue(teamAnnotation, "red"), HaveKeyWithValue(clusterAnnotation, ws.Spec.Cluster), HaveKeyWithValue("kcp.io/cluster", target.cluster)))
+			Expect(ws.Spec.URL).To(HaveSuffix(target.Path + ":" + name))
+			Expect(ws.Annotations).To(And(HaveKeyWithValue(teamAnnotation, "red"), HaveKeyWithValue(clusterAnnotation, ws.Spec.Cluster), HaveKeyWithValue("kcp.io/cluster", target.Cluster)))
 			if serviceAccount {
-				Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, target.cluster+":default:"+name))
+				Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, target.Cluster+":default:"+name))
 			} else {
 				Expect(ws.Annotations).NotTo(HaveKey(kcptest.CreatedByAnnotation))
 			}
-			lc, err := kcptest.GetLogicalCluster(ctx, target.server.ShardAdmin(ws.Spec.Cluster))
+			lc, err := kcptest.GetLogicalCluster(ctx, target.Server.ShardAdmin(ws.Spec.Cluster))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(ownerOf(lc).Username).To(Equal(owner))
 		},
@@ -98,7 +98,7 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 	)
 
 	It("keeps the owner of its creator, also if the backup names another one and required groups", func(ctx SpecContext) {
-		mallory := target.user(ctx, "mallory")
+		mallory := target.User(ctx, "mallory")
 		held := target.heldType(ctx)
 		options := []kcptest.WorkspaceOption{held, kcptest.WithAnnotation(kcptest.OwnerAnnotation, forgedOwner),
 			kcptest.WithAnnotation("authorization.kcp.io/required-groups", "system:masters"), kcptest.WithAnnotation("kcp.io/path", "root:stolen"), kcptest.WithAnnotation("kcp.io/cluster", "root")}
@@ -106,18 +106,18 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 			options = append(options, kcptest.WithAnnotation(clusterAnnotation, "root"), kcptest.WithAnnotation("core.kcp.io/shard", "none"),
 				kcptest.WithAnnotation("internal.tenancy.kcp.io/shard", "none"))
 		}
-		ws := create(ctx, mallory, "stolen", options...)
-		Expect(ws.Annotations).To(And(Not(HaveKey("authorization.kcp.io/required-groups")), HaveKeyWithValue("kcp.io/path", target.path)))
+		ws := suite.CreateWorkspace(ctx, mallory, "stolen", options...)
+		Expect(ws.Annotations).To(And(Not(HaveKey("authorization.kcp.io/required-groups")), HaveKeyWithValue("kcp.io/path", target.Path)))
 		Expect(target.recordedOwner(ctx, "stolen").Username).To(Equal("mallory"))
-		ws, err := kcptest.GetWorkspace(ctx, target.admin(), "stolen")
+		ws, err := kcptest.GetWorkspace(ctx, target.Admin(), "stolen")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(ws.Annotations).To(And(HaveKeyWithValue("kcp.io/cluster", target.cluster), HaveKeyWithValue(clusterAnnotation, ws.Spec.Cluster),
+		Expect(ws.Annotations).To(And(HaveKeyWithValue("kcp.io/cluster", target.Cluster), HaveKeyWithValue(clusterAnnotation, ws.Spec.Cluster),
 			HaveKeyWithValue(kcptest.OwnerAnnotation, HavePrefix(`{"username":"mallory",`))))
 	}, SpecTimeout(specTimeout))
 
 	// Velero with restoreStatus creates the object, and then replaces the status of what it created with that of the backup.
 	It("has the status that kcp gives it, and nothing else changes by way of the status", func(ctx SpecContext) {
-		tenant, administrator := suite.KCPClient(target.clusterAdmin(ctx, "velero")), suite.KCPClient(target.admin())
+		tenant, administrator := suite.KCPClient(target.clusterAdmin(ctx, "velero")), suite.KCPClient(target.Admin())
 		sent := manifest(backup)
 		sent.SetName("with-status")
 		if !restores() {
@@ -131,21 +131,21 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 		status.SetResourceVersion(sent.GetResourceVersion())
 		Expect(tenant.Status().Update(ctx, status.DeepCopy())).To(And(beNotAllowed, MatchError(ContainSubstring(`cannot update resource "workspaces/status"`))))
 		Expect(administrator.Status().Update(ctx, status.DeepCopy())).To(MatchError(Or(ContainSubstring("spec.cluster must be set for phase Ready"), ContainSubstring("has been modified"))))
-		before := waitSettled(ctx, target.admin(), sent.GetName())
+		before := target.WaitSettled(ctx, sent.GetName())
 
 		By("an administrator writes each phase, and with it a forged owner")
 		status.SetAnnotations(map[string]string{kcptest.OwnerAnnotation: forgedOwner, clusterAnnotation: "root", kcptest.CreatedByAnnotation: "root:default:boss"})
 		for _, phase := range []string{"Ready", "Initializing", "Scheduling", "Unavailable"} {
 			Expect(unstructured.SetNestedField(status.Object, phase, "status", "phase")).To(Succeed())
 			Eventually(ctx, func() error { // until kcp does not change it at the same time
-				status.SetResourceVersion(read(ctx, target.admin(), before.Name).GetResourceVersion())
+				status.SetResourceVersion(read(ctx, target.Admin(), before.Name).GetResourceVersion())
 				return administrator.Status().Update(ctx, status.DeepCopy())
 			}).Should(Succeed(), phase)
-			after := waitSettled(ctx, target.admin(), before.Name)
+			after := target.WaitSettled(ctx, before.Name)
 			Expect(after.Spec).To(Equal(before.Spec), phase)
 			Expect(after.Annotations).To(Equal(before.Annotations), phase)
 		}
-		lc, err := kcptest.GetLogicalCluster(ctx, target.server.ShardAdmin(before.Spec.Cluster))
+		lc, err := kcptest.GetLogicalCluster(ctx, target.Server.ShardAdmin(before.Spec.Cluster))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(ownerOf(lc).Username).To(Equal("velero"))
 	}, SpecTimeout(specTimeout))
@@ -153,13 +153,13 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 	It("is not reported if the creation is a dry run", func(ctx SpecContext) {
 		sent := manifest(backup)
 		sent.SetName("dry-run")
-		err := suite.KCPClient(target.user(ctx, "dry")).Create(ctx, sent, client.DryRunAll)
+		err := suite.KCPClient(target.User(ctx, "dry")).Create(ctx, sent, client.DryRunAll)
 		if restores() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(sent.GetAnnotations()).To(And(HaveKey(teamAnnotation), Not(HaveKey(clusterAnnotation)), Not(HaveKey(kcptest.CreatedByAnnotation))))
 			sent = manifest(backup)
 			sent.SetName("reported")
-			Expect(suite.KCPClient(target.user(ctx, "wet")).Create(ctx, sent)).To(Succeed())
+			Expect(suite.KCPClient(target.User(ctx, "wet")).Create(ctx, sent)).To(Succeed())
 			target.expectNotRestored(ctx, "reported", clusterAnnotation)
 		} else {
 			Expect(err).To(beNotAllowed)
@@ -176,10 +176,10 @@ var _ = Describe("A Workspace that is updated from a manifest", Ordered, Continu
 
 	BeforeAll(func(ctx SpecContext) {
 		parent = newPlace(ctx, guarded)
-		config = parent.serviceAccount(ctx, "gitops")
-		create(ctx, config, "stored")
-		waitSettled(ctx, parent.admin(), "stored")
-		stored = read(ctx, parent.admin(), "stored")
+		config = parent.ServiceAccount(ctx, "gitops")
+		suite.CreateWorkspace(ctx, config, "stored")
+		parent.WaitSettled(ctx, "stored")
+		stored = read(ctx, parent.Admin(), "stored")
 		Expect(stored.GetAnnotations()).To(HaveKey(kcptest.CreatedByAnnotation))
 	}, NodeTimeout(specTimeout))
 
@@ -191,7 +191,7 @@ var _ = Describe("A Workspace that is updated from a manifest", Ordered, Continu
 	}
 	expectKept := func(ctx SpecContext, team string) {
 		GinkgoHelper()
-		now := read(ctx, parent.admin(), "stored").GetAnnotations()
+		now := read(ctx, parent.Admin(), "stored").GetAnnotations()
 		for key, value := range stored.GetAnnotations() {
 			Expect(now).To(HaveKeyWithValue(key, value))
 		}
@@ -403,7 +403,7 @@ func (p place) expectNotRestored(ctx context.Context, name string, parts ...stri
 func (p place) eventsOfCluster(ctx context.Context, g Gomega) []corev1.Event {
 	GinkgoHelper()
 	list := &corev1.EventList{}
-	g.Expect(p.client().List(ctx, list, client.InNamespace(metav1.NamespaceDefault))).To(Succeed())
+	g.Expect(p.Client().List(ctx, list, client.InNamespace(metav1.NamespaceDefault))).To(Succeed())
 	var events []corev1.Event
 	for i := range list.Items {
 		if list.Items[i].InvolvedObject.Kind == "LogicalCluster" {

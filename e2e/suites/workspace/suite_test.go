@@ -6,7 +6,6 @@
 package workspace_test
 
 import (
-	"context"
 	"os"
 	"testing"
 	"time"
@@ -92,10 +91,3 @@ var _ = JustAfterEach(func() {
 	Expect(err).NotTo(HaveOccurred())
 	AddReportEntry("log of warrantgate", string(log[max(0, len(log)-8<<10):]))
 })
-
-// within limits a wait that is a part of a spec.
-func within(ctx context.Context, timeout time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	DeferCleanup(cancel)
-	return ctx
-}

@@ -35,7 +35,7 @@ var _ = Describe("kcp without warrantgate", func() {
 	initialized := func(ctx SpecContext, parent place, name, owner string, does bool) {
 		GinkgoHelper()
 		if does {
-			waitReady(ctx, parent.admin(), name)
+			parent.WaitReady(ctx, name)
 			return
 		}
 		parent.expectStuck(ctx, name, deniedBindings(owner))
@@ -43,60 +43,60 @@ var _ = Describe("kcp without warrantgate", func() {
 	const bot, permissions = "system:serviceaccount:default:bot", "gives these owners permissions there"
 	row(initializes, "a service account", func(ctx SpecContext, does bool) {
 		home := newPlace(ctx, bare)
-		create(ctx, home.serviceAccount(ctx, "bot"), "child")
+		suite.CreateWorkspace(ctx, home.ServiceAccount(ctx, "bot"), "child")
 		initialized(ctx, home, "child", bot, does)
 	})
 	row(initializes, "a service account of root", func(ctx SpecContext, does bool) {
-		create(ctx, root(bare).serviceAccount(ctx, "rootbot"), "rootbot-child")
+		suite.CreateWorkspace(ctx, root(bare).ServiceAccount(ctx, "rootbot"), "rootbot-child")
 		initialized(ctx, root(bare), "rootbot-child", "system:serviceaccount:default:rootbot", does)
 	})
 	row(initializes, "a service account that a GitOps tool impersonates", func(ctx SpecContext, does bool) {
 		home := newPlace(ctx, bare)
-		home.serviceAccount(ctx, "bot")
-		create(ctx, home.gitOps(ctx), "child")
+		home.ServiceAccount(ctx, "bot")
+		suite.CreateWorkspace(ctx, home.gitOps(ctx), "child")
 		initialized(ctx, home, "child", bot, does)
 	})
 	row(initializes, "a service account that may bind an API at home", func(ctx SpecContext, does bool) {
 		home := newPlace(ctx, bare)
 		home.exportWidgets(ctx)
 		widgets := home.widgetType(ctx)
-		config := home.serviceAccount(ctx, "bot")
-		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
-		create(ctx, config, "child", widgets)
+		config := home.ServiceAccount(ctx, "bot")
+		Expect(kcptest.Grant(ctx, home.Admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule(exportName))).To(Succeed())
+		suite.CreateWorkspace(ctx, config, "child", widgets)
 		initialized(ctx, home, "child", bot, does)
 	})
 	row(initializes, "a service account below a workspace that requires groups", func(ctx SpecContext, does bool) {
 		parent := newPlace(ctx, bare)
-		config := parent.serviceAccount(ctx, "bot")
+		config := parent.ServiceAccount(ctx, "bot")
 		parent.requireGroups(ctx)
-		create(ctx, config, "child")
+		suite.CreateWorkspace(ctx, config, "child")
 		initialized(ctx, parent, "child", bot, does)
 	})
 	row(initializes, "a user that an administrator impersonates", func(ctx SpecContext, does bool) {
 		parent := newPlace(ctx, bare)
-		create(ctx, parent.impersonated(ctx, "alice"), "child")
+		suite.CreateWorkspace(ctx, parent.Impersonated(ctx, "alice"), "child")
 		initialized(ctx, parent, "child", "alice", does)
 	})
 
 	row(permissions, "and none to a service account of the same name", func(ctx SpecContext, does bool) {
 		home := newPlace(ctx, bare)
-		creator := home.serviceAccount(ctx, "bot")
-		create(ctx, creator, "child", home.emptyType(ctx))
-		child := waitReady(ctx, home.admin(), "child")
+		creator := home.ServiceAccount(ctx, "bot")
+		suite.CreateWorkspace(ctx, creator, "child", home.emptyType(ctx))
+		child := home.WaitReady(ctx, "child")
 		namesake, err := kcptest.ServiceAccount(ctx, bare.Admin(child.Spec.Cluster), "default", "bot")
 		Expect(err).NotTo(HaveOccurred())
 		administrator, other := namesake, creator
 		if does {
 			administrator, other = creator, namesake
 		}
-		Eventually(ctx, func() error { return createNamespace(ctx, administrator, child.Spec.Cluster, "work") }).Should(Succeed())
-		Expect(createNamespace(ctx, other, child.Spec.Cluster, "intruder")).To(beNotAllowed)
+		suite.ExpectAtHome(ctx, administrator, child.Spec.Cluster)
+		suite.ExpectLockedOut(ctx, other, child.Spec.Cluster)
 	})
 
 	row("drops an administrator's warrant", "which it adds to a request through the virtual workspace of an APIExport", func(ctx SpecContext, does bool) {
 		parent := newPlace(ctx, bare)
 		held := parent.heldType(ctx)
-		through, err := bare.Through(ctx, bare.Admin("root"), "tenancy.kcp.io", parent.cluster, "carol")
+		through, err := bare.Through(ctx, bare.Admin("root"), "tenancy.kcp.io", parent.Cluster, "carol")
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ctx, func() error {
 			_, err := kcptest.TryCreateWorkspace(ctx, through, "child", held)
@@ -115,14 +115,14 @@ var _ = Describe("kcp without warrantgate", func() {
 	row("chooses its logical cluster", "against the name in an annotation that a user creates it with", func(ctx SpecContext, does bool) {
 		parent := newPlace(ctx, bare)
 		chosen := "chosen" + rand.String(8)
-		create(ctx, parent.user(ctx, "carol"), "child", kcptest.WithAnnotation(clusterAnnotation, chosen))
-		changed := waitReady(ctx, parent.admin(), "child").Spec.Cluster != chosen
+		suite.CreateWorkspace(ctx, parent.User(ctx, "carol"), "child", kcptest.WithAnnotation(clusterAnnotation, chosen))
+		changed := parent.WaitReady(ctx, "child").Spec.Cluster != chosen
 		Expect(changed).To(Equal(does))
 	})
 	row("protects the owner of a LogicalCluster", "against the owner of a workspace whose initialization does not finish", func(ctx SpecContext, does bool) {
 		parent := newPlace(ctx, bare)
-		create(ctx, parent.user(ctx, "mallory"), "child", parent.heldType(ctx))
-		cluster := parent.waitInitializing(ctx, "child")
+		suite.CreateWorkspace(ctx, parent.User(ctx, "mallory"), "child", parent.heldType(ctx))
+		cluster := parent.WaitInitializing(ctx, "child").Spec.Cluster
 		inside := suite.KCPClient(bare.User(cluster, "mallory"))
 		annotation, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{kcptest.OwnerAnnotation: forgedOwner}}})
 		Expect(err).NotTo(HaveOccurred())
@@ -140,7 +140,7 @@ var _ = Describe("kcp without warrantgate", func() {
 		home := newPlace(ctx, bare)
 		home.exportWidgets(ctx)
 		widgets := home.widgetType(ctx)
-		denied := home.expectUnbindable(ctx, home.user(ctx, "carol"), "child", widgets, home)
+		denied := home.expectUnbindable(ctx, home.User(ctx, "carol"), "child", widgets, home)
 		Expect(denied).To(Equal(does))
 	})
 
@@ -150,15 +150,15 @@ var _ = Describe("kcp without warrantgate", func() {
 		widgets := home.widgetType(ctx)
 		carol := authenticationv1.UserInfo{Username: "carol", Groups: []string{"system:authenticated"}}
 		home.createAs(ctx, carol, "child", widgets)
-		home.expectStuck(ctx, "child", "no permission to bind to export "+home.path+":"+exportName)
-		Expect(kcptest.Grant(ctx, home.admin(), kcptest.User("carol"), kcptest.AccessRule(), kcptest.BindRule(exportName))).To(Succeed())
+		home.expectStuck(ctx, "child", "no permission to bind to export "+home.Path+":"+exportName)
+		Expect(kcptest.Grant(ctx, home.Admin(), kcptest.User("carol"), kcptest.AccessRule(), kcptest.BindRule(exportName))).To(Succeed())
 		if does {
-			waitReady(ctx, home.admin(), "child")
+			home.WaitReady(ctx, "child")
 			return
 		}
 		home.createAs(ctx, carol, "later", widgets)
-		waitReady(ctx, home.admin(), "later") // so the permission has taken effect
-		Expect(kcptest.GetWorkspace(ctx, home.admin(), "child")).To(HaveField("Status.Phase", corev1alpha1.LogicalClusterPhaseInitializing))
+		home.WaitReady(ctx, "later") // so the permission has taken effect
+		Expect(kcptest.GetWorkspace(ctx, home.Admin(), "child")).To(HaveField("Status.Phase", corev1alpha1.LogicalClusterPhaseInitializing))
 	})
 
 	It("does nothing else in the table", func() {

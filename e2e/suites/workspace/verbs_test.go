@@ -24,10 +24,10 @@ var _ = Describe("The same forgery", Ordered, ContinueOnFailure, func() {
 
 	BeforeAll(func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		config := parent.user(ctx, "mallory")
+		config := parent.User(ctx, "mallory")
 		mallory = suite.KCPClient(config)
-		create(ctx, config, "child")
-		child = waitSettled(ctx, parent.admin(), "child") // else kcp's own writes make a PUT conflict
+		suite.CreateWorkspace(ctx, config, "child")
+		child = parent.WaitSettled(ctx, "child") // else kcp's own writes make a PUT conflict
 	}, NodeTimeout(specTimeout))
 
 	DescribeTable("is denied",

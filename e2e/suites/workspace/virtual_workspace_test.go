@@ -23,23 +23,23 @@ import (
 var _ = Describe("A workspace that a service account creates through an APIExport virtual workspace", func() {
 	It("becomes Ready, and its recorded owner has no administrator's group", func(ctx SpecContext) {
 		provider, consumer := newPlace(ctx, guarded), newPlace(ctx, guarded)
-		bot := provider.serviceAccount(ctx, "bot")
+		bot := provider.ServiceAccount(ctx, "bot")
 		provider.exportWithClaim(ctx)
 		consumer.bindWithClaim(ctx, provider)
 		held := consumer.heldType(ctx)
 
 		consumer.createThrough(ctx, provider, bot, "child")
-		child := waitReady(ctx, consumer.admin(), "child")
+		child := consumer.WaitReady(ctx, "child")
 		expectAtHome(ctx, bot, child.Spec.Cluster)
-		Eventually(ctx, consumer.reasonsOf).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten", "Normal WarrantDropped"}))
+		Eventually(ctx, consumer.Reasons).WithArguments(child).Should(Equal([]string{"Normal OwnerRewritten", "Normal WarrantDropped"}))
 
 		By("reading the whole recorded owner, which kcp keeps until the workspace is Ready")
 		consumer.createThrough(ctx, provider, bot, "held", held)
 		owner, err := json.Marshal(consumer.recordedOwner(ctx, "held"))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(string(owner)).To(ContainSubstring(provider.globalName("bot")))
+		Expect(string(owner)).To(ContainSubstring(provider.GlobalName("bot")))
 		Expect(string(owner)).NotTo(Or(ContainSubstring("system:kcp:admin"), ContainSubstring("system:serviceaccount:default:rest")))
-		ws, err := kcptest.GetWorkspace(ctx, consumer.admin(), "held")
+		ws, err := kcptest.GetWorkspace(ctx, consumer.Admin(), "held")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(ws.Annotations[kcptest.OwnerAnnotation]).NotTo(ContainSubstring("system:kcp:admin"))
 	}, SpecTimeout(specTimeout))
@@ -49,13 +49,13 @@ var _ = Describe("A workspace that a service account creates through an APIExpor
 func (p place) exportWithClaim(ctx context.Context) {
 	GinkgoHelper()
 	p.exportWidgets(ctx, p.workspacesClaim(ctx))
-	Expect(kcptest.Grant(ctx, p.admin(), kcptest.ServiceAccountSubject("default", "bot"),
+	Expect(kcptest.Grant(ctx, p.Admin(), kcptest.ServiceAccountSubject("default", "bot"),
 		kcptest.Rule("apis.kcp.io", []string{"apiexports/content"}, []string{"*"}))).To(Succeed())
 }
 
 func (p place) workspacesClaim(ctx context.Context) apisv1alpha2.PermissionClaim {
 	GinkgoHelper()
-	identity, err := root(p.server).identityOf(ctx, "tenancy.kcp.io")
+	identity, err := root(p.Server).identityOf(ctx, "tenancy.kcp.io")
 	Expect(err).NotTo(HaveOccurred())
 	return apisv1alpha2.PermissionClaim{
 		GroupResource: apisv1alpha2.GroupResource{Group: "tenancy.kcp.io", Resource: "workspaces"},
@@ -70,7 +70,7 @@ func (p place) bindWithClaim(ctx context.Context, provider place) {
 	binding := &apisv1alpha2.APIBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "widgets"},
 		Spec: apisv1alpha2.APIBindingSpec{
-			Reference: apisv1alpha2.BindingReference{Export: &apisv1alpha2.ExportBindingReference{Path: provider.path, Name: exportName}},
+			Reference: apisv1alpha2.BindingReference{Export: &apisv1alpha2.ExportBindingReference{Path: provider.Path, Name: exportName}},
 			PermissionClaims: []apisv1alpha2.AcceptablePermissionClaim{{
 				ScopedPermissionClaim: apisv1alpha2.ScopedPermissionClaim{
 					PermissionClaim: p.workspacesClaim(ctx),
@@ -80,9 +80,9 @@ func (p place) bindWithClaim(ctx context.Context, provider place) {
 			}},
 		},
 	}
-	Expect(p.client().Create(ctx, binding)).To(Succeed())
+	Expect(p.Client().Create(ctx, binding)).To(Succeed())
 	Eventually(ctx, func(g Gomega) {
-		g.Expect(p.client().Get(ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
+		g.Expect(p.Client().Get(ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
 		g.Expect(binding.Status.Phase).To(Equal(apisv1alpha2.APIBindingPhaseBound))
 		g.Expect(binding.Status.AppliedPermissionClaims).NotTo(BeEmpty())
 	}).Should(Succeed())
@@ -94,12 +94,12 @@ func (p place) bindWithClaim(ctx context.Context, provider place) {
 func (p place) createThrough(ctx context.Context, provider place, bot *rest.Config, name string, options ...kcptest.WorkspaceOption) {
 	GinkgoHelper()
 	through := rest.CopyConfig(bot)
-	through.Host = provider.virtualWorkspaceURL(ctx) + "/clusters/" + p.cluster
+	through.Host = provider.virtualWorkspaceURL(ctx) + "/clusters/" + p.Cluster
 	tryCreate := func() error {
 		_, err := kcptest.TryCreateWorkspace(ctx, through, name, options...)
 		return err
 	}
-	admitted, err := p.server.AdmitsServiceAccounts()
+	admitted, err := p.Server.AdmitsServiceAccounts()
 	Expect(err).NotTo(HaveOccurred())
 	if admitted {
 		Eventually(ctx, tryCreate).Should(Succeed())
@@ -109,12 +109,12 @@ func (p place) createThrough(ctx context.Context, provider place, bot *rest.Conf
 	Expect(err).To(beNotAllowed)
 	AddReportEntry("kcp says", err.Error())
 	warrant := `{"user":"system:serviceaccount:default:rest","groups":["system:kcp:admin"],` +
-		`"extra":{"authentication.kcp.io/cluster-name":["` + p.cluster + `"]}}`
+		`"extra":{"authentication.kcp.io/cluster-name":["` + p.Cluster + `"]}}`
 	p.createAs(ctx, authenticationv1.UserInfo{
 		Username: "system:serviceaccount:default:bot",
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"},
 		Extra: map[string]authenticationv1.ExtraValue{
-			"authentication.kcp.io/cluster-name": {provider.cluster},
+			"authentication.kcp.io/cluster-name": {provider.Cluster},
 			"authorization.kcp.io/warrant":       {warrant},
 		},
 	}, name, options...)
@@ -125,7 +125,7 @@ func (p place) virtualWorkspaceURL(ctx context.Context) string {
 	GinkgoHelper()
 	slice := &apisv1alpha1.APIExportEndpointSlice{}
 	Eventually(ctx, func(g Gomega) {
-		g.Expect(p.client().Get(ctx, client.ObjectKey{Name: exportName}, slice)).To(Succeed())
+		g.Expect(p.Client().Get(ctx, client.ObjectKey{Name: exportName}, slice)).To(Succeed())
 		g.Expect(slice.Status.APIExportEndpoints).NotTo(BeEmpty())
 	}).Should(Succeed())
 	return slice.Status.APIExportEndpoints[0].URL
