@@ -14,27 +14,6 @@ import (
 	"warrantgate.dev/e2e/env/suite"
 )
 
-// Names of service accounts are unique only within a workspace. A user who may create service accounts in a new workspace must not become
-// its administrator by giving a service account the name of the workspace's creator.
-var _ = Describe("A service account of the creator's name inside the new workspace", func() {
-	DescribeTable("has no permissions there with warrantgate, and the creator has",
-		func(ctx SpecContext, ofType func(SpecContext, place) kcptest.WorkspaceOption) {
-			home := newPlace(ctx, guarded)
-			bot := home.ServiceAccount(ctx, "bot")
-			suite.CreateWorkspace(ctx, bot, "child", ofType(ctx, home))
-			child := home.WaitReady(ctx, "child")
-
-			impostor, err := kcptest.ServiceAccount(ctx, guarded.Admin(child.Spec.Cluster), "default", "bot")
-			Expect(err).NotTo(HaveOccurred())
-			suite.ExpectAtHome(ctx, bot, child.Spec.Cluster)
-			expectLockedOut(ctx, impostor, child.Spec.Cluster)
-		},
-		Entry("in a workspace without APIs", SpecTimeout(specTimeout), func(ctx SpecContext, home place) kcptest.WorkspaceOption {
-			return home.emptyType(ctx)
-		}),
-	)
-})
-
 // system:masters impersonates without a scope, and so a service account without a home: its name is valid in every workspace.
 var _ = Describe("A workspace that system:masters creates as an impersonated service account", func() {
 	It("is Ready, and its Event says that every service account of this name is its administrator", func(ctx SpecContext) {
