@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -84,36 +85,33 @@ func Grant(ctx context.Context, config *rest.Config, subject rbacv1.Subject, rul
 		return fmt.Errorf("bind role to %s: %w", subject.Name, err)
 	}
 	for _, rule := range rules {
-		if err := waitAllowed(ctx, c, subject, rule); err != nil {
+		if err := waitReviewed(ctx, c, subject, rule, rule.Verbs[0], true); err != nil {
 			return fmt.Errorf("permissions of %s at %s: %w", subject.Name, config.Host, err)
 		}
 	}
 	return nil
 }
 
-// waitAllowed waits until the first request that the rule allows is allowed for the subject.
-func waitAllowed(ctx context.Context, c client.Client, subject rbacv1.Subject, rule rbacv1.PolicyRule) error {
-	review := authorizationv1.SubjectAccessReview{Spec: subjectOf(subject)}
+// waitReviewed waits until a request that a rule allows is allowed for a subject, or denied. The authorizer follows the storage with a delay.
+func waitReviewed(ctx context.Context, c client.Client, subject rbacv1.Subject, rule rbacv1.PolicyRule, verb string, want bool) error {
+	spec := subjectOf(subject)
 	if len(rule.NonResourceURLs) > 0 {
-		review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: rule.NonResourceURLs[0], Verb: rule.Verbs[0]}
+		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: rule.NonResourceURLs[0], Verb: verb}
 	} else {
-		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
-			Group: rule.APIGroups[0], Resource: rule.Resources[0], Version: "*", Verb: rule.Verbs[0],
-		}
-		if len(rule.ResourceNames) > 0 {
-			review.Spec.ResourceAttributes.Name = rule.ResourceNames[0]
+		resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
+		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Verb: verb, Group: rule.APIGroups[0], Version: "*", Resource: resource, Subresource: subresource,
+			Namespace: metav1.NamespaceDefault, Name: strings.Join(rule.ResourceNames, ""),
 		}
 	}
 	var last error
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		attempt := review.DeepCopy()
-		if err := c.Create(ctx, attempt); err != nil {
+		review := &authorizationv1.SubjectAccessReview{Spec: spec}
+		if err := c.Create(ctx, review); err != nil {
 			return false, err
 		}
-		if !attempt.Status.Allowed {
-			last = fmt.Errorf("%s is not allowed: %s", rule.Verbs[0], attempt.Status.Reason)
-		}
-		return attempt.Status.Allowed, nil
+		last = fmt.Errorf("%s is allowed: %t, %s", verb, review.Status.Allowed, review.Status.Reason)
+		return review.Status.Allowed == want, nil
 	})
 	if err != nil {
 		return errors.Join(err, last)

@@ -8,12 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,22 +56,26 @@ type RemovedRule struct {
 	holder client.Client
 	role   string
 	rules  []rbacv1.PolicyRule
+	// allowed waits until kcp allows what the rule allows, or denies it.
+	allowed func(ctx context.Context, want bool) error
 }
 
 // RemoveRule removes the rule with a verb on a resource, or on a non-resource path, from a ClusterRole in the cluster of holder, an
-// administrator. It waits until kcp denies this to WarrantgateUser in the cluster of where. That can be another cluster if the role
-// belongs to a shard. The rule must exist.
-func RemoveRule(ctx context.Context, holder, where *rest.Config, role, resource, verb string) (*RemovedRule, error) {
+// administrator. It waits until kcp denies this to a user in the cluster of where. That can be another cluster if the role belongs to a shard. The
+// rule must exist.
+func RemoveRule(ctx context.Context, username string, holder, where *rest.Config, role, resource, verb string) (*RemovedRule, error) {
 	c, err := NewClient(holder)
 	if err != nil {
 		return nil, err
 	}
-	user, err := NewClient(where)
+	reviewer, err := NewClient(where)
 	if err != nil {
 		return nil, err
 	}
-	removed := &RemovedRule{holder: c, role: role}
 	var rule rbacv1.PolicyRule
+	removed := &RemovedRule{holder: c, role: role, allowed: func(ctx context.Context, want bool) error {
+		return waitReviewed(ctx, reviewer, User(username), rule, verb, want)
+	}}
 	if err := removed.setRules(ctx, func(rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
 		at := slices.IndexFunc(rules, func(rule rbacv1.PolicyRule) bool {
 			return slices.Contains(slices.Concat(rule.NonResourceURLs, rule.Resources), resource) && slices.Contains(rule.Verbs, verb)
@@ -88,7 +88,7 @@ func RemoveRule(ctx context.Context, holder, where *rest.Config, role, resource,
 	}); err != nil {
 		return nil, err
 	}
-	if err := waitDenied(ctx, user, rule, verb); err != nil {
+	if err := removed.allowed(ctx, false); err != nil {
 		return nil, errors.Join(fmt.Errorf("wait until kcp denies requests that need the rule %q: %w", removed.Name, err), removed.Restore(ctx))
 	}
 	return removed, nil
@@ -97,6 +97,11 @@ func RemoveRule(ctx context.Context, holder, where *rest.Config, role, resource,
 // Restore adds the rule again. It can be called more than once.
 func (t *RemovedRule) Restore(ctx context.Context) error {
 	return t.setRules(ctx, func([]rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) { return t.rules, nil })
+}
+
+// RestoreAllowed adds the rule again, and waits until kcp allows what it allows.
+func (t *RemovedRule) RestoreAllowed(ctx context.Context) error {
+	return errors.Join(t.Restore(ctx), t.allowed(ctx, true))
 }
 
 // setRules changes the rules of the role. It retries after a conflict, because kcp can write the role too.
@@ -112,24 +117,5 @@ func (t *RemovedRule) setRules(ctx context.Context, change func([]rbacv1.PolicyR
 		}
 		role.Rules = rules
 		return t.holder.Update(ctx, role)
-	})
-}
-
-// waitDenied waits for the authorizer, which follows the storage with a delay.
-func waitDenied(ctx context.Context, c client.Client, rule rbacv1.PolicyRule, verb string) error {
-	spec := authorizationv1.SubjectAccessReviewSpec{User: WarrantgateUser, Groups: []string{user.AllAuthenticated}}
-	if len(rule.NonResourceURLs) > 0 {
-		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: rule.NonResourceURLs[0], Verb: verb}
-	} else {
-		resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
-		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
-			Verb: verb, Group: rule.APIGroups[0], Version: "*", Resource: resource, Subresource: subresource,
-			Namespace: metav1.NamespaceDefault, Name: strings.Join(rule.ResourceNames, ""),
-		}
-	}
-	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		review := &authorizationv1.SubjectAccessReview{Spec: spec}
-		err := c.Create(ctx, review)
-		return err == nil && !review.Status.Allowed, err
 	})
 }

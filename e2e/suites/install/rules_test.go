@@ -162,7 +162,7 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 // removeRule removes a rule from a role, until the caller calls the returned function or the spec ends. See kcptest.RemoveRule.
 func removeRule(ctx context.Context, holder, where *rest.Config, role, resource, verb string) (name string, restore func()) {
 	GinkgoHelper()
-	removed, err := kcptest.RemoveRule(ctx, holder, where, role, resource, verb)
+	removed, err := kcptest.RemoveRule(ctx, kcptest.WarrantgateUser, holder, where, role, resource, verb)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(removed.Restore)
 	return removed.Name, func() {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/env/volume"
 )
 
@@ -32,7 +33,7 @@ var _ = Describe("the repair that serve runs", func() {
 		before := atRest(ctx, p, child)
 		w := serve(ctx, "Warn")
 		Eventually(ctx, func() string {
-			return kcptest.Describe(ctx, p.admin(), "child")
+			return kcptest.Describe(ctx, p.Admin(), "child")
 		}).Should(And(ContainSubstring("OwnerNotRewritten"), ContainSubstring("the repair only warns")))
 		Expect(versions(ctx, p, child)).To(Equal(before))
 		Expect(repairedBy(ctx, w)).To(BeZero())
@@ -40,16 +41,15 @@ var _ = Describe("the repair that serve runs", func() {
 
 	It("never writes the workspace of a user who is in scope", func(ctx SpecContext) {
 		p := newPlace(ctx)
-		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
-		ws, err := kcptest.CreateWorkspace(ctx, kcp.User(p.path, "alice"), "local")
-		Expect(err).NotTo(HaveOccurred())
-		ws = waitReady(ctx, p.admin(), ws.Name)
+		Expect(kcptest.Grant(ctx, p.Admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
+		ws := suite.CreateWorkspace(ctx, kcp.User(p.Path, "alice"), "local")
+		ws = p.WaitReady(ctx, ws.Name)
 		before := atRest(ctx, p, ws)
 
 		By("waiting until another workspace is repaired")
 		p.stuck(ctx, p.bot)
 		serve(ctx, "Enforce")
-		waitReady(ctx, p.admin(), "child")
+		p.WaitReady(ctx, "child")
 		Expect(versions(ctx, p, ws)).To(Equal(before))
 	}, SpecTimeout(specTimeout))
 
@@ -88,16 +88,14 @@ var _ = Describe("the repair that serve runs", func() {
 		extending := p.extending(ctx)
 		w := serve(ctx, "Enforce")
 		p.stuck(ctx, p.bot)
-		waitReady(ctx, p.admin(), "child")
+		p.WaitReady(ctx, "child")
 		Expect(kcp.Restart(ctx)).To(Succeed())
 
 		By("repairing workspaces that are stuck since then, also through the initializer")
-		_, err := kcptest.CreateWorkspace(ctx, p.bot, "after")
-		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.CreateWorkspace(ctx, p.bot, "extending", extending)
-		Expect(err).NotTo(HaveOccurred())
+		suite.CreateWorkspace(ctx, p.bot, "after")
+		suite.CreateWorkspace(ctx, p.bot, "extending", extending)
 		for _, name := range []string{"after", "extending"} {
-			expectAtHome(ctx, p.bot, waitReady(ctx, p.admin(), name).Spec.Cluster)
+			suite.ExpectAtHome(ctx, p.bot, p.WaitReady(ctx, name).Spec.Cluster)
 		}
 		Expect(w.Stop()).To(Succeed(), "serve was not restarted, and stops gracefully")
 	}, SpecTimeout(2*specTimeout))
@@ -114,11 +112,11 @@ var _ = Describe("the repair that serve runs", func() {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		p := newPlace(ctx)
-		lc, err := kcptest.GetLogicalCluster(ctx, p.admin())
+		lc, err := kcptest.GetLogicalCluster(ctx, p.Admin())
 		Expect(err).NotTo(HaveOccurred())
 		before := lc.DeepCopy()
 		metav1.SetMetaDataAnnotation(&lc.ObjectMeta, requiredGroups, groups)
-		admin, err := kcptest.NewClient(kcp.ShardAdmin(p.path))
+		admin, err := kcptest.NewClient(kcp.ShardAdmin(p.Path))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(admin.Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
 		Eventually(ctx, func() map[string]string { // kcp copies the requirement to new workspaces after it has observed it
@@ -130,8 +128,8 @@ var _ = Describe("the repair that serve runs", func() {
 		child := p.stuck(ctx, p.bot)
 		Expect(child.Annotations).To(HaveKeyWithValue(requiredGroups, groups))
 		startAs(ctx, kubeconfig, "repair: {mode: Enforce, after: 2s}\n", "--logical-cluster-kubeconfig="+writing)
-		waitReady(ctx, p.admin(), "child")
-		Eventually(ctx, func() string { return kcptest.Describe(ctx, p.admin(), "child") }).Should(ContainSubstring("OwnerRewritten"))
+		p.WaitReady(ctx, "child")
+		Eventually(ctx, func() string { return kcptest.Describe(ctx, p.Admin(), "child") }).Should(ContainSubstring("OwnerRewritten"))
 	}, SpecTimeout(specTimeout))
 
 	It("names the group that it needs to write LogicalClusters", func(ctx SpecContext) {
@@ -140,7 +138,7 @@ var _ = Describe("the repair that serve runs", func() {
 		before := atRest(ctx, p, child)
 		start(ctx, "Enforce", "--logical-cluster-kubeconfig="+reading)
 		Eventually(ctx, func() string {
-			return kcptest.Describe(ctx, p.admin(), "child")
+			return kcptest.Describe(ctx, p.Admin(), "child")
 		}).Should(And(ContainSubstring("RepairFailed"), ContainSubstring("as the group system:kcp:external-logical-cluster-admin")))
 		Expect(versions(ctx, p, child)).To(Equal(before))
 	}, SpecTimeout(specTimeout))
@@ -208,7 +206,7 @@ func childName(i int) string { return fmt.Sprintf("child-%d", i) }
 func expectAllReady(ctx context.Context, p place, count int) {
 	GinkgoHelper()
 	for i := range count {
-		waitReady(ctx, p.admin(), childName(i))
+		p.WaitReady(ctx, childName(i))
 	}
 }
 

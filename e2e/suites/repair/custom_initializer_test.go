@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
@@ -59,30 +60,30 @@ var _ = Describe("a service account's workspace of a type with the initializer o
 		if r.bindings {
 			wt.Spec.Extend.With = []tenancyv1alpha1.WorkspaceTypeReference{{Path: "root", Name: "universal"}}
 		}
-		ofType := p.workspaceType(ctx, wt)
+		ofType, err := kcptest.CreateWorkspaceType(ctx, p.Admin(), p.Path, wt)
+		Expect(err).NotTo(HaveOccurred())
 		if len(wt.Spec.InitializerPermissions) != len(r.permissions) {
 			Expect(wt.Spec.InitializerPermissions).To(BeEmpty())
 			return // this kcp does not store initializerPermissions, so no workspace can be initialized with them
 		}
 		security := p.runSecurity(ctx)
-		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", ofType)
-		Expect(err).NotTo(HaveOccurred())
+		suite.CreateWorkspace(ctx, p.bot, "child", ofType)
 
 		p.expectWaiting(ctx, r.before)
 		if r.denied != "" {
 			Eventually(ctx, security.denial).Should(ContainSubstring(r.denied))
-			explanation, _, _ := run(ctx, "explain", "workspace", p.path+":child", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
-			Expect(explanation).To(ContainSubstring(r.explained, p.path+":"+securityType))
+			explanation, _, _ := run(ctx, "explain", "workspace", p.Path+":child", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
+			Expect(explanation).To(ContainSubstring(r.explained, p.Path+":"+securityType))
 		}
-		child, err := kcptest.GetWorkspace(ctx, p.admin(), "child")
+		child, err := kcptest.GetWorkspace(ctx, p.Admin(), "child")
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(ctx, adminsOf).WithArguments(child).Should(ConsistOf("system:serviceaccount:default:bot"), "the owner is a name that every user of the workspace can take")
 
 		By("repairing it")
 		serve(ctx, "Enforce")
-		Eventually(ctx, adminsOf).WithArguments(child).Should(ConsistOf(p.globalName()))
+		Eventually(ctx, adminsOf).WithArguments(child).Should(ConsistOf(p.GlobalName("bot")))
 		p.expectWaiting(ctx, r.after)
-		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+		suite.ExpectAtHome(ctx, p.bot, child.Spec.Cluster)
 	},
 		Entry("without initializerPermissions, until it is repaired",
 			row{before: []string{securityType}, denied: asOwner, explained: explainedAsOwner}, SpecTimeout(specTimeout)),
@@ -104,7 +105,7 @@ var _ = Describe("a service account's workspace of a type with the initializer o
 func (p place) expectWaiting(ctx context.Context, names []string) {
 	GinkgoHelper()
 	if len(names) == 0 {
-		waitReady(ctx, p.admin(), "child")
+		p.WaitReady(ctx, "child")
 		return
 	}
 	var want []corev1alpha1.LogicalClusterInitializer
@@ -116,7 +117,7 @@ func (p place) expectWaiting(ctx context.Context, names []string) {
 		}
 	}
 	waiting := func(g Gomega) {
-		ws, err := kcptest.GetWorkspace(ctx, p.admin(), "child")
+		ws, err := kcptest.GetWorkspace(ctx, p.Admin(), "child")
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(ws.Status.Phase).To(Equal(corev1alpha1.LogicalClusterPhaseInitializing))
 		g.Expect(ws.Status.Initializers).To(ConsistOf(want))
@@ -126,13 +127,13 @@ func (p place) expectWaiting(ctx context.Context, names []string) {
 }
 
 func (p place) securityInitializer() corev1alpha1.LogicalClusterInitializer {
-	return corev1alpha1.LogicalClusterInitializer(p.cluster + ":" + securityType)
+	return corev1alpha1.LogicalClusterInitializer(p.Cluster + ":" + securityType)
 }
 
 // initializingURL is the URL of the virtual workspace with the workspaces that wait for the initializer of a WorkspaceType.
 func (p place) initializingURL(ctx context.Context, ofType string) (url string) {
 	GinkgoHelper()
-	admin, err := kcptest.NewClient(p.admin())
+	admin, err := kcptest.NewClient(p.Admin())
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(ctx, func(g Gomega) {
 		wt := &tenancyv1alpha1.WorkspaceType{}
@@ -158,9 +159,9 @@ type security struct {
 // runSecurity runs the controller until the spec ends.
 func (p place) runSecurity(ctx context.Context) *security {
 	GinkgoHelper()
-	Expect(kcptest.Grant(ctx, p.admin(), kcptest.User(securityType), kcptest.AccessRule(),
+	Expect(kcptest.Grant(ctx, p.Admin(), kcptest.User(securityType), kcptest.AccessRule(),
 		kcptest.Rule("tenancy.kcp.io", []string{"workspacetypes"}, []string{"get", "initialize"}))).To(Succeed())
-	s := &security{initializer: p.securityInitializer(), config: kcp.User(p.path, securityType), url: p.initializingURL(ctx, securityType)}
+	s := &security{initializer: p.securityInitializer(), config: kcp.User(p.Path, securityType), url: p.initializingURL(ctx, securityType)}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var loop wait.Group
 	loop.StartWithContext(running, func(ctx context.Context) {

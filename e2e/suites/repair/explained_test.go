@@ -38,18 +38,18 @@ var _ = Describe("the command that warrantgate explain prints", func() {
 	DescribeTable("repairs the workspace at once", func(ctx SpecContext, explain string) {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
-		explained := shell(ctx, explain+" "+p.path+":child")
+		explained := shell(ctx, explain+" "+p.Path+":child")
 		Expect(explained).To(ContainSubstring("OwnerForeign"))
 		command := printed.FindStringSubmatch(explained)
 		Expect(command).NotTo(BeNil(), explained)
 		Expect(command[1]).To(HavePrefix(regexp.MustCompile("^(kubectl )?warrantgate ").FindString(explain)))
 
 		dryRun := shell(ctx, command[1]+" --dry-run")
-		Expect(dryRun).To(MatchRegexp(p.path + ":child +Initializing +foreign "))
+		Expect(dryRun).To(MatchRegexp(p.Path + ":child +Initializing +foreign "))
 		output := shell(ctx, command[1])
-		Expect(output).To(MatchRegexp(p.path + ":child +Initializing +repaired "))
-		waitReady(ctx, p.admin(), "child")
-		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+		Expect(output).To(MatchRegexp(p.Path + ":child +Initializing +repaired "))
+		p.WaitReady(ctx, "child")
+		suite.ExpectAtHome(ctx, p.bot, child.Spec.Cluster)
 	},
 		Entry("with the kubeconfig of the environment", "warrantgate explain workspace", SpecTimeout(specTimeout)),
 		Entry("with a kubeconfig and its current context", `warrantgate explain workspace --kubeconfig="$KUBECONFIG"`, SpecTimeout(specTimeout)),
@@ -62,7 +62,7 @@ var _ = Describe("the command that warrantgate explain prints", func() {
 		out, notes, status := repair(ctx, "--under="+child.Spec.Cluster, "-o", "json")
 		Expect(status).To(BeZero(), notes)
 		Expect(lines(out)).To(HaveExactElements(HaveField("Outcome", "repaired")))
-		waitReady(ctx, p.admin(), "child")
+		p.WaitReady(ctx, "child")
 	}, SpecTimeout(specTimeout))
 })
 
@@ -80,8 +80,8 @@ var _ = Describe("warrantgate repair --dry-run", func() {
 			writers = append(writers, kcp.AdminKubeconfig())
 		}
 		for _, writer := range writers {
-			tried, tryNotes, tryStatus := repair(ctx, "--under="+p.path, "-o", "json", "--logical-cluster-kubeconfig="+writer, "--dry-run")
-			out, notes, status := repair(ctx, "--under="+p.path, "-o", "json", "--logical-cluster-kubeconfig="+writer)
+			tried, tryNotes, tryStatus := repair(ctx, "--under="+p.Path, "-o", "json", "--logical-cluster-kubeconfig="+writer, "--dry-run")
+			out, notes, status := repair(ctx, "--under="+p.Path, "-o", "json", "--logical-cluster-kubeconfig="+writer)
 			Expect([]int{tryStatus, status}).To(HaveEach(1), tryNotes+notes)
 			// A user who may not read the path of a workspace gets the failures of all workspaces, of other specs too.
 			failed := And(HaveField("LogicalCluster", child.Spec.Cluster), HaveField("Outcome", "failed"),
@@ -102,16 +102,16 @@ var _ = Describe("warrantgate repair --dry-run", func() {
 		p.grant(ctx, "carol")
 		var tried string
 		Eventually(ctx, func() []line { // kcp observes the permission with a delay
-			out, notes, status := repair(ctx, "--under="+p.path, "-o", "json", "--dry-run")
+			out, notes, status := repair(ctx, "--under="+p.Path, "-o", "json", "--dry-run")
 			Expect(status).To(BeZero(), notes)
 			tried = out
 			return lines(out)
 		}).Should(HaveExactElements(And(HaveField("Outcome", "retriggered"), HaveField("Phase", string(corev1alpha1.LogicalClusterPhaseInitializing)))))
 		Expect(versions(ctx, p.place, p.child)).To(Equal(before))
-		out, notes, status := repair(ctx, "--under="+p.path, "-o", "json")
+		out, notes, status := repair(ctx, "--under="+p.Path, "-o", "json")
 		Expect(status).To(BeZero(), notes)
 		Expect(lines(out)).To(Equal(lines(tried)))
-		waitReady(ctx, p.admin(), "child")
+		p.WaitReady(ctx, "child")
 	}, SpecTimeout(specTimeout))
 })
 

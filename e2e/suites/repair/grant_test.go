@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // A user lacks "bind" on a default APIExport. From v0.31 on, kcp does not try again when the permission is granted.
@@ -29,7 +30,7 @@ var _ = Describe("a workspace whose owner lacks a permission, while serve runs",
 		Eventually(ctx, local.describe).Should(ContainSubstring("BindPermissionMissing"))
 
 		local.grant(ctx, "carol")
-		child := waitReady(ctx, local.admin(), "child")
+		child := local.WaitReady(ctx, "child")
 		lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(child.Spec.Cluster))
 		Expect(err).NotTo(HaveOccurred())
 		if lc.Spec.CreatedBy != nil {
@@ -45,12 +46,12 @@ var _ = Describe("a workspace whose owner lacks a permission, while serve runs",
 		Eventually(ctx, foreign.describe).Should(ContainSubstring("BindPermissionMissing"))
 		Expect(adminsOf(ctx, foreign.child)).To(ConsistOf("system:serviceaccount:default:bot"))
 
-		foreign.grant(ctx, foreign.globalName())
+		foreign.grant(ctx, foreign.GlobalName("bot"))
 		Expect(w.Stop()).To(Succeed())
 		serve(ctx, "Enforce")
-		waitReady(ctx, foreign.admin(), "child")
+		foreign.WaitReady(ctx, "child")
 		Eventually(ctx, foreign.describe).Should(ContainSubstring("OwnerRewritten"))
-		expectAtHome(ctx, foreign.bot, foreign.child.Spec.Cluster)
+		suite.ExpectAtHome(ctx, foreign.bot, foreign.child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 })
 
@@ -58,15 +59,15 @@ var _ = Describe("a workspace whose owner lacks a permission", func() {
 	It("becomes Ready by the command repair after the permission is granted, and not before", func(ctx SpecContext) {
 		p := newLacking(ctx, ofCarol)
 		before := atRest(ctx, p.place, p.child)
-		out, notes, status := repair(ctx, "--under="+p.path, "-o", "json")
+		out, notes, status := repair(ctx, "--under="+p.Path, "-o", "json")
 		Expect(status).To(BeZero(), notes)
 		Expect(lines(out)).To(HaveExactElements(HaveField("Outcome", "fine")))
 		Expect(versions(ctx, p.place, p.child)).To(Equal(before))
 
 		p.grant(ctx, "carol")
-		out, notes, status = repair(ctx, "--under="+p.path, "-o", "json")
+		out, notes, status = repair(ctx, "--under="+p.Path, "-o", "json")
 		Expect(status).To(BeZero(), notes)
-		waitReady(ctx, p.admin(), "child")
+		p.WaitReady(ctx, "child")
 		if len(lines(out)) > 0 { // kcp v0.30 may retry before warrantgate does
 			Expect(lines(out)).To(HaveExactElements(HaveField("Outcome", "retriggered")))
 		}
@@ -84,39 +85,35 @@ func ofCarol(place) string { return `{"username":"carol","groups":["system:authe
 
 func ofBot(p place) string {
 	return fmt.Sprintf(`{"username":"system:serviceaccount:default:bot","groups":["system:serviceaccounts","system:authenticated"],`+
-		`"extra":{"authentication.kcp.io/cluster-name":[%q]}}`, p.cluster)
+		`"extra":{"authentication.kcp.io/cluster-name":[%q]}}`, p.Cluster)
 }
 
 func newLacking(ctx context.Context, owner func(place) string) lacking {
 	GinkgoHelper()
 	p := newPlace(ctx)
 	// An administrator creates it in the name of its owner: kcp v0.33 denies its creation for carol (kcp-dev/kcp#4311).
-	_, err := kcptest.CreateWorkspace(ctx, kcp.ShardAdmin(p.path), "child", p.binding(ctx),
+	suite.CreateWorkspace(ctx, kcp.ShardAdmin(p.Path), "child", p.binding(ctx),
 		kcptest.WithAnnotation(kcptest.OwnerAnnotation, owner(p)))
-	Expect(err).NotTo(HaveOccurred())
 	return lacking{place: p, child: p.waitDenied(ctx, "child")}
 }
 
 func (l lacking) grant(ctx context.Context, username string) {
 	GinkgoHelper()
-	Expect(kcptest.Grant(ctx, l.admin(), kcptest.User(username), kcptest.AccessRule(), kcptest.BindRule("core.example.io"))).To(Succeed())
+	Expect(kcptest.Grant(ctx, l.Admin(), kcptest.User(username), kcptest.AccessRule(), kcptest.BindRule("core.example.io"))).To(Succeed())
 }
 
 func (l lacking) describe(ctx context.Context) string {
-	return kcptest.Describe(ctx, l.admin(), "child")
+	return kcptest.Describe(ctx, l.Admin(), "child")
 }
 
 // binding creates a WorkspaceType whose workspaces bind an APIExport of this workspace.
 func (p place) binding(ctx context.Context) kcptest.WorkspaceOption {
 	GinkgoHelper()
-	admin, err := kcptest.NewClient(p.admin())
+	admin, err := kcptest.NewClient(p.Admin())
 	Expect(err).NotTo(HaveOccurred())
 	export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: "core.example.io"}}
 	Expect(admin.Create(ctx, export)).To(Succeed())
-	return p.workspaceType(ctx, &tenancyv1alpha1.WorkspaceType{
-		ObjectMeta: metav1.ObjectMeta{Name: "binding"},
-		Spec: tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{
-			{Path: p.path, Export: "core.example.io"},
-		}},
+	return p.WorkspaceType(ctx, "binding", tenancyv1alpha1.WorkspaceTypeSpec{
+		DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: p.Path, Export: "core.example.io"}},
 	})
 }

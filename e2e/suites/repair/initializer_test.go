@@ -23,34 +23,31 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 
 	It("becomes Ready, with its owner rewritten, and the service account has permissions in it", func(ctx SpecContext) {
 		w := serveSlowly(ctx)
-		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", extending)
-		Expect(err).NotTo(HaveOccurred())
-		child := waitReady(ctx, p.admin(), "child")
-		Expect(adminsOf(ctx, child)).To(ConsistOf(p.globalName()))
-		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+		suite.CreateWorkspace(ctx, p.bot, "child", extending)
+		child := p.WaitReady(ctx, "child")
+		Expect(adminsOf(ctx, child)).To(ConsistOf(p.GlobalName("bot")))
+		suite.ExpectAtHome(ctx, p.bot, child.Spec.Cluster)
 		Eventually(ctx, func() string {
-			return kcptest.Describe(ctx, p.admin(), "child")
+			return kcptest.Describe(ctx, p.Admin(), "child")
 		}).Should(And(ContainSubstring("OwnerRewritten"), ContainSubstring("At initialization: ")))
 		Expect(repairedBy(ctx, w)).To(BeZero(), "the repair did not write the workspace")
 	}, SpecTimeout(specTimeout))
 
 	It("of a user who is in scope becomes Ready with an unchanged owner", func(ctx SpecContext) {
-		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
+		Expect(kcptest.Grant(ctx, p.Admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
 		serveSlowly(ctx)
-		_, err := kcptest.CreateWorkspace(ctx, kcp.User(p.path, "alice"), "child", extending)
-		Expect(err).NotTo(HaveOccurred())
-		child := waitReady(ctx, p.admin(), "child")
+		suite.CreateWorkspace(ctx, kcp.User(p.Path, "alice"), "child", extending)
+		child := p.WaitReady(ctx, "child")
 		Expect(adminsOf(ctx, child)).To(ConsistOf("alice"))
 	}, SpecTimeout(specTimeout))
 
 	It("waits while no warrantgate runs, prevents the removal of the type, and becomes Ready afterwards", func(ctx SpecContext) {
-		_, err := kcptest.CreateWorkspace(ctx, p.bot, "child", extending)
-		Expect(err).NotTo(HaveOccurred())
-		p.waitInitializing(ctx, "child")
-		Eventually(ctx, kcptest.Describe).WithArguments(ctx, p.admin(), "child").Should(ContainSubstring("root:warranted"))
+		suite.CreateWorkspace(ctx, p.bot, "child", extending)
+		p.WaitInitializing(ctx, "child")
+		Eventually(ctx, kcptest.Describe).WithArguments(ctx, p.Admin(), "child").Should(ContainSubstring("root:warranted"))
 		explained := And(
 			ContainSubstring("nothing was changed, because workspaces wait for the initializer of the WorkspaceType warranted"),
-			ContainSubstring(p.path+":child (logical cluster "),
+			ContainSubstring(p.Path+":child (logical cluster "),
 		)
 		uninstalled := suite.Warrantgate(ctx, "uninstall", "kcp", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
 		Expect(uninstalled.Status).To(Equal(2))
@@ -60,7 +57,7 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 		_, err = withoutRepair.InstallOnly(ctx)
 		Expect(err).To(MatchError(explained))
 		serveSlowly(ctx)
-		child := waitReady(ctx, p.admin(), "child")
-		Expect(adminsOf(ctx, child)).To(ConsistOf(p.globalName()))
+		child := p.WaitReady(ctx, "child")
+		Expect(adminsOf(ctx, child)).To(ConsistOf(p.GlobalName("bot")))
 	}, SpecTimeout(specTimeout))
 })

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/env/volume"
 )
 
@@ -111,9 +112,8 @@ func rewriteHooks() *admissionregistrationv1.MutatingWebhookConfiguration {
 func awaitUnguarded(ctx context.Context) {
 	GinkgoHelper()
 	p := newPlace(ctx)
-	_, err := kcptest.CreateWorkspace(ctx, p.bot, "probe")
-	Expect(err).NotTo(HaveOccurred())
-	p.waitInitializing(ctx, "probe")
+	suite.CreateWorkspace(ctx, p.bot, "probe")
+	p.WaitInitializing(ctx, "probe")
 }
 
 func waitPhase(ctx context.Context, p place, name string, phase corev1alpha1.LogicalClusterPhaseType) {
@@ -124,7 +124,7 @@ func waitPhase(ctx context.Context, p place, name string, phase corev1alpha1.Log
 // phaseOf returns the phase of a workspace.
 func phaseOf(p place, name string) func(context.Context) (corev1alpha1.LogicalClusterPhaseType, error) {
 	return func(ctx context.Context) (corev1alpha1.LogicalClusterPhaseType, error) {
-		ws, err := kcptest.GetWorkspace(ctx, p.admin(), name)
+		ws, err := kcptest.GetWorkspace(ctx, p.Admin(), name)
 		if err != nil {
 			return "", err
 		}
@@ -138,11 +138,11 @@ func waitUnscheduled(ctx context.Context, p place) {
 	for i := range manyDuringOutage {
 		name := childName(i)
 		Eventually(ctx, func() (int, error) {
-			ws, err := kcptest.GetWorkspace(ctx, p.admin(), name)
+			ws, err := kcptest.GetWorkspace(ctx, p.Admin(), name)
 			if err == nil && ws.Spec.Cluster != "" {
 				return 0, StopTrying("workspace " + name + " has a logical cluster, although no replica could rewrite its owner")
 			}
-			return denials(p.cluster + "|" + name)
+			return denials(p.Cluster + "|" + name)
 		}).WithTimeout(longestReady).Should(BeNumerically(">", 0), name)
 	}
 }
@@ -174,9 +174,9 @@ func waitStuck(ctx context.Context, p place) {
 func rewritten(ctx context.Context, p place, _ *kcptest.Warrantgate) {
 	GinkgoHelper()
 	for i := range manyDuringOutage {
-		ws, err := kcptest.GetWorkspace(ctx, p.admin(), childName(i))
+		ws, err := kcptest.GetWorkspace(ctx, p.Admin(), childName(i))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, p.cluster+":default:bot"), ws.Name)
+		Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, p.Cluster+":default:bot"), ws.Name)
 	}
 }
 
@@ -190,10 +190,10 @@ func wantRepaired(ctx context.Context, _ place, w *kcptest.Warrantgate) {
 func expectOwned(ctx context.Context, p place, count int) {
 	GinkgoHelper()
 	for i := range count {
-		ws, err := kcptest.GetWorkspace(ctx, p.admin(), childName(i))
+		ws, err := kcptest.GetWorkspace(ctx, p.Admin(), childName(i))
 		Expect(err).NotTo(HaveOccurred())
 		// kcp writes workspace-admin for the new owner with a delay.
-		Eventually(ctx, adminsOf).WithArguments(ctx, ws).Should(ConsistOf(p.globalName()))
-		expectAtHome(ctx, p.bot, ws.Spec.Cluster)
+		Eventually(ctx, adminsOf).WithArguments(ctx, ws).Should(ConsistOf(p.GlobalName("bot")))
+		suite.ExpectAtHome(ctx, p.bot, ws.Spec.Cluster)
 	}
 }

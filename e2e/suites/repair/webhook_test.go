@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // The author of a WorkspaceType with an initializer acts as the owner in workspaces that are Initializing, and can register webhooks there.
@@ -31,24 +32,23 @@ var _ = Describe("a tenant whose webhook changes the writes of the repair", func
 	It("is reported", func(ctx SpecContext) {
 		const author, ofType, export, boss = "mallory", "trap", "core.example.io", `{"username":"kcp-boss","groups":["system:masters"]}`
 		p := newPlace(ctx)
-		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User(author), kcptest.AccessRule(),
+		Expect(kcptest.Grant(ctx, p.Admin(), kcptest.User(author), kcptest.AccessRule(),
 			rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})).To(Succeed())
-		as := kcp.User(p.path, author)
+		as := kcp.User(p.Path, author)
 		own, err := kcptest.NewClient(as)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(own.Create(ctx, &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: export}})).To(Succeed())
-		trap, err := kcptest.CreateWorkspaceType(ctx, as, p.path, &tenancyv1alpha1.WorkspaceType{
+		trap, err := kcptest.CreateWorkspaceType(ctx, as, p.Path, &tenancyv1alpha1.WorkspaceType{
 			ObjectMeta: metav1.ObjectMeta{Name: ofType},
 			Spec: tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true, DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{
-				{Path: p.path, Export: export},
+				{Path: p.Path, Export: export},
 			}},
 		})
 		Expect(err).NotTo(HaveOccurred())
 		// In the name of an owner who lacks a permission: kcp v0.33 denies its creation for the owner (kcp-dev/kcp#4311).
-		_, err = kcptest.CreateWorkspace(ctx, kcp.ShardAdmin(p.path), "child", trap,
+		suite.CreateWorkspace(ctx, kcp.ShardAdmin(p.Path), "child", trap,
 			kcptest.WithAnnotation(kcptest.OwnerAnnotation, `{"username":"carol","groups":["system:authenticated"]}`))
-		Expect(err).NotTo(HaveOccurred())
-		child := p.waitInitializing(ctx, "child")
+		child := p.WaitInitializing(ctx, "child")
 		lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(child.Spec.Cluster))
 		Expect(err).NotTo(HaveOccurred())
 		patch := `[{"op":"add","path":"/metadata/annotations/experimental.tenancy.kcp.io~1owner","value":` + strconv.Quote(boss) + `}]`
@@ -91,10 +91,10 @@ var _ = Describe("a tenant whose webhook changes the writes of the repair", func
 
 		By("granting the missing permission, so that the repair retriggers the initialization")
 		serve(ctx, "Enforce")
-		describe := func() string { return kcptest.Describe(ctx, p.admin(), "child") }
+		describe := func() string { return kcptest.Describe(ctx, p.Admin(), "child") }
 		// kcp retries within a second, after a conflict.
 		Eventually(ctx, describe).Should(ContainSubstring("BindPermissionMissing"))
-		Expect(kcptest.Grant(ctx, p.admin(), kcptest.User("carol"), kcptest.AccessRule(), kcptest.BindRule(export))).To(Succeed())
+		Expect(kcptest.Grant(ctx, p.Admin(), kcptest.User("carol"), kcptest.AccessRule(), kcptest.BindRule(export))).To(Succeed())
 		if lc.Spec.CreatedBy == nil {
 			return // kcp v0.30 may retry before warrantgate does
 		}
