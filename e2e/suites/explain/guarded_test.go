@@ -31,19 +31,19 @@ var _ = Describe("explain workspace, where warrantgate runs", Ordered, ContinueO
 	It("prints the missing permissions of an owner, and the workspace becomes Ready once they are granted", func(ctx SpecContext) {
 		home, elsewhere := newPlace(ctx), newPlace(ctx)
 		local, remote := home.export(ctx, "widgets"), elsewhere.export(ctx, "gadgets")
-		home.workspaceType(ctx, "base", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{local}})
-		ofType := home.workspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{
-			Extend:             tenancyv1alpha1.WorkspaceTypeExtension{With: []tenancyv1alpha1.WorkspaceTypeReference{{Name: "base", Path: home.path}}},
+		home.WorkspaceType(ctx, "base", tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{local}})
+		ofType := home.WorkspaceType(ctx, "team", tenancyv1alpha1.WorkspaceTypeSpec{
+			Extend:             tenancyv1alpha1.WorkspaceTypeExtension{With: []tenancyv1alpha1.WorkspaceTypeReference{{Name: "base", Path: home.Path}}},
 			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{remote},
 		})
-		home.bot(ctx)
+		home.ServiceAccount(ctx, "bot")
 		home.createFor(ctx, home.botsOwner(), ofType)
 		home.waitDenied(ctx, "no permission to bind to export")
 
-		text, found := explainAsAdmin(ctx, home.path+":child")
+		text, found := explainAsAdmin(ctx, home.Path+":child")
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(found.reasons()).To(ConsistOf("BindPermissionMissing", "BindPermissionMissing"))
-		Expect(found.Workspace.CreatedBy).To(Equal(home.cluster + ":default:bot"))
+		Expect(found.Workspace.CreatedBy).To(Equal(home.Cluster + ":default:bot"))
 		byPolicy, err := kcp.HasMutatingPolicies()
 		Expect(err).NotTo(HaveOccurred())
 		if byPolicy {
@@ -54,11 +54,11 @@ var _ = Describe("explain workspace, where warrantgate runs", Ordered, ContinueO
 			Expect(text.out).To(MatchRegexp(`Rewritten by: +warrantgate: the webhook`))
 		}
 		Expect(found.answers()).To(Equal(map[string]string{
-			home.path + ":widgets.example.io": "no", elsewhere.path + ":gadgets.example.io": "no",
+			home.Path + ":widgets.example.io": "no", elsewhere.Path + ":gadgets.example.io": "no",
 		}))
 		for _, where := range []place{home, elsewhere} {
-			Expect(text.out).To(ContainSubstring("service account default/bot of %s lacks \"bind\" on the APIExport", home.path))
-			Expect(text.out).To(ContainSubstring("apply the objects below in %s; kcp", where.path))
+			Expect(text.out).To(ContainSubstring("service account default/bot of %s lacks \"bind\" on the APIExport", home.Path))
+			Expect(text.out).To(ContainSubstring("apply the objects below in %s; kcp", where.Path))
 		}
 
 		By("granting the printed permissions")
@@ -70,14 +70,13 @@ var _ = Describe("explain workspace, where warrantgate runs", Ordered, ContinueO
 			}
 		}
 		Eventually(ctx, func() []string { // kcp v0.30 retries
-			return explainAsJSON(ctx, home.path+":child").reasons()
+			return explainAsJSON(ctx, home.Path+":child").reasons()
 		}).Should(Or(ConsistOf("InitializerPending"), BeEmpty()))
 
 		By("touching the type")
 		home.touch(ctx, "team")
-		_, err = kcptest.WaitReady(ctx, home.admin(), "child")
-		Expect(err).NotTo(HaveOccurred())
-		text, found = explainAsAdmin(ctx, home.path+":child")
+		home.WaitReady(ctx, "child")
+		text, found = explainAsAdmin(ctx, home.Path+":child")
 		Expect(text.code).To(Equal(0), text.out)
 		Expect(found.Findings).To(BeEmpty())
 	}, SpecTimeout(specTimeout))
@@ -85,21 +84,20 @@ var _ = Describe("explain workspace, where warrantgate runs", Ordered, ContinueO
 	It("reports that a workspace waits for a warrantgate that is down", func(ctx SpecContext) {
 		home := newPlace(ctx)
 		Expect(w.Stop()).To(Succeed())
-		home.alice(ctx)         // who may create workspaces
-		asAlice := home.admin() // no admission policy rewrites a scoped owner
+		home.User(ctx, "alice") // who may create workspaces
+		asAlice := home.Admin() // no admission policy rewrites a scoped owner
 		asAlice.Impersonate = rest.ImpersonationConfig{UserName: "alice"}
-		create(ctx, asAlice, "child")
-		Eventually(ctx, func() []string { return explainAsJSON(ctx, home.path+":child").reasons() }).Should(ConsistOf("NotReady"))
+		suite.CreateWorkspace(ctx, asAlice, "child")
+		Eventually(ctx, func() []string { return explainAsJSON(ctx, home.Path+":child").reasons() }).Should(ConsistOf("NotReady"))
 
-		text := explain(ctx, kcp.AdminKubeconfig(), home.path+":child", "--context=root")
+		text := explain(ctx, kcp.AdminKubeconfig(), home.Path+":child", "--context=root")
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(text.out).To(SatisfyAll(
 			MatchRegexp(`Logical cluster: +none yet`), ContainSubstring("kcp has not found a shard for the workspace yet"),
 			ContainSubstring("check whether warrantgate runs"),
 		))
 		Expect(w.Start(ctx)).To(Succeed())
-		_, err := kcptest.WaitReady(ctx, home.admin(), "child")
-		Expect(err).NotTo(HaveOccurred())
+		home.WaitReady(ctx, "child")
 	}, SpecTimeout(specTimeout))
 
 	It("reports that required groups may prevent Events, and a group of warrantgate's user allows them", func(ctx SpecContext) {
@@ -110,18 +108,17 @@ var _ = Describe("explain workspace, where warrantgate runs", Ordered, ContinueO
 		before, err := failed()
 		Expect(err).NotTo(HaveOccurred())
 		for at, groups := range map[place]string{with: "team-a;" + group, without: "team-a"} {
-			bot := at.bot(ctx)
+			bot := at.ServiceAccount(ctx, "bot")
 			at.requireGroups(ctx, groups)
-			create(ctx, bot, "child")
-			_, err := kcptest.WaitReady(ctx, at.admin(), "child")
-			Expect(err).NotTo(HaveOccurred())
-			text, _ := explainAsAdmin(ctx, at.path+":child")
+			suite.CreateWorkspace(ctx, bot, "child")
+			at.WaitReady(ctx, "child")
+			text, _ := explainAsAdmin(ctx, at.Path+":child")
 			Expect(text.code).To(Equal(0), text.out)
 			Expect(text.out).To(ContainSubstring(`the workspace requires the groups %q, so there may be no Events of warrantgate about it`, groups))
 		}
-		Eventually(ctx, func() string { return kcptest.Describe(ctx, with.admin(), "child") }).Should(ContainSubstring("event Normal OwnerRewritten"))
+		Eventually(ctx, func() string { return kcptest.Describe(ctx, with.Admin(), "child") }).Should(ContainSubstring("event Normal OwnerRewritten"))
 		Eventually(ctx, failed).Should(BeNumerically(">", before))
-		Expect(kcptest.Describe(ctx, without.admin(), "child")).NotTo(ContainSubstring("event Normal OwnerRewritten"))
+		Expect(kcptest.Describe(ctx, without.Admin(), "child")).NotTo(ContainSubstring("event Normal OwnerRewritten"))
 	}, SpecTimeout(specTimeout))
 })
 

@@ -28,20 +28,20 @@ var _ = Describe("An operator with a scoped service account", func() {
 	It("creates the workspaces of organizations after it has the permissions that explain prints", func(ctx SpecContext) {
 		home, platform := newPlace(ctx), newPlace(ctx)
 		guard(ctx, "")
-		ofType := platform.workspaceType(ctx, "org", tenancyv1alpha1.WorkspaceTypeSpec{
+		ofType := platform.WorkspaceType(ctx, "org", tenancyv1alpha1.WorkspaceTypeSpec{
 			Extend:             tenancyv1alpha1.WorkspaceTypeExtension{With: []tenancyv1alpha1.WorkspaceTypeReference{{Name: "universal", Path: "root"}}},
 			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{platform.export(ctx, "accounts")},
 		})
-		config, err := kcptest.ServiceAccount(ctx, home.admin(), "default", "account-operator")
+		config, err := kcptest.ServiceAccount(ctx, home.Admin(), "default", "account-operator")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(kcptest.Grant(ctx, home.admin(), kcptest.ServiceAccountSubject("default", "account-operator"),
+		Expect(kcptest.Grant(ctx, home.Admin(), kcptest.ServiceAccountSubject("default", "account-operator"),
 			kcptest.AccessRule(), kcptest.WorkspacesRule())).To(Succeed())
 
 		By("creating the workspace without the permission to use its type")
-		org := home.path + ":acme"
+		org := home.Path + ":acme"
 		_, err = kcptest.TryCreateWorkspace(ctx, config, "acme", ofType)
 		Expect(err).To(MatchError(fmt.Sprintf(`create workspace acme: workspaces.tenancy.kcp.io "acme" is forbidden: unable to use workspace type %s:org: `+
-			`missing verb='use' permission on workspacetype`, platform.path)))
+			`missing verb='use' permission on workspacetype`, platform.Path)))
 		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 
 		By("running explain")
@@ -49,28 +49,28 @@ var _ = Describe("An operator with a scoped service account", func() {
 		Expect(text.code).To(Equal(2))
 		Expect(text.errText).To(ContainSubstring("`warrantgate explain workspace " + org + " --creator=USER --type=PATH:NAME` says what USER lacks"))
 		run := func() explanation {
-			return explain(ctx, kcp.AdminKubeconfig(), org, "--context=root", "--creator="+operator, "--type="+platform.path+":org")
+			return explain(ctx, kcp.AdminKubeconfig(), org, "--context=root", "--creator="+operator, "--type="+platform.Path+":org")
 		}
 		text = run()
 		Expect(text.code).To(Equal(1), text.out)
 		AddReportEntry(org, ReportEntryVisibilityNever, text.out)
-		who := "service account default/account-operator of " + home.path
+		who := "service account default/account-operator of " + home.Path
 		Expect(text.out).To(And(
-			MatchRegexp(`Type: +%s:org\n`, platform.path), MatchRegexp(`Created by: +%s\n`, who),
-			ContainSubstring("in its home workspace %s kcp treats it as\n    %s, in system:serviceaccounts", home.path, operator),
+			MatchRegexp(`Type: +%s:org\n`, platform.Path), MatchRegexp(`Created by: +%s\n`, who),
+			ContainSubstring("in its home workspace %s kcp treats it as\n    %s, in system:serviceaccounts", home.Path, operator),
 			ContainSubstring("Something is missing to create it:\n"),
-			ContainSubstring("UsePermissionMissing\n    %s lacks \"use\" on the type %s:org\n", who, platform.path),
-			ContainSubstring("BindPermissionMissing\n    %s lacks \"bind\" on the APIExport \"accounts.example.io\" in %s\n", who, platform.path),
-			MatchRegexp(`root:tenancy\.kcp\.io +yes`), MatchRegexp(`%s:accounts\.example\.io +no`, platform.path),
+			ContainSubstring("UsePermissionMissing\n    %s lacks \"use\" on the type %s:org\n", who, platform.Path),
+			ContainSubstring("BindPermissionMissing\n    %s lacks \"bind\" on the APIExport \"accounts.example.io\" in %s\n", who, platform.Path),
+			MatchRegexp(`root:tenancy\.kcp\.io +yes`), MatchRegexp(`%s:accounts\.example\.io +no`, platform.Path),
 		))
 
 		By("granting only the printed permissions")
 		printed := printedObjects(text.out)
 		Expect(printed).To(HaveLen(4))
 		for _, p := range printed {
-			Expect(p.workspace).To(Equal(platform.path), "kcp checks the permission in the workspace of the type, not in the home workspace")
+			Expect(p.workspace).To(Equal(platform.Path), "kcp checks the permission in the workspace of the type, not in the home workspace")
 			if p.object.GetKind() == "ClusterRoleBinding" {
-				Expect(p.object.Object["subjects"]).To(ConsistOf(HaveKeyWithValue("name", "system:kcp:serviceaccount:"+home.cluster+":default:account-operator")))
+				Expect(p.object.Object["subjects"]).To(ConsistOf(HaveKeyWithValue("name", "system:kcp:serviceaccount:"+home.Cluster+":default:account-operator")))
 			}
 			Expect(suite.KCPClient(kcp.Admin(p.workspace)).Create(ctx, p.object)).To(Succeed())
 		}
@@ -83,9 +83,8 @@ var _ = Describe("An operator with a scoped service account", func() {
 		By("creating the workspace again")
 		_, err = kcptest.CreateWorkspace(ctx, config, "acme", ofType)
 		Expect(err).NotTo(HaveOccurred())
-		ws, err := kcptest.WaitReady(ctx, home.admin(), "acme")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, home.cluster+":default:account-operator"))
+		ws := home.WaitReady(ctx, "acme")
+		Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, home.Cluster+":default:account-operator"))
 		within := kcptest.In(config, org)
 		Eventually(ctx, func() error { return works(ctx, within) }).Should(Succeed())
 		text, _ = explainAsAdmin(ctx, org)
@@ -94,16 +93,16 @@ var _ = Describe("An operator with a scoped service account", func() {
 
 	It("gets the message that it may not create workspaces", func(ctx SpecContext) {
 		home := newPlace(ctx)
-		config, err := kcptest.ServiceAccount(ctx, home.admin(), "default", "account-operator")
+		config, err := kcptest.ServiceAccount(ctx, home.Admin(), "default", "account-operator")
 		Expect(err).NotTo(HaveOccurred())
 		run := func() explanation {
-			return explain(ctx, kcp.AdminKubeconfig(), home.path+":acme", "--context=root", "--creator="+operator)
+			return explain(ctx, kcp.AdminKubeconfig(), home.Path+":acme", "--context=root", "--creator="+operator)
 		}
 		text := run()
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(text.out).To(And(
 			MatchRegexp(`Type: +root:universal\n`), // the default of the parent's type
-			ContainSubstring("CreatePermissionMissing\n    service account default/account-operator of %s may not create Workspaces in %s\n", home.path, home.path)))
+			ContainSubstring("CreatePermissionMissing\n    service account default/account-operator of %s may not create Workspaces in %s\n", home.Path, home.Path)))
 		for _, p := range printedObjects(text.out) {
 			Expect(suite.KCPClient(kcp.Admin(p.workspace)).Create(ctx, p.object)).To(Succeed())
 		}
@@ -112,8 +111,8 @@ var _ = Describe("An operator with a scoped service account", func() {
 			return text.out
 		}).ShouldNot(ContainSubstring("CreatePermissionMissing"))
 		Expect(text.code).To(Equal(1), "nothing rewrites the owner")
-		Expect(text.out).To(ContainSubstring("OwnerForeign\n    service account default/account-operator of %s is foreign in the new workspace, which is stuck ", home.path))
-		create(ctx, config, "acme")
+		Expect(text.out).To(ContainSubstring("OwnerForeign\n    service account default/account-operator of %s is foreign in the new workspace, which is stuck ", home.Path))
+		suite.CreateWorkspace(ctx, config, "acme")
 	}, SpecTimeout(specTimeout))
 })
 

@@ -23,15 +23,15 @@ var _ = Describe("explain workspace, where the administrator of a workspace has 
 	It("reports the path, and does not take it for the workspace's", func(ctx SpecContext) {
 		victim, home := newPlace(ctx), newPlace(ctx)
 		exported := victim.export(ctx, "widgets")
-		attacker, inside := home.claiming(ctx, victim.path)
+		attacker, inside := home.claiming(ctx, victim.Path)
 		attacker.export(ctx, "widgets")
 		export := &apisv1alpha2.APIExport{}
 		Expect(inside.Get(ctx, client.ObjectKey{Name: exported.Export}, export)).To(Succeed())
-		Expect(export.Annotations).To(HaveKeyWithValue("kcp.io/path", victim.path), "kcp believes it")
+		Expect(export.Annotations).To(HaveKeyWithValue("kcp.io/path", victim.Path), "kcp believes it")
 
-		for _, path := range []string{attacker.path, attacker.cluster} {
+		for _, path := range []string{attacker.Path, attacker.Cluster} {
 			text, _ := explainAsAdmin(ctx, path)
-			Expect(text.out).To(ContainSubstring("the annotation kcp.io/path of the LogicalCluster is %q, which is not the path of this workspace", victim.path))
+			Expect(text.out).To(ContainSubstring("the annotation kcp.io/path of the LogicalCluster is %q, which is not the path of this workspace", victim.Path))
 			Expect(text.out).To(MatchRegexp(`(?m)^Workspace: +%s$`, path))
 		}
 	}, SpecTimeout(specTimeout))
@@ -39,15 +39,15 @@ var _ = Describe("explain workspace, where the administrator of a workspace has 
 	// kcp then finds two APIExports of that path, and two logical clusters. kcp v0.33 denies the creation for that reason (kcp-dev/kcp#4311).
 	It("says why kcp does not bind an APIExport of that one, and not that its users lack a permission", func(ctx SpecContext) {
 		victim, home := newPlace(ctx), newPlace(ctx)
-		ofType := victim.workspaceType(ctx, "widgets", tenancyv1alpha1.WorkspaceTypeSpec{
+		ofType := victim.WorkspaceType(ctx, "widgets", tenancyv1alpha1.WorkspaceTypeSpec{
 			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{victim.export(ctx, "widgets")},
 		})
-		alice := victim.alice(ctx)
-		Expect(kcptest.Grant(ctx, victim.admin(), kcptest.User("alice"), kcptest.BindRule("widgets.example.io"))).To(Succeed())
-		attacker, _ := home.claiming(ctx, victim.path)
+		alice := victim.User(ctx, "alice")
+		Expect(kcptest.Grant(ctx, victim.Admin(), kcptest.User("alice"), kcptest.BindRule("widgets.example.io"))).To(Succeed())
+		attacker, _ := home.claiming(ctx, victim.Path)
 		attacker.export(ctx, "widgets")
 		Eventually(ctx, func() string { // kcp activates permissions with a delay
-			return explain(ctx, kcp.AdminKubeconfig(), victim.path+":child", "--context=root", "--creator=alice", "--type="+victim.path+":widgets").out
+			return explain(ctx, kcp.AdminKubeconfig(), victim.Path+":child", "--context=root", "--creator=alice", "--type="+victim.Path+":widgets").out
 		}).Should(ContainSubstring("The creator lacks no permission for it."))
 
 		if _, err := kcptest.TryCreateWorkspace(ctx, alice, "child", ofType); err != nil {
@@ -61,7 +61,7 @@ var _ = Describe("explain workspace, where the administrator of a workspace has 
 			if conditions.GetMessage(lc, tenancyv1alpha1.WorkspaceAPIBindingsInitialized) != "" { // kcp v0.30 writes it into its log only
 				pending += "; kcp's last error: "
 			}
-			_, report := explainAsAdmin(ctx, victim.path+":child")
+			_, report := explainAsAdmin(ctx, victim.Path+":child")
 			Expect(report.Findings).To(ContainElement(And(HaveField("Reason", "InitializerPending"), HaveField("Message", ContainSubstring(pending)))))
 		}
 
@@ -70,22 +70,21 @@ var _ = Describe("explain workspace, where the administrator of a workspace has 
 		Expect(suite.KCPClient(kcp.ShardAdmin("*")).List(ctx, list)).To(Succeed())
 		var of []string
 		for i := range list.Items {
-			if list.Items[i].Annotations["kcp.io/path"] == victim.path {
+			if list.Items[i].Annotations["kcp.io/path"] == victim.Path {
 				of = append(of, list.Items[i].Annotations["kcp.io/cluster"])
 			}
 		}
-		Expect(of).To(ConsistOf(victim.cluster, attacker.cluster))
+		Expect(of).To(ConsistOf(victim.Cluster, attacker.Cluster))
 	}, SpecTimeout(specTimeout))
 })
 
 // claiming returns a workspace in this one whose creator, who is cluster-admin there, has written the path of another one, and a client of that user.
 func (p place) claiming(ctx context.Context, path string) (place, client.Client) {
 	GinkgoHelper()
-	create(ctx, p.alice(ctx), "child")
-	ws, err := kcptest.WaitReady(ctx, p.admin(), "child")
-	Expect(err).NotTo(HaveOccurred())
-	attacker := place{path: p.path + ":child", cluster: ws.Spec.Cluster}
-	inside := suite.KCPClient(kcp.User(attacker.path, "alice"))
+	suite.CreateWorkspace(ctx, p.User(ctx, "alice"), "child")
+	ws := p.WaitReady(ctx, "child")
+	attacker := place{suite.Place{Server: kcp, Path: p.Path + ":child", Cluster: ws.Spec.Cluster}}
+	inside := suite.KCPClient(kcp.User(attacker.Path, "alice"))
 	lc := &corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: corev1alpha1.LogicalClusterName}}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"kcp.io/path":"`+path+`"}}}`))
 	Eventually(ctx, func() error { return inside.Patch(ctx, lc, patch) }).Should(Succeed())
@@ -95,7 +94,7 @@ func (p place) claiming(ctx context.Context, path string) (place, client.Client)
 // placed waits until a workspace has a logical cluster, and returns its name.
 func (p place) placed(ctx context.Context, name string) string {
 	GinkgoHelper()
-	ws, err := kcptest.WaitWorkspace(ctx, p.admin(), name, func(ws *tenancyv1alpha1.Workspace) error {
+	ws, err := kcptest.WaitWorkspace(ctx, p.Admin(), name, func(ws *tenancyv1alpha1.Workspace) error {
 		if ws.Spec.Cluster == "" {
 			return errors.New("it has no logical cluster")
 		}
