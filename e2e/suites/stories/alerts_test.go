@@ -49,7 +49,7 @@ cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}
 
 		By("a workspace whose initializer never finishes")
 		home := newPlace(ctx)
-		home.create(ctx, home.bot, home.workspaceType(ctx, "waiting", tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true}))
+		home.create(ctx, home.bot, home.WorkspaceType(ctx, "waiting", tenancyv1alpha1.WorkspaceTypeSpec{Initializer: true}))
 		Eventually(ctx, p.firing).Should(ContainElement("WarrantgateStuckWorkspaces"))
 
 		By("no permission to write Events any more")

@@ -17,76 +17,76 @@ var _ = Describe("Owner rewrite", func() {
 	It("makes the workspace of a service account Ready, and the service account works in it", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		p.create(ctx, p.bot)
-		child := p.waitReady(ctx, "child")
-		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+		child := p.WaitReady(ctx, "child")
+		suite.ExpectAtHome(ctx, p.bot, child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
 	It("is an Event on the Workspace, which kubectl describe shows with the creator", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		p.create(ctx, p.bot)
-		p.waitReady(ctx, "child")
-		Eventually(p.describe).WithArguments("child").Should(And(
-			MatchRegexp(`(?m)^ +Normal +OwnerRewritten .*`+p.botName()),
-			ContainSubstring(kcptest.CreatedByAnnotation+": "+p.cluster+":default:bot"),
+		p.WaitReady(ctx, "child")
+		Eventually(suite.DescribeWorkspace).WithArguments(p.Admin(), "child").Should(And(
+			MatchRegexp(`(?m)^ +Normal +OwnerRewritten .*`+p.GlobalName("bot")),
+			ContainSubstring(kcptest.CreatedByAnnotation+": "+p.Cluster+":default:bot"),
 		))
 	}, SpecTimeout(specTimeout))
 
 	It("gives no access to a service account of the same name in another workspace", func(ctx SpecContext) {
 		p, other := newPlace(ctx), newPlace(ctx)
 		p.create(ctx, p.bot)
-		child := p.waitReady(ctx, "child")
-		expectAtHome(ctx, p.bot, child.Spec.Cluster)
-		expectLockedOut(ctx, other.bot, child.Spec.Cluster)
+		child := p.WaitReady(ctx, "child")
+		suite.ExpectAtHome(ctx, p.bot, child.Spec.Cluster)
+		suite.ExpectLockedOut(ctx, other.bot, child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
 	It("gives no permission to a service account of the same name inside the new workspace", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		p.create(ctx, p.bot)
-		child := p.waitReady(ctx, "child")
-		expectAtHome(ctx, p.bot, child.Spec.Cluster)
-		impostor, err := kcptest.ServiceAccount(within(ctx), p.server.Admin(child.Spec.Cluster), "default", "bot")
+		child := p.WaitReady(ctx, "child")
+		suite.ExpectAtHome(ctx, p.bot, child.Spec.Cluster)
+		impostor, err := kcptest.ServiceAccount(within(ctx), p.Server.Admin(child.Spec.Cluster), "default", "bot")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(createNamespace(ctx, impostor, child.Spec.Cluster)).To(MatchError(ContainSubstring("forbidden")))
+		Expect(suite.CreateNamespace(ctx, impostor, child.Spec.Cluster)).To(MatchError(ContainSubstring("forbidden")))
 	}, SpecTimeout(specTimeout))
 
 	It("binds the default APIExports that the service account may bind at home", func(ctx SpecContext) {
 		p := newPlace(ctx)
-		Expect(kcptest.Export(ctx, p.admin(), "core.example.io", kcptest.Widgets("core.example.io"))).To(Succeed())
-		Expect(kcptest.Grant(within(ctx), p.admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule("core.example.io"))).To(Succeed())
-		binding := p.workspaceType(ctx, "binding", tenancyv1alpha1.WorkspaceTypeSpec{
-			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: p.path, Export: "core.example.io"}},
+		Expect(kcptest.Export(ctx, p.Admin(), "core.example.io", kcptest.Widgets("core.example.io"))).To(Succeed())
+		Expect(kcptest.Grant(within(ctx), p.Admin(), kcptest.ServiceAccountSubject("default", "bot"), kcptest.BindRule("core.example.io"))).To(Succeed())
+		binding := p.WorkspaceType(ctx, "binding", tenancyv1alpha1.WorkspaceTypeSpec{
+			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: p.Path, Export: "core.example.io"}},
 		})
 		p.create(ctx, p.bot, binding)
-		child := p.waitReady(ctx, "child")
-		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+		child := p.WaitReady(ctx, "child")
+		suite.ExpectAtHome(ctx, p.bot, child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
 	It("makes the workspace of an impersonated user Ready, and only that user works in it", func(ctx SpecContext) {
 		p := newPlace(ctx)
-		p.user(ctx, "alice")
-		asAlice := p.admin()
+		p.User(ctx, "alice")
+		asAlice := p.Admin()
 		asAlice.Impersonate = rest.ImpersonationConfig{UserName: "alice"}
 		p.create(ctx, asAlice)
-		child := p.waitReady(ctx, "child")
-		expectAtHome(ctx, p.server.User("root", "alice"), child.Spec.Cluster)
-		expectLockedOut(ctx, p.server.User("root", "bob"), child.Spec.Cluster)
+		child := p.WaitReady(ctx, "child")
+		suite.ExpectAtHome(ctx, p.Server.User("root", "alice"), child.Spec.Cluster)
+		suite.ExpectLockedOut(ctx, p.Server.User("root", "bob"), child.Spec.Cluster)
 		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, "alice"))
 	}, SpecTimeout(specTimeout))
 
 	It("does not change the owner of a user who is in scope", func(ctx SpecContext) {
 		p := newPlace(ctx)
-		p.create(ctx, p.user(ctx, "carol"))
-		child := p.waitSettled(ctx)
+		p.create(ctx, p.User(ctx, "carol"))
+		child := p.WaitSettled(ctx, "child")
 		Expect(child.Annotations).To(And(
 			HaveKeyWithValue(kcptest.OwnerAnnotation, `{"username":"carol"}`), Not(HaveKey(kcptest.CreatedByAnnotation)),
 		))
-		expectAtHome(ctx, p.server.User("root", "carol"), child.Spec.Cluster)
+		suite.ExpectAtHome(ctx, p.Server.User("root", "carol"), child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
 	It("leaves nothing for explain to report", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		p.create(ctx, p.bot)
-		p.waitSettled(ctx)
+		p.WaitSettled(ctx, "child")
 		Eventually(ctx, func() suite.Output { return p.explain(ctx, "child") }).Should(And(
 			HaveField("Status", 0), HaveField("Stdout", ContainSubstring("Ready"))))
 	}, SpecTimeout(specTimeout))

@@ -14,41 +14,41 @@ import (
 // Workspaces that are stuck because of their owner become Ready. explain says what is missing.
 var _ = Describe("Initializer and repair", func() {
 	It("repair a workspace that is older than warrantgate, and kubectl describe shows it", func(ctx SpecContext) {
-		stuck := kcp.early.waitReady(ctx, "stuck")
-		expectAtHome(ctx, kcp.early.bot, stuck.Spec.Cluster)
-		Eventually(kcp.early.describe).WithArguments("stuck").Should(MatchRegexp(`(?m)^ +Normal +OwnerRewritten .*` + kcp.early.botName()))
+		stuck := kcp.early.WaitReady(ctx, "stuck")
+		suite.ExpectAtHome(ctx, kcp.early.bot, stuck.Spec.Cluster)
+		Eventually(suite.DescribeWorkspace).WithArguments(kcp.early.Admin(), "stuck").Should(MatchRegexp(`(?m)^ +Normal +OwnerRewritten .*` + kcp.early.GlobalName("bot")))
 	}, SpecTimeout(specTimeout))
 
 	It("initialize a workspace of a type that extends warranted", func(ctx SpecContext) {
 		p := newPlace(ctx)
-		extending := p.workspaceType(ctx, "extending", tenancyv1alpha1.WorkspaceTypeSpec{Extend: tenancyv1alpha1.WorkspaceTypeExtension{
+		extending := p.WorkspaceType(ctx, "extending", tenancyv1alpha1.WorkspaceTypeSpec{Extend: tenancyv1alpha1.WorkspaceTypeExtension{
 			With: []tenancyv1alpha1.WorkspaceTypeReference{{Path: "root", Name: "universal"}, {Path: "root", Name: "warranted"}},
 		}})
 		p.create(ctx, p.bot, extending)
-		child := p.waitReady(ctx, "child")
-		expectAtHome(ctx, p.bot, child.Spec.Cluster)
+		child := p.WaitReady(ctx, "child")
+		suite.ExpectAtHome(ctx, p.bot, child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
 	It("report the permission that an owner lacks, and continue once it is granted", func(ctx SpecContext) {
 		p := newPlace(ctx)
-		Expect(kcptest.Export(ctx, p.admin(), "core.example.io", kcptest.Widgets("core.example.io"))).To(Succeed())
-		binding := p.workspaceType(ctx, "binding", tenancyv1alpha1.WorkspaceTypeSpec{
-			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: p.path, Export: "core.example.io"}},
+		Expect(kcptest.Export(ctx, p.Admin(), "core.example.io", kcptest.Widgets("core.example.io"))).To(Succeed())
+		binding := p.WorkspaceType(ctx, "binding", tenancyv1alpha1.WorkspaceTypeSpec{
+			DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: p.Path, Export: "core.example.io"}},
 		})
-		p.user(ctx, "carol")
+		p.User(ctx, "carol")
 		// An administrator creates it in the name of its owner: from v0.33 on, kcp denies its creation (kcp-dev/kcp#4311).
-		_, err := kcptest.CreateWorkspace(ctx, p.server.ShardAdmin(p.path), "child", binding,
+		_, err := kcptest.CreateWorkspace(ctx, p.Server.ShardAdmin(p.Path), "child", binding,
 			kcptest.WithAnnotation(kcptest.OwnerAnnotation, `{"username":"carol","groups":["system:authenticated"]}`))
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(p.describe).WithArguments("child").Should(MatchRegexp(`(?m)^ +Warning +BindPermissionMissing .*core\.example\.io`))
+		Eventually(suite.DescribeWorkspace).WithArguments(p.Admin(), "child").Should(MatchRegexp(`(?m)^ +Warning +BindPermissionMissing .*core\.example\.io`))
 
 		By("explain prints the rule")
 		explained := p.explain(ctx, "child")
 		Expect(explained.Status).To(Equal(1), explained.Stderr)
 		Expect(explained.Stdout).To(And(ContainSubstring("carol"), ContainSubstring("bind"), ContainSubstring("core.example.io")))
 
-		Expect(kcptest.Grant(within(ctx), p.admin(), kcptest.User("carol"), kcptest.AccessRule(), kcptest.BindRule("core.example.io"))).To(Succeed())
-		p.waitReady(ctx, "child")
+		Expect(kcptest.Grant(within(ctx), p.Admin(), kcptest.User("carol"), kcptest.AccessRule(), kcptest.BindRule("core.example.io"))).To(Succeed())
+		p.WaitReady(ctx, "child")
 		Eventually(ctx, func() suite.Output { return p.explain(ctx, "child") }).Should(HaveField("Status", 0))
 	}, SpecTimeout(specTimeout))
 })

@@ -45,7 +45,11 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		Expect(kube.stop()).To(Succeed())
 	})
 	worlds, ctxStart := errgroup.WithContext(ctx)
-	worlds.Go(func() error { return kcp.start(ctxStart) })
+	worlds.Go(func() error {
+		defer GinkgoRecover()
+		kcp.start(ctxStart)
+		return nil
+	})
 	worlds.Go(func() error { return kube.start(ctxStart) })
 	Expect(worlds.Wait()).To(Succeed())
 	kube.awaitGates(ctx)
