@@ -51,7 +51,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 			return
 		}
 		h := newHome(ctx, kcp)
-		Expect(kcptest.Grant(ctx, h.admin(), kcptest.User("mallory"), append(kcptest.CreatorRules(),
+		Expect(kcptest.Grant(ctx, h.Admin(), kcptest.User("mallory"), append(kcptest.CreatorRules(),
 			rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
 			rbacv1.PolicyRule{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}})...)).To(Succeed())
 		children := h.many(ctx, "child", manyAlone, ignored, func(i int) bool { return i < forgedAlone })
@@ -77,7 +77,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		}
 		h := newHome(ctx, kcp)
 		ofType := h.widgetType(ctx)
-		Expect(kcptest.Grant(ctx, h.admin(), kcptest.ServiceAccountSubject("default", "bound-0"), append(kcptest.CreatorRules(), kcptest.BindRule(widgets))...)).To(Succeed())
+		Expect(kcptest.Grant(ctx, h.Admin(), kcptest.ServiceAccountSubject("default", "bound-0"), append(kcptest.CreatorRules(), kcptest.BindRule(widgets))...)).To(Succeed())
 		children := h.many(ctx, "bound", 1, ignored, never, ofType)
 		h.expectAPIs(ctx, children[0].bot, children[0].ws)
 	}, SpecTimeout(specTimeout))
@@ -112,7 +112,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		}
 		h := newHome(ctx, kcp)
 		h.many(ctx, "explained", 1, ignored, never)
-		output, code := run(ctx, kcp, "explain", "workspace", h.path+":explained-0")
+		output, code := run(ctx, kcp, "explain", "workspace", h.Path+":explained-0")
 		Expect(code).To(Equal(0), output)
 		Expect(output).To(MatchRegexp(`Rewritten by: +the admission policy warrantgate-owner-rewrite`))
 		output, code = run(ctx, kcp, "check", "admission", "kcp")
@@ -141,10 +141,10 @@ const widgets = "widgets.example.io"
 // widgetType creates a type whose workspaces bind an API of this workspace.
 func (h home) widgetType(ctx SpecContext) kcptest.WorkspaceOption {
 	GinkgoHelper()
-	Expect(kcptest.Export(ctx, h.admin(), widgets, kcptest.Widgets("example.io"))).To(Succeed())
-	ofType, err := kcptest.CreateWorkspaceType(ctx, h.admin(), h.path, &tenancyv1alpha1.WorkspaceType{
+	Expect(kcptest.Export(ctx, h.Admin(), widgets, kcptest.Widgets("example.io"))).To(Succeed())
+	ofType, err := kcptest.CreateWorkspaceType(ctx, h.Admin(), h.Path, &tenancyv1alpha1.WorkspaceType{
 		ObjectMeta: metav1.ObjectMeta{Name: "widgets"},
-		Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: h.path, Export: widgets}}},
+		Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: h.Path, Export: widgets}}},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	return ofType

@@ -74,7 +74,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		children := h.many(ctx, "child", manyServed, ignored, never)
 		h.expectOwned(ctx, children)
 		for _, c := range children {
-			Eventually(ctx, h.reasonsOf).WithArguments(c.ws).Should(ConsistOf("OwnerRewritten"), c.name)
+			Eventually(ctx, h.Reasons).WithArguments(c.ws).Should(ConsistOf("Normal OwnerRewritten"), c.name)
 		}
 		if byPolicy {
 			Expect(calls(ctx, "owner-rewrite")).To(Equal(rewrites), "a blocking webhook was called")
@@ -90,26 +90,26 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 	It("workspaces of scoped users and with required groups become Ready too, by the webhook", func(ctx SpecContext) {
 		h := newHome(ctx, kcp)
 		before := calls(ctx, "owner-rewrite")
-		_, err := kcptest.CreateWorkspace(ctx, h.impersonated(ctx, "alice"), "of-alice")
+		_, err := kcptest.CreateWorkspace(ctx, h.Impersonated(ctx, "alice"), "of-alice")
 		Expect(err).NotTo(HaveOccurred())
-		ws, err := kcptest.WaitReady(ctx, h.admin(), "of-alice")
+		ws, err := kcptest.WaitReady(ctx, h.Admin(), "of-alice")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(ws.Annotations).To(And(HaveKeyWithValue(kcptest.CreatedByAnnotation, "alice"), Not(HaveKey("warrantgate.dev/rewritten-by"))))
-		expectAtWork(ctx, kcp.User("root", "alice"), ws.Spec.Cluster)
+		suite.ExpectAtHome(ctx, kcp.User("root", "alice"), ws.Spec.Cluster)
 		Expect(calls(ctx, "owner-rewrite")).To(BeNumerically(">", before))
 
-		lc, err := kcptest.GetLogicalCluster(ctx, h.admin())
+		lc, err := kcptest.GetLogicalCluster(ctx, h.Admin())
 		Expect(err).NotTo(HaveOccurred())
 		unlimited := lc.DeepCopy()
 		metav1.SetMetaDataAnnotation(&lc.ObjectMeta, "authorization.kcp.io/required-groups", "team-a")
-		Expect(suite.KCPClient(kcp.ShardAdmin(h.path)).Patch(ctx, lc, client.MergeFrom(unlimited))).To(Succeed())
+		Expect(suite.KCPClient(kcp.ShardAdmin(h.Path)).Patch(ctx, lc, client.MergeFrom(unlimited))).To(Succeed())
 		Eventually(ctx, func(g Gomega) { // until kcp gives them to new workspaces
 			name := fmt.Sprintf("grouped-%d", time.Now().UnixNano())
-			bot, err := kcptest.ServiceAccount(ctx, kcp.ShardAdmin(h.path), metav1.NamespaceDefault, name)
+			bot, err := kcptest.ServiceAccount(ctx, kcp.ShardAdmin(h.Path), metav1.NamespaceDefault, name)
 			g.Expect(err).NotTo(HaveOccurred())
 			_, err = kcptest.CreateWorkspace(ctx, bot, name)
 			g.Expect(err).NotTo(HaveOccurred())
-			ws, err := kcptest.WaitReady(ctx, kcp.ShardAdmin(h.path), name)
+			ws, err := kcptest.WaitReady(ctx, kcp.ShardAdmin(h.Path), name)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(ws.Annotations).To(HaveKeyWithValue("authorization.kcp.io/required-groups", "team-a"))
 			g.Expect(ws.Annotations).To(And(HaveKey(kcptest.CreatedByAnnotation), Not(HaveKey("warrantgate.dev/rewritten-by"))))
@@ -203,7 +203,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		byEach := map[string]int{}
 		for _, c := range children {
 			byEach[c.ws.Annotations["warrantgate.dev/rewritten-by"]]++
-			Eventually(ctx, h.reasonsOf).WithArguments(c.ws).Should(ConsistOf("OwnerRewritten"), c.name)
+			Eventually(ctx, h.Reasons).WithArguments(c.ws).Should(ConsistOf("Normal OwnerRewritten"), c.name)
 			h.expectOneWarrant(ctx, c)
 		}
 		AddReportEntry("workspaces by what rewrote them", fmt.Sprint(byEach))
@@ -269,7 +269,7 @@ var _ = Describe("On a kcp whose admission plugin is disabled", func() {
 		h.expectOwned(ctx, children)
 		for _, c := range children {
 			Expect(c.ws.Annotations).NotTo(HaveKey("warrantgate.dev/rewritten-by"))
-			Eventually(ctx, h.reasonsOf).WithArguments(c.ws).Should(ConsistOf("OwnerRewritten"), c.name)
+			Eventually(ctx, h.Reasons).WithArguments(c.ws).Should(ConsistOf("Normal OwnerRewritten"), c.name)
 		}
 	}, SpecTimeout(2*startTimeout))
 })

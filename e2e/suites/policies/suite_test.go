@@ -24,8 +24,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
@@ -103,34 +101,13 @@ func applyPolicies(ctx context.Context, server *kcptest.Server) {
 }
 
 // home is a workspace whose service accounts may create workspaces.
-type home struct {
-	server        *kcptest.Server
-	path, cluster string
-}
+type home struct{ suite.Place }
 
 func newHome(ctx context.Context, server *kcptest.Server) home {
 	GinkgoHelper()
-	name := "home-" + rand.String(6)
-	_, err := kcptest.CreateWorkspace(ctx, server.Admin("root"), name)
-	Expect(err).NotTo(HaveOccurred())
-	ws, err := kcptest.WaitReady(ctx, server.Admin("root"), name)
-	Expect(err).NotTo(HaveOccurred())
-	h := home{server: server, path: "root:" + name, cluster: ws.Spec.Cluster}
-	Eventually(ctx, func() error { // kcp reports a workspace as Ready somewhat before it serves it
-		return kcptest.Grant(ctx, h.admin(), kcptest.Group("system:serviceaccounts"), kcptest.CreatorRules()...)
-	}).Should(Succeed())
+	h := home{suite.NewPlace(ctx, server)}
+	Expect(kcptest.Grant(ctx, h.Admin(), kcptest.Group("system:serviceaccounts"), kcptest.CreatorRules()...)).To(Succeed())
 	return h
-}
-
-func (h home) admin() *rest.Config { return h.server.Admin(h.path) }
-
-// impersonated is a user that an administrator impersonates, whose identity is therefore scoped to this workspace.
-func (h home) impersonated(ctx context.Context, name string, groups ...string) *rest.Config {
-	GinkgoHelper()
-	Expect(kcptest.Grant(ctx, h.admin(), kcptest.User(name), kcptest.CreatorRules()...)).To(Succeed())
-	config := h.admin()
-	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: groups}
-	return config
 }
 
 // child is a workspace of a service account of its own.
@@ -164,7 +141,7 @@ func never(int) bool { return false }
 func ignored(int)    {}
 
 func (h home) one(ctx context.Context, c *child, i int, created func(int), forged bool, options ...kcptest.WorkspaceOption) (err error) {
-	c.bot, err = kcptest.ServiceAccount(ctx, h.admin(), metav1.NamespaceDefault, c.name)
+	c.bot, err = kcptest.ServiceAccount(ctx, h.Admin(), metav1.NamespaceDefault, c.name)
 	if err != nil {
 		return err
 	}
@@ -187,7 +164,7 @@ func (h home) one(ctx context.Context, c *child, i int, created func(int), forge
 	created(i)
 	waiting, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	c.ws, err = kcptest.WaitReady(waiting, h.admin(), c.name)
+	c.ws, err = kcptest.WaitReady(waiting, h.Admin(), c.name)
 	c.took = time.Since(c.created)
 	c.met, c.forged = cease()
 	return err
@@ -204,7 +181,7 @@ func (h home) forge(ctx context.Context, name string) (cease func() (met, forged
 	met, forged := 0, 0
 	for range 2 {
 		forgers.Go(func() {
-			c, err := kcptest.NewClient(kcptest.OwnConnection(h.server.User(h.path, "mallory")))
+			c, err := kcptest.NewClient(kcptest.OwnConnection(h.Server.User(h.Path, "mallory")))
 			if err != nil {
 				return
 			}
@@ -234,18 +211,18 @@ func (h home) forge(ctx context.Context, name string) (cease func() (met, forged
 func (h home) expectOwned(ctx context.Context, children []child) {
 	GinkgoHelper()
 	for i, c := range children {
-		Expect(c.ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, h.cluster+":default:"+c.name))
-		lc, err := kcptest.GetLogicalCluster(ctx, h.server.Admin(c.ws.Spec.Cluster))
+		Expect(c.ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, h.Cluster+":default:"+c.name))
+		lc, err := kcptest.GetLogicalCluster(ctx, h.Server.Admin(c.ws.Spec.Cluster))
 		Expect(err).NotTo(HaveOccurred())
 		if lc.Spec.CreatedBy != nil { // from v0.32 on
-			Expect(lc.Spec.CreatedBy.Username).To(Equal("system:kcp:serviceaccount:" + h.cluster + ":default:" + c.name))
+			Expect(lc.Spec.CreatedBy.Username).To(Equal("system:kcp:serviceaccount:" + h.Cluster + ":default:" + c.name))
 		}
 		Expect(lc.Annotations[kcptest.OwnerAnnotation]).NotTo(ContainSubstring("root-boss"))
 		ws := &tenancyv1alpha1.Workspace{} // after the last forgery
-		Expect(suite.KCPClient(h.admin()).Get(ctx, client.ObjectKey{Name: c.name}, ws)).To(Succeed())
+		Expect(suite.KCPClient(h.Admin()).Get(ctx, client.ObjectKey{Name: c.name}, ws)).To(Succeed())
 		Expect(ws.Annotations[kcptest.OwnerAnnotation]).NotTo(ContainSubstring("root-boss"))
 		Expect(c.forged).To(BeZero(), c.name)
-		expectAtWork(ctx, c.bot, c.ws.Spec.Cluster)
+		suite.ExpectAtHome(ctx, c.bot, c.ws.Spec.Cluster)
 		other := suite.KCPClient(kcptest.In(children[(i+1)%len(children)].bot, c.ws.Spec.Cluster))
 		Expect(other.List(ctx, &corev1.NamespaceList{})).To(WithTransform(apierrors.IsForbidden, BeTrue()), c.name)
 	}
@@ -255,26 +232,17 @@ func (h home) expectOwned(ctx context.Context, children []child) {
 func (h home) expectOneWarrant(ctx context.Context, c child) {
 	GinkgoHelper()
 	const warrants = "authorization.kcp.io/warrant"
-	lc, err := kcptest.GetLogicalCluster(ctx, h.server.Admin(c.ws.Spec.Cluster))
+	lc, err := kcptest.GetLogicalCluster(ctx, h.Server.Admin(c.ws.Spec.Cluster))
 	Expect(err).NotTo(HaveOccurred())
 	if lc.Spec.CreatedBy != nil { // from v0.32 on
 		Expect(lc.Spec.CreatedBy.Extra).To(HaveKeyWithValue(warrants, HaveExactElements(Not(ContainSubstring(warrants)))), c.name)
 	}
 }
 
-// expectAtWork expects that a user can create a namespace in a workspace, once kcp observes the permissions there.
-func expectAtWork(ctx context.Context, config *rest.Config, cluster string) {
-	GinkgoHelper()
-	c := suite.KCPClient(kcptest.In(config, cluster))
-	Eventually(ctx, func() error {
-		return client.IgnoreAlreadyExists(c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "work"}}))
-	}).Should(Succeed())
-}
-
 // expectImpostorLockedOut creates a service account of the creator's name in the workspace, which must have no permissions there.
 func (h home) expectImpostorLockedOut(ctx context.Context, c child) {
 	GinkgoHelper()
-	impostor, err := kcptest.ServiceAccount(ctx, h.server.Admin(c.ws.Spec.Cluster), metav1.NamespaceDefault, c.name)
+	impostor, err := kcptest.ServiceAccount(ctx, h.Server.Admin(c.ws.Spec.Cluster), metav1.NamespaceDefault, c.name)
 	Expect(err).NotTo(HaveOccurred())
 	for _, attempt := range []error{
 		suite.KCPClient(impostor).List(ctx, &corev1.NamespaceList{}),
@@ -282,15 +250,4 @@ func (h home) expectImpostorLockedOut(ctx context.Context, c child) {
 	} {
 		Expect(attempt).To(WithTransform(apierrors.IsForbidden, BeTrue()), c.name)
 	}
-}
-
-// reasonsOf returns the reasons of the Events of a Workspace, each once: kcp evaluates the scheduler's update again after a conflict, and
-// each evaluation has an Event.
-func (h home) reasonsOf(ctx context.Context, ws *tenancyv1alpha1.Workspace) ([]string, error) {
-	events, err := kcptest.Events(ctx, h.admin(), ws)
-	reasons := sets.New[string]()
-	for _, event := range events {
-		reasons.Insert(event.Reason)
-	}
-	return sets.List(reasons), err
 }

@@ -40,12 +40,12 @@ var _ = Describe("On several shards, with the policies alone", func() {
 
 		for _, own := range kcp.Shards() {
 			home := newPlace(ctx, own)
-			Expect(kcptest.Grant(ctx, home.admin(), kcptest.Group("system:serviceaccounts"), kcptest.CreatorRules()...)).To(Succeed())
+			Expect(kcptest.Grant(ctx, home.Admin(), kcptest.Group("system:serviceaccounts"), kcptest.CreatorRules()...)).To(Succeed())
 			bots := map[string]*rest.Config{}
 			for _, on := range kcp.Shards() {
 				for i := range manyByPolicy {
 					name := fmt.Sprintf("on-%s-%d", on, i)
-					bots[name], err = kcptest.ServiceAccountOfAllShards(ctx, home.admin(), "default", name)
+					bots[name], err = kcptest.ServiceAccountOfAllShards(ctx, home.Admin(), "default", name)
 					Expect(err).NotTo(HaveOccurred())
 					create(ctx, bots[name], name, on)
 				}
@@ -64,13 +64,13 @@ var _ = Describe("On several shards, with the policies alone", func() {
 // in it, and that another one has none.
 func (p place) expectOwnedByPolicy(ctx context.Context, name, shard string, owner *rest.Config) {
 	GinkgoHelper()
-	ws := waitReady(ctx, p.admin(), name)
+	ws := p.WaitReady(ctx, name)
 	Expect(ws.Annotations).To(And(HaveKeyWithValue("warrantgate.dev/rewritten-by", "policy"),
-		HaveKeyWithValue(kcptest.CreatedByAnnotation, p.cluster+":default:"+name)))
+		HaveKeyWithValue(kcptest.CreatedByAnnotation, p.Cluster+":default:"+name)))
 	lc, err := kcptest.GetLogicalCluster(ctx, kcp.Admin(ws.Spec.Cluster))
 	Expect(err).NotTo(HaveOccurred())
-	Expect(lc.Spec.CreatedBy.Username).To(Equal("system:kcp:serviceaccount:" + p.cluster + ":default:" + name))
+	Expect(lc.Spec.CreatedBy.Username).To(Equal("system:kcp:serviceaccount:" + p.Cluster + ":default:" + name))
 	other := suite.KCPClient(kcptest.In(p.bot, ws.Spec.Cluster))
-	place{path: p.path, cluster: p.cluster, bot: owner}.expectWorking(ctx, ws, shard)
+	place{Place: p.Place, bot: owner}.expectWorking(ctx, ws, shard)
 	Expect(other.List(ctx, &corev1.NamespaceList{})).To(WithTransform(apierrors.IsForbidden, BeTrue()), name)
 }

@@ -20,6 +20,7 @@ import (
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -43,7 +44,7 @@ var _ = Describe("On several shards, a provider", func() {
 		} {
 			name := "capcs-on-" + of.shard
 			create(ctx, kcp.Admin("root"), name, of.shard)
-			waitReady(ctx, kcp.Admin("root"), name)
+			suite.WaitReady(ctx, kcp.Admin("root"), name)
 			consumer := kcp.Admin("root:" + name)
 			Expect(kcptest.Bind(ctx, consumer, providerPath, export, infrastructure.WithKind("CloudSigmaMachine"))).To(Succeed())
 			c, err := client.New(consumer, client.Options{})
@@ -90,7 +91,7 @@ var infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io
 func startProvider(ctx context.Context, cloud *cloudsigmatest.Cloud, as cloudsigmatest.Client) {
 	GinkgoHelper()
 	create(ctx, kcp.Admin("root"), "capcs", kcptest.RootShard)
-	waitReady(ctx, kcp.Admin("root"), "capcs")
+	suite.WaitReady(ctx, kcp.Admin("root"), "capcs")
 	crds, err := kubetest.CRDs("CloudSigmaMachine", "CloudSigmaCluster")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(kcptest.Export(ctx, kcp.Admin(providerPath), export, crds...)).To(Succeed())

@@ -34,7 +34,7 @@ var _ = Describe("On several shards", func() {
 			create(ctx, home.bot, "far", other)
 			create(ctx, home.bot, "near", own)
 			home.expectAtHome(ctx, "near", own)
-			far, err := kcptest.GetWorkspace(ctx, home.admin(), "far")
+			far, err := kcptest.GetWorkspace(ctx, home.Admin(), "far")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(far.Spec.Cluster).To(BeEmpty())
 

@@ -54,14 +54,14 @@ var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFa
 			create(ctx, home.bot, "near", own)
 			create(ctx, home.bot, "far", other)
 			for _, name := range []string{"near", "far"} {
-				Eventually(ctx, explain).WithArguments(ctx, home.path+":"+name).Should(And(
+				Eventually(ctx, explain).WithArguments(ctx, home.Path+":"+name).Should(And(
 					HaveField("Status", 1), HaveField("Stdout", ContainSubstring("OwnerForeign")),
-					HaveField("Stdout", ContainSubstring("service account default/bot of "+home.path+", foreign in the workspace"))))
+					HaveField("Stdout", ContainSubstring("service account default/bot of "+home.Path+", foreign in the workspace"))))
 			}
 			serve(ctx)
 			for name, shard := range map[string]string{"near": own, "far": other} {
-				home.expectWorking(ctx, waitReady(ctx, home.admin(), name), shard)
-				Eventually(ctx, explain).WithArguments(ctx, home.path+":"+name).Should(HaveField("Status", 0))
+				home.expectWorking(ctx, home.WaitReady(ctx, name), shard)
+				Eventually(ctx, explain).WithArguments(ctx, home.Path+":"+name).Should(HaveField("Status", 0))
 			}
 		},
 		Entry("from the root shard", kcptest.RootShard, kcptest.SecondShard, SpecTimeout(specTimeout)),
@@ -75,7 +75,7 @@ var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFa
 			serve(ctx)
 			for name, shard := range map[string]string{"near": own, "far": other} {
 				create(ctx, home.bot, name, shard, extending)
-				home.expectWorking(ctx, waitReady(ctx, home.admin(), name), shard)
+				home.expectWorking(ctx, home.WaitReady(ctx, name), shard)
 			}
 		},
 		Entry("from the root shard", kcptest.RootShard, kcptest.SecondShard, SpecTimeout(specTimeout)),
@@ -87,25 +87,25 @@ var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFa
 		extending := home.extendingType(ctx)
 		create(ctx, home.bot, "near", kcptest.RootShard)
 		create(ctx, home.bot, "far", kcptest.SecondShard)
-		Eventually(ctx, explain).WithArguments(ctx, home.path+":far").Should(And(HaveField("Status", 1), HaveField("Stdout", ContainSubstring("Initializing"))))
+		Eventually(ctx, explain).WithArguments(ctx, home.Path+":far").Should(And(HaveField("Status", 1), HaveField("Stdout", ContainSubstring("Initializing"))))
 		kcp.KillShard(kcptest.SecondShard)
 		DeferCleanup(func(ctx SpecContext) { // for the other specs, if this one fails
 			Expect(kcp.StartShard(ctx, kcptest.SecondShard)).To(Succeed())
 		}, NodeTimeout(startTimeout))
 
 		w := serve(ctx)
-		home.expectWorking(ctx, waitReady(ctx, home.admin(), "near"), kcptest.RootShard)
+		home.expectWorking(ctx, home.WaitReady(ctx, "near"), kcptest.RootShard)
 		create(ctx, home.bot, "near-warranted", kcptest.RootShard, extending)
-		home.expectWorking(ctx, waitReady(ctx, home.admin(), "near-warranted"), kcptest.RootShard)
+		home.expectWorking(ctx, home.WaitReady(ctx, "near-warranted"), kcptest.RootShard)
 		// The Workspace is on the shard that is up, and has all the information. The front-proxy denies requests to a logical cluster that it has
 		// not observed, and answers with 502 to others.
-		Expect(explain(ctx, home.path+":far")).To(And(HaveField("Status", 1), HaveField("Stdout", And(
+		Expect(explain(ctx, home.Path+":far")).To(And(HaveField("Status", 1), HaveField("Stdout", And(
 			ContainSubstring("OwnerForeign"), ContainSubstring("Undetermined"), MatchRegexp(`the shard that has \S+ is down`)))))
 
 		Expect(kcp.StartShard(ctx, kcptest.SecondShard)).To(Succeed())
-		home.expectWorking(ctx, waitReady(ctx, home.admin(), "far"), kcptest.SecondShard)
+		home.expectWorking(ctx, home.WaitReady(ctx, "far"), kcptest.SecondShard)
 		create(ctx, home.bot, "far-warranted", kcptest.SecondShard, extending)
-		home.expectWorking(ctx, waitReady(ctx, home.admin(), "far-warranted"), kcptest.SecondShard)
+		home.expectWorking(ctx, home.WaitReady(ctx, "far-warranted"), kcptest.SecondShard)
 		Expect(w.Stop()).To(Succeed(), "serve was not restarted, and stops gracefully")
 	}, SpecTimeout(specTimeout))
 
@@ -118,9 +118,9 @@ var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFa
 		create(ctx, home.bot, "warranted", kcptest.RootShard, extending)
 		time.AfterFunc(lag, resume)
 		for _, name := range []string{"plain", "warranted"} {
-			ws := waitReady(ctx, home.admin(), name)
+			ws := home.WaitReady(ctx, name)
 			home.expectWorking(ctx, ws, kcptest.RootShard)
-			events, err := kcptest.Events(ctx, home.admin(), ws)
+			events, err := kcptest.Events(ctx, home.Admin(), ws)
 			Expect(err).NotTo(HaveOccurred())
 			for i := range events {
 				Expect(events[i].Type).To(Equal("Normal"), "%s: %s", events[i].Reason, events[i].Message)
@@ -146,7 +146,7 @@ repair: {after: 2s}
 // extendingType creates a WorkspaceType that extends warranted, and waits until kcp observes it.
 func (p place) extendingType(ctx context.Context) kcptest.WorkspaceOption {
 	GinkgoHelper()
-	ofType, err := kcptest.CreateWorkspaceType(ctx, p.admin(), p.path, &tenancyv1alpha1.WorkspaceType{
+	ofType, err := kcptest.CreateWorkspaceType(ctx, p.Admin(), p.Path, &tenancyv1alpha1.WorkspaceType{
 		ObjectMeta: metav1.ObjectMeta{Name: "extending"},
 		Spec: tenancyv1alpha1.WorkspaceTypeSpec{Extend: tenancyv1alpha1.WorkspaceTypeExtension{
 			With: []tenancyv1alpha1.WorkspaceTypeReference{{Path: "root", Name: "universal"}, {Path: "root", Name: "warranted"}},
