@@ -41,8 +41,7 @@ type Place struct {
 func NewPlace(ctx context.Context, server *kcptest.Server, options ...kcptest.WorkspaceOption) Place {
 	GinkgoHelper()
 	name := "place-" + rand.String(6)
-	CreateWorkspace(ctx, server.Admin("root"), name, options...)
-	ws := WaitReady(ctx, server.Admin("root"), name)
+	ws := ReadyWorkspace(ctx, server.Admin("root"), name, options...)
 	p := Place{Server: server, Path: "root:" + name, Cluster: ws.Spec.Cluster}
 	Eventually(ctx, func() error { // kcp reports a workspace as Ready somewhat before it serves the bound APIs
 		return p.Client().List(ctx, &tenancyv1alpha1.WorkspaceList{})
@@ -114,6 +113,13 @@ func CreateWorkspace(ctx context.Context, config *rest.Config, name string, opti
 	ws, err := kcptest.CreateWorkspace(ctx, config, name, options...)
 	Expect(err).NotTo(HaveOccurred())
 	return ws
+}
+
+// ReadyWorkspace creates a workspace as a user, in the workspace of config, and waits until it is Ready.
+func ReadyWorkspace(ctx context.Context, config *rest.Config, name string, options ...kcptest.WorkspaceOption) *tenancyv1alpha1.Workspace {
+	GinkgoHelper()
+	CreateWorkspace(ctx, config, name, options...)
+	return WaitReady(ctx, config, name)
 }
 
 // WaitReady waits until a workspace is Ready.

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/internal/identity"
 	kcpapi "warrantgate.dev/internal/kcp"
 )
@@ -196,8 +197,7 @@ func (o owner) trap(ctx context.Context, bound ...tenancyv1alpha1.APIExportRefer
 	// kcp asks whether the claimed identity may initialize, which the author of the type can allow to everybody.
 	Expect(kcptest.Grant(ctx, o.config, kcptest.Group("system:authenticated"), kcptest.AccessRule(),
 		kcptest.Rule("tenancy.kcp.io", []string{"workspacetypes"}, []string{"initialize"}))).To(Succeed())
-	_, err = kcptest.CreateWorkspace(ctx, o.config, "trap", ofType)
-	Expect(err).NotTo(HaveOccurred())
+	suite.CreateWorkspace(ctx, o.config, "trap", ofType)
 	cluster := o.placed(ctx, "trap")
 	url := ""
 	Eventually(ctx, func(g Gomega) {

@@ -15,6 +15,7 @@ import (
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -27,10 +28,7 @@ func (w *kcpWorld) startUngated(ctx SpecContext) (path string, auditor *kcptest.
 	GinkgoHelper()
 	const name = "ungated"
 	path = "root:" + name
-	_, err := kcptest.CreateWorkspace(ctx, w.kcp.Admin("root"), name)
-	Expect(err).NotTo(HaveOccurred())
-	_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root"), name)
-	Expect(err).NotTo(HaveOccurred())
+	suite.ReadyWorkspace(ctx, w.kcp.Admin("root"), name)
 	provider := w.kcp.Admin(path)
 	crds, err := kubetest.CRDs("CloudSigmaMachine", "CloudSigmaCluster")
 	Expect(err).NotTo(HaveOccurred())

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const clusterAnnotation = "kcp.io/cluster"
@@ -154,10 +155,7 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		attacker, victim := w.newOwner(ctx, "mallory"), w.victim(ctx)
 		c, err := kcptest.NewClient(attacker.config)
 		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.CreateWorkspace(ctx, attacker.config, "child")
-		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.WaitReady(ctx, attacker.config, "child")
-		Expect(err).NotTo(HaveOccurred())
+		suite.ReadyWorkspace(ctx, attacker.config, "child")
 		child := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
 		err = c.Patch(ctx, child, client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
 			`{"metadata":{"annotations":{%q:%q,%q:"{\"username\":\"root\"}"}}}`, clusterAnnotation, victim.cluster, kcptest.OwnerAnnotation)))

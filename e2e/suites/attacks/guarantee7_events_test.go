@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/internal/identity"
 )
 
@@ -43,10 +44,7 @@ var _ = Describe("the owner of a workspace in which a webhook delays Events", Se
 			return newKCPClient(config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))
 		}
 		for _, who := range []owner{attacker, victim} {
-			_, err := kcptest.CreateWorkspace(ctx, who.config, "child")
-			Expect(err).NotTo(HaveOccurred())
-			_, err = kcptest.WaitReady(ctx, who.config, "child")
-			Expect(err).NotTo(HaveOccurred())
+			suite.ReadyWorkspace(ctx, who.config, "child")
 		}
 		Expect(attacker.client.Create(ctx, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: group}, Subjects: []rbacv1.Subject{kcptest.Group(group)},
@@ -88,6 +86,6 @@ var _ = Describe("the owner of a workspace in which a webhook delays Events", Se
 			Eventually(ctx, func() error { return forge(attacker, fmt.Sprintf("name-%d", i)) }).Should(MatchError(ContainSubstring("only the system may change it")))
 		}
 		Expect(forge(victim, "")).To(MatchError(ContainSubstring("only the system may change it")))
-		Eventually(ctx, describeWorkspace).WithArguments(victim.config, "child").Should(ContainSubstring("OwnerChangeDenied"))
+		Eventually(ctx, suite.DescribeWorkspace).WithArguments(victim.config, "child").Should(ContainSubstring("OwnerChangeDenied"))
 	}, SpecTimeout(startTimeout))
 })

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/env/volume"
 	"warrantgate.dev/internal/identity"
 )
@@ -118,10 +119,7 @@ var _ = Describe("the memory and the log of warrantgate, against tenants with la
 		GinkgoHelper()
 		const group, size = "long-names", 700 << 10
 		attacker := w.owner(ctx, "attacker")
-		_, err := kcptest.CreateWorkspace(ctx, attacker.config, "child")
-		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.WaitReady(ctx, attacker.config, "child")
-		Expect(err).NotTo(HaveOccurred())
+		suite.ReadyWorkspace(ctx, attacker.config, "child")
 		Expect(attacker.client.Create(ctx, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: group}, Subjects: []rbacv1.Subject{kcptest.Group(group)},
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},

@@ -110,10 +110,7 @@ func (w *kcpWorld) configure(ctx context.Context, configuration string) {
 func (w *kcpWorld) makePlaces(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range []string{"provider", "tenants"} {
-		_, err := kcptest.CreateWorkspace(ctx, w.kcp.Admin("root"), name)
-		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root"), name)
-		Expect(err).NotTo(HaveOccurred())
+		suite.ReadyWorkspace(ctx, w.kcp.Admin("root"), name)
 	}
 	w.provider = w.kcp.Admin(providerPath)
 	crds, err := kubetest.CRDs("CloudSigmaMachine", "CloudSigmaCluster")
@@ -199,10 +196,7 @@ func (w *kcpWorld) newOwner(ctx context.Context, name string) owner {
 	who := owner{tenant: tenant{name: fmt.Sprintf("%s-%d", name, w.owners), namespace: metav1.NamespaceDefault, recorder: &kubetest.Recorder{}}}
 	who.path = tenantsPath + ":" + who.name
 	maker := w.kcp.User(tenantsPath, who.name, tenantsGroup)
-	_, err := kcptest.CreateWorkspace(ctx, maker, who.name)
-	Expect(err).NotTo(HaveOccurred())
-	workspace, err := kcptest.WaitReady(ctx, maker, who.name)
-	Expect(err).NotTo(HaveOccurred())
+	workspace := suite.ReadyWorkspace(ctx, maker, who.name)
 	who.cluster = workspace.Spec.Cluster
 	who.config, who.admin = w.kcp.User(who.path, who.name, tenantsGroup), w.kcp.Admin(who.path)
 	return who

@@ -29,8 +29,7 @@ var _ = Describe("the owner in a LogicalCluster, against the creator of its Work
 			ObjectMeta: metav1.ObjectMeta{Name: "trap"}, Spec: spec(attacker),
 		})
 		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.CreateWorkspace(ctx, attacker.config, "child", trap)
-		Expect(err).NotTo(HaveOccurred())
+		suite.CreateWorkspace(ctx, attacker.config, "child", trap)
 		cluster := attacker.placed(ctx, "child")
 		recorded := recordedOwner(ctx, w, cluster)
 

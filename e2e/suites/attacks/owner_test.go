@@ -16,17 +16,16 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/kubectl/pkg/describe"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/internal/identity"
 	kcpapi "warrantgate.dev/internal/kcp"
 )
@@ -51,7 +50,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 			recorded.Extra[identity.ScopesKey] = append(bot.Extra[identity.ScopesKey], "cluster:"+attacker.cluster)
 			Expect(recordedOwner(ctx, w, cluster)).To(Equal(recorded.String()))
 			Expect(attacker.workspace(ctx, ws).Annotations).NotTo(HaveKey(kcptest.CreatedByAnnotation))
-			Eventually(ctx, describeWorkspace).WithArguments(attacker.config, ws).Should(
+			Eventually(ctx, suite.DescribeWorkspace).WithArguments(attacker.config, ws).Should(
 				MatchRegexp(`(?m)^ +Warning +OwnerNotRewritten .*it was impersonated elsewhere, so its home is only claimed \(HomeOutOfScope\)`))
 
 			w.expectUnbound(ctx, cluster)
@@ -70,7 +69,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		ws := attacker.createAs(ctx, owner, stolen)
 		cluster := attacker.placed(ctx, ws)
 		Expect(recordedOwner(ctx, w, cluster)).NotTo(Or(ContainSubstring("system:kcp:admin"), ContainSubstring("root-boss")))
-		Eventually(ctx, describeWorkspace).WithArguments(attacker.config, ws).Should(And(
+		Eventually(ctx, suite.DescribeWorkspace).WithArguments(attacker.config, ws).Should(And(
 			MatchRegexp(`(?m)^ +\w+ +WarrantDropped .*1 warrant had an administrator's permissions`), ContainSubstring(wantReason)))
 		w.expectUnbound(ctx, cluster)
 	}
@@ -103,9 +102,9 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		recorded, err := identity.ParseOwner(recordedOwner(ctx, w, cluster))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(recorded).To(And(HaveField("Username", username), HaveField("Extra", Not(HaveKey(identity.WarrantKey)))))
-		Eventually(ctx, describeWorkspace).WithArguments(consumer.config, child).Should(
+		Eventually(ctx, suite.DescribeWorkspace).WithArguments(consumer.config, child).Should(
 			MatchRegexp(`(?m)^ +Normal +WarrantDropped .*1 warrant had an administrator's permissions`))
-		Expect(describeWorkspace(consumer.config, child)).NotTo(ContainSubstring("PrivilegedOwner"))
+		Expect(suite.DescribeWorkspace(consumer.config, child)).NotTo(ContainSubstring("PrivilegedOwner"))
 		w.expectUnbound(ctx, cluster)
 	}
 	DescribeTable("the administrator's warrant that kcp adds to a user's request through an APIExport's virtual workspace is not recorded", lent,
@@ -125,10 +124,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		w := kcp(ctx)
 		victim := w.victim(ctx)
 		attacker, _ := w.thief(ctx)
-		_, err := kcptest.CreateWorkspace(ctx, attacker.config, "child")
-		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.WaitReady(ctx, attacker.config, "child")
-		Expect(err).NotTo(HaveOccurred())
+		suite.ReadyWorkspace(ctx, attacker.config, "child")
 		annotate := func(annotations map[string]string) error {
 			patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 			Expect(err).NotTo(HaveOccurred())
@@ -147,7 +143,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		}
 		By("waiting for the Event of a later denial, because Events are written in order")
 		Expect(annotate(map[string]string{kcptest.OwnerAnnotation: "{}"})).NotTo(Succeed())
-		Eventually(ctx, describeWorkspace).WithArguments(attacker.config, "child").Should(ContainSubstring("OwnerChangeDenied"))
+		Eventually(ctx, suite.DescribeWorkspace).WithArguments(attacker.config, "child").Should(ContainSubstring("OwnerChangeDenied"))
 		events := &corev1.EventList{}
 		Expect(newKCPClient(victim.admin).List(ctx, events)).To(Succeed())
 		Expect(events.Items).NotTo(ContainElement(HaveField("InvolvedObject.Kind", "Workspace")))
@@ -348,8 +344,7 @@ func (o owner) admit(ctx context.Context, username string) {
 func (o owner) createAs(ctx context.Context, who identity.Owner, ofType kcptest.WorkspaceOption) string {
 	GinkgoHelper()
 	name := "child-" + rand.String(6)
-	_, err := kcptest.CreateWorkspace(ctx, o.impersonating(who), name, ofType)
-	Expect(err).NotTo(HaveOccurred())
+	suite.CreateWorkspace(ctx, o.impersonating(who), name, ofType)
 	return name
 }
 
@@ -387,15 +382,4 @@ func (w *kcpWorld) expectUnbound(ctx context.Context, cluster string) {
 	bindings := &apisv1alpha2.APIBindingList{}
 	Expect(newKCPClient(w.kcp.ShardAdmin(cluster)).List(ctx, bindings)).To(Succeed())
 	Expect(bindings.Items).NotTo(ContainElement(HaveField("Spec.Reference.Export.Name", gadgets)))
-}
-
-// describeWorkspace returns the output of "kubectl describe workspace".
-func describeWorkspace(config *rest.Config, name string) (string, error) {
-	mapping := &meta.RESTMapping{
-		Resource:         tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"),
-		GroupVersionKind: tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),
-		Scope:            meta.RESTScopeRoot,
-	}
-	describer, _ := describe.GenericDescriberFor(mapping, config)
-	return describer.Describe("", name, describe.DescriberSettings{ShowEvents: true, ChunkSize: 100})
 }

@@ -17,6 +17,7 @@ import (
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // The objects of the chart are sufficient for a kcp, and "helm test" reports whether warrantgate is called.
@@ -40,10 +41,8 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 	}, SpecTimeout(specTimeout))
 
 	It("makes the workspace of a service account Ready, owned by the service account", func(ctx SpecContext) {
-		_, err := kcptest.CreateWorkspace(ctx, bot, "child")
-		Expect(err).NotTo(HaveOccurred())
-		child, err := kcptest.WaitReady(ctx, w.kcp.Admin("root:provider"), "child")
-		Expect(err).NotTo(HaveOccurred())
+		suite.CreateWorkspace(ctx, bot, "child")
+		child := suite.WaitReady(ctx, w.kcp.Admin("root:provider"), "child")
 		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, HaveSuffix(":default:bot")))
 	}, SpecTimeout(specTimeout))
 
@@ -101,10 +100,8 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 			Eventually(w.serves).WithContext(ctx).Should(Equal(certificate().Data[corev1.TLSCertKey]))
 			w.awaitCalled(ctx)
 			name := fmt.Sprintf("after-step-%d", i+1)
-			_, err := kcptest.CreateWorkspace(ctx, bot, name)
-			Expect(err).NotTo(HaveOccurred())
-			_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root:provider"), name)
-			Expect(err).NotTo(HaveOccurred())
+			suite.CreateWorkspace(ctx, bot, name)
+			suite.WaitReady(ctx, w.kcp.Admin("root:provider"), name)
 		}
 	}, SpecTimeout(2*specTimeout))
 
@@ -137,10 +134,7 @@ func registered() *admissionregistrationv1.ValidatingWebhookConfiguration {
 // bot creates the workspace root:provider, and returns a service account of it that may create workspaces there.
 func (w *world) bot(ctx context.Context, options ...kcptest.WorkspaceOption) *rest.Config {
 	GinkgoHelper()
-	_, err := kcptest.CreateWorkspace(ctx, w.kcp.Admin("root"), "provider", options...)
-	Expect(err).NotTo(HaveOccurred())
-	_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root"), "provider")
-	Expect(err).NotTo(HaveOccurred())
+	suite.ReadyWorkspace(ctx, w.kcp.Admin("root"), "provider", options...)
 	admin := w.kcp.Admin("root:provider")
 	config, err := kcptest.ServiceAccountOfAllShards(ctx, admin, "default", "bot")
 	Expect(err).NotTo(HaveOccurred())

@@ -16,6 +16,7 @@ import (
 	"warrantgate.dev/charts/charttest"
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // A kcp of kcp-operator has its shards behind a front-proxy, whose URL is in the kubeconfigs that the operator writes. The spec installs the
@@ -43,8 +44,7 @@ var _ = Describe("The example for platform teams with kcp-operator", func() {
 		}
 
 		bot := w.bot(ctx, kcptest.OnShard(kcptest.SecondShard))
-		_, err := kcptest.CreateWorkspace(ctx, bot, "before", kcptest.OnShard(kcptest.SecondShard))
-		Expect(err).NotTo(HaveOccurred())
+		suite.CreateWorkspace(ctx, bot, "before", kcptest.OnShard(kcptest.SecondShard))
 		Eventually(kcptest.GetWorkspace).WithContext(ctx).WithArguments(w.kcp.Admin("root:provider"), "before").
 			Should(HaveField("Status.Phase", corev1alpha1.LogicalClusterPhaseInitializing))
 
@@ -61,8 +61,7 @@ var _ = Describe("The example for platform teams with kcp-operator", func() {
 		argo.sync(ctx, func() { serving = w.serve(ctx) })
 		w.expectGates(ctx, bot, "by-argo-cd", kcptest.OnShard(kcptest.RootShard))
 		By("waiting for the repair of the workspace from before the installation")
-		_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root:provider"), "before")
-		Expect(err).NotTo(HaveOccurred())
+		suite.WaitReady(ctx, w.kcp.Admin("root:provider"), "before")
 		Eventually(kcptest.Describe).WithContext(ctx).WithArguments(w.kcp.Admin("root:provider"), "before").
 			Should(ContainSubstring("event Normal OwnerRewritten: Repaired: "))
 

@@ -21,6 +21,7 @@ import (
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
@@ -35,10 +36,7 @@ var infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io
 func (w *world) provide(ctx context.Context) {
 	GinkgoHelper()
 	for _, name := range []string{"capcs", "consumer"} {
-		_, err := kcptest.CreateWorkspace(ctx, w.kcp.Admin("root"), name)
-		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.WaitReady(ctx, w.kcp.Admin("root"), name)
-		Expect(err).NotTo(HaveOccurred())
+		suite.ReadyWorkspace(ctx, w.kcp.Admin("root"), name)
 	}
 	crds, err := kubetest.CRDs("CloudSigmaMachine", "CloudSigmaCluster")
 	Expect(err).NotTo(HaveOccurred())

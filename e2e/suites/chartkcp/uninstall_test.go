@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // helm uninstall removes all objects that the chart created in kcp.
@@ -51,10 +51,7 @@ var _ = Describe("helm uninstall beside a kcp", func() {
 		Expect(added(hosted, w.hostObjects(ctx))).To(BeEmpty())
 
 		By("creating a workspace")
-		_, err := kcptest.CreateWorkspace(ctx, w.kcp.User("root", "alice"), "afterwards")
-		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.WaitReady(ctx, w.kcp.User("root", "alice"), "afterwards")
-		Expect(err).NotTo(HaveOccurred())
+		suite.ReadyWorkspace(ctx, w.kcp.User("root", "alice"), "afterwards")
 	}, SpecTimeout(startTimeout))
 })
 

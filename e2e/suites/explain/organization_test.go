@@ -81,8 +81,7 @@ var _ = Describe("An operator with a scoped service account", func() {
 		Expect(text.out).To(ContainSubstring("The creator lacks no permission for it.\n"))
 
 		By("creating the workspace again")
-		_, err = kcptest.CreateWorkspace(ctx, config, "acme", ofType)
-		Expect(err).NotTo(HaveOccurred())
+		suite.CreateWorkspace(ctx, config, "acme", ofType)
 		ws := home.WaitReady(ctx, "acme")
 		Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, home.Cluster+":default:account-operator"))
 		within := kcptest.In(config, org)

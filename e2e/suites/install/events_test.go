@@ -24,10 +24,7 @@ var _ = Describe("warrantgate check events", func() {
 		w := serve(ctx, "")
 		install(ctx, w)
 		const path = "root:grouped"
-		_, err := kcptest.CreateWorkspace(ctx, kcp.Admin("root"), "grouped")
-		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.WaitReady(ctx, kcp.Admin("root"), "grouped")
-		Expect(err).NotTo(HaveOccurred())
+		suite.ReadyWorkspace(ctx, kcp.Admin("root"), "grouped")
 		require := func(clauses string) {
 			GinkgoHelper()
 			lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(path))
@@ -77,7 +74,7 @@ var _ = Describe("warrantgate check events", func() {
 		output, code = stranger()
 		Expect(code).To(Equal(1))
 		Expect(strings.Count(output, "neither here nor in root; grant it with `warrantgate install kcp --shard-kubeconfig`")).To(Equal(2))
-		output, err = w.Run(ctx, "check", "events", "../root", "--kubeconfig="+kcp.AdminKubeconfig())
+		output, err := w.Run(ctx, "check", "events", "../root", "--kubeconfig="+kcp.AdminKubeconfig())
 		Expect(output).To(ContainSubstring("../root: UNKNOWN\n"))
 		var exit *exec.ExitError
 		Expect(errors.As(err, &exit)).To(BeTrue())

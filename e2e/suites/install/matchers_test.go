@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // ContainEverythingOf succeeds if the actual value contains all fields of wanted. It can contain more: the API server sets defaults
@@ -54,10 +55,8 @@ func numbersEqual(a, b any) bool {
 // createAs creates a workspace in root:provider and waits until it is Ready.
 func createAs(ctx context.Context, creator *rest.Config, name string) *tenancyv1alpha1.Workspace {
 	GinkgoHelper()
-	_, err := kcptest.CreateWorkspace(ctx, creator, name)
-	Expect(err).NotTo(HaveOccurred())
-	ws, err := kcptest.WaitReady(ctx, provider, name)
-	Expect(err).NotTo(HaveOccurred())
+	suite.CreateWorkspace(ctx, creator, name)
+	ws := suite.WaitReady(ctx, provider, name)
 	return ws
 }
 

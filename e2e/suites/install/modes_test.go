@@ -78,8 +78,7 @@ var _ = Describe("a gate", func() {
 
 		By("stopping warrantgate, without which nothing is denied either")
 		Expect(w.Stop()).To(Succeed())
-		_, err = kcptest.CreateWorkspace(ctx, bot, "unwarned")
-		Expect(err).NotTo(HaveOccurred())
+		suite.CreateWorkspace(ctx, bot, "unwarned")
 		_, err = kcptest.WaitWorkspace(ctx, provider, "unwarned", func(ws *tenancyv1alpha1.Workspace) error {
 			if ws.Spec.Cluster == "" {
 				return fmt.Errorf("it has no logical cluster yet")

@@ -83,12 +83,10 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 	It("one is needed to initialize workspaces of the type warranted", func(ctx SpecContext) {
 		create := func(name string) {
 			GinkgoHelper()
-			_, err := kcptest.CreateWorkspace(ctx, bot, name, extending)
-			Expect(err).NotTo(HaveOccurred())
+			suite.CreateWorkspace(ctx, bot, name, extending)
 		}
 		create("initialized")
-		_, err := kcptest.WaitReady(ctx, provider, "initialized")
-		Expect(err).NotTo(HaveOccurred())
+		suite.WaitReady(ctx, provider, "initialized")
 
 		restore := without(ctx, "warrantgate-repair", "workspacetypes", "initialize")
 		create("waiting")

@@ -41,9 +41,8 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		})
 		Expect(err).NotTo(HaveOccurred())
 		// In the name of its owner. kcp v0.33 denies it to those without the permission to bind the APIExport (kcp-dev/kcp#4311).
-		_, err = kcptest.CreateWorkspace(ctx, kcp.ShardAdmin("root:provider"), "stuck", binding,
+		suite.CreateWorkspace(ctx, kcp.ShardAdmin("root:provider"), "stuck", binding,
 			kcptest.WithAnnotation(kcptest.OwnerAnnotation, `{"username":"alice","groups":["system:authenticated"]}`))
-		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(specTimeout))
 
 	without := func(ctx context.Context, role, resource, verb string) (restore func()) {
@@ -102,8 +101,7 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 
 	It("one is needed to report a workspace that waits for warrantgate", func(ctx SpecContext) {
 		Expect(w.Stop()).To(Succeed())
-		_, err := kcptest.CreateWorkspace(ctx, bot, "unscheduled")
-		Expect(err).NotTo(HaveOccurred())
+		suite.CreateWorkspace(ctx, bot, "unscheduled")
 		const reports, path = "check whether warrantgate runs: without it, kcp may not schedule workspaces with foreign owners", "root:provider:unscheduled"
 		Eventually(explained(ctx, path)).Should(ContainSubstring(reports))
 		restore := without(ctx, "warrantgate-explain", "workspaces", "get")
@@ -111,16 +109,14 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		restore()
 		Eventually(explained(ctx, path)).Should(ContainSubstring(reports))
 		Expect(w.Start(ctx)).To(Succeed())
-		_, err = kcptest.WaitReady(ctx, provider, "unscheduled")
-		Expect(err).NotTo(HaveOccurred())
+		suite.WaitReady(ctx, provider, "unscheduled")
 	}, SpecTimeout(specTimeout))
 
 	It("one is needed to repair workspaces that were created while warrantgate was down, with failurePolicy Ignore", func(ctx SpecContext) {
 		_, err := w.Install(ctx, "--rewrite=Webhook", "--failure-policy=Ignore")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.Stop()).To(Succeed())
-		_, err = kcptest.CreateWorkspace(ctx, bot, "foreign")
-		Expect(err).NotTo(HaveOccurred())
+		suite.CreateWorkspace(ctx, bot, "foreign")
 		Eventually(func() (*tenancyv1alpha1.Workspace, error) { // kcp observes a webhook configuration a moment later, and retries
 			return kcptest.GetWorkspace(ctx, provider, "foreign")
 		}).ShouldNot(HaveField("Spec.Cluster", BeEmpty()))
@@ -132,8 +128,7 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		Eventually(repair).Should(MatchError(And(ContainSubstring("workspace-admin is read with the permissions of"), ContainSubstring("forbidden"))))
 		restore()
 		Eventually(repair).Should(Succeed())
-		_, err = kcptest.WaitReady(ctx, provider, "foreign")
-		Expect(err).NotTo(HaveOccurred())
+		suite.WaitReady(ctx, provider, "foreign")
 		Expect(w.Start(ctx)).To(Succeed())
 	}, SpecTimeout(specTimeout))
 

@@ -58,11 +58,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 	kcp = suite.KCP(ctx, "--audit-policy-file="+policyFile, "--audit-log-path="+auditLog)
 
-	_, err := kcptest.CreateWorkspace(ctx, kcp.Admin("root"), "provider")
-	Expect(err).NotTo(HaveOccurred())
-	_, err = kcptest.WaitReady(ctx, kcp.Admin("root"), "provider")
-	Expect(err).NotTo(HaveOccurred())
+	suite.ReadyWorkspace(ctx, kcp.Admin("root"), "provider")
 	provider = kcp.Admin("root:provider")
+	var err error
 	bot, err = kcptest.ServiceAccount(ctx, provider, "default", "bot")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(kcptest.Grant(ctx, provider, kcptest.ServiceAccountSubject("default", "bot"), kcptest.CreatorRules()...)).To(Succeed())

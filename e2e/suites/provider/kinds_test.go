@@ -14,6 +14,7 @@ import (
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // exportName is the provider's APIExport.
@@ -24,10 +25,7 @@ var infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io
 // makeWorkspace creates a workspace of root as an administrator, and waits until it is Ready.
 func makeWorkspace(ctx context.Context, name string) {
 	GinkgoHelper()
-	_, err := kcptest.CreateWorkspace(ctx, kcp.Admin("root"), name)
-	Expect(err).NotTo(HaveOccurred())
-	_, err = kcptest.WaitReady(ctx, kcp.Admin("root"), name)
-	Expect(err).NotTo(HaveOccurred())
+	suite.ReadyWorkspace(ctx, kcp.Admin("root"), name)
 }
 
 // exportKinds exports CloudSigmaMachine and CloudSigmaCluster from a workspace.

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
@@ -64,8 +63,7 @@ cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}
 		attempts := 0
 		Eventually(ctx, func(ctx context.Context) ([]string, error) { // kcp observes the deletion a moment later
 			attempts++
-			_, err := kcptest.CreateWorkspace(ctx, home.bot, fmt.Sprintf("silent-%d", attempts))
-			Expect(err).NotTo(HaveOccurred())
+			suite.CreateWorkspace(ctx, home.bot, fmt.Sprintf("silent-%d", attempts))
 			return p.firing(ctx)
 		}).WithPolling(3 * time.Second).Should(ContainElement("WarrantgateEventsFailed"))
 

@@ -37,9 +37,8 @@ var _ = Describe("Initializer and repair", func() {
 		})
 		p.User(ctx, "carol")
 		// An administrator creates it in the name of its owner: from v0.33 on, kcp denies its creation (kcp-dev/kcp#4311).
-		_, err := kcptest.CreateWorkspace(ctx, p.Server.ShardAdmin(p.Path), "child", binding,
+		suite.CreateWorkspace(ctx, p.Server.ShardAdmin(p.Path), "child", binding,
 			kcptest.WithAnnotation(kcptest.OwnerAnnotation, `{"username":"carol","groups":["system:authenticated"]}`))
-		Expect(err).NotTo(HaveOccurred())
 		Eventually(suite.DescribeWorkspace).WithArguments(p.Admin(), "child").Should(MatchRegexp(`(?m)^ +Warning +BindPermissionMissing .*core\.example\.io`))
 
 		By("explain prints the rule")

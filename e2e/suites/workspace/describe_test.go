@@ -13,8 +13,7 @@ import (
 var _ = Describe("kubectl describe of a workspace", func() {
 	It("shows that the recorded owner has an administrator's permissions", func(ctx SpecContext) {
 		parent := newPlace(ctx, guarded)
-		suite.CreateWorkspace(ctx, parent.Admin(), "child")
-		parent.WaitReady(ctx, "child")
+		suite.ReadyWorkspace(ctx, parent.Admin(), "child")
 		Eventually(ctx, suite.DescribeWorkspace).WithArguments(parent.Admin(), "child").Should(
 			MatchRegexp(`(?m)^ +Warning +PrivilegedOwner .*system:kcp:admin`))
 	}, SpecTimeout(specTimeout))
