@@ -82,11 +82,6 @@ func (w *world) newTenancy(ctx context.Context) string {
 	return namespace
 }
 
-// anotherUser is the environment of a controller manager that acts as another user.
-func anotherUser() []corev1.EnvVar {
-	return []corev1.EnvVar{{Name: "CLOUDSIGMA_USER_EMAIL", Value: "somebody-else@example.com"}}
-}
-
 // identity is the environment of a controller manager that acts as the tenant.
 func identity() []corev1.EnvVar {
 	fromKey := func(name, key string) corev1.EnvVar {
