@@ -21,18 +21,6 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 		extending = p.extending(ctx)
 	}, NodeTimeout(specTimeout))
 
-	It("becomes Ready, with its owner rewritten, and the service account has permissions in it", func(ctx SpecContext) {
-		w := serveSlowly(ctx)
-		suite.CreateWorkspace(ctx, p.bot, "child", extending)
-		child := p.WaitReady(ctx, "child")
-		Expect(adminsOf(ctx, child)).To(ConsistOf(p.GlobalName("bot")))
-		suite.ExpectAtHome(ctx, p.bot, child.Spec.Cluster)
-		Eventually(ctx, func() string {
-			return kcptest.Describe(ctx, p.Admin(), "child")
-		}).Should(And(ContainSubstring("OwnerRewritten"), ContainSubstring("At initialization: ")))
-		Expect(repairedBy(ctx, w)).To(BeZero(), "the repair did not write the workspace")
-	}, SpecTimeout(specTimeout))
-
 	It("of a user who is in scope becomes Ready with an unchanged owner", func(ctx SpecContext) {
 		Expect(kcptest.Grant(ctx, p.Admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
 		serveSlowly(ctx)
@@ -41,7 +29,7 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 		Expect(adminsOf(ctx, child)).To(ConsistOf("alice"))
 	}, SpecTimeout(specTimeout))
 
-	It("waits while no warrantgate runs, prevents the removal of the type, and becomes Ready afterwards", func(ctx SpecContext) {
+	It("waits while no warrantgate runs, prevents the removal of the type, and becomes Ready afterwards, with its owner rewritten", func(ctx SpecContext) {
 		suite.CreateWorkspace(ctx, p.bot, "child", extending)
 		p.WaitInitializing(ctx, "child")
 		Eventually(ctx, kcptest.Describe).WithArguments(ctx, p.Admin(), "child").Should(ContainSubstring("root:warranted"))
@@ -56,8 +44,13 @@ var _ = Describe("a workspace of a type that extends warranted", func() {
 		Expect(err).NotTo(HaveOccurred())
 		_, err = withoutRepair.InstallOnly(ctx)
 		Expect(err).To(MatchError(explained))
-		serveSlowly(ctx)
+		w := serveSlowly(ctx)
 		child := p.WaitReady(ctx, "child")
 		Expect(adminsOf(ctx, child)).To(ConsistOf(p.GlobalName("bot")))
+		suite.ExpectAtHome(ctx, p.bot, child.Spec.Cluster)
+		Eventually(ctx, func() string {
+			return kcptest.Describe(ctx, p.Admin(), "child")
+		}).Should(And(ContainSubstring("OwnerRewritten"), ContainSubstring("At initialization: ")))
+		Expect(repairedBy(ctx, w)).To(BeZero(), "the repair did not write the workspace")
 	}, SpecTimeout(specTimeout))
 })
