@@ -460,7 +460,7 @@ func TestConfiguredKinds(t *testing.T) {
 		}},
 		ExemptNamespaces: []string{"operators"},
 	}
-	hooks := registered(t, append(cluster.Hooks(config), cluster.DelegationHooks(config)...))
+	hooks := registered(append(cluster.Hooks(config), cluster.DelegationHooks(config)...))
 	for _, name := range []string{"farms.cluster.warrantgate.dev", "barns.cluster.warrantgate.dev", "farms.delegation.warrantgate.dev"} {
 		if hooks[name] == nil {
 			t.Errorf("%s is not registered", name)

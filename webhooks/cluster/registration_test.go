@@ -22,33 +22,17 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/cluster"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 // registered returns the webhooks by their names.
-func registered(t *testing.T, hooks []webhooks.Hook) map[string]*admissionregistrationv1.ValidatingWebhook {
-	t.Helper()
-	all := map[string]*admissionregistrationv1.ValidatingWebhook{}
-	for _, object := range (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(nil, hooks) {
-		configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
-		if !ok {
-			t.Fatalf("%T is registered", object)
-		}
-		for i := range configuration.Webhooks {
-			all[configuration.Webhooks[i].Name] = &configuration.Webhooks[i]
-		}
+func registered(hooks []webhooks.Hook) map[string]*admissionregistrationv1.ValidatingWebhook {
+	named := map[string]*admissionregistrationv1.ValidatingWebhook{}
+	_, all := webhookstest.Registered(nil, hooks)
+	for i := range all {
+		named[all[i].Name] = &all[i]
 	}
-	return all
-}
-
-// pinned are the fields of a webhook that must not change by accident.
-type pinned struct {
-	URL           string
-	Rules         []admissionregistrationv1.RuleWithOperations
-	MatchPolicy   admissionregistrationv1.MatchPolicyType
-	FailurePolicy admissionregistrationv1.FailurePolicyType
-	SideEffects   admissionregistrationv1.SideEffectClass
-	Timeout       int32
-	Conditions    int
+	return named
 }
 
 func TestWebhooksArePinned(t *testing.T) {
@@ -57,31 +41,28 @@ func TestWebhooksArePinned(t *testing.T) {
 	maps.Copy(want, pinnedOf(delegationResources, ".delegation.warrantgate.dev", "/cluster/delegation"))
 	reference := pinnedOf(map[string]metav1.GroupVersionResource{"clusters": {Group: "cluster.x-k8s.io", Version: "*"}}, "", "/cluster/delegation")
 	want["reference.delegation.warrantgate.dev"] = reference["clusters"]
-	got := map[string]pinned{}
-	for name, w := range registered(t, hooks) {
-		got[name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	_, all := webhookstest.Registered(nil, hooks)
+	if diff := cmp.Diff(want, webhookstest.Pin(all)); diff != "" {
 		t.Errorf("webhooks (-want +got):\n%s", diff)
 	}
 }
 
 // TestWebhooksOfAnAPIExport: a provider's workspace on kcp does not export Secrets.
 func TestWebhooksOfAnAPIExport(t *testing.T) {
-	want := registered(t, cluster.Hooks(enforced))
+	want := registered(cluster.Hooks(enforced))
 	delete(want, "secrets.cluster.warrantgate.dev")
-	got := registered(t, cluster.ProviderHooks(enforced))
+	got := registered(cluster.ProviderHooks(enforced))
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))); diff != "" || len(got) == 0 {
 		t.Errorf("webhooks (-want +got):\n%s", diff)
 	}
 }
 
 // pinnedOf returns the pinned fields of a gate's webhooks.
-func pinnedOf(resources map[string]metav1.GroupVersionResource, suffix, path string) map[string]pinned {
-	want := map[string]pinned{}
+func pinnedOf(resources map[string]metav1.GroupVersionResource, suffix, path string) map[string]webhookstest.Pinned {
+	want := map[string]webhookstest.Pinned{}
 	for name, resource := range resources {
-		want[name+suffix] = pinned{
-			URL: "https://warrantgate.example.com:9443" + path,
+		want[name+suffix] = webhookstest.Pinned{
+			URL: webhookstest.URL + path,
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
 				Rule: admissionregistrationv1.Rule{
@@ -99,7 +80,7 @@ func TestGatesThatOnlyWarnDenyNothingWhileDown(t *testing.T) {
 	warned := v1beta1.Cluster{
 		Impersonation: v1beta1.ClusterImpersonation{Mode: v1beta1.Warn}, Delegation: v1beta1.ClusterDelegation{Mode: v1beta1.Warn},
 	}
-	for name, w := range registered(t, append(cluster.Hooks(warned), cluster.DelegationHooks(warned)...)) {
+	for name, w := range registered(append(cluster.Hooks(warned), cluster.DelegationHooks(warned)...)) {
 		if *w.FailurePolicy != admissionregistrationv1.Ignore {
 			t.Errorf("%s: %s", name, *w.FailurePolicy)
 		}
@@ -232,7 +213,7 @@ func TestTheStatusOfConfiguredKindsIsChecked(t *testing.T) {
 	config.Delegation.Kinds = []v1beta1.CredentialKind{{
 		Group: "example.com", Version: "v1", Kind: "Barn", Resource: "barns", IdentityRefPath: "status.identityRef",
 	}}
-	all := registered(t, append(cluster.Hooks(config), cluster.DelegationHooks(config)...))
+	all := registered(append(cluster.Hooks(config), cluster.DelegationHooks(config)...))
 	for name, want := range map[string][]string{
 		"farms.cluster.warrantgate.dev":    {"farms", "farms/status"},
 		"barns.delegation.warrantgate.dev": {"barns", "barns/status"},
@@ -333,7 +314,7 @@ func matcher(t *testing.T, resource string) func(t *testing.T, old, object runti
 // matcherOf is matcher of one of the webhooks of a gate.
 func matcherOf(t *testing.T, hooks []webhooks.Hook, gate, resource string) func(t *testing.T, old, object runtime.Object) bool {
 	t.Helper()
-	hook := registered(t, hooks)[resource+"."+gate+".warrantgate.dev"]
+	hook := registered(hooks)[resource+"."+gate+".warrantgate.dev"]
 	compiler := celplugin.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	compiled := webhook.NewValidatingWebhookAccessor("", "", hook).GetCompiledMatcher(compiler)
 	group := schema.GroupVersion{Group: resourceOf(resource).Group, Version: resourceOf(resource).Version}

@@ -22,8 +22,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"warrantgate.dev/internal/config/v1beta1"
-	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/controllermanager"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 // pinned are the fields of a webhook that must not change by accident.
@@ -38,22 +38,6 @@ type pinned struct {
 	Conditions    []string
 }
 
-// registered returns the webhooks as an API server gets them.
-func registered(t *testing.T, config v1beta1.ControllerManager) (
-	mutating []admissionregistrationv1.MutatingWebhook, validating []admissionregistrationv1.ValidatingWebhook,
-) {
-	t.Helper()
-	for _, object := range (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(controllermanager.Hooks(config)) {
-		switch o := object.(type) {
-		case *admissionregistrationv1.MutatingWebhookConfiguration:
-			mutating = o.Webhooks
-		case *admissionregistrationv1.ValidatingWebhookConfiguration:
-			validating = o.Webhooks
-		}
-	}
-	return mutating, validating
-}
-
 func TestWebhooksArePinned(t *testing.T) {
 	for mode, wantPolicy := range map[v1beta1.Mode]admissionregistrationv1.FailurePolicyType{
 		v1beta1.Enforce: admissionregistrationv1.Fail,
@@ -62,7 +46,7 @@ func TestWebhooksArePinned(t *testing.T) {
 		want := map[string]pinned{}
 		for _, what := range []string{"identity", "integrity"} {
 			want["controller-manager-"+what+".warrantgate.dev"] = pinned{
-				URL: "https://warrantgate.example.com:9443/controllermanager/" + what,
+				URL: webhookstest.URL + "/controllermanager/" + what,
 				Rules: []admissionregistrationv1.RuleWithOperations{{
 					Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
 					Rule: admissionregistrationv1.Rule{
@@ -89,7 +73,7 @@ func TestWebhooksArePinned(t *testing.T) {
 				*accessor.GetTimeoutSeconds(), selector, names,
 			}
 		}
-		mutating, validating := registered(t, config(inMode(mode)))
+		mutating, validating := webhookstest.Registered(controllermanager.Hooks(config(inMode(mode))))
 		for i, w := range mutating {
 			pin(webhook.NewMutatingWebhookAccessor("", "", &mutating[i]), w.ClientConfig, w.SideEffects, w.ObjectSelector, w.MatchConditions)
 		}
@@ -122,7 +106,7 @@ func TestNamesAreRegisteredBesideTheSelector(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mutating, validating := registered(t, config(tc.modify))
+			mutating, validating := webhookstest.Registered(controllermanager.Hooks(config(tc.modify)))
 			var got []string
 			for i, w := range mutating {
 				got = append(got, w.Name)
@@ -138,7 +122,7 @@ func TestNamesAreRegisteredBesideTheSelector(t *testing.T) {
 			}
 		})
 	}
-	mutating, _ := registered(t, config(func(c *v1beta1.ControllerManager) { c.Objects, c.Selector = objects, nil }))
+	mutating, _ := webhookstest.Registered(controllermanager.Hooks(config(func(c *v1beta1.ControllerManager) { c.Objects, c.Selector = objects, nil })))
 	accessor := webhook.NewMutatingWebhookAccessor("", "warrantgate", &mutating[0])
 	named := func(name string) *appsv1.Deployment {
 		return deployment(func(d *appsv1.Deployment) { d.Name, d.Labels = name, nil })
@@ -306,7 +290,7 @@ func attributes(object, old runtime.Object, operation admission.Operation, subre
 
 func accessors(t *testing.T) []webhook.WebhookAccessor {
 	t.Helper()
-	mutating, validating := registered(t, config())
+	mutating, validating := webhookstest.Registered(controllermanager.Hooks(config()))
 	return []webhook.WebhookAccessor{
 		webhook.NewMutatingWebhookAccessor("", "warrantgate", &mutating[0]),
 		webhook.NewValidatingWebhookAccessor("", "warrantgate", &validating[0]),

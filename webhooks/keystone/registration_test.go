@@ -23,20 +23,13 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/keystone"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 // registered returns the webhooks as an API server gets them.
-func registered(t *testing.T, config v1beta1.KeystonePolicy) []admissionregistrationv1.ValidatingWebhook {
-	t.Helper()
-	objects := (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(nil, keystone.Hooks(config))
-	if len(objects) != 1 {
-		t.Fatalf("%d configurations are registered", len(objects))
-	}
-	configuration, ok := objects[0].(*admissionregistrationv1.ValidatingWebhookConfiguration)
-	if !ok {
-		t.Fatalf("registered is %v", objects[0])
-	}
-	return configuration.Webhooks
+func registered(config v1beta1.KeystonePolicy) []admissionregistrationv1.ValidatingWebhook {
+	_, all := webhookstest.Registered(nil, keystone.Hooks(config))
+	return all
 }
 
 func TestTheWebhookIsPinned(t *testing.T) {
@@ -44,7 +37,7 @@ func TestTheWebhookIsPinned(t *testing.T) {
 		v1beta1.Enforce: admissionregistrationv1.Fail,
 		v1beta1.Warn:    admissionregistrationv1.Ignore, // a gate that only warns must not deny anything while it is down
 	} {
-		got := registered(t, config(named, func(c *v1beta1.KeystonePolicy) { c.Mode = mode }))
+		got := registered(config(named, func(c *v1beta1.KeystonePolicy) { c.Mode = mode }))
 		for i := range got {
 			if len(got[i].MatchConditions) != i+1 {
 				t.Errorf("%s: %d match conditions", mode, len(got[i].MatchConditions))
@@ -53,7 +46,7 @@ func TestTheWebhookIsPinned(t *testing.T) {
 		}
 		want := admissionregistrationv1.ValidatingWebhook{
 			Name:         "policies.keystone.warrantgate.dev",
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://warrantgate.example.com:9443/keystone/policy")},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To(webhookstest.URL + "/keystone/policy")},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
 				Rule: admissionregistrationv1.Rule{
@@ -75,7 +68,7 @@ func TestTheWebhookIsPinned(t *testing.T) {
 		t.Errorf("%d webhooks are registered while the gate is off", len(hooks))
 	}
 	onlyNamed := config(named, func(c *v1beta1.KeystonePolicy) { c.Selector = nil })
-	if got := registered(t, onlyNamed); len(got) != 1 || got[0].Name != "named-policies.keystone.warrantgate.dev" {
+	if got := registered(onlyNamed); len(got) != 1 || got[0].Name != "named-policies.keystone.warrantgate.dev" {
 		t.Errorf("registered without a selector: %v", got)
 	}
 	// Uninstall registers nothing, and finds the objects to remove by their names.
@@ -168,7 +161,7 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 // selected reports whether the API server would call a webhook. No object may cause an evaluation error.
 func selected(t *testing.T, config v1beta1.KeystonePolicy, old, changed client.Object) bool {
 	t.Helper()
-	hooks := registered(t, config)
+	hooks := registered(config)
 	return slices.ContainsFunc(hooks, func(hook admissionregistrationv1.ValidatingWebhook) bool { return selectedBy(t, &hook, old, changed) })
 }
 

@@ -90,7 +90,7 @@ func TestExternalIDs(t *testing.T) {
 		"a blank, which is not the field cleared": {old: named, changed: newMachine(providerID(" ")), reason: "ProviderIDInvalid", code: "Invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			matches := matcherOf(t, registered(t, v1beta1.Enforce, v1beta1.Deny, awsMachine.MachineKind)[0],
+			matches := matcherOf(t, registered(v1beta1.Enforce, v1beta1.Deny, awsMachine.MachineKind)[0],
 				schema.GroupVersionResource{Group: "aws.example.com", Version: "v1", Resource: "awsmachines"})
 			sent := matches(t, tc.old, tc.changed)
 			if nothingClaimed := tc.reason == "NothingClaimed"; sent == nothingClaimed && tc.changed["spec"] != "odd" {

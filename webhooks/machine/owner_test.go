@@ -12,7 +12,7 @@ import (
 // ownerMatcher is matcher for the Machines of Cluster API, with gates on machines of the kinds.
 func ownerMatcher(t *testing.T, kinds ...v1beta1.MachineKind) func(t *testing.T, old, changed object) bool {
 	t.Helper()
-	for _, hook := range registered(t, v1beta1.Enforce, v1beta1.Deny, kinds...) {
+	for _, hook := range registered(v1beta1.Enforce, v1beta1.Deny, kinds...) {
 		if hook.Name == "owner.machine.warrantgate.dev" {
 			return matcherOf(t, hook, schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"})
 		}

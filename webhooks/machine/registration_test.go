@@ -22,41 +22,21 @@ import (
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
 	"warrantgate.dev/webhooks/machine"
+	"warrantgate.dev/webhooks/webhookstest"
 )
 
 // registered returns the webhooks for the kinds: those for changed and for first claims of each, and that for the owners.
-func registered(
-	tb testing.TB, mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, kinds ...v1beta1.MachineKind,
-) []admissionregistrationv1.ValidatingWebhook {
-	tb.Helper()
-	var all []admissionregistrationv1.ValidatingWebhook
-	for _, object := range (webhooks.Server{URL: "https://warrantgate.example.com:9443"}).Registration(nil, machine.Hooks(mode, unknown, kinds)) {
-		configuration, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
-		if !ok {
-			tb.Fatalf("%T is registered", object)
-		}
-		all = append(all, configuration.Webhooks...)
-	}
+func registered(mode v1beta1.Mode, unknown v1beta1.UnknownPolicy, kinds ...v1beta1.MachineKind) []admissionregistrationv1.ValidatingWebhook {
+	_, all := webhookstest.Registered(nil, machine.Hooks(mode, unknown, kinds))
 	return all
-}
-
-// pinned are the fields of a webhook that must not change by accident.
-type pinned struct {
-	URL           string
-	Rules         []admissionregistrationv1.RuleWithOperations
-	MatchPolicy   admissionregistrationv1.MatchPolicyType
-	FailurePolicy admissionregistrationv1.FailurePolicyType
-	SideEffects   admissionregistrationv1.SideEffectClass
-	Timeout       int32
-	Conditions    int
 }
 
 func TestWebhooksArePinned(t *testing.T) {
 	pin := func(
 		group, version, resource string, failure admissionregistrationv1.FailurePolicyType, conditions int, operations ...admissionregistrationv1.OperationType,
-	) pinned {
-		return pinned{
-			URL: "https://warrantgate.example.com:9443/machine/ownership",
+	) webhookstest.Pinned {
+		return webhookstest.Pinned{
+			URL: webhookstest.URL + "/machine/ownership",
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: operations,
 				Rule: admissionregistrationv1.Rule{
@@ -67,13 +47,13 @@ func TestWebhooksArePinned(t *testing.T) {
 			MatchPolicy: "Equivalent", FailurePolicy: failure, SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: conditions,
 		}
 	}
-	all := func(failure, first admissionregistrationv1.FailurePolicyType) map[string]pinned {
-		firstPin := func(group, version, resource string) pinned {
+	all := func(failure, first admissionregistrationv1.FailurePolicyType) map[string]webhookstest.Pinned {
+		firstPin := func(group, version, resource string) webhookstest.Pinned {
 			pinned := pin(group, version, resource, first, 1, "CREATE", "UPDATE")
 			pinned.Timeout = 10
 			return pinned
 		}
-		return map[string]pinned{
+		return map[string]webhookstest.Pinned{
 			"first.cloudsigmamachines.machine.warrantgate.dev": firstPin("infrastructure.cluster.x-k8s.io", "v1beta1", "cloudsigmamachines"),
 			"first.metalmachines.machine.warrantgate.dev":      firstPin("metal.example.com", "v1", "metalmachines"),
 			"cloudsigmamachines.machine.warrantgate.dev":       pin("infrastructure.cluster.x-k8s.io", "v1beta1", "cloudsigmamachines", failure, 1, "CREATE", "UPDATE"),
@@ -86,15 +66,12 @@ func TestWebhooksArePinned(t *testing.T) {
 		mode    v1beta1.Mode
 		unknown v1beta1.UnknownPolicy
 	}
-	for of, want := range map[setting]map[string]pinned{
+	for of, want := range map[setting]map[string]webhookstest.Pinned{
 		{v1beta1.Enforce, v1beta1.AdmitFirstClaims}: all("Fail", "Ignore"), {v1beta1.Enforce, v1beta1.Deny}: all("Fail", "Fail"),
 		{v1beta1.Enforce, v1beta1.Admit}: all("Fail", "Ignore"), {v1beta1.Warn, v1beta1.AdmitFirstClaims}: all("Ignore", "Ignore"),
 		{v1beta1.Warn, v1beta1.Deny}: all("Ignore", "Ignore"), {v1beta1.Off, v1beta1.AdmitFirstClaims}: {},
 	} {
-		got := map[string]pinned{}
-		for _, w := range registered(t, of.mode, of.unknown, kinds[0].MachineKind, metalMachine, awsMachine.MachineKind) {
-			got[w.Name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}
-		}
+		got := webhookstest.Pin(registered(of.mode, of.unknown, kinds[0].MachineKind, metalMachine, awsMachine.MachineKind))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%v: webhooks (-want +got):\n%s", of, diff)
 		}
@@ -132,7 +109,7 @@ func matcher(t *testing.T, kind v1beta1.MachineKind) func(t *testing.T, old, cha
 // An evaluation error would count as a failure of the webhook. No request is sent to both.
 func selector(t *testing.T, kind v1beta1.MachineKind) func(t *testing.T, old, changed object) (asChanged, asFirst bool) {
 	t.Helper()
-	hooks := registered(t, v1beta1.Enforce, v1beta1.AdmitFirstClaims, kind)
+	hooks := registered(v1beta1.Enforce, v1beta1.AdmitFirstClaims, kind)
 	resource := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource}
 	changes, first := matcherOf(t, hooks[0], resource), matcherOf(t, hooks[1], resource)
 	return func(t *testing.T, old, changed object) (asChanged, asFirst bool) {

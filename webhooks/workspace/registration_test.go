@@ -9,19 +9,9 @@ import (
 
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/webhooks"
+	"warrantgate.dev/webhooks/webhookstest"
 	"warrantgate.dev/webhooks/workspace"
 )
-
-// pinned are the fields of a webhook that must not change by accident.
-type pinned struct {
-	URL           string
-	Rules         []admissionregistrationv1.RuleWithOperations
-	MatchPolicy   admissionregistrationv1.MatchPolicyType
-	FailurePolicy admissionregistrationv1.FailurePolicyType
-	SideEffects   admissionregistrationv1.SideEffectClass
-	Timeout       int32
-	Conditions    int
-}
 
 func TestWebhooksArePinned(t *testing.T) {
 	rules := func(operations ...admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
@@ -33,7 +23,7 @@ func TestWebhooksArePinned(t *testing.T) {
 			},
 		}}
 	}
-	want := map[string]pinned{
+	want := map[string]webhookstest.Pinned{
 		"owner-rewrite.warrantgate.dev": {
 			URL: "https://warrantgate.example.com:9443/workspace/owner-rewrite", Rules: rules("CREATE", "UPDATE"), MatchPolicy: "Equivalent",
 			FailurePolicy: "Fail", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 4,
@@ -47,16 +37,16 @@ func TestWebhooksArePinned(t *testing.T) {
 			FailurePolicy: "Ignore", SideEffects: "NoneOnDryRun", Timeout: 3, Conditions: 3,
 		},
 	}
-	got := map[string]pinned{}
 	mutating, validating := webhookConfigurations(t)
+	got := webhookstest.Pin(validating.Webhooks)
 	for _, w := range mutating.Webhooks {
-		got[w.Name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}
+		got[w.Name] = webhookstest.Pinned{
+			URL: *w.ClientConfig.URL, Rules: w.Rules, MatchPolicy: *w.MatchPolicy, FailurePolicy: *w.FailurePolicy, SideEffects: *w.SideEffects,
+			Timeout: *w.TimeoutSeconds, Conditions: len(w.MatchConditions),
+		}
 		if *w.ReinvocationPolicy != admissionregistrationv1.NeverReinvocationPolicy {
 			t.Errorf("%s is called again", w.Name)
 		}
-	}
-	for _, w := range validating.Webhooks {
-		got[w.Name] = pinned{*w.ClientConfig.URL, w.Rules, *w.MatchPolicy, *w.FailurePolicy, *w.SideEffects, *w.TimeoutSeconds, len(w.MatchConditions)}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("webhooks (-want +got):\n%s", diff)
