@@ -114,7 +114,7 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 	nested := identity.Warrant{User: "bob", Extra: map[string][]string{identity.WarrantKey: {
 		identity.Warrant{User: "carol", Groups: []string{"system:masters"}}.String()}}}
 
-	for name, tc := range map[string]struct {
+	type write struct {
 		by       user.Info
 		old, new any // annotations; old nil and create true for a create
 		create   bool
@@ -122,12 +122,15 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		dryRun   bool
 		stale    bool     // the request has an older resource version than the stored Workspace
 		want     []string // the webhooks that are called, and "policy" if the policy denies
-	}{
+	}
+	// placed is the update of kcp's scheduler for a workspace with an owner.
+	placed := func(owner string, want ...string) write {
+		return write{by: apiServer, old: annotations(ownerKey, owner), new: annotations(ownerKey, owner, clusterKey, newCluster), want: want}
+	}
+
+	for name, tc := range map[string]write{
 		// The scheduler's update, for each kind of owner.
-		"a service account's workspace is placed": {
-			by: apiServer, old: annotations(ownerKey, rawServiceAccount),
-			new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster), want: []string{rewrite},
-		},
+		"a service account's workspace is placed": placed(rawServiceAccount, rewrite),
 		"a service account's workspace is placed by a scheduler with an old resource version, which is a conflict": {
 			by: apiServer, old: annotations(ownerKey, rawServiceAccount),
 			new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster), stale: true,
@@ -139,79 +142,35 @@ func TestMatchConditionsSelectRequests(t *testing.T) {
 		"a user changes the owner with an old resource version": {
 			by: alice, old: annotations(ownerKey, rawUser), new: annotations(ownerKey, rawAdmin), stale: true, want: []string{policy},
 		},
-		"a scoped user's workspace is placed": {
-			by: apiServer, old: annotations(ownerKey, rawScoped),
-			new: annotations(ownerKey, rawScoped, clusterKey, newCluster), want: []string{rewrite},
-		},
+		"a scoped user's workspace is placed": placed(rawScoped, rewrite),
 		"a workspace is placed again, in another cluster": {
 			by: apiServer, old: annotations(ownerKey, rawServiceAccount, clusterKey, "older"),
 			new: annotations(ownerKey, rawServiceAccount, clusterKey, newCluster), want: []string{rewrite},
 		},
-		"a user's workspace is placed": {
-			by: apiServer, old: annotations(ownerKey, rawUser),
-			new: annotations(ownerKey, rawUser, clusterKey, newCluster),
-		},
-		"a user's workspace with a scope inside a warrant is placed": {
-			by: apiServer, old: annotations(),
-			new: annotations(ownerKey, warrant(identity.Warrant{User: "bob", Extra: map[string][]string{
-				identity.ScopesKey: {"cluster:x"}}}), clusterKey, newCluster), want: []string{rewrite},
-		},
-		"a user's workspace with a warrant in another spelling is placed": {
-			by: apiServer, old: annotations(),
-			new: annotations(ownerKey, strings.Replace(warrant(identity.Warrant{User: "bob"}), "kcp.io/", `kcp.io\/`, 1), clusterKey, newCluster), want: []string{rewrite},
-		},
-		"a user's workspace with a warrant before the name is placed": {
-			by: apiServer, old: annotations(),
-			new:  annotations(ownerKey, `{"extra":{"authorization.kcp.io/warrant":["{}"]},"username":"alice"}`, clusterKey, newCluster),
-			want: []string{rewrite, notice},
-		},
-		"a user whose group is named like the key of warrants": {
-			by: apiServer, old: annotations(),
-			new: annotations(ownerKey, `{"username":"alice","groups":["authorization.kcp.io/warrant"]}`, clusterKey, newCluster),
-		},
-		"an administrator's workspace is placed": {
-			by: apiServer, old: annotations(ownerKey, rawAdmin),
-			new: annotations(ownerKey, rawAdmin, clusterKey, newCluster), want: []string{notice},
-		},
-		"an administrator's workspace is placed, and its owner is as large as a regular expression may read": {
-			by: apiServer, old: annotations(),
-			new: annotations(ownerKey, padded(identity.MaxOwnerBytes, "system:kcp:admin"), clusterKey, newCluster), want: []string{notice},
-		},
-		"an administrator's workspace is placed, and its owner is larger": {
-			by: apiServer, old: annotations(),
-			new: annotations(ownerKey, padded(identity.MaxOwnerBytes+1, "system:kcp:admin"), clusterKey, newCluster), want: []string{notice},
-		},
-		"an administrator's workspace is placed, and its owner is as large as annotations may be": {
-			by: apiServer, old: annotations(),
-			new: annotations(ownerKey, padded(256<<10, "system:kcp:admin"), clusterKey, newCluster), want: []string{notice},
-		},
-		"a user's workspace is placed, and its owner is as large as a regular expression may read": {
-			by: apiServer, old: annotations(), new: annotations(ownerKey, padded(identity.MaxOwnerBytes, "team-a"), clusterKey, newCluster),
-		},
-		"an owner with an initializer's warrant": {
-			by: apiServer, old: annotations(),
-			new:  annotations(ownerKey, warrant(identity.Warrant{User: "bob", Groups: []string{"system:kcp:initializer:root:org"}}), clusterKey, newCluster),
-			want: []string{rewrite, notice}, // notice is called if the warrant is still there after the rewrite
-		},
-		"an owner with an administrator's warrant nested in another": {
-			by: apiServer, old: annotations(), new: annotations(ownerKey, warrant(nested), clusterKey, newCluster), want: []string{rewrite, notice},
-		},
-		"a group whose name has the prefix of an administrator's": {
-			by: apiServer, old: annotations(),
-			new: annotations(ownerKey, `{"username":"alice","groups":["system:masters-of-the-universe"]}`, clusterKey, newCluster),
-		},
+		"a user's workspace is placed": placed(rawUser),
+		"a user's workspace with a scope inside a warrant is placed": placed(
+			warrant(identity.Warrant{User: "bob", Extra: map[string][]string{identity.ScopesKey: {"cluster:x"}}}), rewrite),
+		"a user's workspace with a warrant in another spelling is placed": placed(
+			strings.Replace(warrant(identity.Warrant{User: "bob"}), "kcp.io/", `kcp.io\/`, 1), rewrite),
+		"a user's workspace with a warrant before the name is placed": placed(`{"extra":{"authorization.kcp.io/warrant":["{}"]},"username":"alice"}`, rewrite, notice),
+		"a user whose group is named like the key of warrants":        placed(`{"username":"alice","groups":["authorization.kcp.io/warrant"]}`),
+		"an administrator's workspace is placed":                      placed(rawAdmin, notice),
+		"an administrator's workspace is placed, and its owner is as large as a regular expression may read": placed(
+			padded(identity.MaxOwnerBytes, "system:kcp:admin"), notice),
+		"an administrator's workspace is placed, and its owner is larger":                          placed(padded(identity.MaxOwnerBytes+1, "system:kcp:admin"), notice),
+		"an administrator's workspace is placed, and its owner is as large as annotations may be":  placed(padded(256<<10, "system:kcp:admin"), notice),
+		"a user's workspace is placed, and its owner is as large as a regular expression may read": placed(padded(identity.MaxOwnerBytes, "team-a")),
+		// notice is called if the warrant is still there after the rewrite.
+		"an owner with an initializer's warrant": placed(
+			warrant(identity.Warrant{User: "bob", Groups: []string{"system:kcp:initializer:root:org"}}), rewrite, notice),
+		"an owner with an administrator's warrant nested in another": placed(warrant(nested), rewrite, notice),
+		"a group whose name has the prefix of an administrator's":    placed(`{"username":"alice","groups":["system:masters-of-the-universe"]}`),
 		"no owner": {
 			by: apiServer, old: annotations(), new: annotations(clusterKey, newCluster), want: []string{notice},
 		},
-		"an empty owner": {
-			by: apiServer, old: annotations(ownerKey, ""), new: annotations(ownerKey, "", clusterKey, newCluster), want: []string{notice},
-		},
-		"an owner that is not JSON": {
-			by: apiServer, old: annotations(ownerKey, "bot"), new: annotations(ownerKey, "bot", clusterKey, newCluster), want: []string{notice},
-		},
-		"a service account's owner that is not JSON": {
-			by: apiServer, old: annotations(), new: annotations(ownerKey, `{"username":"system:serviceaccount:`, clusterKey, newCluster), want: []string{rewrite},
-		},
+		"an empty owner":                             placed("", notice),
+		"an owner that is not JSON":                  placed("bot", notice),
+		"a service account's owner that is not JSON": placed(`{"username":"system:serviceaccount:`, rewrite),
 		// Other writes of a Workspace.
 		"no annotations on either side":      {by: apiServer, old: nil, new: nil},
 		"annotations are null on both sides": {by: apiServer, old: map[string]any(nil), new: map[string]any(nil)},
