@@ -555,7 +555,6 @@ func calledBy(t *testing.T, attributes *admission.VersionedAttributes) []string 
 	return called
 }
 
-// policyDecisions evaluates the admission policy as the API server does.
 // denial returns the message with which a policy denies a request, "" if it does not.
 func denial(t *testing.T, policy validating.Validator, attributes *admission.VersionedAttributes) (message string) {
 	t.Helper()
@@ -567,6 +566,7 @@ func denial(t *testing.T, policy validating.Validator, attributes *admission.Ver
 	return message
 }
 
+// policyDecisions evaluates the admission policy as the API server does.
 func policyDecisions(t *testing.T, attributes *admission.VersionedAttributes) []validating.PolicyDecision {
 	t.Helper()
 	return newIntegrityPolicy(t).Validate(t.Context(), attributes.GetResource(), attributes, nil, nil, celconfig.RuntimeCELCostBudget, nil).Decisions
