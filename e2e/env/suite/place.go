@@ -15,11 +15,9 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
-	"k8s.io/kubectl/pkg/describe"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
@@ -185,12 +183,7 @@ func (p Place) Reasons(ctx context.Context, ws *tenancyv1alpha1.Workspace) ([]st
 
 // DescribeWorkspace is the output of "kubectl describe workspace".
 func DescribeWorkspace(config *rest.Config, name string) (string, error) {
-	describer, _ := describe.GenericDescriberFor(&meta.RESTMapping{
-		Resource:         tenancyv1alpha1.SchemeGroupVersion.WithResource("workspaces"),
-		GroupVersionKind: tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),
-		Scope:            meta.RESTScopeRoot,
-	}, config)
-	return describer.Describe("", name, describe.DescriberSettings{ShowEvents: true, ChunkSize: 100})
+	return KubectlDescribe(config, tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"), "", name)
 }
 
 // CreateNamespace creates a namespace in a workspace, for which a user needs the permission to write there.

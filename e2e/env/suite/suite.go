@@ -8,13 +8,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/kubectl/pkg/describe"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/asset"
@@ -82,6 +87,21 @@ func KubeAPIServer(ctx context.Context, args ...string) *kubetest.Server {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(server.Stop)
 	return server
+}
+
+// KubectlDescribe returns the output of "kubectl describe" of an object for the user of config. The namespace is "" for kinds without namespaces.
+func KubectlDescribe(config *rest.Config, kind schema.GroupVersionKind, namespace, name string) (string, error) {
+	mapping := &meta.RESTMapping{
+		Resource: kind.GroupVersion().WithResource(strings.ToLower(kind.Kind) + "s"), GroupVersionKind: kind, Scope: meta.RESTScopeNamespace,
+	}
+	if namespace == "" {
+		mapping.Scope = meta.RESTScopeRoot
+	}
+	describer, found := describe.GenericDescriberFor(mapping, config)
+	if !found {
+		return "", fmt.Errorf("nothing describes %s", kind)
+	}
+	return describer.Describe(namespace, name, describe.DescriberSettings{ShowEvents: true, ChunkSize: 100})
 }
 
 // KCPClient returns a client for a workspace of kcp.

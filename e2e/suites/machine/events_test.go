@@ -5,7 +5,6 @@ package machine_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -13,12 +12,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/kubectl/pkg/describe"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/env/volume"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
@@ -129,11 +127,5 @@ func (s story) allEvents(ctx context.Context) ([]corev1.Event, error) {
 
 // describe is the output of "kubectl describe" of an object.
 func (w *world) describe(object *unstructured.Unstructured) (string, error) {
-	kind := object.GroupVersionKind()
-	describer, found := describe.GenericDescriberFor(&meta.RESTMapping{
-		Resource:         kind.GroupVersion().WithResource(strings.ToLower(kind.Kind) + "s"),
-		GroupVersionKind: kind, Scope: meta.RESTScopeNamespace,
-	}, w.api.Config())
-	Expect(found).To(BeTrue())
-	return describer.Describe(object.GetNamespace(), object.GetName(), describe.DescriberSettings{ShowEvents: true, ChunkSize: 100})
+	return suite.KubectlDescribe(w.api.Config(), object.GroupVersionKind(), object.GetNamespace(), object.GetName())
 }

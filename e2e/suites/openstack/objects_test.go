@@ -5,19 +5,18 @@ package openstack_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/kubectl/pkg/describe"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
@@ -173,15 +172,7 @@ func (w *world) eventsOn(ctx context.Context, object client.Object) ([]corev1.Ev
 
 // describe is the output of "kubectl describe" of an object.
 func (w *world) describe(object *unstructured.Unstructured) (string, error) {
-	kind := object.GroupVersionKind()
-	describer, found := describe.GenericDescriberFor(&meta.RESTMapping{
-		Resource:         kind.GroupVersion().WithResource(strings.ToLower(kind.Kind) + "s"),
-		GroupVersionKind: kind, Scope: meta.RESTScopeNamespace,
-	}, w.api.Config())
-	if !found {
-		return "", fmt.Errorf("nothing describes %s", kind)
-	}
-	return describer.Describe(object.GetNamespace(), object.GetName(), describe.DescriberSettings{ShowEvents: true, ChunkSize: 100})
+	return suite.KubectlDescribe(w.api.Config(), object.GroupVersionKind(), object.GetNamespace(), object.GetName())
 }
 
 func keyOf(object client.Object) client.ObjectKey { return client.ObjectKeyFromObject(object) }

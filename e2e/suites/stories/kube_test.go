@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -14,14 +13,13 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/kubectl/pkg/describe"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -273,10 +271,5 @@ func newPolicy(namespace, policy string) *corev1.ConfigMap {
 
 // describeObject is the output of "kubectl describe" of an object.
 func describeObject(object client.Object) (string, error) {
-	kind := object.GetObjectKind().GroupVersionKind()
-	describer, _ := describe.GenericDescriberFor(&meta.RESTMapping{
-		Resource:         kind.GroupVersion().WithResource(strings.ToLower(kind.Kind) + "s"),
-		GroupVersionKind: kind, Scope: meta.RESTScopeNamespace,
-	}, kube.server.Config())
-	return describer.Describe(object.GetNamespace(), object.GetName(), describe.DescriberSettings{ShowEvents: true, ChunkSize: 100})
+	return suite.KubectlDescribe(kube.server.Config(), object.GetObjectKind().GroupVersionKind(), object.GetNamespace(), object.GetName())
 }
