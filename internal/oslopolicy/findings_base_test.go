@@ -28,7 +28,7 @@ func TestLintOverABase(t *testing.T) {
 		dead = `{"admin_of_user": "role:admin and domain_id:%(user.domain_id)s", "identity:create_user": "rule:admin_of_user"}`
 	)
 	const (
-		tied        = ", which the base denies" + andTie
+		tied        = ", which the base denies" + andTie + ", by checks such as token.domain.id:%(target.user.domain_id)s"
 		keep        = ", which the base allows; keep the alternatives of the base, if that is not meant"
 		domainAdmin = "a token with role=admin,domain=own-domain "
 		balancer    = "a token with role=load-balancer_member,domain=own-domain passes "
@@ -88,7 +88,7 @@ func TestLintOverABase(t *testing.T) {
 		"a circle in the base, in whose place Keystone's own rule counts": {
 			base: []string{`{"admin_required": "rule:admin_required or @"}`}, files: []string{"admin_required: role:admin or domain_id:x"},
 			want: []string{
-				"0:1 error broader-than-default admin_required: a token with role=any,domain=x passes identity:authorize_request_token" + tied,
+				"0:1 error broader-than-default admin_required: a token with role=any,domain=x passes identity:authorize_request_token, which the base denies" + andTie,
 				"0:1 error escalation admin_required: a token with role=any,domain=x can grant a role that a manager must not grant; " +
 					`allow only ["load-balancer_member" "member"], by checks such as 'load-balancer_member':%(target.role.name)s` + managed,
 			},

@@ -28,8 +28,17 @@ func (l *linter) reference() string {
 	return ownRule
 }
 
-// tieToDomain is the suggestion for a rule that allows too much.
-const tieToDomain = "require a role, and compare the domain of the token with those of the target"
+// tieToDomain returns the suggestion for a rule that allows too much. It names the attributes with the domains of the target.
+func tieToDomain(o *shippedRule) string {
+	suggestion, separator := "require a role, and compare the domain of the token with those of the target", ", by checks such as "
+	for _, name := range o.known() {
+		if strings.HasPrefix(name, "target.") && strings.HasSuffix(name, "id") && isDomain(o, name) {
+			suggestion += separator + "token.domain.id:%(" + name + ")s"
+			separator = ", "
+		}
+	}
+	return suggestion
+}
 
 // changed returns the operations that a rule changes: its own, or, for a helper that Keystone or the base has or refers to, those that use the
 // helper and are not in the files themselves. The rule "default" is used in place of rules that do not exist.
@@ -179,7 +188,7 @@ func (l *linter) lintMore(r *rule, o *shippedRule, s *search) {
 // addMore adds a finding for a request that is allowed, or that may be allowed because of checks whose values are unknown.
 func (l *linter) addMore(w *Witness, unknown []string, r *rule, o *shippedRule, severity Severity) {
 	if len(unknown) == 0 {
-		suggestion := tieToDomain
+		suggestion := tieToDomain(o)
 		if isDomainItself(w.Target) {
 			suggestion = notNull
 		}

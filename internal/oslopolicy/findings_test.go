@@ -60,13 +60,14 @@ func expect(t *testing.T, policies map[string]linted, line func(Finding) string)
 }
 
 // inFull is a line with the texts of a finding. It leaves out the notes for rules that grant less than Keystone's own rule, which
-// TestRulesThatGrantLess tests.
+// TestRulesThatGrantLess tests, and the attributes in tieToDomain, which TestTieToDomain tests.
 func inFull(f Finding) string {
 	if f.Severity == SeverityNote && f.Code == CodeNarrowerThanDefault {
 		return ""
 	}
 	f.Witness = nil
-	return fmt.Sprintf("%d %s %s %s: %s", f.Line, f.Severity, f.Code, f.Rule, f.Details())
+	details, _, _ := strings.Cut(f.Details(), ", by checks such as token.domain.id:")
+	return fmt.Sprintf("%d %s %s %s: %s", f.Line, f.Severity, f.Code, f.Rule, details)
 }
 
 // severe is a line with the code of an error or a warning.
@@ -378,6 +379,26 @@ func TestRulesThatGrantLess(t *testing.T) {
 		}
 		return fmt.Sprintf("%s: %s", f.Severity, f.Witness)
 	})
+}
+
+// TestTieToDomain: the suggestion names the attributes with which oslo.policy compares the domain of the token.
+func TestTieToDomain(t *testing.T) {
+	for name, want := range map[string][]string{
+		"create_user":  {"target.user.domain_id"},
+		"list_users":   {"target.domain_id"},
+		"get_domain":   {"target.domain.id"},
+		"create_grant": {"target.domain.id", "target.group.domain_id", "target.project.domain_id", "target.user.domain_id"},
+		"get_trust":    nil, // a trust has no domain
+	} {
+		suggestion, separator := andTie[len("; "):], ", by checks such as "
+		for _, attribute := range want {
+			suggestion += separator + "token.domain.id:%(" + attribute + ")s"
+			separator = ", "
+		}
+		if got := tieToDomain(DefaultRelease.table().operation(prefix + name)); got != suggestion {
+			t.Errorf("%s: %s, want %s", name, got, suggestion)
+		}
+	}
 }
 
 // TestNotesNameThePolicyOfTheComparison: a rule is compared with the base, but what it grants less than Keystone's own rule is also a note if the
