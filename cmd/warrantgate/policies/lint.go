@@ -3,6 +3,7 @@ package policies
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -154,12 +155,17 @@ func (o *lintOptions) run(ctx context.Context, files []string, out, errOut io.Wr
 	}
 	all := make([]linted, 0, len(files))
 	var sources []oslopolicy.Source
+	var unread error
 	for _, name := range files {
 		l, err := o.of(ctx, name)
 		if err != nil {
-			return err
+			unread = errors.Join(unread, err)
+			continue
 		}
 		all, sources = append(all, l), append(sources, l.sources...)
+	}
+	if len(all) == 0 {
+		return unread
 	}
 	if err := outputs[o.output](out, all, o.notes || o.failOn == string(oslopolicy.SeverityNote)); err != nil {
 		return err
@@ -167,10 +173,10 @@ func (o *lintOptions) run(ctx context.Context, files []string, out, errOut io.Wr
 	for _, pattern := range oslopolicy.UnusedPatterns(sources, o.lint) {
 		fmt.Fprintf(errOut, "note: --known-rule: %q matches no rule of FILE and --base, apart from Keystone's own\n", pattern)
 	}
-	if slices.ContainsFunc(findingsOf(all), func(f oslopolicy.Finding) bool { return slices.Index(severities, f.Severity) <= least }) {
+	if unread == nil && slices.ContainsFunc(findingsOf(all), func(f oslopolicy.Finding) bool { return slices.Index(severities, f.Severity) <= least }) {
 		return cli.ExitError{Code: cli.ExitWrong}
 	}
-	return nil
+	return unread
 }
 
 // of lints the files that a name stands for.

@@ -229,10 +229,13 @@ func TestLintKeystonePolicy(t *testing.T) {
 			wantCode:    cli.ExitUnknown,
 			wantMessage: `--fail-on: "fatal" must be error, warning or note`,
 		},
-		"no such file": {
-			args:        []string{"missing.yaml"},
+		"files that do not exist, and one with a note": {
+			policy: "helper: role:admin\n", args: []string{"missing.yaml", "other.yaml"},
+			wantOut: "PLACE          SEVERITY  CODE         RULE    MESSAGE\n" +
+				"policy.yaml:1  note      unused-rule  helper  no rule refers to it, and Keystone does not evaluate it\n" +
+				"policy.yaml: 1 note; the gate admits it\n",
 			wantCode:    cli.ExitUnknown,
-			wantMessage: "open missing.yaml: no such file or directory",
+			wantMessage: "open missing.yaml: no such file or directory\nopen other.yaml: no such file or directory",
 		},
 	} {
 		t.Run(name, func(t *testing.T) { tc.test(t, NewLintCommand(), "policy.yaml", "--notes", "--output=table") })
