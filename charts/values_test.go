@@ -47,6 +47,8 @@ func TestInvalidValuesAreErrors(t *testing.T) {
 		"a rewrite in another case":            {certificate + keystoneOnly + "kcp: {install: {rewrite: policy}}", "rewrite"},
 		"a failure policy in another case":     {certificate + keystoneOnly + "failurePolicy: ignore", "failurePolicy"},
 		"a URL without TLS":                    {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true, url: \"http://a\"}", "url"},
+		"a configuration that is null":         {certificate + "config: null", "missing property 'config'"},
+		"a Secret that is null":                {certificate + "cloudSigma: {secret: null}", "at '/cloudSigma': missing property 'secret'"},
 		"kube-system, gated":                   {certificate + keystoneOnly + "kubernetes: {excludedNamespaces: []}", "excludedNamespaces"},
 		"a Service that is published on nodes": {certificate + keystoneOnly + "service: {type: NodePort}", "type"},
 
