@@ -71,7 +71,7 @@ func TestTraceOfARequest(t *testing.T) {
 	}
 }
 
-// exemplarOf returns the trace in the exemplar of a gate's duration.
+// exemplarOf returns the trace in the exemplar of the duration of a gate's denials.
 func exemplarOf(t *testing.T, gate string) string {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
@@ -84,7 +84,7 @@ func exemplarOf(t *testing.T, gate string) string {
 			continue
 		}
 		for _, metric := range family.GetMetric() {
-			if metric.GetLabel()[0].GetValue() != gate {
+			if labels := metric.GetLabel(); labels[0].GetValue() != "denied" || labels[1].GetValue() != gate {
 				continue
 			}
 			if count := metric.GetHistogram().GetSampleCount(); count != 1 {

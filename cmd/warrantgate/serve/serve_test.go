@@ -223,7 +223,7 @@ func TestServeNeedsNoKubeconfig(t *testing.T) {
 	}
 	for _, want := range []string{
 		`warrantgate_admissions_total{decision="allowed",gate="denial-notice",reason="OwnerChangeDenied"} `,
-		`warrantgate_admission_duration_seconds_count{gate="denial-notice"} `,
+		`warrantgate_admission_duration_seconds_count{decision="allowed",gate="denial-notice"} `,
 		`warrantgate_events_total{outcome="off"} `,
 		"certwatcher_read_certificate_total ", "warrantgate_certificate_expiry_seconds ",
 	} {
