@@ -95,6 +95,8 @@ type Access struct {
 	Cloud *cloudsigma.Cloud
 	// Impersonating is true if requests about clusters are sent as the users of the clusters.
 	Impersonating bool
+	// credentials reads the credentials of the service account that impersonates. It is nil unless Impersonating.
+	credentials func(context.Context) (impersonation.Credentials, error)
 	// Legacy is true if one account is used for clusters without a user and, unless Impersonating, for all clusters.
 	Legacy bool
 }
@@ -132,13 +134,12 @@ func (f Flags) CloudSigma(config v1beta1.CloudSigma, kubernetes *rest.Config, lo
 		Regions: config.Regions, API: config.API, LegacyAPI: config.LegacyAPI, RootCAs: rootCAs, UserAgent: cli.UserAgent(),
 	}
 	if f.impersonationEnabled {
-		credentials, err := f.credentials(kubernetes)
-		if err != nil {
+		if access.credentials, err = f.credentials(kubernetes); err != nil {
 			return access, err
 		}
 		options.Tokens = impersonation.New(impersonation.Options{
 			Flow: config.Flow, TokenPath: config.TokenPath, ServiceProviderAPI: config.ServiceProviderAPI, Audience: config.Audience,
-			RootCAs: rootCAs, Credentials: credentials,
+			RootCAs: rootCAs, Credentials: access.credentials,
 		})
 	}
 	if legacy {
@@ -203,12 +204,20 @@ func credentialsFromSecret(kubernetes *rest.Config, namespace, name string) (fun
 		secret, err := core.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return impersonation.Credentials{}, fmt.Errorf("there is no Secret %q in namespace %q (--impersonation-secret)", name, namespace)
+			return impersonation.Credentials{}, fmt.Errorf("there is no Secret %q in namespace %q (--impersonation-secret): create it, with the keys "+
+				"oauth-url, client-id and client-secret", name, namespace)
 		case err != nil:
 			return impersonation.Credentials{}, fmt.Errorf("read the Secret %q of namespace %q: %w", name, namespace, err)
 		}
-		value := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
-		return impersonation.Credentials{OAuthURL: value("oauth-url"), ClientID: value("client-id"), ClientSecret: value("client-secret")}, nil
+		value := func(key string) string {
+			text := strings.TrimSpace(string(secret.Data[key]))
+			if text == "" {
+				err = fmt.Errorf("the Secret %q in namespace %q (--impersonation-secret) has no key %q, or it is empty: add it", name, namespace, key)
+			}
+			return text
+		}
+		found := impersonation.Credentials{OAuthURL: value("oauth-url"), ClientID: value("client-id"), ClientSecret: value("client-secret")}
+		return found, err
 	}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/time/rate"
 	"k8s.io/client-go/rest"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/audit"
@@ -56,8 +57,13 @@ func NewOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags 
 	return o, err
 }
 
-// Start releases what the gate holds when ctx ends.
+// Start logs why the credentials for CloudSigma cannot be read, and releases what the gate holds when ctx ends.
 func (o Owners) Start(ctx context.Context) error {
+	if o.credentials != nil {
+		if _, err := o.credentials(ctx); err != nil && ctx.Err() == nil {
+			logf.FromContext(ctx).Error(err, "CloudSigma cannot be asked about machines; its credentials are read again when a machine claims a server")
+		}
+	}
 	<-ctx.Done()
 	o.Gate.Close()
 	return nil
