@@ -230,7 +230,7 @@ func (c *check) bindMissing(reference tenancyv1alpha1.APIExportReference, cluste
 		return finding
 	}
 	finding.Next = fmt.Sprintf("apply the objects below in %s; kcp up to v0.30 then tries again by itself, and so does the repair of `warrantgate serve` within about a minute; "+
-		"without it, run `%s` or annotate the type: %s", reference.Path, c.repairCommand(), touch("workspacetype", c.ws.Type))
+		"without it, %s, or annotate the type: %s", reference.Path, c.runRepair(), touch("workspacetype", c.ws.Type))
 	if c.report.has(OwnerForeign, PrivilegedOwner) {
 		finding.Next = fmt.Sprintf("apply the objects below in %s, before the repair", reference.Path)
 	}

@@ -183,12 +183,12 @@ func (c *check) privileged(rewrite identity.Report) Finding {
 
 // repair returns the remedy for a foreign owner.
 func (c *check) repair() string {
-	return "run `" + c.repairCommand() + "`; with the gates installed (`warrantgate install kcp`) new workspaces need no repair"
+	return c.runRepair() + "; with the gates installed (`warrantgate install kcp`) new workspaces need no repair"
 }
 
-// repairCommand returns the command that repairs the workspace, whatever its age.
-func (c *check) repairCommand() string {
-	return fmt.Sprintf("warrantgate repair --under=%s --after=0s%s", c.ws.Path, c.RepairFlags)
+// runRepair names the command that repairs the workspace, whatever its age, and who can run it: a tenant who reads this cannot.
+func (c *check) runRepair() string {
+	return fmt.Sprintf("run `warrantgate repair --under=%s --after=0s%s` as an administrator of kcp", c.ws.Path, c.RepairFlags)
 }
 
 // describe adds the owner to the report, with its identities in each logical cluster.
@@ -288,8 +288,8 @@ func (c *check) initializers() {
 			c.add(Finding{
 				Reason:  InitializerPending,
 				Message: fmt.Sprintf("initializer %s has not finished, although nothing that it needs is missing%s", initializer, lastError),
-				Next: fmt.Sprintf("the repair of `warrantgate serve` makes kcp try again within about a minute; without it, run "+
-					"`%s` or annotate the type: %s", c.repairCommand(), touch("workspacetype", c.ws.Type)),
+				Next: fmt.Sprintf("the repair of `warrantgate serve` makes kcp try again within about a minute; without it, "+
+					"%s, or annotate the type: %s", c.runRepair(), touch("workspacetype", c.ws.Type)),
 			})
 		}
 	}

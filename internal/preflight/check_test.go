@@ -128,9 +128,9 @@ const (
 	tryAgain   = "kcp tries again within 17 minutes, and once at each change of the Workspace (repeat it until it is Ready: a conflict ends an attempt)"
 	touchChild = tryAgain + ", such as: in root:org, `kubectl annotate workspace child --overwrite touched=\"$(date)\"`"
 	retryNext  = "the repair of `warrantgate serve` makes kcp try again within about a minute; without it, run " +
-		"`warrantgate repair --under=root:org:child --after=0s` or annotate the type: " + touchTeam
+		"`warrantgate repair --under=root:org:child --after=0s` as an administrator of kcp, or annotate the type: " + touchTeam
 	grantNext = "apply the objects below in root:apis; kcp up to v0.30 then tries again by itself, and so does the repair of `warrantgate serve` " +
-		"within about a minute; without it, run `warrantgate repair --under=root:org:child --after=0s` or annotate the type: " + touchTeam
+		"within about a minute; without it, run `warrantgate repair --under=root:org:child --after=0s` as an administrator of kcp, or annotate the type: " + touchTeam
 )
 
 func TestFindings(t *testing.T) {
@@ -138,7 +138,7 @@ func TestFindings(t *testing.T) {
 		Username: "system:serviceaccount:default:bot", Groups: []string{"system:authenticated"},
 		Extra: map[string][]string{identity.ClusterNameKey: {homeCluster.String()}},
 	}
-	repairNext := "run `warrantgate repair --under=root:org:child --after=0s`; with the gates installed (`warrantgate install kcp`) new workspaces need no repair"
+	repairNext := "run `warrantgate repair --under=root:org:child --after=0s` as an administrator of kcp; with the gates installed (`warrantgate install kcp`) new workspaces need no repair"
 	lent := identity.Owner{Username: "alice", Groups: []string{"system:authenticated"}, Extra: map[string][]string{
 		identity.WarrantKey: {identity.Warrant{User: "boss", Groups: []string{"system:kcp:admin"}}.String()},
 	}}

@@ -56,6 +56,7 @@ var _ = Describe("explain workspace", func() {
 			ContainSubstring("in its home workspace "+home.Path+" kcp treats it as\n    system:serviceaccount:default:bot, in system:serviceaccounts"),
 			MatchRegexp(`system:apibindings +waiting`),
 			ContainSubstring("warrantgate repair --under="+home.Path+":child"),
+			ContainSubstring("` as an administrator of kcp; with the gates installed"),
 		))
 		Expect(found.reasons()).To(ConsistOf("OwnerForeign"))
 		Expect(found.waiting()).To(ConsistOf("system:apibindings"))
