@@ -35,19 +35,20 @@ type Repaired struct {
 // Run is a run of the command repair. It runs the steps on each workspace that is stuck, or Ready with an owner's name that another service
 // account can get, and waits until the repaired ones are Ready. It calls each for every result to report, concurrently and in no order. The
 // error is about the workspaces that could not be listed. under is the path of a workspace, or the name of its logical cluster: only this
-// workspace and those below it are repaired, or all if under is empty.
-func (r *Repair) Run(ctx context.Context, under string, each func(Repaired)) error {
+// workspace and those below it are repaired, or all if under is empty. younger is how many workspaces, below under or not, have been
+// Initializing for less than After.
+func (r *Repair) Run(ctx context.Context, under string, each func(Repaired)) (younger int, err error) {
 	var part subtree
 	if under != "" {
 		ws, err := r.checker().Load(ctx, logicalcluster.NewPath(under))
 		if err != nil {
-			return err
+			return 0, err
 		}
 		part = subtree{path: ws.Path, cluster: ws.Cluster}
 	}
 	var errs []error
 	var requests []request
-	for _, found := range []iter.Seq2[request, error]{r.Shards.stuck(ctx, time.Now().Add(-r.After)), r.Shards.suspicious(ctx)} {
+	for _, found := range []iter.Seq2[request, error]{r.Shards.stuck(ctx, time.Now().Add(-r.After), &younger), r.Shards.suspicious(ctx)} {
 		for req, err := range found {
 			if err != nil {
 				errs = append(errs, err)
@@ -80,7 +81,7 @@ func (r *Repair) Run(ctx context.Context, under string, each func(Repaired)) err
 		})
 	}
 	_ = group.Wait() // the errors have been reported
-	return errors.Join(errs...)
+	return younger, errors.Join(errs...)
 }
 
 // subtree is a workspace and those below it, or all workspaces. The administrator of a workspace can write another path into its

@@ -160,10 +160,14 @@ func listTrimmed(
 	return found, err
 }
 
-// stuck yields requests for the Workspaces that are Initializing and were created before a time.
-func (s *Shards) stuck(ctx context.Context, before time.Time) iter.Seq2[request, error] {
+// stuck yields requests for the Workspaces that are Initializing and were created before a time. It adds the number of the others to younger.
+func (s *Shards) stuck(ctx context.Context, before time.Time, younger *int) iter.Seq2[request, error] {
 	return s.list(ctx, corev1alpha1.LogicalClusterPhaseInitializing, func(ws *tenancyv1alpha1.Workspace) bool {
-		return ws.CreationTimestamp.Time.Before(before)
+		old := ws.CreationTimestamp.Time.Before(before)
+		if !old {
+			*younger++
+		}
+		return old
 	})
 }
 

@@ -140,8 +140,9 @@ func shardsThat(t *testing.T, paths []string, answer func(*http.Request) any) *S
 func TestWorkspacesAreListedInSmallPages(t *testing.T) {
 	shards, queries := pagedKCP(t)
 	var found []request
+	var younger int
 	// The repair of a Workspace can take longer than a list is valid.
-	for req, err := range shards.stuck(t.Context(), time.Now()) {
+	for req, err := range shards.stuck(t.Context(), time.Now(), &younger) {
 		if found = append(found, req); err != nil || len(queries()) != 2 {
 			t.Errorf("error %v, queries %q", err, queries())
 		}
@@ -151,8 +152,14 @@ func TestWorkspacesAreListedInSmallPages(t *testing.T) {
 		t.Errorf("queries (-want +got):\n%s", diff)
 	}
 	want := request{Name: "child", Cluster: theCluster}
-	if diff := cmp.Diff([]request{want, want}, found); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]request{want, want}, found); diff != "" || younger != 0 {
+		t.Errorf("%d younger ones, requests (-want +got):\n%s", younger, diff)
+	}
+	for req, err := range shards.stuck(t.Context(), time.Time{}, &younger) {
+		t.Errorf("stuck before the year 1: %v, %v", req, err)
+	}
+	if younger != 2 {
+		t.Errorf("%d younger ones, want 2", younger)
 	}
 }
 

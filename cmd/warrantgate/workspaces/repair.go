@@ -93,10 +93,11 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 		progress.Show("%d of %d workspaces are checked", done, all)
 	}
 	var mu sync.Mutex
-	repaired, failed, mayNotWrite := 0, 0, false
-	err = repair.Run(ctx, o.under, func(r owner.Repaired) {
+	found, repaired, failed, mayNotWrite := 0, 0, 0, false
+	younger, err := repair.Run(ctx, o.under, func(r owner.Repaired) {
 		mu.Lock()
 		defer mu.Unlock()
+		found++
 		mayNotWrite = mayNotWrite || errors.Is(r.Err, owner.ErrMayNotWriteOwner)
 		if r.Err != nil || r.Result.Outcome == owner.NotCorrectable {
 			failed++
@@ -112,6 +113,10 @@ func (o repairOptions) run(ctx context.Context, out, notes io.Writer) error {
 		fmt.Fprintf(notes, "%d workspaces were checked, %d were repaired\n", total, repaired)
 	}
 	err = errors.Join(err, lines.Flush())
+	if found == 0 && younger > 0 {
+		fmt.Fprintf(notes, "%d workspaces have been Initializing for less than %s, and were not checked: run this command again in %[2]s, or with --after=0s\n",
+			younger, o.after)
+	}
 	if err == nil && failed > 0 {
 		err = fmt.Errorf("%d workspaces were repaired, %d could not be", repaired, failed)
 		if mayNotWrite {

@@ -3,8 +3,12 @@ package workspaces
 import (
 	"bytes"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
@@ -43,6 +47,30 @@ func TestRepairMistakes(t *testing.T) {
 				t.Errorf("error = %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestRepairReportsYoungWorkspaces(t *testing.T) {
+	server := httptest.NewServer(nil)
+	defer server.Close()
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := `{"kind": "WorkspaceList", "apiVersion": "tenancy.kcp.io/v1alpha1", "items": []}`
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/apiexportendpointslices/tenancy.kcp.io"):
+			answer = `{"kind": "APIExportEndpointSlice", "apiVersion": "apis.kcp.io/v1alpha1", "status": {"endpoints": [{"url": "` + server.URL + `/a"}]}}`
+		case strings.Contains(r.URL.RawQuery, "Initializing"):
+			answer = strings.Replace(answer, "[]", `[{"metadata": {"name": "child", "creationTimestamp": "`+time.Now().UTC().Format(time.RFC3339)+`"}, "spec": {"cluster": "x"}}]`, 1)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if _, err := io.WriteString(w, answer); err != nil {
+			t.Error(err)
+		}
+	})
+	kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"home": server.URL})
+	_, notes, err := clitest.Run(t, []*cobra.Command{NewRepairCommand()}, "repair", "--kubeconfig="+kubeconfig)
+	want := "1 workspaces have been Initializing for less than 1m0s, and were not checked: run this command again in 1m0s, or with --after=0s\n"
+	if err != nil || notes != want {
+		t.Errorf("repair: %v, %q, want %q", err, notes, want)
 	}
 }
 

@@ -19,6 +19,8 @@ var _ = Describe("warrantgate repair", func() {
 		p := newPlace(ctx)
 		child := p.stuck(ctx, p.bot)
 
+		_, notes, _ := repair(ctx, "--under="+p.Path, "--after=1h")
+		Expect(notes).To(ContainSubstring("run this command again in 1h0m0s, or with --after=0s"))
 		out, notes, status := repair(ctx, "--under="+p.Path, "-o", "json")
 		Expect(status).To(BeZero(), notes)
 		Expect(lines(out)).To(HaveExactElements(And(
