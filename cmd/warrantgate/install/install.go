@@ -103,6 +103,9 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if !slices.Contains([]string{rewriteByPolicy, rewriteByWebhook, rewriteAuto}, o.rewrite) {
 		return fmt.Errorf("--rewrite: %q is none of Policy, Webhook and Auto", o.rewrite)
 	}
+	if err := o.keepUsers(ctx); err != nil && !o.dryRun { // which works without a server
+		return err
+	}
 	roles := events.KCPRoles(o.user)
 	switch {
 	case config.Repair.Mode != v1beta1.Off:
@@ -143,6 +146,18 @@ func (o installOptions) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	return nil
+}
+
+// keepUsers sets the user, without --user, to that of an earlier install.
+func (o *installOptions) keepUsers(ctx context.Context) error {
+	if err := o.inShards(func(_ string, c client.Client) error { return o.keepUser(ctx, c, shardRegistrable()) }); err != nil {
+		return err
+	}
+	root, err := o.rootClient()
+	if err != nil {
+		return err
+	}
+	return o.keepUser(ctx, root, rootRegistrable())
 }
 
 // registration returns the objects to write to root, with or without the policy that rewrites owners.

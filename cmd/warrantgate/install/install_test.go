@@ -360,6 +360,14 @@ func TestInstallAndUninstall(t *testing.T) {
 			wantHeld:   []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
 		},
 		{
+			name: "without --user it keeps that user", args: append(installArgs, shard...),
+			want: inShard(`ClusterRole "warrantgate-events" unchanged`, `ClusterRoleBinding "warrantgate-events" unchanged`,
+				`ClusterRole "warrantgate-explain" unchanged`, `ClusterRoleBinding "warrantgate-explain" unchanged`) +
+				inRoot(slices.Repeat([]string{"unchanged"}, 9)...),
+			wantErrOut: noSuchPolicies,
+			wantHeld:   []string{mutating, validating, policy, binding, warrantedType, warrantedRole, warrantedBinding, repairRole, repairBinding, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
+		},
+		{
 			name: "a gate that is off is taken out", args: append(installArgs, "--config", clitest.WriteFile(t, "off.yaml", offConfiguration)),
 			want: "root: MutatingWebhookConfiguration \"warrantgate\" configured\n" +
 				"root: ValidatingWebhookConfiguration \"warrantgate\" unchanged\n" +
@@ -370,7 +378,7 @@ func TestInstallAndUninstall(t *testing.T) {
 				"root: WorkspaceType \"warranted\" deleted\n" +
 				"root: ValidatingAdmissionPolicyBinding \"warrantgate-owner-integrity\" deleted\n" +
 				"root: ValidatingAdmissionPolicy \"warrantgate-owner-integrity\" deleted\n",
-			wantErrOut: noSuchPolicies + withoutEvents,
+			wantErrOut: noSuchPolicies + strings.Replace(withoutEvents, "warrantgate", "gate", 1),
 			wantHeld:   []string{mutating, validating, shardRole, shardBinding, shardRepairRole, shardRepairBinding},
 		},
 		{

@@ -70,14 +70,17 @@ func (o installKubernetesOptions) run(ctx context.Context, out io.Writer) error 
 	if err != nil {
 		return err
 	}
+	c, err := newClient(o.Connection)
+	if err == nil {
+		err = o.keepUser(ctx, c, o.registrable())
+	}
+	if err != nil && !o.dryRun { // which works without a server
+		return err
+	}
 	// The permissions come first: serve may be waiting for them.
 	objects := append(clusterapi.Roles(config, o.user, o.leaseNamespace, gates.AuditLease), gates.KubernetesRegistration(server, config)...)
 	if o.dryRun {
 		return printYAML(out, part{"in the API server", objects})
-	}
-	c, err := newClient(o.Connection)
-	if err != nil {
-		return err
 	}
 	return report(out, "kubernetes", func() ([]install.Result, error) { return install.Replace(ctx, c, objects, o.registrable()) })
 }

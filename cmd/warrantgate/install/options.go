@@ -1,13 +1,17 @@
 package install
 
 import (
+	"context"
 	"crypto/x509"
 	"fmt"
 	"net/url"
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/config"
@@ -23,6 +27,8 @@ type serverOptions struct {
 	// pathFile is the file of serve's flag --webhook-path-file.
 	pathFile string
 	user     string
+	// userFlag is the flag with the user.
+	userFlag *pflag.Flag
 	dryRun   bool
 	// failurePolicy is the failure policy of the webhooks, Fail or Ignore. It applies while no serve answers.
 	failurePolicy string
@@ -59,10 +65,28 @@ func (o *serverOptions) addOptionalFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.caFile, "ca-file", "", "CA of the certificate of serve, in PEM (required)")
 	flags.StringVar(&o.pathFile, "webhook-path-file", "",
 		"file of serve's flag --webhook-path-file; the path of each webhook begins with its first token; required if serve has that flag")
-	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as")
+	flags.StringVar(&o.user, "user", "warrantgate", "user that serve's kubeconfig authenticates as; without this flag, that of an installation is kept")
+	o.userFlag = flags.Lookup("user")
 	flags.StringVar(&o.failurePolicy, "failure-policy", string(admissionregistrationv1.Fail),
 		"failurePolicy of the webhooks, while serve does not answer: Fail denies the request; Ignore admits it; gates in mode Warn always have Ignore")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, as YAML, and write nothing")
+}
+
+// keepUser sets the user, without --user, to that of an earlier install. registrable are the objects that it may have written.
+func (o *serverOptions) keepUser(ctx context.Context, c client.Client, registrable []client.Object) error {
+	for _, object := range registrable {
+		if _, binds := object.(*rbacv1.ClusterRoleBinding); !binds || o.userFlag.Changed {
+			continue
+		}
+		var held rbacv1.ClusterRoleBinding
+		if err := c.Get(ctx, client.ObjectKeyFromObject(object), &held); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("read ClusterRoleBinding %q: %w", object.GetName(), err)
+		}
+		if len(held.Subjects) == 1 && held.Subjects[0].Kind == rbacv1.UserKind {
+			o.user = held.Subjects[0].Name
+		}
+	}
+	return nil
 }
 
 func (o serverOptions) load() (v1beta1.GateConfiguration, webhooks.Server, error) {

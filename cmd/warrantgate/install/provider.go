@@ -72,6 +72,9 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := o.keepUser(ctx, inWorkspace, providerRegistrable()); err != nil {
+		return err
+	}
 	if server.PathToken != "" { // the owner of this workspace can read it
 		server.PathToken = webhookserver.TokenFor(server.PathToken, provider.String())
 	}

@@ -74,6 +74,12 @@ var _ = Describe("install and uninstall", func() {
 		output, err = w.Install(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(output).To(ContainSubstring(`ValidatingAdmissionPolicyBinding "warrantgate-owner-integrity" created`))
+
+		By("without --user, which keeps another user")
+		output, err = w.Install(ctx, "--user=gate")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(output).To(ContainSubstring(`root: ClusterRoleBinding "warrantgate-repair" configured`))
+		Expect(runInstall(ctx, w)).NotTo(ContainSubstring("configured"))
 	}, SpecTimeout(specTimeout))
 
 	It("do not change an object of the same name that install did not create", func(ctx SpecContext) {
