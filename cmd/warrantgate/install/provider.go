@@ -72,7 +72,8 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := o.keepUser(ctx, inWorkspace, providerRegistrable()); err != nil {
+	// The owner of the provider's workspace can change the bindings there, and the user gets permissions in the shards, too.
+	if err := o.inShards(func(_ string, c client.Client) error { return o.keepUser(ctx, c, clusterapi.WorkspaceRoles("")) }); err != nil && !o.dryRun {
 		return err
 	}
 	if server.PathToken != "" { // the owner of this workspace can read it

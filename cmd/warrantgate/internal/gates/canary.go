@@ -100,7 +100,8 @@ func (s *Sender) Send(ctx context.Context, canary Canary) Result {
 		return canary.passed(s.warnings.texts)
 	case unchanged:
 		return missing(fmt.Sprintf("webhook %q did not rewrite the object", canary.Webhook),
-			"whether the webhook configuration is installed: kubectl get mutatingwebhookconfigurations warrantgate --output=yaml",
+			"whether the webhook configuration is installed: kubectl get mutatingwebhookconfigurations warrantgate --output=yaml; if only the "+
+				"admission policies are, add --policies-only",
 			"its failurePolicy: with Ignore the API server admits all requests if it cannot reach warrantgate, and logs the failure",
 			"the mode of the gate in the configuration of serve, and whether serve has the version of this command")
 	case err == nil && canary.Policy != "":
