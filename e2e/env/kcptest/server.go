@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,12 +28,8 @@ import (
 	"warrantgate.dev/internal/kcp"
 )
 
-const (
-	// pollInterval is the interval between two checks of an object.
-	pollInterval = 100 * time.Millisecond
-	// startAttempts is the number of starts if another process takes one of the ports.
-	startAttempts = 3
-)
+// pollInterval is the interval between two checks of an object.
+const pollInterval = 100 * time.Millisecond
 
 // Options configure kcp.
 type Options struct {
@@ -77,8 +72,8 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.launch(ctx, s.start); err != nil {
-		return nil, err
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.stopPrograms(), s.removeDir())
 	}
 	return s, nil
 }
@@ -99,20 +94,6 @@ func newServer(options Options) (*Server, error) {
 	}
 	s := &Server{options: options, clientCA: clientCA, userCerts: map[string]access.KeyPair{}}
 	return s, os.WriteFile(s.clientCAFile(), clientCA.PEM(), 0o600)
-}
-
-// launch starts the server. It tries again with other ports if another process takes one of them.
-func (s *Server) launch(ctx context.Context, start func(context.Context) error) error {
-	for attempt := 1; ; attempt++ {
-		err := start(ctx)
-		if err == nil {
-			return nil
-		}
-		err = errors.Join(err, s.stopPrograms())
-		if attempt == startAttempts || !strings.Contains(err.Error(), "address already in use") {
-			return errors.Join(err, s.removeDir())
-		}
-	}
 }
 
 func (s *Server) start(ctx context.Context) error {

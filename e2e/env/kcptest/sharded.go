@@ -65,8 +65,8 @@ func StartSharded(ctx context.Context, options ShardedOptions) (*Sharded, error)
 	if err := s.writeCertificates(); err != nil {
 		return nil, errors.Join(err, s.removeDir())
 	}
-	if err := s.launch(ctx, s.start); err != nil {
-		return nil, err
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.stopPrograms(), s.removeDir())
 	}
 	return s, nil
 }

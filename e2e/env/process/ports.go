@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // Ports are below the range of ports for outgoing connections. Any connection can take a port of that range while its server
@@ -15,23 +16,32 @@ const (
 	lastPort  = 29999
 )
 
-// FreePorts returns n different ports of the loopback interface on which no process listens.
+// reserved are UDP sockets on the ports that this process has taken, until it ends. So no other suite takes them before a server listens on
+// them, or while it restarts.
+var reserved struct {
+	sync.Mutex
+	sockets []net.PacketConn
+}
+
+// FreePorts returns n different ports of the loopback interface on which no process listens, and which no other call returns.
 func FreePorts(ctx context.Context, n int) ([]int, error) {
 	var config net.ListenConfig
 	ports := make([]int, 0, n)
-	var held []net.Listener // open until all ports are found, so that they differ
-	defer func() {
-		for _, listener := range held {
-			_ = listener.Close()
-		}
-	}()
+	reserved.Lock()
+	defer reserved.Unlock()
 	for range 100 * n {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		listener, err := config.Listen(ctx, "tcp", Loopback(port))
+		socket, err := config.ListenPacket(ctx, "udp", Loopback(port))
 		if err != nil {
 			continue
 		}
-		held = append(held, listener)
+		listener, err := config.Listen(ctx, "tcp", Loopback(port))
+		if err != nil {
+			_ = socket.Close()
+			continue
+		}
+		_ = listener.Close()
+		reserved.sockets = append(reserved.sockets, socket)
 		if ports = append(ports, port); len(ports) == n {
 			return ports, nil
 		}
