@@ -13,15 +13,43 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// metadata contains the fields of a machine's metadata in use.
+// metadata contains the fields of an object's metadata in use.
 type metadata struct {
-	Name              string                  `json:"name"`
-	Namespace         string                  `json:"namespace"`
-	UID               types.UID               `json:"uid"`
-	ResourceVersion   string                  `json:"resourceVersion"`
-	Labels            map[string]string       `json:"labels"`
-	OwnerReferences   []metav1.OwnerReference `json:"ownerReferences"`
-	DeletionTimestamp *metav1.Time            `json:"deletionTimestamp"`
+	Name              string            `json:"name"`
+	GenerateName      string            `json:"generateName"`
+	Namespace         string            `json:"namespace"`
+	UID               types.UID         `json:"uid"`
+	ResourceVersion   string            `json:"resourceVersion"`
+	Labels            map[string]string `json:"labels"`
+	Annotations       map[string]string `json:"annotations"`
+	OwnerReferences   ownerReferences   `json:"ownerReferences"`
+	DeletionTimestamp *metav1.Time      `json:"deletionTimestamp"`
+}
+
+// ownerReferences leaves out references without a kind: no API server accepts them, and each would take up to 140 times its size in memory.
+type ownerReferences []metav1.OwnerReference
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (r *ownerReferences) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+	if decoder.PeekKind() != '[' {
+		return json.UnmarshalDecode(decoder, (*[]metav1.OwnerReference)(r))
+	}
+	if _, err := decoder.ReadToken(); err != nil {
+		return err
+	}
+	*r = nil
+	var ref metav1.OwnerReference
+	for decoder.PeekKind() != ']' {
+		ref = metav1.OwnerReference{}
+		if err := json.UnmarshalDecode(decoder, &ref); err != nil {
+			return err
+		}
+		if ref.Kind != "" {
+			*r = append(*r, ref)
+		}
+	}
+	_, err := decoder.ReadToken()
+	return err
 }
 
 // asInEncodingJSON accepts the same input as encoding/json, because every other reader of the object uses it.
@@ -42,7 +70,7 @@ func (k Kind) Decode(raw []byte) (Machine, error) {
 	return machine, err
 }
 
-// DecodeMetadata returns the metadata fields in use, from the JSON of an object.
+// DecodeMetadata returns the metadata fields in use, from the JSON of an object. Names of fields are case-sensitive, as in the API server.
 func DecodeMetadata(raw []byte) (metav1.ObjectMeta, error) {
 	var object struct {
 		Metadata metadata `json:"metadata"`
@@ -52,8 +80,8 @@ func DecodeMetadata(raw []byte) (metav1.ObjectMeta, error) {
 	}
 	m := object.Metadata
 	return metav1.ObjectMeta{
-		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion,
-		Labels: m.Labels, OwnerReferences: m.OwnerReferences, DeletionTimestamp: m.DeletionTimestamp,
+		Name: m.Name, GenerateName: m.GenerateName, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		Labels: m.Labels, Annotations: m.Annotations, OwnerReferences: m.OwnerReferences, DeletionTimestamp: m.DeletionTimestamp,
 	}, nil
 }
 

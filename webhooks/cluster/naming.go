@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-	casesensitive "sigs.k8s.io/json"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
@@ -125,21 +124,14 @@ type object struct {
 
 // readObject reads the object of a request. The error is for the requester.
 func readObject(k kind, request admission.Request) (object, error) {
-	meta, err := metadataIn(request.Object.Raw)
+	meta, err := clusterapi.DecodeMetadata(request.Object.Raw)
 	if err != nil {
 		return object{}, undecodable(k)
 	}
-	o := object{ObjectMeta: meta.ObjectMeta, kind: k, exists: request.Operation != admissionv1.Create}
+	o := object{ObjectMeta: meta, kind: k, exists: request.Operation != admissionv1.Create}
 	// The object may omit the namespace and name of the request.
 	o.Namespace, o.Name = cmp.Or(o.Namespace, request.Namespace), cmp.Or(o.Name, request.Name)
 	return o, nil
-}
-
-// metadataIn decodes the metadata of an object. Names of fields are case-sensitive, as in the API server: encoding/json would also read a field
-// such as Metadata, which the requester controls where the schema preserves unknown fields.
-func metadataIn(raw []byte) (meta metav1.PartialObjectMetadata, err error) {
-	err = casesensitive.UnmarshalCaseSensitivePreserveInts(raw, &meta)
-	return meta, err
 }
 
 // undecodable leaves out the error of the decoder, which may quote a secret.
@@ -232,7 +224,7 @@ func readSecret(o object, raw []byte) (said, error) {
 
 func readAnnotations(keys []string) func(o object, raw []byte) (said, error) {
 	return func(o object, raw []byte) (said, error) {
-		meta, err := metadataIn(raw)
+		meta, err := clusterapi.DecodeMetadata(raw)
 		if err != nil {
 			return said{}, undecodable(o.kind)
 		}
