@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -261,6 +262,12 @@ func (f *fakeKCP) hold(key, apiVersion, kind, name string) {
 	f.held[key] = &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name, "resourceVersion": "1"},
 	}}
+}
+
+// bind adds a ClusterRoleBinding of a user.
+func (f *fakeKCP) bind(key, user string) {
+	f.hold(key, "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", path.Base(key))
+	f.held[key].Object["subjects"] = []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}}
 }
 
 const (
@@ -893,6 +900,14 @@ func TestInstallProviderNamesTheLogicalCluster(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("printed (-want +got):\n%s", diff)
+	}
+
+	// Without --user, it is the user on the shards. The owner of the provider's workspace can bind any user there.
+	kcp.bind("root:home/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/warrantgate-reviews", "mallory")
+	kcp.bind(shardBinding, "gate")
+	out, _, err = run(t, append(args, "--shard-kubeconfig="+kubeconfig)...)
+	if err != nil || strings.Contains(out, "mallory") || strings.Count(out, "  name: gate\n") != 3 {
+		t.Errorf("error = %v, want 3 bindings of the user gate: %s", err, out)
 	}
 }
 

@@ -72,8 +72,9 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// The owner of the provider's workspace can change the bindings there, and the user gets permissions in the shards, too.
-	if err := o.inShards(func(_ string, c client.Client) error { return o.keepUser(ctx, c, clusterapi.WorkspaceRoles("")) }); err != nil && !o.dryRun {
+	// Not that of the bindings in the provider's workspace: its owner can change them, and the user gets permissions in the shards.
+	trusted := slices.Concat(shardRegistrable(), clusterapi.WorkspaceRoles(""))
+	if err := o.inShards(func(_ string, c client.Client) error { return o.keepUser(ctx, c, trusted) }); err != nil && !o.dryRun {
 		return err
 	}
 	if server.PathToken != "" { // the owner of this workspace can read it
