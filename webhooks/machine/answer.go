@@ -36,7 +36,7 @@ func unreadable(message string, err error) webhooks.Answer {
 	return webhooks.Answer{Decision: webhooks.Undecided, Reason: "ObjectsUnknown", Message: message}.WithDetails("error", err.Error())
 }
 
-// unknownObject is the answer if an object that decides for whom the provider acts is not known. what says what that is, object which one it is.
+// unknownObject is the answer if the account or the cluster that the provider acts for is unknown. what names that, object the object to read.
 func unknownObject(err error, what, object string) webhooks.Answer {
 	if accountErr, ok := errors.AsType[*clusterapi.AccountError](err); ok {
 		return deniedf(string(accountErr.Reason), "%s is unknown: %v", what, accountErr)

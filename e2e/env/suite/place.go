@@ -77,7 +77,7 @@ func (p Place) User(ctx context.Context, name string, groups ...string) *rest.Co
 	return p.Server.User(p.Path, name, groups...)
 }
 
-// Impersonated is a user whom an administrator of kcp impersonates, which kcp limits to this workspace. The user may create workspaces here.
+// Impersonated is a user that an administrator of kcp impersonates. kcp limits it to this workspace. The user may create workspaces here.
 func (p Place) Impersonated(ctx context.Context, name string, groups ...string) *rest.Config {
 	GinkgoHelper()
 	p.User(ctx, name, groups...)
