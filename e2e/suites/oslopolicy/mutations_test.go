@@ -17,15 +17,15 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"warrantgate.dev/e2e/env/volume"
 	"warrantgate.dev/internal/oslopolicy"
 )
 
-const (
-	// mutated is the number of mutated files, and ordinary the number of files in the style of users.
-	mutated, ordinary = 20_000, 3_000
-	// atOnce is the number of files in one request to the reference.
-	atOnce = 250
-)
+// mutated is the number of mutated files, and ordinary the number of files in the style of users.
+var mutated, ordinary = volume.Of(5_000, 20_000), volume.Of(1_500, 3_000)
+
+// atOnce is the number of files in one request to the reference.
+const atOnce = 250
 
 // meaning is the content of a file as the reference reads it: the checks by the names of rules, nil if it cannot load the file.
 type meaning map[string]string
