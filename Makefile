@@ -20,6 +20,8 @@ SUITES           ?=
 BENCH            ?=
 # The number of suites that run at the same time. Four keep two cores busy: many specs wait.
 E2E_PARALLEL     ?= 4
+# Without C, the go command links tests itself, which takes half of the time.
+GO_TEST          := env CGO_ENABLED=0 $(GO) test
 # The race detector needs a C compiler; without one the tests run without it.
 RACE_FLAG        := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
@@ -106,7 +108,7 @@ demo: build ## Show what warrantgate does on kcp, on a kcp of its own
 pictures: build ## Write the pictures of "make demo" and of the dashboard
 	@$(SERVERS) kcp -- $(GO) run ./e2e/demo kcp e2e/demo/kcp.svg
 	@DASHBOARD_PICTURE=$(CURDIR)/charts/dashboard.svg $(SERVERS) kcp $(KUBERNETES) prometheus -- \
-		$(GO) test $(E2E_FLAGS) ./e2e/suites/stories -ginkgo.focus=dashboard
+		$(GO_TEST) $(E2E_FLAGS) ./e2e/suites/stories -ginkgo.focus=dashboard
 
 .PHONY: demo-machines
 demo-machines: build ## Show what warrantgate does for Cluster API on CloudSigma
@@ -125,7 +127,7 @@ LARGE := TestAThousandLargeBodies|TestPolicyAgreesWithRewrite|TestPolicyAgreesWi
 PACKAGES = $$($(GO) list ./... | grep -v '^warrantgate\.dev/e2e')
 .PHONY: unit
 unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server, those of the chart among them
-	$(HEARTBEAT) "unit tests" $(GO) test -timeout 20m -skip '^($(LARGE))$$' $(PACKAGES)
+	$(HEARTBEAT) "unit tests" $(GO_TEST) -timeout 20m -skip '^($(LARGE))$$' $(PACKAGES)
 
 # The packages in whose code goroutines share something.
 GOROUTINES = $$(grep -rlE '(^|[[:space:]])go (func|[a-zA-Z.]+)\(|sync\.|atomic\.|errgroup|singleflight' --include='*.go' --exclude='*_test.go' \
@@ -139,13 +141,13 @@ E2E_FLAGS = -tags e2e -count=1 -vet=off -ldflags=-w -timeout $(E2E_TIMEOUT)
 # Without the specs for which Prometheus would have to be built.
 .PHONY: stories
 stories: build ## Run the main stories of all gates on a kcp and a kube-apiserver
-	@$(SERVERS) kcp $(KUBERNETES) -- $(HEARTBEAT) "suite stories" $(GO) test $(E2E_FLAGS) ./e2e/suites/stories -ginkgo.label-filter='!prometheus' $(E2E_ARGS)
+	@$(SERVERS) kcp $(KUBERNETES) -- $(HEARTBEAT) "suite stories" $(GO_TEST) $(E2E_FLAGS) ./e2e/suites/stories -ginkgo.label-filter='!prometheus' $(E2E_ARGS)
 
 # Two long suites come first, so that none of them runs alone at the end.
 # E2E_ARGS follows the packages: the go command takes what follows a flag that it does not know for arguments of the tests.
 .PHONY: e2e
 e2e: build $(if $(TEST_ALL),before) openstack browser bin/helm bin/crds ## Run all end-to-end suites on real servers
-	@RATE=$(RATE) $(SERVERS) all -- $(HEARTBEAT) "end-to-end suites" $(GO) test $(E2E_FLAGS) -p=$(E2E_PARALLEL) \
+	@RATE=$(RATE) $(SERVERS) all -- $(HEARTBEAT) "end-to-end suites" $(GO_TEST) $(E2E_FLAGS) -p=$(E2E_PARALLEL) \
 		$(addprefix ./e2e/suites/,$(or $(SUITES),machine workspace)) $(if $(SUITES),,$$($(GO) list -tags e2e ./e2e/... | grep -v /e2e/suites/release$$)) $(E2E_ARGS)
 
 # A second time on the kcp of the modules, if the first one was another one.
@@ -269,7 +271,7 @@ tagged:
 # Not a part of "make e2e", because goreleaser and cosign take minutes to build. So do the other platforms: PLATFORMS=all includes them.
 .PHONY: e2e-release
 e2e-release: $(RELEASE_TOOLS) $(SIGNING_TOOLS) bin/helm ## Make, publish, verify and install a release on this machine
-	@$(SERVERS) $(KUBERNETES) -- $(GO) test $(E2E_FLAGS) ./e2e/suites/release $(E2E_ARGS)
+	@$(SERVERS) $(KUBERNETES) -- $(GO_TEST) $(E2E_FLAGS) ./e2e/suites/release $(E2E_ARGS)
 
 .PHONY: clean
 clean: ## Remove what was built, but keep the programs of others, which take minutes to build
