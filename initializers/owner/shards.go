@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -183,56 +184,59 @@ func (s *Shards) suspicious(ctx context.Context) iter.Seq2[request, error] {
 // workspaceTypes returns the WorkspaceTypes of a name in a logical cluster, on whichever shard it is: one, or none. All users who may list
 // them may read them, including service accounts of other workspaces.
 func (s *Shards) workspaceTypes(ctx context.Context, cluster logicalcluster.Name, name string) ([]tenancyv1alpha1.WorkspaceType, error) {
-	var found []tenancyv1alpha1.WorkspaceType
-	err := s.named(ctx, cluster, name, func(ctx context.Context, c client.Client, named client.ListOption) error {
-		var list tenancyv1alpha1.WorkspaceTypeList
-		err := c.List(ctx, &list, named)
-		found = append(found, list.Items...)
-		return err
-	})
-	return found, err
+	list, err := named(ctx, s, cluster, name, &tenancyv1alpha1.WorkspaceTypeList{})
+	return list.Items, err
 }
 
 // IsOf reports whether a logical cluster is that of the Workspace which its LogicalCluster names as its owner. The administrator of a
 // workspace can write this name, so it can be the Workspace of another tenant. The annotation of the Workspace is written by kcp only.
 func (s *Shards) IsOf(ctx context.Context, cluster logicalcluster.Name, owner *corev1alpha1.LogicalClusterOwner) (bool, error) {
-	is := false
-	err := s.named(ctx, logicalcluster.Name(owner.Cluster), owner.Name, func(ctx context.Context, c client.Client, named client.ListOption) error {
-		var list tenancyv1alpha1.WorkspaceList
-		err := c.List(ctx, &list, named)
-		for i := range list.Items {
-			is = is || list.Items[i].UID == owner.UID && list.Items[i].Annotations[kcp.ClusterAnnotation] == cluster.String()
-		}
-		return err
-	})
-	return is, err
+	list, err := named(ctx, s, logicalcluster.Name(owner.Cluster), owner.Name, &tenancyv1alpha1.WorkspaceList{})
+	return slices.ContainsFunc(list.Items, func(ws tenancyv1alpha1.Workspace) bool {
+		return ws.UID == owner.UID && ws.Annotations[kcp.ClusterAnnotation] == cluster.String()
+	}), err
 }
 
-// named calls list with a client for a logical cluster on each shard, and with the option that selects the objects of a name. The logical
-// cluster is on one of the shards.
-func (s *Shards) named(
-	ctx context.Context, cluster logicalcluster.Name, name string, list func(context.Context, client.Client, client.ListOption) error,
-) error {
+// named returns a list of the objects of a name in a logical cluster, which is on one of the shards. It asks all shards at once, and does not
+// wait for the others once one has an object: a shard that does not answer must not keep the workspaces of others stuck. empty is the list to
+// return if no shard has one.
+func named[L client.ObjectList](ctx context.Context, s *Shards, cluster logicalcluster.Name, name string, empty L) (L, error) {
 	if err := kcp.ValidateName(cluster); err != nil {
-		return err
+		return empty, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	urls, err := s.workspaceURLs(ctx)
 	if err != nil {
-		return err
+		return empty, err
+	}
+	type answer struct {
+		list L
+		err  error
+	}
+	answers := make(chan answer, len(urls))
+	for url := range urls {
+		list, _ := empty.DeepCopyObject().(L)
+		go func() {
+			c, err := s.clientAt(url, cluster.Path())
+			if err == nil {
+				err = c.List(ctx, list, client.MatchingFields{"metadata.name": name})
+			}
+			if err != nil {
+				err = explainList(url, err)
+			}
+			answers <- answer{list, err}
+		}()
 	}
 	var errs []error
-	for _, url := range sets.List(urls) {
-		c, err := s.clientAt(url, cluster.Path())
-		if err == nil {
-			err = list(ctx, c, client.MatchingFields{"metadata.name": name})
+	for range urls {
+		got := <-answers
+		if got.err == nil && meta.LenList(got.list) > 0 {
+			return got.list, nil
 		}
-		if err != nil {
-			errs = append(errs, explainList(url, err))
-		}
+		errs = append(errs, got.err)
 	}
-	return errors.Join(errs...)
+	return empty, errors.Join(errs...)
 }
 
 // clientAt returns a client for a logical cluster, or all of a shard, through the virtual workspace at url.

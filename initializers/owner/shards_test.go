@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,9 +30,13 @@ import (
 func TestIsOf(t *testing.T) {
 	child := tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child", UID: "1", Annotations: map[string]string{kcp.ClusterAnnotation: theCluster}}}
 	child.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"))
-	// Of the two shards, the second has the Workspace.
-	shards := shardsThat(t, []string{"/a", "/b"}, func(r *http.Request) any {
-		if r.URL.Path != "/b/clusters/"+theHome+"/apis/tenancy.kcp.io/v1alpha1/workspaces" || r.URL.Query().Get("fieldSelector") != "metadata.name=child" {
+	// Of the shards, the last has the Workspace. The first returns an error, and the second does not answer while it hangs.
+	var hangs atomic.Bool
+	shards := shardsThat(t, []string{"/down", "/hangs", "/up"}, func(r *http.Request) any {
+		if hangs.Load() && strings.HasPrefix(r.URL.Path, "/hangs/") {
+			<-r.Context().Done()
+		}
+		if r.URL.Path != "/up/clusters/"+theHome+"/apis/tenancy.kcp.io/v1alpha1/workspaces" || r.URL.Query().Get("fieldSelector") != "metadata.name=child" {
 			return nil
 		}
 		list := &tenancyv1alpha1.WorkspaceList{Items: []tenancyv1alpha1.Workspace{child}}
@@ -55,7 +60,8 @@ func TestIsOf(t *testing.T) {
 			if tc.owner != nil {
 				tc.owner(&owner)
 			}
-			if got, err := shards.IsOf(t.Context(), tc.cluster, &owner); got != tc.want {
+			hangs.Store(tc.want)
+			if got, err := shards.IsOf(t.Context(), tc.cluster, &owner); got != tc.want || got && err != nil {
 				t.Errorf("IsOf() = %t, %v, want %t", got, err, tc.want)
 			}
 		})

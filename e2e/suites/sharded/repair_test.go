@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
@@ -87,6 +88,9 @@ var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFa
 		extending := home.extendingType(ctx)
 		create(ctx, home.bot, "near", kcptest.RootShard)
 		create(ctx, home.bot, "far", kcptest.SecondShard)
+		impersonated := home.Admin()
+		impersonated.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:bot"}
+		create(ctx, impersonated, "near-impersonated", kcptest.RootShard)
 		Eventually(ctx, explain).WithArguments(ctx, home.Path+":far").Should(And(HaveField("Status", 1), HaveField("Stdout", ContainSubstring("Initializing"))))
 		kcp.KillShard(kcptest.SecondShard)
 		DeferCleanup(func(ctx SpecContext) { // for the other specs, if this one fails
@@ -95,6 +99,7 @@ var _ = Describe("On several shards, without the webhook", Ordered, ContinueOnFa
 
 		w := serve(ctx)
 		home.expectWorking(ctx, home.WaitReady(ctx, "near"), kcptest.RootShard)
+		home.expectWorking(ctx, home.WaitReady(ctx, "near-impersonated"), kcptest.RootShard)
 		create(ctx, home.bot, "near-warranted", kcptest.RootShard, extending)
 		home.expectWorking(ctx, home.WaitReady(ctx, "near-warranted"), kcptest.RootShard)
 		// The Workspace is on the shard that is up, and has all the information. The front-proxy denies requests to a logical cluster that it has
