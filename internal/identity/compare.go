@@ -13,13 +13,13 @@ import (
 // contains the Workspace, and name that of the LogicalCluster.
 //
 // When the logical cluster is Ready, kcp reduces both owners to the user name, one after the other. From then on, only the names can be
-// compared. If the owner of the Workspace cannot be read, SameOwner returns true.
+// compared. If the owner of the Workspace cannot be read, SameOwner returns true. An owner that is too large can: its creator chooses its size.
 func SameOwner(workspace, cluster string, parent, name logicalcluster.Name, requiredGroups string, ready bool) bool {
-	recorded, err := ParseOwner(workspace)
+	recorded, err := parseOwner(workspace)
 	if workspace == cluster || err != nil {
 		return true
 	}
-	acting, err := ParseOwner(cluster)
+	acting, err := parseOwner(cluster)
 	if err != nil {
 		return false
 	}
@@ -76,7 +76,7 @@ func DescribeChange(written, stored string) string {
 }
 
 func username(raw string) string {
-	owner, err := ParseOwner(raw)
+	owner, err := parseOwner(raw)
 	if err != nil {
 		return ""
 	}

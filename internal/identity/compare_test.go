@@ -70,6 +70,9 @@ func TestSameOwner(t *testing.T) {
 		"one without the scope":                         {workspace: alice, cluster: `{"username":"alice"}`},
 		"one that is the name only":                     {workspace: raw, cluster: cutDown},
 		"one that was deleted":                          {workspace: raw, cluster: ""},
+		"one of another user, and that of the Workspace is too large": {
+			workspace: withWarrants(strings.Repeat("x", identity.MaxOwnerBytes)), cluster: `{"username":"root-boss","groups":["system:masters"]}`,
+		},
 		"one of a service account of another home, when Ready": {
 			workspace: raw, cluster: `{"username":"system:kcp:serviceaccount:other:default:bot"}`, ready: true,
 		},
