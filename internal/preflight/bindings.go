@@ -32,13 +32,13 @@ func (c *check) bindings(ctx context.Context) {
 	seen := map[tenancyv1alpha1.APIExportReference]bool{}
 	for _, hidden := range []bool{false, true} {
 		for i, t := range c.types {
-			if hidden != (c.HideUnusableTypes && c.report.Types[i].Use != Yes) {
+			if hidden != c.hides(i) {
 				continue
 			}
 			findings, bindings := len(c.report.Findings), len(c.report.Bindings)
 			c.bindingsOf(ctx, t, seen, made, err == nil)
 			if hidden {
-				c.hide(t, findings, bindings)
+				c.hide(findings, bindings)
 			}
 		}
 	}
@@ -78,9 +78,13 @@ func (c *check) bindingsOf(
 	}
 }
 
+// hides reports whether the report must not say what a type, by its index, contains.
+func (c *check) hides(i int) bool { return c.HideUnusableTypes && c.report.Types[i].Use != Yes }
+
 // hide replaces the report about the API bindings of a type, which begins at these numbers of findings and bindings, by one finding without
-// their names, if one of them keeps the workspace from becoming Ready. It has the reason of one that somebody has to correct, if there is one.
-func (c *check) hide(t *tenancyv1alpha1.WorkspaceType, findings, bindings int) {
+// their names, if one of them keeps the workspace from becoming Ready. It has the reason of one that somebody has to correct, if there is one. It
+// does not name the type either, because another hidden one may extend it.
+func (c *check) hide(findings, bindings int) {
 	var reason Reason
 	for _, finding := range c.report.Findings[findings:] {
 		switch {
@@ -95,8 +99,8 @@ func (c *check) hide(t *tenancyv1alpha1.WorkspaceType, findings, bindings int) {
 	if reason != "" {
 		c.add(Finding{
 			Reason: reason,
-			Message: fmt.Sprintf("a default API binding of the type %s is missing or incomplete, or could not be determined; it is not named, because "+
-				"%s does not certainly have \"use\" on this type", typeName(t), c.description),
+			Message: fmt.Sprintf("a default API binding of the type %s, or of one that it extends, is missing or incomplete, or could not be determined; "+
+				"it is not named, because %s does not certainly have \"use\" on the type that has it", c.ws.Type, c.description),
 			Next: fmt.Sprintf("an administrator can find it with `warrantgate explain workspace %s`", c.ws.Path),
 		})
 	}

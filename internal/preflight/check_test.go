@@ -751,6 +751,41 @@ func TestTypesOfOthersAreNotReported(t *testing.T) {
 	}
 }
 
+// Nor does it say which types the type of another tenant extends.
+func TestTypesThatTypesOfOthersExtendAreNotReported(t *testing.T) {
+	k := newKCP()
+	k.permissions = without(k.permissions, "alice use base root:apis")
+	for _, o := range k.clusters["root:apis"] {
+		if wt, ok := o.(*tenancyv1alpha1.WorkspaceType); ok {
+			wt.Spec.Extend.With = []tenancyv1alpha1.WorkspaceTypeReference{{Name: "secret-a", Path: "root:apis"}, {Name: "secret-b", Path: "root:apis"}}
+		}
+	}
+	k.clusters["root:apis"] = append(k.clusters["root:apis"], at(&tenancyv1alpha1.WorkspaceType{
+		ObjectMeta: metav1.ObjectMeta{Name: "secret-a"},
+		Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Export: "gadgets"}}},
+	}, apisCluster, "root:apis"))
+	checker := k.checker(t)
+	checker.HideUnusableTypes = true
+	ws, err := checker.Load(t.Context(), childCluster.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, finding := range checker.Check(t.Context(), ws).Findings {
+		if !finding.Advisory { // those are in no Event
+			got = append(got, string(finding.Reason)+": "+finding.Message)
+		}
+	}
+	want := []string{
+		"TypeMissing: a type that the type root:org:team extends does not exist",
+		"APIExportMissing: a default API binding of the type root:org:team, or of one that it extends, is missing or incomplete, or could not be determined; " +
+			`it is not named, because user "alice" does not certainly have "use" on the type that has it`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
 // intercept makes a checker send its requests through the functions.
 func intercept(checker *preflight.Checker, funcs interceptor.Funcs) {
 	clients := checker.Client

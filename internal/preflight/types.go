@@ -33,19 +33,13 @@ func (c *check) resolveTypes(ctx context.Context) {
 		return // root and the logical clusters that kcp creates for itself have no type
 	}
 	reference := tenancyv1alpha1.WorkspaceTypeReference{Path: path.String(), Name: tenancyv1alpha1.WorkspaceTypeName(name)}
-	c.resolveType(ctx, path, reference, "")
-	for _, t := range c.types {
-		c.use(ctx, t)
-	}
+	c.resolveType(ctx, path, reference, fmt.Sprintf("the type %s", reference))
 }
 
-// resolveType finds a type and the types that it extends, each once. For a cycle of types, kcp denies the creation of workspaces.
-func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, reference tenancyv1alpha1.WorkspaceTypeReference, extendedBy string) {
+// resolveType finds a type and the types that it extends, each once, and checks whether the owner may use them. Messages name the type as in whose.
+// For a cycle of types, kcp denies the creation of workspaces.
+func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, reference tenancyv1alpha1.WorkspaceTypeReference, whose string) {
 	t, err := c.findType(ctx, from, reference)
-	whose := fmt.Sprintf("the type %s", reference)
-	if extendedBy != "" {
-		whose += ", which " + extendedBy + " extends,"
-	}
 	switch {
 	case err != nil:
 		c.undetermined(c.ready(), fmt.Sprintf("the requirements of %s could not be determined", whose),
@@ -57,11 +51,17 @@ func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, refer
 		})
 	case !slices.ContainsFunc(c.types, func(known *tenancyv1alpha1.WorkspaceType) bool { return typeName(known) == typeName(t) }):
 		c.types = append(c.types, t)
+		c.use(ctx, t)
+		hidden := c.hides(len(c.types) - 1)
 		for _, extended := range t.Spec.Extend.With {
 			if c.exhausted() {
 				return
 			}
-			c.resolveType(ctx, typePath(t), extended, typeName(t))
+			whose := fmt.Sprintf("the type %s, which %s extends,", extended, typeName(t))
+			if hidden {
+				whose = "a type that the type " + c.ws.Type + " extends"
+			}
+			c.resolveType(ctx, typePath(t), extended, whose)
 		}
 	}
 }
