@@ -704,6 +704,14 @@ func TestInstallMistakes(t *testing.T) {
 			args: kcp("--kubeconfig="+kubeconfig, "--shard-kubeconfig="+missing),
 			want: fmt.Sprintf("read kubeconfig %q: stat %s: no such file or directory", missing, missing),
 		},
+		"no kubeconfig of a later shard": {
+			args: kcp("--kubeconfig="+kubeconfig, "--shard-kubeconfig="+kubeconfig, "--shard-kubeconfig="+missing),
+			want: fmt.Sprintf("read kubeconfig %q: stat %s: no such file or directory", missing, missing),
+		},
+		"uninstall of a provider without the kubeconfig of a later shard": {
+			args: []string{"uninstall", "provider", "--kubeconfig=" + kubeconfig, "--shard-kubeconfig=" + kubeconfig, "--shard-kubeconfig=" + missing},
+			want: fmt.Sprintf("read kubeconfig %q: stat %s: no such file or directory", missing, missing),
+		},
 		"no such context of a shard": {
 			args: kcp("--kubeconfig="+kubeconfig, "--shard-kubeconfig="+kubeconfig, "--shard-context=system:admin"),
 			want: fmt.Sprintf("read kubeconfig %q: context \"system:admin\" does not exist", kubeconfig),

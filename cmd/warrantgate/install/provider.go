@@ -156,11 +156,11 @@ func (t *kcpTarget) addProviderFlags(flags *pflag.FlagSet) {
 
 // change changes the shards first, because serve may be waiting for its permissions there, and then the workspace.
 func (t kcpTarget) change(shard, workspace func(where string, c client.Client) error) error {
-	if err := t.inShards(shard); err != nil {
-		return err
-	}
 	c, err := newClient(t.Connection)
 	if err != nil {
+		return err
+	}
+	if err := t.inShards(shard); err != nil {
 		return err
 	}
 	return workspace("provider", c)

@@ -57,14 +57,17 @@ func (t kcpTarget) rootClient() (client.Client, error) {
 }
 
 // inShards calls do with each shard kubeconfig, and a client for the logical cluster system:admin of its shard. The RBAC there applies in all workspaces
-// of the shard.
+// of the shard. If one of the kubeconfigs cannot be read, it calls do for none.
 func (t kcpTarget) inShards(do func(where string, c client.Client) error) error {
-	for _, kubeconfig := range t.shardKubeconfigs {
-		c, err := clientFor(cli.NewConnection(kubeconfig, t.shardContext), kcp.SystemAdmin)
-		if err != nil {
+	clients := make([]client.Client, len(t.shardKubeconfigs))
+	for i, kubeconfig := range t.shardKubeconfigs {
+		var err error
+		if clients[i], err = clientFor(cli.NewConnection(kubeconfig, t.shardContext), kcp.SystemAdmin); err != nil {
 			return err
 		}
-		if err := do(kubeconfig, c); err != nil {
+	}
+	for i, c := range clients {
+		if err := do(t.shardKubeconfigs[i], c); err != nil {
 			return err
 		}
 	}
