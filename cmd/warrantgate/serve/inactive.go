@@ -32,8 +32,7 @@ func configuredGates(config v1beta1.GateConfiguration, owners clouds.Owners) []c
 	if owners.Cloud != nil {
 		gates = append(gates, configuredGate{"cluster-impersonation", config.Cluster.Impersonation.Mode, "cluster.impersonation.mode is Off"})
 	}
-	if owners.Impersonating {
-		managers := config.ControllerManager
+	if managers := config.ControllerManager; owners.Impersonating && managers.IsConfigured() {
 		why := "controllerManager.mode is Off"
 		if managers.Selector == nil && len(managers.Objects) == 0 {
 			why = "controllerManager has neither a selector nor objects, so no cloud controller manager is evaluated"

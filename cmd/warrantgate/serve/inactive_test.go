@@ -25,6 +25,8 @@ func TestGatesThatAreNotActive(t *testing.T) {
 	off.ControllerManager.Objects = []v1beta1.NamedObject{{Namespace: "tenant", Name: "ccm"}}
 	managers := v1beta1.GateConfiguration{ControllerManager: v1beta1.ControllerManager{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "ccm"}}}}
 	v1beta1.SetDefaults(&managers)
+	unselected := v1beta1.Default()
+	unselected.ControllerManager.AllowCSIToken = true
 
 	policies := func(policy v1beta1.KeystonePolicy) v1beta1.GateConfiguration {
 		config := v1beta1.GateConfiguration{KeystonePolicy: policy}
@@ -41,7 +43,10 @@ func TestGatesThatAreNotActive(t *testing.T) {
 	}{
 		"no cloud": {config: off},
 		"CloudSigma, without controller managers": {
-			config: v1beta1.Default(), owners: cloudSigma,
+			config: v1beta1.Default(), owners: cloudSigma, want: map[string]float64{"machine-ownership": 1, "cluster-impersonation": 1},
+		},
+		"CloudSigma, with controller managers that nothing selects": {
+			config: unselected, owners: cloudSigma,
 			want: map[string]float64{"machine-ownership": 1, "cluster-impersonation": 1, "controller-manager-identity": 0, "controller-manager-integrity": 0},
 			wantLog: []string{
 				not + `"gate"="controller-manager-identity" ` + noSelector, not + `"gate"="controller-manager-integrity" ` + noSelector,

@@ -33,6 +33,7 @@ var _ = Describe("Alerts", Label("prometheus"), SpecPriority(1), func() {
 			Configuration: fmt.Sprintf(`apiVersion: config.warrantgate.dev/v1beta1
 kind: GateConfiguration
 cloudSigma: {api: %q, serviceProviderAPI: %q, caFile: %q}
+controllerManager: {allowCSIToken: true}
 `, kube.cloud.APITemplate(), kube.cloud.ServiceProviderTemplate(), caFile),
 		})
 		Expect(err).NotTo(HaveOccurred())

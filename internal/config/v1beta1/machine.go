@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -182,6 +183,11 @@ type ControllerManager struct {
 	// cloudsigma-impersonation.
 	// +kubebuilder:validation:Format=name
 	SecretName string `json:"secretName,omitzero"`
+}
+
+// IsConfigured reports whether a field has another value than by default: the gate is off without a selector, so it is wanted only then.
+func (m ControllerManager) IsConfigured() bool {
+	return !equality.Semantic.DeepEqual(m, Default().ControllerManager)
 }
 
 // Audit configures the check of existing machines, which only reports.

@@ -3,8 +3,6 @@ package v1beta1
 import (
 	"fmt"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // Notes returns what a valid configuration leaves out or denies, although its author may expect otherwise. SetDefaults has to be called before.
@@ -18,7 +16,7 @@ func Notes(config GateConfiguration) []string {
 	if policy := config.KeystonePolicy; policy.Selector == nil && len(policy.Objects) == 0 && policy.IsConfigured() {
 		notes = append(notes, fmt.Sprintf(nothing, "keystonePolicy"))
 	}
-	if manager := config.ControllerManager; manager.Selector == nil && len(manager.Objects) == 0 && !equality.Semantic.DeepEqual(manager, Default().ControllerManager) {
+	if manager := config.ControllerManager; manager.Selector == nil && len(manager.Objects) == 0 && manager.IsConfigured() {
 		notes = append(notes, fmt.Sprintf(nothing, "controllerManager"))
 	}
 	return notes
