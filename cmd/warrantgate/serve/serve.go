@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
@@ -194,10 +193,6 @@ func callerFiles(clients *webhookserver.Clients, tokens *webhookserver.Tokens) [
 func (o serveOptions) servers(
 	certificate manager.Runnable, webhookServer webhook.Server, gates kubernetesGates,
 ) ([]manager.Runnable, error) {
-	metricsServer, err := metricsserver.NewServer(metricsserver.Options{BindAddress: o.metricsAddress, FilterProvider: withExemplars}, nil, nil)
-	if err != nil {
-		return nil, fmt.Errorf("metrics server: %w", err)
-	}
 	pprofServer, err := newPprofServer(o.pprofAddress)
 	if err != nil {
 		return nil, fmt.Errorf("--pprof-address: %w", err)
@@ -207,8 +202,8 @@ func (o serveOptions) servers(
 		ready["objects"] = gates.synced
 	}
 	servers := slices.Concat(gates.runnables, []manager.Runnable{certificate, webhookServer, o.healthServer(ready)})
-	if metricsServer != nil { // nil if it is turned off
-		servers = append(servers, metricsServer)
+	if o.metricsAddress != "0" {
+		servers = append(servers, newPlainServer("metrics", o.metricsAddress, newMetricsHandler()))
 	}
 	if pprofServer != nil {
 		servers = append(servers, pprofServer)
@@ -364,9 +359,14 @@ func (o serveOptions) healthServer(ready map[string]healthz.Checker) manager.Run
 		mux.Handle(path, handler)
 		mux.Handle(path+"/", handler)
 	}
-	return &manager.Server{Name: "health", Server: &http.Server{
-		Addr: o.healthAddress, Handler: mux,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+	return newPlainServer("health", o.healthAddress, mux)
+}
+
+// newPlainServer serves small requests of any client, without TLS. With net/http's limit, the header of each could take more than a MiB of memory.
+func newPlainServer(name, address string, handler http.Handler) manager.Runnable {
+	return &manager.Server{Name: name, Server: &http.Server{
+		Addr: address, Handler: handler, MaxHeaderBytes: 8 << 10,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 	}}
 }
 

@@ -75,6 +75,30 @@ func TestSlowClientsAndAFloodDoNotSlowOthers(t *testing.T) {
 	}
 }
 
+// TestLargeHeaders sends a header to the ports without TLS that would occupy memory until it is complete.
+func TestLargeHeaders(t *testing.T) {
+	s := startServe(t)
+	for _, url := range []string{"http://" + s.metrics + "/metrics", "http://" + s.health + "/healthz"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Large", strings.Repeat("x", 16<<10))
+		request.Close = true
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("%s = %s, want 431", url, response.Status)
+		}
+	}
+	if err := s.shutdown(t); err != nil {
+		t.Errorf("serve ends with %v", err)
+	}
+}
+
 // dial opens a connection and sends the beginning of a request after a handshake, or nothing at all.
 func (s *serving) dial(t *testing.T, begin []byte) net.Conn {
 	t.Helper()
