@@ -61,6 +61,7 @@ func (c *callers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.reject(w, r, wrongPath)
 		return
 	}
+	know(r.Context())
 	// This copies the request as http.StripPrefix does. The hooks do not see the token.
 	inner := new(http.Request)
 	*inner = *r

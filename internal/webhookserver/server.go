@@ -89,7 +89,7 @@ func (s *Server) Start(ctx context.Context) error {
 	server := &manager.Server{
 		Name: "webhooks", Listener: tls.NewListener(listener, config), ShutdownTimeout: ptr.To(shutdownTimeout),
 		Server: &http.Server{
-			Handler: s.callers, BaseContext: func(net.Listener) context.Context { return ctx },
+			Handler: s.callers, BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: new(Strangers).Accept,
 			ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 			HTTP2: &http.HTTP2Config{
 				MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerStream: streamBuffer, MaxReceiveBufferPerConnection: maxStreams * streamBuffer,

@@ -365,7 +365,7 @@ func (o serveOptions) healthServer(ready map[string]healthz.Checker) manager.Run
 // newPlainServer serves small requests of any client, without TLS. With net/http's limit, the header of each could take more than a MiB of memory.
 func newPlainServer(name, address string, handler http.Handler) manager.Runnable {
 	return &manager.Server{Name: name, Server: &http.Server{
-		Addr: address, Handler: handler, MaxHeaderBytes: 8 << 10,
+		Addr: address, Handler: handler, ConnContext: new(webhookserver.Strangers).Accept, MaxHeaderBytes: 8 << 10,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 	}}
 }

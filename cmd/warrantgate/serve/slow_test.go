@@ -30,10 +30,10 @@ func TestSlowClientsAndAFloodDoNotSlowOthers(t *testing.T) {
 	s := startServe(t)
 	var silent, slow []net.Conn
 	for range slowClients {
-		silent = append(silent, s.dial(t, nil)) // nothing, not even a handshake
+		silent = append(silent, s.dial(t, s.webhook, nil)) // nothing, not even a handshake
 		slow = append(slow,
-			s.dial(t, []byte("POST /"+s.token+"/workspace/denial-notice HTTP/1.1\r\nHost: warrantgate\r\nX-Slow: ")),
-			s.dial(t, []byte("POST /"+s.token+"/workspace/denial-notice HTTP/1.1\r\nHost: warrantgate\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"api")))
+			s.dial(t, s.webhook, []byte("POST /"+s.token+"/workspace/denial-notice HTTP/1.1\r\nHost: warrantgate\r\nX-Slow: ")),
+			s.dial(t, s.webhook, []byte("POST /"+s.token+"/workspace/denial-notice HTTP/1.1\r\nHost: warrantgate\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"api")))
 	}
 	flood, stop := context.WithCancel(t.Context())
 	var flooding sync.WaitGroup
@@ -75,6 +75,31 @@ func TestSlowClientsAndAFloodDoNotSlowOthers(t *testing.T) {
 	}
 }
 
+// TestOneClientKeepsFewConnections opens connections that take memory, and sends nothing on them. The oldest ones are closed, on all ports, but
+// none that an API server uses.
+func TestOneClientKeepsFewConnections(t *testing.T) {
+	s := startServe(t)
+	client := s.certificate.Client(t)
+	s.send(t, client, "/workspace/denial-notice")
+	for _, address := range []string{s.webhook, s.metrics, s.health} {
+		var idle []net.Conn
+		for range 129 {
+			idle = append(idle, s.dial(t, address, nil))
+		}
+		endsWithin(t, idle[0], 2*time.Second)
+		for _, conn := range idle {
+			_ = conn.Close()
+		}
+	}
+	if _, reused := s.send(t, client, "/workspace/denial-notice"); !reused {
+		t.Error("the connection of an API server was closed")
+	}
+	client.CloseIdleConnections()
+	if err := s.shutdown(t); err != nil {
+		t.Errorf("serve ends with %v", err)
+	}
+}
+
 // TestLargeHeaders sends a header to the ports without TLS that would occupy memory until it is complete.
 func TestLargeHeaders(t *testing.T) {
 	s := startServe(t)
@@ -100,16 +125,16 @@ func TestLargeHeaders(t *testing.T) {
 }
 
 // dial opens a connection and sends the beginning of a request after a handshake, or nothing at all.
-func (s *serving) dial(t *testing.T, begin []byte) net.Conn {
+func (s *serving) dial(t *testing.T, address string, begin []byte) net.Conn {
 	t.Helper()
 	if begin == nil {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.webhook)
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return conn
 	}
-	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: s.certificate.Pool(t)}}).DialContext(t.Context(), "tcp", s.webhook)
+	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: s.certificate.Pool(t)}}).DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
