@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,17 +27,21 @@ var inFlight = newBodies()
 // known. A body that has to wait does not delay smaller ones.
 type bodies struct {
 	ofCallers *share.Limit[string]
-	ofTenants *share.Limit[holder]
+	// ofTenants are the limits for the tenants of each caller. A caller with a token of its own can name any tenant.
+	ofTenants sync.Map
 }
 
-func newBodies() *bodies {
-	return &bodies{ofCallers: share.New[string](bodyBudget), ofTenants: share.New[holder](bodyBudget)}
-}
+func newBodies() *bodies { return &bodies{ofCallers: share.New[string](bodyBudget)} }
 
-// holder is a tenant. A caller with a token of its own can name any tenant, so its requests count separately.
-type holder struct {
-	tenant share.Tenant
-	caller string
+// tenantsOf returns the limit for the tenants of a caller. A caller with a token of its own may take half of the budget, which its tenants share:
+// otherwise one of them could take all of it.
+func (b *bodies) tenantsOf(caller string) *share.Limit[share.Tenant] {
+	budget := int64(bodyBudget)
+	if caller != "" {
+		budget /= 2
+	}
+	limit, _ := b.ofTenants.LoadOrStore(caller, share.New[share.Tenant](budget))
+	return limit.(*share.Limit[share.Tenant]) //nolint:errcheck,forcetypeassert // the only type of this map
 }
 
 type callerKey struct{}
@@ -86,7 +91,7 @@ func shared(ctx context.Context, review func() Answer) Answer {
 	if !limited || tenant == (share.Tenant{}) {
 		return review()
 	}
-	release, taken := room.of.ofTenants.Try(holder{tenant: tenant, caller: callerOf(ctx)}, room.bytes)
+	release, taken := room.of.tenantsOf(callerOf(ctx)).Try(tenant, room.bytes)
 	if !taken {
 		return Answer{Decision: Denied, Status: metav1.StatusReasonTooManyRequests, Reason: "TooManyRequests", RetryAfter: 2 * time.Second,
 			Message: "too many large requests of this namespace (on kcp: of this workspace) are being checked already; send fewer at the same time, " +

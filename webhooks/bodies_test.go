@@ -43,8 +43,14 @@ func newHeld(name string) (*handler, held) {
 // post sends a review that seems to have a size, or an unknown one for -1, and returns the status and the text of the response.
 func post(t *testing.T, handler http.Handler, caller string, size int64, timeout string) (code int, text string) {
 	t.Helper()
+	return postAbout(t, handler, caller, "", size, timeout)
+}
+
+// postAbout is post for an object of a namespace.
+func postAbout(t *testing.T, handler http.Handler, caller, namespace string, size int64, timeout string) (code int, text string) {
+	t.Helper()
 	request := httptest.NewRequestWithContext(WithCaller(t.Context(), caller), http.MethodPost, "/gate?timeout="+timeout, strings.NewReader(
-		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1"}}`))
+		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","namespace":"`+namespace+`"}}`))
 	request.Header.Set("Content-Type", "application/json")
 	request.ContentLength = size
 	answer := httptest.NewRecorder()
@@ -115,6 +121,29 @@ func TestACallerTakesWhatItLeavesFree(t *testing.T) {
 	if used := handler.bodies.ofCallers.Used(); used != 0 {
 		t.Errorf("%d bytes are used at the end", used)
 	}
+}
+
+// The tenants of a provider on kcp share what its requests may take, and a review keeps its part while the gate waits for the cloud.
+func TestATenantDoesNotTakeAllThatItsCallerMayTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler, gate := newHeld("tenants")
+		tenants := []string{"attacker", "attacker", "attacker", "attacker", "victim"}
+		texts := make([]string, len(tenants))
+		for i, tenant := range tenants {
+			go func() { _, texts[i] = postAbout(t, handler, "provider", tenant, bodyBudget/8, "30s") }()
+			synctest.Wait()
+		}
+		if reviewed := len(gate.begun); reviewed != 3 {
+			t.Errorf("%d bodies are reviewed at the same time, want 3", reviewed)
+		}
+		close(gate.release)
+		synctest.Wait()
+		for i, want := range []string{`"allowed":true`, `"allowed":true`, `"code":429`, `"code":429`, `"allowed":true`} {
+			if !strings.Contains(texts[i], want) {
+				t.Errorf("response to request %d, of the %s = %s, want %s", i, tenants[i], texts[i], want)
+			}
+		}
+	})
 }
 
 // The owner of a provider's workspace can send requests about the workspace of any tenant. They are denied, but only after it was read
