@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/share"
 )
 
@@ -59,7 +60,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	var response *admissionv1.AdmissionResponse
 	if request, err := readRequest(r); err != nil {
-		response = h.unreadable(err)
+		response = h.unreadable(request, err)
 	} else {
 		ctx = context.WithValue(withTrace(ctx, r.Header), roomKey{}, room{h.bodies, size})
 		response = h.respond(ctx, admission.Request{AdmissionRequest: *request})
@@ -86,7 +87,8 @@ func (h *handler) withoutRoom(w http.ResponseWriter, r *http.Request, err error)
 	http.Error(w, "warrantgate has no room for this request; try again", code)
 }
 
-// readRequest returns the request of a review (KEP-492, admission.k8s.io/v1). The error is for the API server.
+// readRequest returns the request of a review (KEP-492, admission.k8s.io/v1). The error is for the API server. With an error, the request has what
+// precedes it in the body, and can be nil.
 func readRequest(r *http.Request) (*admissionv1.AdmissionRequest, *apierrors.StatusError) {
 	if contentType := r.Header.Get("Content-Type"); contentType != "application/json" {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the content type is %.64q, not application/json", contentType))
@@ -97,11 +99,11 @@ func readRequest(r *http.Request) (*admissionv1.AdmissionRequest, *apierrors.Sta
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		discard(r)
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d bytes", maxReviewBytes))
+		return review.Request, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d bytes", maxReviewBytes))
 	case err != nil:
-		return nil, apierrors.NewBadRequest(shortLine("the body cannot be read: "+why(err), maxMessageBytes))
+		return review.Request, apierrors.NewBadRequest(shortLine("the body cannot be read: "+why(err), maxMessageBytes))
 	case review.TypeMeta != reviewType:
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is a %.64q of %.64q, not an AdmissionReview of %s",
+		return review.Request, apierrors.NewBadRequest(fmt.Sprintf("the body is a %.64q of %.64q, not an AdmissionReview of %s",
 			review.Kind, review.APIVersion, reviewType.APIVersion))
 	case review.Request == nil || review.Request.UID == "":
 		return nil, apierrors.NewBadRequest("the body holds no admission request")
@@ -109,12 +111,20 @@ func readRequest(r *http.Request) (*admissionv1.AdmissionRequest, *apierrors.Sta
 	return review.Request, nil
 }
 
-// unreadable rejects a body that no API server sends. It is logged only on level 1, because every client that reaches the port
-// could fill the log.
-func (h *handler) unreadable(err *apierrors.StatusError) *admissionv1.AdmissionResponse {
+// unreadable denies a request whose review cannot be read. It is logged only on level 1, because every client that reaches the port could fill the
+// log.
+//
+// Unless the gate only warns, the response has the UID, which API servers write before the object. They take a response without it for a failure of
+// the webhook, and with failurePolicy Ignore they then admit the request. A tenant can write objects that are as deep as an API server accepts, and
+// the review around them is deeper.
+func (h *handler) unreadable(request *admissionv1.AdmissionRequest, err *apierrors.StatusError) *admissionv1.AdmissionResponse {
 	admissions.WithLabelValues(h.gate.Name(), Denied.String(), "Unreadable").Inc()
 	logger.V(1).Info("not a review", "gate", h.gate.Name(), "error", err.Error())
-	return &admissionv1.AdmissionResponse{Result: &err.ErrStatus}
+	response := &admissionv1.AdmissionResponse{Result: &err.ErrStatus}
+	if request != nil && h.mode == v1beta1.Enforce {
+		response.UID = request.UID
+	}
+	return response
 }
 
 // why describes an error of the decoder in terms of JSON, without names of Go types.

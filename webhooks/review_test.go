@@ -21,7 +21,7 @@ import (
 	"warrantgate.dev/webhooks"
 )
 
-// unreadable returns the response to a body that is not a valid review.
+// unreadable returns the response to a body that is not a valid review, and that contains no UID.
 func unreadable(code int32, reason metav1.StatusReason, message string) admissionv1.AdmissionReview {
 	return admissionv1.AdmissionReview{TypeMeta: review().TypeMeta, Response: &admissionv1.AdmissionResponse{
 		Result: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message},
@@ -31,6 +31,12 @@ func unreadable(code int32, reason metav1.StatusReason, message string) admissio
 // badRequest returns the response to a body that API servers do not send.
 func badRequest(message string) admissionv1.AdmissionReview {
 	return unreadable(http.StatusBadRequest, metav1.StatusReasonBadRequest, message)
+}
+
+// about returns a response with the UID of the request.
+func about(review admissionv1.AdmissionReview) admissionv1.AdmissionReview {
+	review.Response.UID = "d1"
+	return review
 }
 
 // tooLarge returns the response to a body without end.
@@ -64,7 +70,7 @@ func TestInvalidReviewsDoNotReachTheGate(t *testing.T) {
 		},
 		"a body over 7 MiB": {
 			body: raw(review()) + strings.Repeat(" ", 7*megabyte),
-			want: tooLarge(),
+			want: about(tooLarge()),
 		},
 		"another content type": {
 			contentType: "text/plain",
@@ -85,11 +91,11 @@ func TestInvalidReviewsDoNotReachTheGate(t *testing.T) {
 		},
 		"a truncated review": {
 			body: raw(review())[:100],
-			want: badRequest(`the body cannot be read: unexpected EOF at byte 100`),
+			want: about(badRequest(`the body cannot be read: unexpected EOF at byte 100`)),
 		},
 		"two reviews": {
 			body: raw(review()) + raw(review()),
-			want: badRequest(`the body cannot be read: invalid character '{' after top-level value at byte 356`),
+			want: about(badRequest(`the body cannot be read: invalid character '{' after top-level value at byte 356`)),
 		},
 		"100,000 brackets": {
 			body: strings.Repeat("[", 100_000),
@@ -98,7 +104,7 @@ func TestInvalidReviewsDoNotReachTheGate(t *testing.T) {
 		"100,000 brackets within a review": {
 			body: `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"d1","object":` +
 				strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000) + "}}",
-			want: badRequest("the body cannot be read: exceeded max depth at byte 50082"),
+			want: about(badRequest("the body cannot be read: exceeded max depth at byte 50082")),
 		},
 		"bytes": {
 			body: "\x00\xff\xfe",
@@ -126,11 +132,11 @@ func TestInvalidReviewsDoNotReachTheGate(t *testing.T) {
 		},
 		"the version before v1": {
 			body: `{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{"uid":"d1"}}`,
-			want: badRequest(`the body is a "AdmissionReview" of "admission.k8s.io/v1beta1", not an AdmissionReview of admission.k8s.io/v1`),
+			want: about(badRequest(`the body is a "AdmissionReview" of "admission.k8s.io/v1beta1", not an AdmissionReview of admission.k8s.io/v1`)),
 		},
 		"a version that does not exist": {
 			body: `{"apiVersion":"admission.k8s.io/v2","kind":"AdmissionReview","request":{"uid":"d1"}}`,
-			want: badRequest(`the body is a "AdmissionReview" of "admission.k8s.io/v2", not an AdmissionReview of admission.k8s.io/v1`),
+			want: about(badRequest(`the body is a "AdmissionReview" of "admission.k8s.io/v2", not an AdmissionReview of admission.k8s.io/v1`)),
 		},
 		"another object": {
 			body: `{"apiVersion":"v1","kind":"Pod","spec":{}}`,
@@ -147,6 +153,15 @@ func TestInvalidReviewsDoNotReachTheGate(t *testing.T) {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// API servers take a response without the UID for a failure of the webhook, and all webhooks of such a gate have failurePolicy Ignore.
+func TestAGateThatOnlyWarnsDeniesNoUnreadableReview(t *testing.T) {
+	server := serve(t, webhooks.Handler(&fakeGate{t: t}, v1beta1.Warn, &fakeRecorder{}))
+	got := post(t, server, "", "application/json", strings.NewReader(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"d1"`))
+	if diff := cmp.Diff(badRequest("the body cannot be read: unexpected EOF at byte 82"), got); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 }
 
@@ -245,7 +260,7 @@ func FuzzServeHTTP(f *testing.F) {
 		switch response := answer.Response; {
 		case response.Allowed != (reviewed != ""):
 			t.Errorf("allowed = %t after request %q was reviewed", response.Allowed, reviewed)
-		case response.UID != reviewed:
+		case response.Allowed && response.UID != reviewed:
 			t.Errorf("answer to request %q, want to %q", response.UID, reviewed)
 		case !response.Allowed && response.Result.Message == "":
 			t.Error("denied without a message")
