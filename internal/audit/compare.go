@@ -1,9 +1,8 @@
 // Package audit compares existing machines with the instances in the clouds. It reports machines that name an instance of another user,
 // clusters whose provider acts as an unknown user, and instances that no machine names. It changes nothing.
 //
-// The audit repeats the checks of the gates: the user that each cluster acts as, the permission of its author to impersonate that user, the
-// current roles of its credentials, the owner of its instances, and whether labels, owner references and references of objects agree. Who named
-// the user is in an annotation that a gate writes, because a tenant can forge managedFields.
+// The audit repeats the checks of the gates: the user that each cluster acts as, the current roles of its credentials, the owner of its instances,
+// and whether labels, owner references and references of objects agree. It does not repeat the check of who may impersonate the user.
 package audit
 
 import (

@@ -43,8 +43,8 @@ func NewAuditCommand() *cobra.Command {
 		Use:   "audit",
 		Short: "Report machines with another user's server, and orphaned servers",
 		Long: `Check all machines and clusters once. Report machines that name a server of another user, machines whose cluster is not that of
-the Machine that owns them, clusters whose identity is unknown or was named by somebody who may not impersonate it any more, and servers that were created for a machine but that no
-machine names (orphans, duplicates). It changes nothing. "warrantgate serve" does the same at an interval, and writes Events.
+the Machine that owns them, clusters whose identity is unknown, and servers that were created for a machine but that no machine names (orphans,
+duplicates). It changes nothing. "warrantgate serve" does the same at an interval, and writes Events.
 
 A provider may be about to correct some problems: a server that was created for a machine which names none yet, and status.instanceID and
 spec.providerID that name different servers. If there are any, audit checks a second time after a minute, and reports those that are still there.
