@@ -50,6 +50,10 @@ func TestCredentialsAreSentAsByTheProvider(t *testing.T) {
 			auth:     "username: alice, password: s3, default_domain: d1, project_name: p",
 			identity: password(object{"name": "alice", "password": "s3", "domain": object{"id": "d1"}}), scope: ofDomain("d1"),
 		},
+		"a domain by its name, and by the ID of the default, which counts": {
+			auth:     "username: alice, password: s3, user_domain_id: d0, project_name: p, project_domain_name: Tenants, domain_id: d1",
+			identity: password(object{"name": "alice", "password": "s3", "domain": object{"id": "d0"}}), scope: ofDomain("d1"),
+		},
 		"a number for a text": {
 			auth:     "user_id: 17, password: 0123, project_id: 5",
 			identity: password(object{"id": "17", "password": "83"}), scope: object{"project": object{"id": "5"}},
@@ -78,6 +82,10 @@ func TestCredentialsAreSentAsByTheProvider(t *testing.T) {
 		"an application credential by its name": {
 			auth:     "application_credential_name: a, application_credential_secret: s3, username: alice, user_domain_name: Default",
 			identity: application(object{"name": "a", "secret": "s3", "user": object{"name": "alice", "domain": object{"name": "Default"}}}),
+		},
+		"an application credential of a user by the name of the domain, and by the ID of the default, which counts": {
+			auth:     "application_credential_name: a, application_credential_secret: s3, username: alice, user_domain_name: Default, domain_id: d1",
+			identity: application(object{"name": "a", "secret": "s3", "user": object{"name": "alice", "domain": object{"id": "d1"}}}),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

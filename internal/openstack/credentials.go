@@ -120,7 +120,6 @@ var authTypes = []string{"", "password", "v3password", "v3applicationcredential"
 // problem returns the first problem of the entry: an unsupported field, or fields that programs interpret in different ways.
 func (e entry) problem() string {
 	a := e.Auth
-	byApplicationCredential := a.ApplicationCredentialID+a.ApplicationCredentialName+a.ApplicationCredentialSecret != ""
 	switch {
 	case a.AuthURL == "":
 		return "it has no auth.auth_url"
@@ -128,14 +127,18 @@ func (e entry) problem() string {
 		return "its auth_type is none of " + strings.Join(authTypes[1:], ", ")
 	case a.Token != "":
 		return "it has a token, which ends before the cluster does; use an application credential"
-	case byApplicationCredential && a.Password != "":
+	case a.byApplicationCredential() && a.Password != "":
 		return "it has both a password and an application credential; remove one of them"
-	case a.TrustID != "" && (byApplicationCredential || a.ProjectID+a.ProjectName != ""):
+	case a.TrustID != "" && (a.byApplicationCredential() || a.ProjectID+a.ProjectName != ""):
 		return "it has a trust_id in addition to a project or an application credential; remove one of them"
 	case a.SystemScope != "" && a.SystemScope != "all":
 		return "its system_scope is not all"
 	}
 	return ""
+}
+
+func (a *auth) byApplicationCredential() bool {
+	return a.ApplicationCredentialID+a.ApplicationCredentialName+a.ApplicationCredentialSecret != ""
 }
 
 // allowedKeystone returns the URL in canonical form. It must be configured, because verdicts depend on the responses of this Keystone.
@@ -162,15 +165,17 @@ func hostOf(canonical string) string {
 // options returns the credentials for gophercloud. The defaults are those of the clientconfig package of gophercloud/utils, which Cluster
 // API Provider OpenStack uses.
 func (a *auth) options() *gophercloud.AuthOptions {
-	// domain_id and domain_name are the default of both domains, default_domain that of domain_id.
+	// domain_id and domain_name are the defaults of the IDs and names of both domains, unless they are the scope. default_domain is that of an ID
+	// without a name.
+	isScope := !a.byApplicationCredential() && a.ProjectID+a.ProjectName == ""
 	domains := func(id, name string) (string, string) {
-		switch {
-		case id+name != "":
-			return id, name
-		case a.DomainID+a.DomainName != "":
-			return a.DomainID, a.DomainName
+		if id+name == "" || !isScope {
+			id, name = cmp.Or(id, a.DomainID), cmp.Or(name, a.DomainName)
 		}
-		return a.DefaultDomain, ""
+		if id+name == "" {
+			id = a.DefaultDomain
+		}
+		return id, name
 	}
 	options := &gophercloud.AuthOptions{
 		UserID: a.UserID, Username: a.Username, Password: a.Password,
