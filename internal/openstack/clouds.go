@@ -31,13 +31,12 @@ type clouds struct {
 	Clouds map[string]entry `json:"clouds"`
 }
 
-// entry contains the used fields of a cloud. The other fields are paths of files, or disable the verification of certificates. They are
-// ignored.
+// entry contains the used fields of a cloud. The other fields are ignored: paths of files, what disables the verification of certificates, and
+// "interface", which the provider does not read either.
 type entry struct {
 	Auth         *auth  `json:"auth"`
 	AuthType     string `json:"auth_type"`
 	RegionName   string `json:"region_name"`
-	Interface    string `json:"interface"`
 	EndpointType string `json:"endpoint_type"`
 }
 

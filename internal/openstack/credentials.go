@@ -102,7 +102,7 @@ func parseCredentials(identity ownership.Identity, data map[string][]byte, allow
 	}
 	c := &credentials{
 		identity: identity, ca: data[caKey], region: cloud.RegionName,
-		availability: availability(cmp.Or(cloud.EndpointType, cloud.Interface)), auth: cloud.Auth.options(),
+		availability: availability(cloud.EndpointType), auth: cloud.Auth.options(),
 	}
 	if c.keystone, err = allowedKeystone(identity, cloud.Auth.AuthURL, allowed); err != nil {
 		return nil, err

@@ -275,9 +275,12 @@ func TestEndpointOfNova(t *testing.T) {
 			region: region, entry: func(entry, _ object) { entry["region_name"] = "RegionTwo" }, catalog: several, requested: getServer,
 		},
 		"a region of an old catalog": {region: "Old", catalog: several, requested: getSecond},
-		"another interface":          {entry: func(entry, _ object) { entry["interface"] = "internal" }, requested: getInner},
+		"another interface":          {entry: func(entry, _ object) { entry["endpoint_type"] = "internal" }, requested: getInner},
 		"another interface, in the other spelling": {
-			entry: func(entry, _ object) { entry["endpoint_type"], entry["interface"] = "internalURL", "public" }, requested: getInner,
+			entry: func(entry, _ object) { entry["endpoint_type"] = "internalURL" }, requested: getInner,
+		},
+		"another interface, in a field that the provider does not read": {
+			entry: func(entry, _ object) { entry["interface"] = "admin" }, requested: getServer,
 		},
 		"no such region": {region: "zrh", want: failure{Reason: "RegionError", Text: `region "zrh" is none of those configured (RegionOne)`}},
 		"a region of another service": {
@@ -287,7 +290,7 @@ func TestEndpointOfNova(t *testing.T) {
 			catalog: several, want: failure{Reason: "RegionError", Text: `region "" is none of those configured (Broken, Old, RegionOne, RegionTwo)`},
 		},
 		"no such interface": {
-			entry: func(entry, _ object) { entry["interface"] = "admin" },
+			entry: func(entry, _ object) { entry["endpoint_type"] = "admin" },
 			want:  failure{RequestID: "req-201", Text: "CloudUnavailable: the catalog of Keystone has no admin endpoint of Nova"},
 		},
 		"no URL": {
