@@ -217,6 +217,11 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 			rule: "(" + many(11, "user_id:u%d") + ") and (" + many(11, "project_id:p%d") + ") and (" + many(11, "project_domain_id:d%d") + ") and role:admin",
 			want: []string{"error not-compared identity:create_user"},
 		},
+		"all but a user that the search tries":  {rule: admin + " or not user_id:caller", want: []string{broader}},
+		"all but a value that the search tries": {rule: admin + " or not 'another-description':%(target.user.description)s", want: []string{broader}},
+		"all but a project that the search tries": {
+			rule: admin + " or (role:member and not project_id:None and not project_id:own-project)", want: []string{broader},
+		},
 		"behind many references": {file: deep, want: []string{"error not-compared identity:create_user"}},
 	}, severe)
 }

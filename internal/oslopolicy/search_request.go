@@ -10,15 +10,16 @@ import (
 // newRequests makes requests with tokens of all scopes: for a domain, a project, the admin project and the system. Each part of a token is
 // tried with the constants that the rules compare it with, and with another value.
 func (s *search) newRequests() []request {
-	users := s.constants(defaultUser, "user_id", "token.user.id", "token.user.name")
+	own, home := s.unused(ownDomain), s.unused(homeDomain)
+	users := s.constants(s.unused(defaultUser), "user_id", "token.user.id", "token.user.name")
 	userDomains := s.domains("", "user_domain_id", "token.user.domain.id", "token.user.domain.name") // the domain of the scope, if empty
 	if s.asks("user_domain_id", "token.user.domain.id", "token.user.domain.name") ||
 		s.asks("user_id", "token.user.id") && slices.Contains(s.attributes, "target.user.domain_id") {
-		userDomains = append(userDomains, homeDomain)
+		userDomains = append(userDomains, home)
 	}
-	domains := s.domains(ownDomain, "domain_id", "token.domain.id", "token.domain.name")
-	projects := s.constants("own-project", "project_id", "token.project.id", "token.project.name")
-	projectDomains := s.domains(ownDomain, "project_domain_id", "token.project.domain.id", "token.project.domain.name")
+	domains := s.domains(own, "domain_id", "token.domain.id", "token.domain.name")
+	projects := s.constants(s.unused("own-project"), "project_id", "token.project.id", "token.project.name")
+	projectDomains := s.domains(own, "project_domain_id", "token.project.domain.id", "token.project.domain.name")
 	// The tokens with the fewest constants come first.
 	var callers [4][]Caller
 	add := func(constants int, c Caller) { callers[constants] = append(callers[constants], c) }
@@ -37,8 +38,8 @@ func (s *search) newRequests() []request {
 					add(min(named+min(k, 1)+min(l, 1), 3), admin)
 				}
 			}
-			add(named, Caller{User: user, UserDomain: cmp.Or(userDomain, ownDomain), System: true})
-			add(named, Caller{User: user, UserDomain: cmp.Or(userDomain, ownDomain)})
+			add(named, Caller{User: user, UserDomain: cmp.Or(userDomain, own), System: true})
+			add(named, Caller{User: user, UserDomain: cmp.Or(userDomain, own)})
 		}
 	}
 	all := slices.Concat(callers[:]...)
@@ -54,6 +55,17 @@ func (s *search) newRequests() []request {
 		requests = append(requests, s.request(caller))
 	}
 	return requests
+}
+
+// unused returns a value that the rules do not name: their author could otherwise exclude the values that are tried.
+func (s *search) unused(value string) string {
+	for slices.ContainsFunc(s.asked, func(c check) bool {
+		generic, ok := c.(genericCheck)
+		return ok && (generic.literal == value || generic.match.text == value)
+	}) {
+		value += "-x"
+	}
+	return value
 }
 
 // asks reports whether the rules check one of these credentials.
@@ -140,7 +152,7 @@ func (s *search) values(name string, caller Caller, credentials map[string]any) 
 	if value, ok := s.operation.fromToken(name, caller); ok {
 		return []any{value}
 	}
-	values := []any{foreign + "-" + name[strings.LastIndexByte(name, '.')+1:]}
+	values := []any{s.unused(foreign + "-" + name[strings.LastIndexByte(name, '.')+1:])}
 	add := func(value any) {
 		if !slices.Contains(values, value) {
 			values = append(values, value)
