@@ -222,6 +222,17 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 		"all but a project that the search tries": {
 			rule: admin + " or (role:member and not project_id:None and not project_id:own-project)", want: []string{broader},
 		},
+		"null in a field of the body": {
+			file: "identity:update_user: rule:admin_required or (system_scope:%(request_body.user.x)s and not system_scope:all)", want: []string{"error broader-than-default identity:update_user"},
+		},
+		"null in a field of a new object": {rule: admin + " or None:%(target.user.default_project_id)s", want: []string{broader}},
+		"null in place of a time": {
+			file: "identity:update_user: rule:admin_required or (system_scope:%(target.user.password_expires_at)s and not system_scope:all)",
+			want: []string{"error broader-than-default identity:update_user"},
+		},
+		"null in place of a former trust": {
+			file: "identity:delete_trust: rule:admin_required or None:%(target.trust.redelegated_trust_id)s", want: []string{"error broader-than-default identity:delete_trust"},
+		},
 		"behind many references": {file: deep, want: []string{"error not-compared identity:create_user"}},
 	}, severe)
 }

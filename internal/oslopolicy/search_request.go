@@ -170,18 +170,32 @@ func (s *search) values(name string, caller Caller, credentials map[string]any) 
 		case generic.literal == "None" && strings.HasSuffix(name, "id"):
 			value = nil
 		}
-		if _, isText := value.(string); isText || value == nil && hasWord(nullAttributes, name) && !s.operation.isOfDomainRoles() {
+		if _, isText := value.(string); isText || value == nil && s.canBeNull(name) {
 			add(value)
 		}
 	}
 	return values
 }
 
-// nullAttributes are the attributes that can be null: global roles have no domain, and a project that acts as a domain has neither domain nor
+// nullAttributes are the IDs that can be null: global roles have no domain, and a project that acts as a domain has neither domain nor
 // parent. In a token for another scope, the credential is null too, and null is equal to null.
 const nullAttributes = "target.domain_id target.role.domain_id target.prior_role.domain_id target.implied_role.domain_id " +
 	"target.project.domain_id target.project.parent_id request_body.project.domain_id request_body.project.parent_id " +
-	"target.limit.domain_id target.limit.project_id target.credential.project_id target.trust.project_id"
+	"target.limit.domain_id target.limit.project_id target.limit.region_id target.credential.project_id target.endpoint.region_id " +
+	"target.trust.project_id target.trust.redelegated_trust_id"
+
+// canBeNull reports whether an attribute can be null. The requester chooses the fields of the body, and of an object that it creates, except the
+// domain of a user or group.
+func (s *search) canBeNull(name string) bool {
+	field, isTarget := strings.CutPrefix(name, "target.")
+	switch {
+	case hasWord(nullAttributes, name):
+		return !s.operation.isOfDomainRoles()
+	case strings.HasPrefix(name, "request_body."), isTarget && s.operation.makes(field):
+		return !isDomain(s.operation, name)
+	}
+	return isTarget && !strings.HasSuffix(name, "id") && !strings.HasSuffix(name, "name")
+}
 
 // at returns the value of credentials at a path, nil if there is none.
 func at(value any, path []string) any {
