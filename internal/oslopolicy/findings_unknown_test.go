@@ -233,6 +233,10 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 		"null in place of a former trust": {
 			file: "identity:delete_trust: rule:admin_required or None:%(target.trust.redelegated_trust_id)s", want: []string{"error broader-than-default identity:delete_trust"},
 		},
+		"behind the body of a request that needs none": {
+			file: "identity:delete_user: rule:admin_required or rule:a\nidentity:update_user: rule:admin_required and rule:a\na: \"'x':%(request_body.x)s\"",
+			want: []string{"error broader-than-default identity:delete_user"},
+		},
 		"behind many references": {file: deep, want: []string{"error not-compared identity:create_user"}},
 	}, severe)
 }

@@ -17,8 +17,6 @@ type operation struct {
 	Since Release
 	// Path are the variables of the URL, Target the objects below target., Filters the query parameters below filter_attr.
 	Path, Target, Filters string
-	// Body is true if there can be a request body, below request_body.
-	Body bool
 	// Token are the attributes that Keystone takes from the token: its "domain", or its "user" unless it is for the system.
 	Token map[string]string
 	// Limited is true for a list that Keystone limits to the domain of the token, if the token is for a domain. Tokens for projects get all.
@@ -144,7 +142,7 @@ func (s *shippedRule) fills(attribute string) knowledge {
 	switch {
 	case !ok:
 		return never
-	case head == "request_body" && s.Body, head == "filter_attr" && hasWord(s.Filters, rest):
+	case head == "request_body", head == "filter_attr" && hasWord(s.Filters, rest):
 		return filled
 	case head != "target":
 		return never
