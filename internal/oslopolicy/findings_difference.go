@@ -321,6 +321,8 @@ func isWithin(o *shippedRule, target map[string]any, domains ...string) bool {
 func isDomain(o *shippedRule, name string) bool {
 	created, creates := strings.CutPrefix(o.name, prefix+"create_")
 	switch {
+	case isSubject(o, name):
+		return false
 	case o.Limited && hasWord("filter_attr.domain_id filter_attr.scope.domain.id", name),
 		name == "target.role.domain_id" && o.isOfDomainRoles():
 		return true
@@ -337,6 +339,11 @@ func isDomain(o *shippedRule, name string) bool {
 // isOfRequest reports whether an attribute is part of the body or the query.
 func isOfRequest(name string) bool {
 	return strings.HasPrefix(name, "request_body.") || strings.HasPrefix(name, "filter_attr.")
+}
+
+// isSubject reports whether an attribute is one of a token that the requester sends in addition, and that is not the object of the request.
+func isSubject(o *shippedRule, name string) bool {
+	return strings.HasPrefix(name, "target.token.") && !hasWord(o.Target, "token")
 }
 
 // isOfScope reports whether an attribute is one of the project or domain of a grant.
@@ -358,6 +365,9 @@ func isOwn(o *shippedRule, caller Caller, target map[string]any) bool {
 		return false
 	}
 	for name, value := range target {
+		if isSubject(o, name) {
+			continue
+		}
 		if hasWord(ownersOfObjects, name) && value == caller.User || hasWord(projectsOfObjects, name) && value == caller.Project && value != "" {
 			return true
 		}

@@ -237,6 +237,13 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 			file: "identity:delete_user: rule:admin_required or rule:a\nidentity:update_user: rule:admin_required and rule:a\na: \"'x':%(request_body.x)s\"",
 			want: []string{"error broader-than-default identity:delete_user"},
 		},
+		"the own token as the subject": {
+			file: "identity:create_endpoint: rule:admin_or_token_subject", want: []string{"error broader-than-default identity:create_endpoint"},
+		},
+		"the domain of the own token as the subject": {
+			file: "identity:list_users: rule:admin_required or (role:member and user_domain_id:%(target.token.user.domain.id)s)",
+			want: []string{"error broader-than-default identity:list_users"},
+		},
 		"behind many references": {file: deep, want: []string{"error not-compared identity:create_user"}},
 	}, severe)
 }

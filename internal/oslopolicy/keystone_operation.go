@@ -149,6 +149,8 @@ func (s *shippedRule) fills(attribute string) knowledge {
 	}
 	kind, field, ok := strings.Cut(rest, ".")
 	switch {
+	case kind == "token" && hasWord(objectAttributes[kind], field):
+		return filled // of the header X-Subject-Token, which any request can have
 	case !hasWord(s.Target, kind) || ok == strings.HasSuffix(kind, "_id"):
 		return never
 	case !ok:
