@@ -320,6 +320,7 @@ func isWithin(o *shippedRule, target map[string]any, domains ...string) bool {
 // that the operation creates.
 func isDomain(o *shippedRule, name string) bool {
 	created, creates := strings.CutPrefix(o.name, prefix+"create_")
+	inDomain := hasWord(objectAttributes[created], "domain_id")
 	switch {
 	case isSubject(o, name):
 		return false
@@ -329,9 +330,9 @@ func isDomain(o *shippedRule, name string) bool {
 	case isOfRequest(name) && !o.isMade(), strings.HasSuffix(name, "role.domain_id"):
 		return false
 	case isOfRequest(name):
-		return name == "request_body."+created+".domain_id" || name == "filter_attr.domain_id" && !creates
+		return inDomain && name == "request_body."+created+".domain_id" || name == "filter_attr.domain_id" && !creates
 	case creates && strings.HasPrefix(name, "target."+created+"."):
-		return name == "target."+created+".domain_id"
+		return inDomain && name == "target."+created+".domain_id"
 	}
 	return name == "domain_id" || name == "target.domain.name" || strings.HasSuffix(name, ".domain_id") || strings.HasSuffix(name, ".domain.id")
 }

@@ -244,6 +244,14 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 			file: "identity:list_users: rule:admin_required or (role:member and user_domain_id:%(target.token.user.domain.id)s)",
 			want: []string{"error broader-than-default identity:list_users"},
 		},
+		"the domain of a new object that has none": {
+			file: "identity:create_endpoint: rule:admin_required or (role:manager and domain_id:%(request_body.endpoint.domain_id)s)",
+			want: []string{"error broader-than-default identity:create_endpoint"},
+		},
+		"the domain of a new credential": {
+			file: "identity:create_credential: rule:admin_required or (role:manager and domain_id:%(target.credential.domain_id)s)",
+			want: []string{"error broader-than-default identity:create_credential", "warning unknown-attribute identity:create_credential"},
+		},
 		"behind many references": {file: deep, want: []string{"error not-compared identity:create_user"}},
 	}, severe)
 }
