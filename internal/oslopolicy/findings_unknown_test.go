@@ -252,6 +252,10 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 			file: "identity:create_credential: rule:admin_required or (role:manager and domain_id:%(target.credential.domain_id)s)",
 			want: []string{"error broader-than-default identity:create_credential", "warning unknown-attribute identity:create_credential"},
 		},
+		"a token without a scope, which counts as one for the admin project": {
+			file: "identity:list_users: rule:admin_required or (is_admin_project:True and project_id:None and not system_scope:all)",
+			want: []string{"error broader-than-default identity:list_users"},
+		},
 		"behind many references": {file: deep, want: []string{"error not-compared identity:create_user"}},
 	}, severe)
 }

@@ -23,8 +23,8 @@ type Caller struct {
 	Domain, Project, ProjectDomain string
 	// System is true for a token with system scope.
 	System bool
-	// AdminProject is the value of is_admin_project. In Keystone, it is true for every token of a project, unless the options
-	// admin_project_name and admin_project_domain_name are set.
+	// AdminProject is the value of is_admin_project for a token of a project. In Keystone, it is true for every project, unless the options
+	// admin_project_name and admin_project_domain_name are set. It is always true for tokens of the system and without a scope.
 	AdminProject bool
 }
 
@@ -45,7 +45,7 @@ func (c Caller) Credentials() map[string]any {
 	}
 	token := map[string]any{"user": owned(c.User, c.UserDomain), "roles": described, "methods": []any{"password"}}
 	credentials := map[string]any{
-		"user_id": orNil(c.User), "user_domain_id": orNil(c.UserDomain), "roles": roles, "is_admin_project": c.AdminProject,
+		"user_id": orNil(c.User), "user_domain_id": orNil(c.UserDomain), "roles": roles, "is_admin_project": c.AdminProject || c.Domain == "" && c.Project == "",
 		"domain_id": orNil(c.Domain), "project_id": orNil(c.Project), "project_domain_id": orNil(c.ProjectDomain),
 		"system_scope": nil, "service_user_id": nil, "service_user_domain_id": nil, "service_project_id": nil,
 		"service_project_domain_id": nil, "service_roles": []any{}, "token": token,
