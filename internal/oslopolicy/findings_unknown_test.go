@@ -256,6 +256,10 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 			file: "identity:list_users: rule:admin_required or (is_admin_project:True and project_id:None and not system_scope:all)",
 			want: []string{"error broader-than-default identity:list_users"},
 		},
+		"a role of the operator, for domains as projects": {
+			base: "cloud_admin: role:admin", file: "identity:create_grant: rule:admin_required or (role:support and None:%(target.project.domain_id)s)",
+			want: []string{"error broader-than-default identity:create_grant"},
+		},
 		"behind many references": {file: deep, want: []string{"error not-compared identity:create_user"}},
 	}, severe)
 }
