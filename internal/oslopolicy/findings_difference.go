@@ -366,7 +366,7 @@ func isOwn(o *shippedRule, caller Caller, target map[string]any) bool {
 		return false
 	}
 	for name, value := range target {
-		if isSubject(o, name) {
+		if isSubject(o, name) || name == "user_id" && hasWord(o.Path, "credential_id") { // the user in the path need not be that of the credential
 			continue
 		}
 		if hasWord(ownersOfObjects, name) && value == caller.User || hasWord(projectsOfObjects, name) && value == caller.Project && value != "" {

@@ -260,6 +260,9 @@ func TestRulesThatMayGrantMore(t *testing.T) {
 			base: "cloud_admin: role:admin", file: "identity:create_grant: rule:admin_required or (role:support and None:%(target.project.domain_id)s)",
 			want: []string{"error broader-than-default identity:create_grant"},
 		},
+		"the own user, with a credential of another": {
+			file: "identity:ec2_get_credential: rule:admin_or_owner", want: []string{"error broader-than-default identity:ec2_get_credential"},
+		},
 		"behind many references": {file: deep, want: []string{"error not-compared identity:create_user"}},
 	}, severe)
 }
@@ -304,10 +307,13 @@ func TestRulesThatMayGrantNoMore(t *testing.T) {
 		"the same checks that cannot be evaluated": {
 			base: "identity:create_user: " + applicationCredentials, file: "identity:create_user: " + applicationCredentials,
 		},
-		"a manager of users, with a password":      {file: "identity:create_user: rule:admin_required or (role:manager and domain_id:%(target.user.domain_id)s and token.methods:password)"},
-		"a manager who grants, with a password":    {file: "identity:create_grant: rule:admin_required or (role:manager and 'member':%(target.role.name)s and token.methods:password and " + home + ")"},
-		"the own user":                             {file: "identity:update_user: rule:admin_required or user_id:%(target.user.id)s", want: []string{"warning broader-than-default identity:update_user"}},
-		"the own user, by the variable":            {file: "identity:get_user: rule:admin_or_owner"},
+		"a manager of users, with a password":   {file: "identity:create_user: rule:admin_required or (role:manager and domain_id:%(target.user.domain_id)s and token.methods:password)"},
+		"a manager who grants, with a password": {file: "identity:create_grant: rule:admin_required or (role:manager and 'member':%(target.role.name)s and token.methods:password and " + home + ")"},
+		"the own user":                          {file: "identity:update_user: rule:admin_required or user_id:%(target.user.id)s", want: []string{"warning broader-than-default identity:update_user"}},
+		"the own user, by the variable":         {file: "identity:get_user: rule:admin_or_owner"},
+		"the own credentials, by the variable": {
+			file: "identity:ec2_create_credential: rule:admin_or_owner", options: LintOptions{Release: "2025.1"}, want: []string{"warning broader-than-default identity:ec2_create_credential"},
+		},
 		"the own project":                          {file: "identity:update_project: rule:admin_required or (role:member and project_id:%(target.project.id)s)", want: []string{"warning broader-than-default identity:update_project"}},
 		"the same check of another host":           {base: "identity:create_user: role:admin or http://host/", file: "identity:create_user: role:admin or http://host/"},
 		"the same check in another order":          {base: "identity:create_user: role:admin or http://host/", file: "identity:create_user: http://host/ or role:admin"},
