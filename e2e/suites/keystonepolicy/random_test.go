@@ -61,6 +61,8 @@ const (
 type probe struct {
 	method, path string
 	body         object
+	// subject is true if the token is sent as the subject of the request, too.
+	subject bool
 	// domains are the domains of the objects, "" for none. of lists finds them in the answer.
 	domains []string
 	listed  func(body []byte) []string
@@ -278,6 +280,9 @@ func (w *randomWorld) send(ctx context.Context, h holder, p probe) (bool, []byte
 	}
 	if p.body != nil {
 		options.JSONBody = p.body
+	}
+	if p.subject {
+		options.MoreHeaders = map[string]string{"X-Subject-Token": h.Token()}
 	}
 	response, err := h.Request(ctx, method, h.Endpoint+strings.ReplaceAll(p.path, "SELF", h.user), options)
 	Expect(err).NotTo(HaveOccurred(), p.path)

@@ -177,9 +177,9 @@ func (w *randomWorld) answer(ctx context.Context, holderName, request string) st
 
 // worst returns the highest severity of the findings in a policy, without notes, and checks that no witness has a token that Keystone does not
 // issue.
-func worst(ctx context.Context, policy string, release oslopolicy.Release) string {
+func worst(ctx context.Context, policy string, options oslopolicy.LintOptions) string {
 	GinkgoHelper()
-	findings, err := oslopolicy.LintKeystone(ctx, []oslopolicy.Source{{Name: "policy.yaml", Data: []byte(policy)}}, oslopolicy.LintOptions{Release: release})
+	findings, err := oslopolicy.LintKeystone(ctx, []oslopolicy.Source{{Name: "policy.yaml", Data: []byte(policy)}}, options)
 	Expect(err).NotTo(HaveOccurred())
 	severity := ""
 	for _, f := range findings {
@@ -207,7 +207,7 @@ var _ = Describe("The scope of a token", func() {
 				want[name], got[name] = answer, w.answer(ctx, request[0], request[1])
 			}
 			name := fmt.Sprintf("%s %s (%s)", row.operation, row.rule, row.release)
-			want[name], got[name] = row.severity, worst(ctx, policy, row.release)
+			want[name], got[name] = row.severity, worst(ctx, policy, oslopolicy.LintOptions{Release: row.release})
 		}
 		Expect(cmp.Diff(want, got)).To(BeEmpty(), "answers of Keystone and severities of the linter (-want +got)")
 	}, SpecTimeout(specTimeout))
@@ -233,7 +233,7 @@ var _ = Describe("The scope of a token", func() {
 			Expect(allowed).To(Equal(want), name)
 		}
 		for _, release := range []oslopolicy.Release{"", "2026.2"} {
-			Expect(worst(ctx, policy, release)).To(BeEmpty())
+			Expect(worst(ctx, policy, oslopolicy.LintOptions{Release: release})).To(BeEmpty())
 		}
 	}, SpecTimeout(specTimeout))
 
@@ -243,7 +243,7 @@ var _ = Describe("The scope of a token", func() {
 		Expect(keystone.SetPolicy(ctx, []byte(policy))).To(Succeed())
 		Expect(w.answer(ctx, "administrator of the domain", "users")).To(Equal(shows + own))
 		Expect(w.answer(ctx, "member of a project", "users")).To(Equal(denied))
-		Expect(worst(ctx, policy, "")).To(Equal("warning"))
+		Expect(worst(ctx, policy, oslopolicy.LintOptions{})).To(Equal("warning"))
 
 		// In a file of its own, it opens the operations whose rule refers to what is missing.
 		base, override := `"identity:list_users": "rule:admin_required or rule:missing"`+"\n", `"default": "role:member"`+"\n"
