@@ -27,7 +27,7 @@ var inFlight = newBodies()
 // known. A body that has to wait does not delay smaller ones.
 type bodies struct {
 	ofCallers *share.Limit[string]
-	// ofTenants are the limits for the tenants of each caller. A caller with a token of its own can name any tenant.
+	// ofTenants are the limits for the tenants of each caller. A caller with a token of its own can name any of its tenants.
 	ofTenants sync.Map
 }
 

@@ -12,7 +12,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"warrantgate.dev/internal/config/v1beta1"
@@ -146,8 +150,7 @@ func TestATenantDoesNotTakeAllThatItsCallerMayTake(t *testing.T) {
 	})
 }
 
-// The owner of a provider's workspace can send requests about the workspace of any tenant. They are denied, but only after it was read
-// which APIExports this workspace binds.
+// The owner of a provider's workspace can send requests about the workspace of any tenant that binds its APIExport.
 func TestACallerDoesNotTakeTheShareOfATenant(t *testing.T) {
 	b := newBodies()
 	about := func(caller string, review func() Answer) Answer {
@@ -166,6 +169,24 @@ func TestACallerDoesNotTakeTheShareOfATenant(t *testing.T) {
 	})
 	if got := about("attacker", allowed); got.Decision != Allowed {
 		t.Errorf("a request after the end of the others = %+v, want it allowed", got)
+	}
+}
+
+// unbound are the kinds of a logical cluster that binds nothing.
+type unbound struct{}
+
+func (unbound) Binds(context.Context, schema.GroupVersionResource) (bool, error) { return false, nil }
+
+// A caller with a certificate can name any number of providers.
+func TestProvidersThatAreNotBoundTakeNoMemory(t *testing.T) {
+	b := newBodies()
+	gate := PerCluster("machine-ownership", func(logicalcluster.Name) (Gate, error) { return Bound(nil, unbound{}, "stranger"), nil })
+	ctx := context.WithValue(WithCaller(t.Context(), "stranger"), roomKey{}, room{b, 1})
+	got := gate.Review(ctx, admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(`{"metadata":{"annotations":{"kcp.io/cluster":"1dz6n4ubraua7pul"}}}`)},
+	}})
+	if _, remembered := b.ofTenants.Load("stranger"); remembered || got.Reason != "ProviderNotBound" {
+		t.Errorf("Review() = %s %s, remembered = %t", got.Reason, got.Message, remembered)
 	}
 }
 

@@ -53,7 +53,7 @@ func (p *perCluster) Review(ctx context.Context, request admission.Request) Answ
 		}
 	}
 	ctx = share.WithTenant(ctx, share.TenantOf(cluster.String(), request.Namespace))
-	answer := shared(ctx, func() Answer { return gate.Review(ctx, request) })
+	answer := gate.Review(ctx, request)
 	answer.Subject.Cluster = cluster
 	return answer
 }
@@ -89,7 +89,8 @@ func (b *bound) Review(ctx context.Context, request admission.Request) Answer {
 		return Answer{Decision: Denied, Reason: "ProviderNotBound", Message: fmt.Sprintf(
 			"the workspace of the object does not bind %s from logical cluster %q, whose webhook configuration this request comes from", resource.GroupResource(), b.provider)}
 	}
-	return b.Gate.Review(ctx, request)
+	// Before, the caller could name any provider, and any number of them.
+	return shared(ctx, func() Answer { return b.Gate.Review(ctx, request) })
 }
 
 // ClusterOf returns the logical cluster of the object of a request, by the annotation that kcp wrote. The answer is not nil if the
