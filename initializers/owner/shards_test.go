@@ -30,10 +30,10 @@ import (
 func TestIsOf(t *testing.T) {
 	child := tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child", UID: "1", Annotations: map[string]string{kcp.ClusterAnnotation: theCluster}}}
 	child.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"))
-	// Of the shards, the last has the Workspace. The first returns an error, and the second does not answer while it hangs.
-	var hangs atomic.Bool
-	shards := shardsThat(t, []string{"/down", "/hangs", "/up"}, func(r *http.Request) any {
-		if hangs.Load() && strings.HasPrefix(r.URL.Path, "/hangs/") {
+	// Of the shards, the last has the Workspace. The first returns an error, and the second does not answer while it is silent.
+	var silent atomic.Bool
+	shards := shardsThat(t, []string{"/down", "/silent", "/up"}, func(r *http.Request) any {
+		if silent.Load() && strings.HasPrefix(r.URL.Path, "/silent/") {
 			<-r.Context().Done()
 		}
 		if r.URL.Path != "/up/clusters/"+theHome+"/apis/tenancy.kcp.io/v1alpha1/workspaces" || r.URL.Query().Get("fieldSelector") != "metadata.name=child" {
@@ -60,7 +60,7 @@ func TestIsOf(t *testing.T) {
 			if tc.owner != nil {
 				tc.owner(&owner)
 			}
-			hangs.Store(tc.want)
+			silent.Store(tc.want)
 			if got, err := shards.IsOf(t.Context(), tc.cluster, &owner); got != tc.want || got && err != nil {
 				t.Errorf("IsOf() = %t, %v, want %t", got, err, tc.want)
 			}
