@@ -211,11 +211,12 @@ func named[L client.ObjectList](ctx context.Context, s *Shards, cluster logicalc
 		return empty, err
 	}
 	type answer struct {
-		list L
-		err  error
+		shard int
+		list  L
+		err   error
 	}
 	answers := make(chan answer, len(urls))
-	for url := range urls {
+	for shard, url := range sets.List(urls) {
 		list, _ := empty.DeepCopyObject().(L)
 		go func() {
 			c, err := s.clientAt(url, cluster.Path())
@@ -225,16 +226,16 @@ func named[L client.ObjectList](ctx context.Context, s *Shards, cluster logicalc
 			if err != nil {
 				err = explainList(url, err)
 			}
-			answers <- answer{list, err}
+			answers <- answer{shard, list, err}
 		}()
 	}
-	var errs []error
+	errs := make([]error, len(urls)) // in the order of the shards: Events with the same text are aggregated
 	for range urls {
 		got := <-answers
 		if got.err == nil && meta.LenList(got.list) > 0 {
 			return got.list, nil
 		}
-		errs = append(errs, got.err)
+		errs[got.shard] = got.err
 	}
 	return empty, errors.Join(errs...)
 }
