@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	"github.com/maypok86/otter/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,7 +42,7 @@ func registerProviderGates(
 	if err != nil {
 		return err
 	}
-	audited := &auditedProviders{clients: clients, audit: config.Audit}
+	audited := newAuditedProviders(clients, config.Audit)
 	for path, handler := range map[string]func(provider logicalcluster.Name) http.Handler{
 		machine.Path: func(provider logicalcluster.Name) http.Handler {
 			return webhooks.Handler(machineGate(workspaces, config, owners, provider, audited), config.Machine.Mode, recorder)
@@ -84,33 +84,34 @@ func machineGate(
 type auditedProviders struct {
 	clients kcp.Clients
 	audit   v1beta1.Audit
-	// homes are the logical clusters of the APIExports that were read.
-	homes sync.Map
+	// homes are the logical clusters of the APIExports that were read in the last minute: a workspace that is created again is another one.
+	homes *otter.Cache[v1beta1.AuditProvider, logicalcluster.Name]
+}
+
+func newAuditedProviders(clients kcp.Clients, config v1beta1.Audit) *auditedProviders {
+	return &auditedProviders{clients: clients, audit: config, homes: otter.Must(&otter.Options[v1beta1.AuditProvider, logicalcluster.Name]{
+		ExpiryCalculator: otter.ExpiryWriting[v1beta1.AuditProvider, logicalcluster.Name](time.Minute),
+	})}
 }
 
 // has reports whether the audit checks the machines of the provider in a logical cluster. An APIExport that cannot be read counts as one of
-// another provider.
+// another provider. The deadline of ctx may be over.
 func (a *auditedProviders) has(ctx context.Context, provider logicalcluster.Name) bool {
 	if !a.audit.OnKCP() {
 		return false
 	}
 	return slices.ContainsFunc(a.audit.Providers, func(audited v1beta1.AuditProvider) bool {
-		home, known := a.homes.Load(audited)
-		if !known {
-			found, err := a.home(ctx, audited)
-			if err != nil {
-				logf.FromContext(ctx).Error(err, "an APIExport of audit.providers cannot be read", "workspace", audited.Workspace, "apiExport", audited.APIExport)
-				return false
-			}
-			home, _ = a.homes.LoadOrStore(audited, found)
+		home, err := a.homes.Get(context.WithoutCancel(ctx), audited, otter.LoaderFunc[v1beta1.AuditProvider, logicalcluster.Name](a.home))
+		if err != nil {
+			logf.FromContext(ctx).Error(err, "an APIExport of audit.providers cannot be read", "workspace", audited.Workspace, "apiExport", audited.APIExport)
 		}
-		return home == provider
+		return err == nil && home == provider
 	})
 }
 
-// home reads the APIExport of a provider, also if the deadline of ctx is over.
+// home reads the APIExport of a provider.
 func (a *auditedProviders) home(ctx context.Context, of v1beta1.AuditProvider) (logicalcluster.Name, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	inWorkspace, err := a.clients(logicalcluster.NewPath(of.Workspace))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -147,7 +148,7 @@ func (s *signaled) Read(p []byte) (int, error) {
 	return s.Reader.Read(p)
 }
 
-// TestAuditedProviders checks that an APIExport is read once, and that one that cannot be read counts as one of another provider.
+// TestAuditedProviders checks that an APIExport is read once a minute, and that one that cannot be read counts as one of another provider.
 func TestAuditedProviders(t *testing.T) {
 	broken, requested := true, 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -167,7 +168,7 @@ func TestAuditedProviders(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := v1beta1.Audit{Mode: v1beta1.Enforce, Providers: []v1beta1.AuditProvider{{Workspace: "root:a", APIExport: "capcs"}, {Workspace: "root:b", APIExport: "capcs"}}}
-	audited := &auditedProviders{clients: clients, audit: config}
+	audited := newAuditedProviders(clients, config)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // the deadline of the request may be over
 	expect := func(provider string, want bool, wantRequested int) {
@@ -184,7 +185,13 @@ func TestAuditedProviders(t *testing.T) {
 	broken = true
 	expect("ahome", true, 0)
 	expect("another", false, 0)
+	for _, provider := range config.Providers {
+		entry, known := audited.homes.GetEntryQuietly(provider)
+		if !known || entry.ExpiresAfter() <= 0 || entry.ExpiresAfter() > time.Minute {
+			t.Errorf("%s is remembered for %s (%t), want a minute", provider.Workspace, entry.ExpiresAfter(), known)
+		}
+	}
 	config.Mode = v1beta1.Off
-	audited = &auditedProviders{clients: clients, audit: config}
+	audited = newAuditedProviders(clients, config)
 	expect("ahome", false, 0)
 }
