@@ -197,9 +197,8 @@ func (s *Shards) IsOf(ctx context.Context, cluster logicalcluster.Name, owner *c
 	}), err
 }
 
-// named returns a list of the objects of a name in a logical cluster, which is on one of the shards. It asks all shards at once, and does not
-// wait for the others once one has an object: a shard that does not answer must not keep the workspaces of others stuck. empty is the list to
-// return if no shard has one.
+// named returns a list of the objects of a name in a logical cluster, which is on one of the shards. empty is the list to return if no shard
+// has one.
 func named[L client.ObjectList](ctx context.Context, s *Shards, cluster logicalcluster.Name, name string, empty L) (L, error) {
 	if err := kcp.ValidateName(cluster); err != nil {
 		return empty, err
@@ -210,34 +209,21 @@ func named[L client.ObjectList](ctx context.Context, s *Shards, cluster logicalc
 	if err != nil {
 		return empty, err
 	}
-	type answer struct {
-		shard int
-		list  L
-		err   error
-	}
-	answers := make(chan answer, len(urls))
-	for shard, url := range sets.List(urls) {
+	list, found, err := kcp.FirstShard(ctx, sets.List(urls), func(ctx context.Context, url string) (L, bool, error) {
 		list, _ := empty.DeepCopyObject().(L)
-		go func() {
-			c, err := s.clientAt(url, cluster.Path())
-			if err == nil {
-				err = c.List(ctx, list, client.MatchingFields{"metadata.name": name})
-			}
-			if err != nil {
-				err = explainList(url, err)
-			}
-			answers <- answer{shard, list, err}
-		}()
-	}
-	errs := make([]error, len(urls)) // in the order of the shards: Events with the same text are aggregated
-	for range urls {
-		got := <-answers
-		if got.err == nil && meta.LenList(got.list) > 0 {
-			return got.list, nil
+		c, err := s.clientAt(url, cluster.Path())
+		if err == nil {
+			err = c.List(ctx, list, client.MatchingFields{"metadata.name": name})
 		}
-		errs[got.shard] = got.err
+		if err != nil {
+			return list, false, explainList(url, err)
+		}
+		return list, meta.LenList(list) > 0, nil
+	})
+	if !found {
+		return empty, err
 	}
-	return empty, errors.Join(errs...)
+	return list, nil
 }
 
 // clientAt returns a client for a logical cluster, or all of a shard, through the virtual workspace at url.

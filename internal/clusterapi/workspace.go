@@ -189,7 +189,7 @@ func (w *Workspace) find(ctx context.Context, resource schema.GroupVersionResour
 	}
 	var urls []string
 	for _, export := range exports {
-		for shard := range shards {
+		for _, shard := range sets.List(shards) {
 			url, err := kcp.ExportURL(shard, w.provider, export, w.cluster.Path())
 			if err != nil {
 				return "", err
@@ -197,7 +197,11 @@ func (w *Workspace) find(ctx context.Context, resource schema.GroupVersionResour
 			urls = append(urls, url)
 		}
 	}
-	if url, err := w.firstBound(ctx, urls, resource); url != "" || err != nil {
+	url, found, err := kcp.FirstShard(ctx, urls, func(ctx context.Context, url string) (string, bool, error) {
+		bound, err := w.isBoundAt(ctx, url, resource)
+		return url, bound, err
+	})
+	if found || err != nil {
 		return url, err
 	}
 	// A workspace that requires groups denies the requests of a virtual workspace, too.
@@ -205,34 +209,6 @@ func (w *Workspace) find(ctx context.Context, resource schema.GroupVersionResour
 		return "", err
 	}
 	return "", notBound
-}
-
-// firstBound returns the URL of the virtual workspace that has the objects of a resource of the logical cluster, or "". It asks all at once:
-// a shard that does not answer must not delay what is about the logical clusters of others.
-func (w *Workspace) firstBound(ctx context.Context, urls []string, resource schema.GroupVersionResource) (string, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type answer struct {
-		url   string
-		bound bool
-		err   error
-	}
-	answers := make(chan answer, len(urls))
-	for _, url := range urls {
-		go func() {
-			bound, err := w.isBoundAt(ctx, url, resource)
-			answers <- answer{url, bound, err}
-		}()
-	}
-	var unknown error
-	for range urls {
-		got := <-answers
-		if got.bound {
-			return got.url, nil
-		}
-		unknown = errors.Join(unknown, got.err)
-	}
-	return "", unknown
 }
 
 // isBoundAt reports whether a virtual workspace of an APIExport has the objects of a resource of the logical cluster. It has none on the shards

@@ -2,6 +2,7 @@ package kcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -92,4 +93,35 @@ func ExportURLs(ctx context.Context, root, provider client.Client, cluster logic
 		urls.Insert(url)
 	}
 	return sets.List(urls), nil
+}
+
+// FirstShard asks all shards at once, and returns what the first one of them has, without waiting for the others: a shard that does not answer
+// must not delay what is about the logical clusters of others. If none has it, the error is that of all shards, in the order of urls, because
+// Events with the same text are aggregated.
+func FirstShard[T any](ctx context.Context, urls []string, ask func(ctx context.Context, url string) (T, bool, error)) (T, bool, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		shard int
+		value T
+		found bool
+		err   error
+	}
+	answers := make(chan answer, len(urls))
+	for shard, url := range urls {
+		go func() {
+			value, found, err := ask(ctx, url)
+			answers <- answer{shard, value, found, err}
+		}()
+	}
+	errs := make([]error, len(urls))
+	for range urls {
+		got := <-answers
+		if got.found {
+			return got.value, true, nil
+		}
+		errs[got.shard] = got.err
+	}
+	var none T
+	return none, false, errors.Join(errs...)
 }

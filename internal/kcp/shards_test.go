@@ -1,6 +1,8 @@
 package kcp_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -69,4 +71,36 @@ func endpoints(name string, urls ...string) client.Client {
 		slice.Status.APIExportEndpoints = append(slice.Status.APIExportEndpoints, apisv1alpha1.APIExportEndpoint{URL: url})
 	}
 	return fake.NewClientBuilder().WithScheme(kcp.Scheme()).WithObjects(slice).Build()
+}
+
+// TestFirstShard checks that a shard that does not answer delays nothing that another has, and the order of the errors.
+func TestFirstShard(t *testing.T) {
+	got, found, err := kcp.FirstShard(t.Context(), []string{"silent", "down", "has"}, func(ctx context.Context, url string) (string, bool, error) {
+		switch url {
+		case "silent":
+			<-ctx.Done()
+			return "", false, ctx.Err()
+		case "down":
+			return "", false, errors.New("is down")
+		}
+		return "of " + url, true, nil
+	})
+	if got != "of has" || !found || err != nil {
+		t.Errorf("one has it: %q, %t, %v", got, found, err)
+	}
+	asked := make(chan struct{})
+	_, found, err = kcp.FirstShard(t.Context(), []string{"a", "b", "c"}, func(_ context.Context, url string) (string, bool, error) {
+		switch url {
+		case "a": // the last to answer
+			<-asked
+		case "b":
+			return "", false, nil
+		case "c":
+			defer close(asked)
+		}
+		return "", false, errors.New(url + " is down")
+	})
+	if found || err == nil || err.Error() != "a is down\nc is down" {
+		t.Errorf("none has it: %t, %v", found, err)
+	}
 }
