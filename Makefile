@@ -143,12 +143,13 @@ E2E_FLAGS = -tags e2e -count=1 -vet=off -ldflags=-w -timeout $(E2E_TIMEOUT)
 stories: build ## Run the main stories of all gates on a kcp and a kube-apiserver
 	@$(SERVERS) kcp $(KUBERNETES) -- $(HEARTBEAT) "suite stories" $(GO_TEST) $(E2E_FLAGS) ./e2e/suites/stories -ginkgo.label-filter='!prometheus' $(E2E_ARGS)
 
-# Two long suites come first, so that none of them runs alone at the end.
+# The longest suites come first, so that none of them runs alone at the end.
 # E2E_ARGS follows the packages: the go command takes what follows a flag that it does not know for arguments of the tests.
+LONGEST := machine attacks chartkcp workspace repair readme keystonepolicy sharded openstack replicas
 .PHONY: e2e
 e2e: build $(if $(TEST_ALL),before) openstack browser bin/helm bin/crds ## Run all end-to-end suites on real servers
 	@RATE=$(RATE) $(SERVERS) all -- $(HEARTBEAT) "end-to-end suites" $(GO_TEST) $(E2E_FLAGS) -p=$(E2E_PARALLEL) \
-		$(addprefix ./e2e/suites/,$(or $(SUITES),machine workspace)) $(if $(SUITES),,$$($(GO) list -tags e2e ./e2e/... | grep -v /e2e/suites/release$$)) $(E2E_ARGS)
+		$(addprefix ./e2e/suites/,$(or $(SUITES),$(LONGEST))) $(if $(SUITES),,$$($(GO) list -tags e2e ./e2e/... | grep -v /e2e/suites/release$$)) $(E2E_ARGS)
 
 # A second time on the kcp of the modules, if the first one was another one.
 .PHONY: test-all
