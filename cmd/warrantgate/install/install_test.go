@@ -652,10 +652,17 @@ func TestInstallMistakes(t *testing.T) {
 	badConfig := clitest.WriteFile(t, "config.yaml", "apiVersion: config.warrantgate.dev/v1beta1\nkind: Gate\n")
 	kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"home": "https://kcp.example.com"})
 	badAddress := clitest.WriteKubeconfig(t, map[string]string{"home": "https://kcp example"})
+	inRoot := clitest.WriteKubeconfig(t, map[string]string{"home": "https://kcp.example.com/clusters/root"})
 
 	kcp := func(args ...string) []string {
 		return append([]string{"install", "kcp", "--url=https://warrantgate.example.com", "--ca-file=" + certificate.CertFile}, args...)
 	}
+	const (
+		isRoot = "https://kcp.example.com/clusters/root is the workspace root, where other gates have the same names: set --context or --kubeconfig to the " +
+			"workspace with the APIExport"
+		isWorkspace = "https://kcp.example.com/clusters/root is a workspace of kcp, and this command is for Kubernetes API servers: set another --context or " +
+			"--kubeconfig, or use the command kcp or provider instead of kubernetes"
+	)
 	const mustBe = " must be an https URL, such as https://warrantgate.example.com:9443"
 	for name, tc := range map[string]struct {
 		args []string
@@ -724,6 +731,15 @@ func TestInstallMistakes(t *testing.T) {
 			args: []string{"uninstall", "kcp", "--kubeconfig=" + missing},
 			want: fmt.Sprintf("read kubeconfig %q: stat %s: no such file or directory", missing, missing),
 		},
+		"a provider in root":              {args: append([]string{"install", "provider", "--kubeconfig=" + inRoot}, kcp()[2:]...), want: isRoot},
+		"uninstall of a provider in root": {args: []string{"uninstall", "provider", "--kubeconfig=" + inRoot}, want: isRoot},
+		"Kubernetes in a workspace of kcp": {
+			args: append([]string{"install", "kubernetes", "--kubeconfig=" + inRoot}, kcp()[2:]...), want: isWorkspace,
+		},
+		"policies of Kubernetes in a workspace of kcp": {
+			args: []string{"install", "kubernetes", "--policies-only", "--kubeconfig=" + inRoot}, want: isWorkspace,
+		},
+		"uninstall of Kubernetes in a workspace of kcp": {args: []string{"uninstall", "kubernetes", "--kubeconfig=" + inRoot}, want: isWorkspace},
 		"an argument": {args: kcp("root"), want: `unknown command "root" for "warrantgate install kcp"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
@@ -16,6 +17,7 @@ import (
 	"warrantgate.dev/internal/config"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/install"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/webhooks"
 )
 
@@ -70,7 +72,7 @@ func (o installKubernetesOptions) run(ctx context.Context, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	c, err := newClient(o.Connection)
+	c, err := o.client()
 	if err == nil {
 		err = o.keepUser(ctx, c, o.registrable())
 	}
@@ -95,7 +97,7 @@ func (o installKubernetesOptions) runPolicies(ctx context.Context, out io.Writer
 	if o.dryRun {
 		return printYAML(out, part{"in the API server", policies})
 	}
-	c, err := newClient(o.Connection)
+	c, err := o.client()
 	if err != nil {
 		return err
 	}
@@ -112,7 +114,7 @@ func newUninstallKubernetesCommand() *cobra.Command {
 		Example: `  warrantgate uninstall kubernetes --kubeconfig=admin.kubeconfig`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(target.Connection)
+			c, err := target.client()
 			if err != nil {
 				return err
 			}
@@ -134,11 +136,20 @@ func (t kubernetesTarget) registrable() []client.Object {
 	return append(clusterapi.Roles(config, "", t.leaseNamespace, gates.AuditLease), gates.KubernetesRegistration(webhooks.Server{}, config)...)
 }
 
-func newClient(connection cli.Connection) (client.Client, error) {
-	config, err := connection.Config()
+// client returns a client for the API server. It is an error if that is a workspace of kcp: in root, other gates have the same names.
+func (t kubernetesTarget) client() (client.Client, error) {
+	config, err := t.Config()
 	if err != nil {
 		return nil, err
 	}
+	if kcp.IsWorkspace(config) {
+		return nil, fmt.Errorf("%s is a workspace of kcp, and this command is for Kubernetes API servers: set another --context or --kubeconfig, or use the command "+
+			"kcp or provider instead of kubernetes", config.Host)
+	}
+	return newClient(config)
+}
+
+func newClient(config *rest.Config) (client.Client, error) {
 	c, err := client.New(config, client.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("client for the API server: %w", err)

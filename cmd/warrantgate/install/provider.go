@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/kcp-dev/sdk/apis/core"
@@ -156,7 +157,11 @@ func (t *kcpTarget) addProviderFlags(flags *pflag.FlagSet) {
 
 // change changes the shards first, because serve may be waiting for its permissions there, and then the workspace.
 func (t kcpTarget) change(shard, workspace func(where string, c client.Client) error) error {
-	c, err := newClient(t.Connection)
+	config, err := t.providerConfig()
+	if err != nil {
+		return err
+	}
+	c, err := newClient(config)
 	if err != nil {
 		return err
 	}
@@ -166,9 +171,24 @@ func (t kcpTarget) change(shard, workspace func(where string, c client.Client) e
 	return workspace("provider", c)
 }
 
+// providerConfig returns the configuration of clients for the workspace of the APIExport. It is an error if that is root, which is the current context
+// of many kubeconfigs for kcp: the gates of install kcp have the same names there.
+func (t kcpTarget) providerConfig() (*rest.Config, error) {
+	config, err := t.Config()
+	if err != nil {
+		return nil, err
+	}
+	root, err := kcp.ConfigFor(config, kcp.Root)
+	if err == nil && strings.TrimSuffix(config.Host, "/") == root.Host {
+		err = fmt.Errorf("%s is the workspace root, where other gates have the same names: set --context or --kubeconfig to the workspace with the APIExport",
+			root.Host)
+	}
+	return config, err
+}
+
 // provider returns a client for the workspace, the name of its logical cluster, and its path.
 func (t kcpTarget) provider(ctx context.Context) (in client.Client, name logicalcluster.Name, path string, err error) {
-	config, err := t.Config()
+	config, err := t.providerConfig()
 	if err != nil {
 		return nil, "", "", err
 	}
