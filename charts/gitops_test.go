@@ -53,9 +53,9 @@ func TestNothingIsRenderedTwice(t *testing.T) {
 
 // TestArgoCDMapsTheHooks checks that Argo CD maps all of the chart's Helm hooks to its own, and that both Helm and Argo CD delete them.
 func TestArgoCDMapsTheHooks(t *testing.T) {
-	// In v3.5.0 these are gitops-engine/pkg/sync/hook/helm/type.go, and controller/hook.go.
+	// In v3.5.0 these are gitops-engine/pkg/sync/hook/helm/type.go, and controller/hook.go. It ignores post-rollback.
 	phases := map[string]string{
-		"post-install,post-upgrade": "PostSync", "pre-delete": "PreDelete", "post-delete": "PostDelete",
+		"post-install,post-upgrade,post-rollback": "PostSync", "pre-delete": "PreDelete", "post-delete": "PostDelete",
 	}
 	got := map[string]string{}
 	for _, file := range examples(t) {

@@ -4,11 +4,13 @@ package chartkcp_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -104,6 +106,30 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 			suite.WaitReady(ctx, w.kcp.Admin("root:provider"), name)
 		}
 	}, SpecTimeout(2*specTimeout))
+
+	It("registers the former configuration in kcp after helm rollback", func(ctx SpecContext) {
+		root, err := kcptest.NewClient(w.kcp.Admin("root"))
+		Expect(err).NotTo(HaveOccurred())
+		policies := func() []admissionregistrationv1.MutatingWebhook {
+			mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
+			Expect(root.Get(ctx, client.ObjectKey{Name: release}, mutating)).To(Succeed())
+			return mutating.Webhooks
+		}
+		rewrite := func(policy admissionregistrationv1.FailurePolicyType) types.GomegaMatcher {
+			return ContainElement(And(HaveField("Name", "owner-rewrite.warrantgate.dev"), HaveField("FailurePolicy", HaveValue(Equal(policy)))))
+		}
+		values := w.here()
+		values["failurePolicy"] = admissionregistrationv1.Ignore
+		changed, err := json.Marshal(values)
+		Expect(err).NotTo(HaveOccurred())
+		w.values = string(changed)
+		w.upgrade(ctx)
+		Expect(policies()).To(rewrite(admissionregistrationv1.Ignore))
+
+		w.values = w.defaults
+		w.rollback(ctx)
+		Expect(policies()).To(rewrite(admissionregistrationv1.Fail))
+	}, SpecTimeout(specTimeout))
 
 	It("fails helm test if kcp does not call it, until helm upgrade restores the webhook configuration", func(ctx SpecContext) {
 		root, err := kcptest.NewClient(w.kcp.Admin("root"))

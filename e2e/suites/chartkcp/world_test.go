@@ -196,11 +196,22 @@ func (w *world) route(ctx context.Context) {
 // upgrade upgrades the release with its hooks.
 func (w *world) upgrade(ctx context.Context) {
 	GinkgoHelper()
-	// Remove the changes of route to the Service, which are not part of the chart.
-	Expect(w.host.Delete(ctx, &corev1.Service{ObjectMeta: w.named(release)})).To(Succeed())
 	chart, err := charttest.Chart()
 	Expect(err).NotTo(HaveOccurred())
-	Expect(w.helm(ctx, "upgrade", chart, "--values=-")).To(Succeed())
+	w.change(ctx, "upgrade", chart, "--values=-")
+}
+
+// rollback replaces the release by the one before, with its hooks.
+func (w *world) rollback(ctx context.Context) {
+	GinkgoHelper()
+	w.change(ctx, "rollback")
+}
+
+func (w *world) change(ctx context.Context, verb string, args ...string) {
+	GinkgoHelper()
+	// Remove the changes of route to the Service, which are not part of the chart.
+	Expect(w.host.Delete(ctx, &corev1.Service{ObjectMeta: w.named(release)})).To(Succeed())
+	Expect(w.helm(ctx, verb, args...)).To(Succeed())
 	w.route(ctx)
 }
 
