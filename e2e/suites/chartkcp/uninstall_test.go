@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,6 +37,14 @@ var _ = Describe("helm uninstall beside a kcp", func() {
 			ContainElement("Lease/default/warrantgate-repair"), ContainElement("Lease/default/warrantgate-audit")), "no replica holds the Lease")
 		w.providerGate(ctx)
 		w.providerAudit(ctx)
+
+		By("failing to remove the gates of kcp")
+		admin := &corev1.Secret{}
+		Expect(w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "kcp-admin"}, admin)).To(Succeed())
+		w.put(ctx, admin.Name, map[string][]byte{"kubeconfig": []byte("{}")})
+		Expect(w.helm(ctx, "uninstall", "--wait")).To(MatchError(ContainSubstring("warrantgate-kcp-uninstall")))
+		Expect(w.host.Get(ctx, client.ObjectKeyFromObject(registered()), registered())).To(Succeed(), "the gates of the cluster stay, too")
+		w.put(ctx, admin.Name, admin.Data)
 
 		Expect(w.helm(ctx, "uninstall", "--wait")).To(Succeed())
 		Expect(w.kubelet.Output("warrantgate-kcp-uninstall")).To(ContainSubstring(`root: ValidatingWebhookConfiguration "warrantgate" deleted`))
