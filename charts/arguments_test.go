@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"warrantgate.dev/charts/charttest"
 	"warrantgate.dev/internal/config"
@@ -147,6 +148,22 @@ func TestTheJobsInstallInProviders(t *testing.T) {
 	}
 	if len(all) != 6 {
 		t.Errorf("%d Jobs, want 6: %v", len(all), slices.Collect(maps.Keys(all)))
+	}
+}
+
+// The name of a Job is a label of its pods, which has at most 63 characters.
+func TestTheNamesOfTheJobsAreNotTooLong(t *testing.T) {
+	values := certificate + "fullnameOverride: " + strings.Repeat("a", 50) + "\nkubernetes: {enabled: false}\ncloudSigma: {enabled: true, secret: {name: cloudsigma}}\n" +
+		"config: {cloudSigma: {regions: [zrh]}}\nkcp: {enabled: true, kubeconfigSecret: kcp, install: {enabled: true, kubeconfigSecret: admin, " +
+		"providers: [" + strings.Repeat("{kubeconfigSecret: capcs}, ", 11) + "]}}\n"
+	all := jobs(t, template(t, values))
+	for name := range all {
+		if errs := validation.IsValidLabelValue(name); len(errs) > 0 {
+			t.Errorf("%s: %q", name, errs)
+		}
+	}
+	if len(all) != 24 {
+		t.Errorf("%d Jobs, want 24", len(all))
 	}
 }
 
