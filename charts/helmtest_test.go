@@ -56,6 +56,14 @@ func TestHelmTestTestsTheEnabledGates(t *testing.T) {
 			want:            map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=default"}},
 			wantPermissions: []string{"configmaps", "cloudsigmamachines", "openstackmachines"},
 		},
+		"machines of other providers, which check admission cannot test": {
+			values: "config: {machine: {kinds: [{group: aws.example.com, version: v1, kind: Server, resource: servers, provider: external}]}}\n",
+		},
+		"machines of other providers, and policies": {
+			values:          "config: {machine: {kinds: [{group: aws.example.com, version: v1, kind: Server, resource: servers, provider: external}]}, " + policies + "}\n",
+			want:            map[string][]string{"warrantgate-test-kubernetes": {"kubernetes", "--wait=30s", "--namespace=default"}},
+			wantPermissions: []string{"configmaps"},
+		},
 		"a kcp, as the user who registers the gates": {
 			values: "kubernetes: {enabled: false}\n" + beside,
 			want:   map[string][]string{"warrantgate-test-kcp": {"kcp", "--wait=30s", "--context=root"}}, wantSecret: "admin",
