@@ -85,6 +85,8 @@ func TestInvalidValuesAreErrors(t *testing.T) {
 		},
 		"a cloud without credentials":       {certificate + "cloudSigma: {enabled: true}", "cloudSigma.enabled needs cloudSigma.secret.name"},
 		"credentials that no pod can mount": {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true}\ncloudSigma: {enabled: true, secret: {name: a, namespace: b}}\nconfig: {cloudSigma: {regions: [zrh]}}", "has to be in the namespace of the release"},
+		"an OpenStack beside a kcp only":    {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true}\nconfig: {openStack: {authURLs: [\"https://keystone.example.com/v3\"]}}", "config.openStack.authURLs and config.audit.reports need kubernetes.enabled"},
+		"reports beside a kcp only":         {certificate + "kubernetes: {enabled: false}\nkcp: {enabled: true}\nconfig: {audit: {reports: true}}", "config.openStack.authURLs and config.audit.reports need kubernetes.enabled"},
 		"a Job that installs in no kcp":     {certificate + keystoneOnly + "kcp: {install: {enabled: true, kubeconfigSecret: a}}", "kcp.install.enabled needs kcp.enabled"},
 		"a Job without a kubeconfig":        {certificate + keystoneOnly + "kcp: {enabled: true, install: {enabled: true}}", "kcp.install.kubeconfigSecret"},
 		"one of two values that the audit needs": {

@@ -228,6 +228,9 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- if and $v.cloudSigma.secret.namespace (ne $v.cloudSigma.secret.namespace .Release.Namespace) (not $v.kubernetes.enabled) -}}
 {{- fail "cloudSigma.secret.namespace: without kubernetes.enabled the Secret has to be in the namespace of the release" -}}
 {{- end -}}
+{{- if and (not $v.kubernetes.enabled) (or (dig "openStack" "authURLs" list $v.config) (dig "audit" "reports" false $v.config)) -}}
+{{- fail "config.openStack.authURLs and config.audit.reports need kubernetes.enabled: the credentials of clusters are in Secrets of this cluster, and reports are written in it only" -}}
+{{- end -}}
 {{- $external := false -}}
 {{- range dig "machine" "kinds" list $v.config }}{{ if hasPrefix "external" .provider }}{{ $external = true }}{{ end }}{{ end -}}
 {{- $cloud := or $usesCloudSigma (dig "openStack" "authURLs" list $v.config) $external -}}
