@@ -110,6 +110,7 @@ func TestInvalidValuesAreErrors(t *testing.T) {
 		"a client of two names in one":      {certificate + keystoneOnly + "clients: {caBundle: \"-----BEGIN CERTIFICATE-----\", names: [\"a,b\"]}", "names"},
 		"profiles on no port":               {certificate + keystoneOnly + "pprof: {port: 70000}", "port"},
 		"nodes that could never be drained": {certificate + keystoneOnly + "replicas: 2", "podDisruptionBudget.minAvailable has to be less than replicas"},
+		"one replica":                       {certificate + keystoneOnly + "replicas: 1", "with one replica, set podDisruptionBudget.enabled to false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values, twice := strings.CutSuffix(tc.values, "---")

@@ -269,6 +269,6 @@ is removed, there is a new CA: API servers then trust the former one as well, an
 {{- fail "set both clients.caBundle and clients.names, or neither: a CA also signs certificates of clients that are not API servers" -}}
 {{- end -}}
 {{- if and $v.podDisruptionBudget.enabled (ge (int $v.podDisruptionBudget.minAvailable) (int $v.replicas)) -}}
-{{- fail "podDisruptionBudget.minAvailable has to be less than replicas, because otherwise no node could be drained" -}}
+{{- fail "podDisruptionBudget.minAvailable has to be less than replicas, because otherwise no node could be drained; with one replica, set podDisruptionBudget.enabled to false" -}}
 {{- end -}}
 {{- end -}}
