@@ -130,7 +130,7 @@ func newUninstallProviderCommand() *cobra.Command {
 		Use:   "provider",
 		Short: "Uninstall the gates from the workspace of a provider's APIExport",
 		Long: `Remove only the objects that "warrantgate install provider" created in the workspace of the APIExport, and with
---shard-kubeconfig the permissions in the shards.`,
+--shard-kubeconfig the permissions in the shards. The gates of other providers need these, too.`,
 		Example: `  warrantgate uninstall provider --kubeconfig=admin.kubeconfig \
     --context=provider`,
 		Args: cobra.NoArgs,

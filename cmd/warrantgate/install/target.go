@@ -42,13 +42,17 @@ func (t kcpTarget) noteShards(notes io.Writer, command string, roles []client.Ob
 	for _, role := range roles {
 		names = append(names, role.GetName())
 	}
+	remove := "Remove them"
+	if command == "provider" {
+		remove = "Other providers need them, too; without any, remove them"
+	}
 	shard := " --shard-kubeconfig=SHARD.kubeconfig"
 	if admin := kcp.SystemAdmin.String(); t.HasContext(admin) { // the kubeconfig is that of "kcp start"
 		shard = " --shard-kubeconfig=" + impersonation.ShellWord(t.Kubeconfig) + cli.KubeconfigFlags("shard-", "", admin)
 	}
 	_, err := fmt.Fprintf(notes, "Without --shard-kubeconfig, ClusterRoles and ClusterRoleBindings that install has created on the shards stay there: %s, in the "+
-		"logical cluster system:admin. Remove them with `warrantgate uninstall %s%s%s`, with --shard-kubeconfig once for each shard.\n",
-		strings.Join(slices.Compact(names), ", "), command, t.Flags(), shard)
+		"logical cluster system:admin. %s with `warrantgate uninstall %s%s%s`, with --shard-kubeconfig once for each shard.\n",
+		strings.Join(slices.Compact(names), ", "), remove, command, t.Flags(), shard)
 	return err
 }
 

@@ -165,6 +165,9 @@ func TestUninstallNamesTheCommandForTheShards(t *testing.T) {
 		if command != want || !strings.Contains(before, ": "+roles+", in") {
 			t.Errorf("command %q in %q, want %q, for %s", command, errOut, want, roles)
 		}
+		if others := strings.Contains(before, "Other providers need them, too; "); others != (server == "provider") {
+			t.Errorf("%q names other providers: %t", errOut, others)
+		}
 		if _, errOut, err := run(t, strings.Fields(command)...); err != nil || errOut != "" {
 			t.Errorf("the printed command: %v, %q", err, errOut)
 		}
