@@ -101,11 +101,17 @@ func (o installProviderOptions) run(ctx context.Context, out io.Writer) error {
 	if o.dryRun {
 		return printYAML(out, part{"in the workspace of the APIExport", registration}, part{"in logical cluster system:admin of each shard", roles})
 	}
-	return o.change(func(where string, c client.Client) error {
+	c, err := o.workspaceClient()
+	if err != nil {
+		return err
+	}
+	// Before the workspace, because serve may be waiting for its permissions on the shards.
+	if err := o.inShards(func(where string, c client.Client) error {
 		return report(out, where, func() ([]install.Result, error) { return install.Replace(ctx, c, roles, clusterapi.WorkspaceRoles("")) })
-	}, func(where string, c client.Client) error {
-		return report(out, where, func() ([]install.Result, error) { return install.Replace(ctx, c, registration, providerRegistrable()) })
-	})
+	}); err != nil {
+		return err
+	}
+	return report(out, "provider", func() ([]install.Result, error) { return install.Replace(ctx, c, registration, providerRegistrable()) })
 }
 
 // auditedExports returns the names of those APIExports of a workspace that the audit reads. The workspace is given by its logical cluster
@@ -135,11 +141,21 @@ func newUninstallProviderCommand() *cobra.Command {
     --context=provider`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := target.workspaceClient()
+			if err != nil {
+				return err
+			}
+			// If the kubeconfig of a shard cannot be read, nothing is removed.
+			if err := target.inShards(func(string, client.Client) error { return nil }); err != nil {
+				return err
+			}
+			// Before the permissions on the shards: without these, the gates cannot decide.
+			if err := dryRun.remove(cmd.Context(), cmd.OutOrStdout(), "provider", c, providerRegistrable()); err != nil {
+				return err
+			}
 			roles := clusterapi.WorkspaceRoles("")
-			if err := target.change(func(where string, c client.Client) error {
+			if err := target.inShards(func(where string, c client.Client) error {
 				return dryRun.remove(cmd.Context(), cmd.OutOrStdout(), where, c, roles)
-			}, func(where string, c client.Client) error {
-				return dryRun.remove(cmd.Context(), cmd.OutOrStdout(), where, c, providerRegistrable())
 			}); err != nil {
 				return err
 			}
@@ -155,20 +171,13 @@ func (t *kcpTarget) addProviderFlags(flags *pflag.FlagSet) {
 	t.addFlags(flags, "kubeconfig of an administrator of the workspace with the APIExport", "for the permissions to write Events and to read owners of machines there")
 }
 
-// change changes the shards first, because serve may be waiting for its permissions there, and then the workspace.
-func (t kcpTarget) change(shard, workspace func(where string, c client.Client) error) error {
+// workspaceClient returns a client for the workspace of the APIExport.
+func (t kcpTarget) workspaceClient() (client.Client, error) {
 	config, err := t.providerConfig()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c, err := newClient(config)
-	if err != nil {
-		return err
-	}
-	if err := t.inShards(shard); err != nil {
-		return err
-	}
-	return workspace("provider", c)
+	return newClient(config)
 }
 
 // providerConfig returns the configuration of clients for the workspace of the APIExport. It is an error if that is root, which is the current context

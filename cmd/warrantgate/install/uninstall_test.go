@@ -174,6 +174,23 @@ func TestUninstallNamesTheCommandForTheShards(t *testing.T) {
 	}
 }
 
+// Without their permissions on the shards, the gates cannot decide.
+func TestUninstallRemovesTheGatesOfAProviderFirst(t *testing.T) {
+	const role = "system:admin/apis/rbac.authorization.k8s.io/v1/clusterroles/warrantgate-machines"
+	api, kubeconfig := startFakeKCP(t)
+	api.hold(role, "rbac.authorization.k8s.io/v1", "ClusterRole", "warrantgate-machines")
+	api.held[role].SetLabels(map[string]string{"app.kubernetes.io/managed-by": "warrantgate"})
+	away := clitest.WriteKubeconfig(t, map[string]string{"home": "https://127.0.0.1:1/clusters/root:home"})
+	if _, _, err := run(t, "uninstall", "provider", "--kubeconfig="+away, "--shard-kubeconfig="+kubeconfig); err == nil || !strings.HasPrefix(err.Error(), "provider: read ") {
+		t.Errorf("error = %v", err)
+	}
+	api.holds(t, role)
+	if _, _, err := run(t, "uninstall", "provider", "--kubeconfig="+kubeconfig, "--shard-kubeconfig="+kubeconfig); err != nil {
+		t.Error(err)
+	}
+	api.holds(t)
+}
+
 // Without the repair, install removes the WorkspaceType warranted as uninstall does.
 func TestInstallWithoutTheRepairWhileWorkspacesWait(t *testing.T) {
 	caFile := clitest.NewCertificate(t).Write(t, t.TempDir()).CertFile
