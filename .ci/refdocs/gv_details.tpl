@@ -8,7 +8,7 @@ with their lines, and notes on valid files. Everything else is a flag of `warran
 
 - [defaults.yaml](../defaults.yaml) has all defaults. A field without a type is a string; one without a default is empty or false.
 - To test a gate, set `mode: Warn`: [it denies nothing](#mode), and its webhooks have `failurePolicy: Ignore`.
-- After a change of a mode, of `machine.unknown`, a selector or a kind, run `warrantgate install` again.
+- After a change, restart `serve`, and run `warrantgate install` again.
 {{ range $gv.SortedTypes }}{{ if .GVK }}
 {{ template "type" . }}
 {{ end }}{{ end }}
