@@ -103,7 +103,8 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	}
 	tenancies := slices.DeleteFunc(book.sorted(), func(t *tenancy) bool { return !t.usedIn(a.Namespace) })
 	result := Result{Accounts: len(tenancies), Findings: book.invalid}
-	instances, failed := a.list(ctx, tenancies, &result)
+	requests := sent{}
+	instances, failed := a.list(ctx, tenancies, requests, &result)
 	if ctx.Err() != nil {
 		return result, ctx.Err()
 	}
@@ -119,9 +120,13 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	result.Findings = append(result.Findings, book.assign(machines, all)...)
 	misowned, err := a.owners(ctx, machines)
 	result.Findings, failed = append(result.Findings, misowned...), errors.Join(failed, err)
-	ask := func(machine acting, id string) (ownership.Answer, error) {
-		result.Requests++
-		answer, err := a.ask(ctx, machine.claim(id))
+	ask := func(machine acting, id string) (answer ownership.Answer, err error) {
+		of := requester{cloud: machine.account.Cloud, tenant: machine.place().tenant()}
+		if err = errLater; !requests.exhausted(of, a.Limiter[of.cloud]) {
+			requests[of]++
+			result.Requests++
+			answer, err = a.ask(ctx, machine.claim(id))
+		}
 		if awaited(err) {
 			result.Unchecked = append(result.Unchecked, machine.Key())
 		}
@@ -181,9 +186,11 @@ func awaited(err error) bool {
 }
 
 // list lists the instances of the accounts. The error is for accounts that could not be checked; each of them also has a finding.
-func (a *Audit) list(ctx context.Context, tenancies []*tenancy, result *Result) (instances map[*tenancy][]ownership.Instance, failed error) {
+func (a *Audit) list(
+	ctx context.Context, tenancies []*tenancy, requests sent, result *Result,
+) (instances map[*tenancy][]ownership.Instance, failed error) {
 	instances = make(map[*tenancy][]ownership.Instance, len(tenancies))
-	requests, reported := sent{}, map[requester]bool{}
+	reported := map[requester]bool{}
 	for i, t := range tenancies {
 		if a.Progress != nil {
 			a.Progress(i, len(tenancies), result.Requests)

@@ -970,6 +970,40 @@ func TestManyAccountsOfOneTenantDelayNoOthersForLong(t *testing.T) {
 	}
 }
 
+// A tenant can store any number of machines that name instances which its user does not have, as first claims above its share.
+func TestManyMachinesOfOneTenantDelayNoOthersForLong(t *testing.T) {
+	const machines, asked = 3000, 1500 - 3 // in five minutes, at 5 requests a second, less those for the list
+	synctest.Test(t, func(t *testing.T) {
+		objects := fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther)}, accounts: map[string]any{
+			"team/pool": tenant, "mallory/pool": ownership.Account{Cloud: "cloudsigma", User: "mallory@example.com", Region: "next"},
+		}}
+		for i := range machines {
+			objects.machines = append(objects.machines, machine(fmt.Sprintf("m%d", i), fmt.Sprintf("%036d", i), inNamespace("mallory")))
+		}
+		a := newAudit(objects, &fakeCloud{})
+		a.Limiter["cloudsigma"] = rate.NewLimiter(5, 1)
+		start := time.Now()
+		result, err := a.Run(t.Context())
+		if err != nil {
+			t.Errorf("Run() error = %v", err)
+		}
+		if took := time.Since(start); took > 6*time.Minute {
+			t.Errorf("the run took %s", took)
+		}
+		got := map[string]int{}
+		for _, f := range result.Findings {
+			got[f.Object.Namespace+" "+f.Reason]++
+		}
+		want := map[string]int{"team InstanceNotOwned": 1, "mallory InstanceNotOwned": asked, "mallory OwnershipUnknown": machines - asked}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("findings (-want +got):\n%s", diff)
+		}
+		if len(result.Unchecked) != machines-asked {
+			t.Errorf("%d machines are checked again", len(result.Unchecked))
+		}
+	})
+}
+
 // never does not get the Lease.
 type never struct{}
 

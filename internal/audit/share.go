@@ -8,11 +8,13 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"warrantgate.dev/internal/ownership"
 	"warrantgate.dev/internal/share"
 )
 
-// perTenant is how long one run may send requests for the accounts of one namespace, on kcp of one workspace. A tenant can create any number
-// of clusters with credentials of their own, and a run that checks all of them delays the findings about other tenants.
+// perTenant is how long one run may send requests for the accounts and machines of one namespace, on kcp of one workspace. A tenant can create any
+// number of clusters with credentials of their own, and of machines that name instances its user does not have. A run that checks all of them delays
+// the findings about other tenants.
 const perTenant = 5 * time.Minute
 
 // reasonNotAudited: accounts of a namespace or workspace were not checked.
@@ -23,6 +25,11 @@ const notAudited = "the clusters of this namespace (on kcp: of this workspace) u
 
 const notRead = "the account of this cluster could not be read, so no other clusters of this namespace (on kcp: of this workspace) were checked; " +
 	"the cause is in the log of warrantgate"
+
+// errLater means that a run does not ask the cloud about the instance of a machine. The machine is checked after the run, within the share of its
+// tenant.
+var errLater error = &ownership.UnknownError{Cause: ownership.CauseTenantBusy, Explanation: "the machines of this namespace (on kcp: of this workspace) " +
+	"name so many instances that are not in the lists of their users that this one is checked later"}
 
 // requester is a tenant at a cloud.
 type requester struct {
