@@ -113,7 +113,8 @@ func (c *Cloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answe
 		return l.compareOwner(ctx, claim, id, s, x)
 	case x == nil:
 		return ownership.Answer{}, err
-	case x.Status == http.StatusNotFound:
+	// Proxies in front of the cloud also use 404.
+	case x.Status == http.StatusNotFound && x.Kind != "":
 		return l.denied(ctx, claim, ownership.Answer{
 			Verdict: ownership.Absent, Response: "404 not found", RequestID: x.RequestID(),
 		})

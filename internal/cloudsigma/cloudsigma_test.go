@@ -65,8 +65,8 @@ func TestVerdict(t *testing.T) {
 			server: notFound(), profile: theProfile(), list: aPage(1, ownServer),
 			want: anAnswer(ownership.Absent, "404 not found", candidate),
 		},
-		"404 without a body, and a list that fails": {
-			server: reply(http.StatusNotFound, ""), profile: theProfile(), list: reply(http.StatusInternalServerError, canary),
+		"404, and a list that fails": {
+			server: notFound(), profile: theProfile(), list: reply(http.StatusInternalServerError, canary),
 			want: anAnswer(ownership.Absent, "404 not found"),
 		},
 		"404, and no profile": {server: notFound(), profile: reply(http.StatusBadGateway, canary), want: withoutProfile},
@@ -124,6 +124,10 @@ func TestNoVerdict(t *testing.T) {
 		"403 of a proxy": {
 			server: reply(http.StatusForbidden, `<html>canary</html>`),
 			want:   failure{RequestID: "req-403", Text: "CloudUnavailable: server request: the answer was 403 unspecified"},
+		},
+		"404 of a proxy": {
+			server: reply(http.StatusNotFound, `<html>canary</html>`),
+			want:   failure{RequestID: "req-404", Text: "CloudUnavailable: server request: the answer was 404 unspecified"},
 		},
 		"401 twice": {
 			server: reply(http.StatusUnauthorized, canary),
