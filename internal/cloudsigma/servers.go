@@ -2,6 +2,7 @@ package cloudsigma
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
 	"strconv"
 
@@ -24,9 +25,21 @@ type server struct {
 	Name  string           `json:"name"`
 	Owner sdk.ResourceLink `json:"owner"`
 	Meta  struct {
-		// MachineUID has the JSON type that the user wrote.
-		MachineUID any `json:"machine-uid"`
+		MachineUID uid `json:"machine-uid"`
 	} `json:"meta"`
+}
+
+// uid is the UID of a machine, "" for a value of another JSON type. Users choose the value. Another type is not decoded: many small values take
+// many times their size in memory.
+type uid string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (u *uid) UnmarshalJSON(value []byte) error {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		*u = uid(text)
+	}
+	return nil
 }
 
 // instance returns the server as an instance of its user. own is false if the server belongs to another user or has no UUID.
@@ -36,8 +49,7 @@ func (s server) instance(owner string) (instance ownership.Instance, own bool) {
 	if err != nil || ownerID != owner {
 		return ownership.Instance{}, false
 	}
-	machineUID, _ := s.Meta.MachineUID.(string)
-	return ownership.Instance{ID: id, Name: s.Name, MachineUID: machineUID}, true
+	return ownership.Instance{ID: id, Name: s.Name, MachineUID: string(s.Meta.MachineUID)}, true
 }
 
 // page is one response of a list request. The list method of the SDK supports neither pages nor filters.

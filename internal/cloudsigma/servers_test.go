@@ -1,8 +1,11 @@
 package cloudsigma_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -129,5 +132,50 @@ func TestCachedProfileIsNotCounted(t *testing.T) {
 		if _, requests, err := cloud.Instances(t.Context(), account()); err != nil || requests != want {
 			t.Errorf("Instances() requests = %d, %v, want %d", requests, err, want)
 		}
+	}
+}
+
+// allocated returns the bytes that a call allocates, and those that its result keeps.
+func allocated(call func() any) (total, kept int64) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	result := call()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(result)
+	return int64(after.TotalAlloc - before.TotalAlloc), int64(after.HeapAlloc) - int64(before.HeapAlloc) //nolint:gosec // far less than the maximum
+}
+
+// listing returns a call that lists 100 servers of the user, and the size of the list in bytes.
+func listing(t *testing.T, modify func(server object)) (call func() any, size int64) {
+	t.Helper()
+	servers, _ := numbered(1, 100)
+	for _, server := range servers {
+		modify(server)
+	}
+	page := inJSON(object{"meta": object{"total_count": len(servers)}, "objects": servers})
+	cloud := newCloud(t, cloudhttptest.Serve(t, answers{getProfile: theProfile(), getPage1: ok(page)}), &fakeTokens{})
+	call = func() any {
+		instances, _, err := cloud.Instances(t.Context(), account())
+		if err != nil || len(instances) != len(servers) {
+			t.Errorf("Instances() = %d instances, %v", len(instances), err)
+		}
+		return instances
+	}
+	call() // gets the profile
+	return call, int64(len(page))
+}
+
+// A user can write metadata of any type and size into its servers.
+func TestMetadataOfAnotherTypeIsNotDecoded(t *testing.T) {
+	for name, value := range map[string]string{"lists": "[]", "objects": "{}", "numbers": "1"} {
+		t.Run(name, func(t *testing.T) {
+			values := "[" + strings.TrimSuffix(strings.Repeat(value+",", 10<<10/(len(value)+1)), ",") + "]"
+			call, size := listing(t, func(server object) { server["meta"] = object{"machine-uid": json.RawMessage(values)} })
+			if total, _ := allocated(call); total > 12*size {
+				t.Errorf("a list of %d KiB takes %d KiB of memory", size>>10, total>>10)
+			}
+		})
 	}
 }
