@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"net/url"
 	"strconv"
+	"strings"
 
 	sdk "github.com/cloudsigma/cloudsigma-sdk-go/cloudsigma"
 
 	"warrantgate.dev/internal/cloudhttp"
+	"warrantgate.dev/internal/message"
 	"warrantgate.dev/internal/ownership"
 )
 
@@ -42,6 +44,17 @@ func (u *uid) UnmarshalJSON(value []byte) error {
 	return nil
 }
 
+// maxTextBytes is more than the name or the UID of a machine has. A list of instances keeps no more of each text, because users choose them.
+const maxTextBytes = 256
+
+// kept returns what is kept of a text, without the rest in memory.
+func kept(text string) string {
+	if len(text) <= maxTextBytes {
+		return text
+	}
+	return strings.Clone(message.Clip(text, maxTextBytes))
+}
+
 // instance returns the server as an instance of its user. own is false if the server belongs to another user or has no UUID.
 func (s server) instance(owner string) (instance ownership.Instance, own bool) {
 	id, err := ownership.ParseInstanceID(s.UUID)
@@ -49,7 +62,7 @@ func (s server) instance(owner string) (instance ownership.Instance, own bool) {
 	if err != nil || ownerID != owner {
 		return ownership.Instance{}, false
 	}
-	return ownership.Instance{ID: id, Name: s.Name, MachineUID: string(s.Meta.MachineUID)}, true
+	return ownership.Instance{ID: id, Name: kept(s.Name), MachineUID: kept(string(s.Meta.MachineUID))}, true
 }
 
 // page is one response of a list request. The list method of the SDK supports neither pages nor filters.

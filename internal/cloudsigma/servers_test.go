@@ -179,3 +179,11 @@ func TestMetadataOfAnotherTypeIsNotDecoded(t *testing.T) {
 		})
 	}
 }
+
+func TestInstancesKeepShortTexts(t *testing.T) {
+	long := strings.Repeat("x", 30<<10)
+	call, _ := listing(t, func(server object) { server["name"], server["meta"] = long, object{"machine-uid": long} })
+	if _, kept := allocated(call); kept > 1<<20 {
+		t.Errorf("a list of 100 servers keeps %d KiB", kept>>10)
+	}
+}
