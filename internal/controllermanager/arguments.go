@@ -15,15 +15,15 @@ const (
 	reasonFlag = "FlagNotAllowed"
 )
 
-// harmless are flags of Kubernetes' cloud controller managers and of controller-runtime that every controller manager may have. None of them selects an
-// identity or a region of the cloud, nor a file or URL with one.
+// harmless are flags of Kubernetes' cloud controller managers, of controller-runtime and of CloudSigma's controller manager, which does not start
+// without --tenant-kubeconfig. None of them selects an identity or a region of the cloud, nor a file or URL with one.
 var harmless = []string{
 	"allocate-node-cidrs", "bind-address", "cloud-provider", "cluster-cidr", "cluster-name", "concurrent-node-syncs", "concurrent-service-syncs",
-	"configure-cloud-routes", "controllers", "feature-gates", "health-probe-bind-address", "kube-api-burst", "kube-api-qps", "kubeconfig",
+	"configure-cloud-routes", "controllers", "disable-lb-ip-pool", "feature-gates", "health-probe-bind-address", "kube-api-burst", "kube-api-qps", "kubeconfig",
 	"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-resource-lock", "leader-elect-resource-name",
 	"leader-elect-resource-namespace", "leader-elect-retry-period", "logging-format", "metrics-bind-address", "min-resync-period",
 	"node-monitor-period", "node-status-update-frequency", "profiling", "route-reconciliation-period", "secure-port",
-	"use-service-account-credentials", "v", "vmodule",
+	"tenant-kubeconfig", "use-service-account-credentials", "v", "vmodule",
 }
 
 // programs finds commands that run another program than the entrypoint of the image, and flags that are not allowed: another program could act as any

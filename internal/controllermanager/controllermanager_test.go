@@ -82,6 +82,7 @@ func TestFlags(t *testing.T) {
 	}{
 		"none":                                 {},
 		"harmless ones":                        {args: []string{"--cloud-provider=cloudsigma", "-v=4", "-v", "4", "--leader-elect", "serve", "user-email", "--kubeconfig=$(HOME)/k"}},
+		"those of CloudSigma's own README":     {args: []string{"--tenant-kubeconfig=/etc/kubernetes/kubeconfig", "--cluster-name=$(CLUSTER_NAME)", "--disable-lb-ip-pool"}},
 		"one that the configuration allows":    {args: []string{"--zap-devel", "-zap-level", "x"}, allowed: []string{"zap-devel", "zap-level"}},
 		"an email":                             {args: []string{"--user-email=boss@example.com"}, want: denied(0, "--user-email")},
 		"an email, and the configuration":      {args: []string{"--user-email=boss@example.com"}, allowed: []string{"user", "email"}, want: denied(0, "--user-email")},
