@@ -61,12 +61,12 @@ const eventWriteTime = 5 * time.Millisecond
 // nowhere accepts Events as slowly as kcp does, and discards them.
 type nowhere struct{}
 
-func (nowhere) Create(ctx context.Context, _ logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
-	return event, writeSlowly(ctx)
+func (nowhere) Create(ctx context.Context, _ logicalcluster.Name, _ *corev1.Event) error {
+	return writeSlowly(ctx)
 }
 
-func (nowhere) Patch(ctx context.Context, _ logicalcluster.Name, event *corev1.Event, _ []byte) (*corev1.Event, error) {
-	return event, writeSlowly(ctx)
+func (nowhere) Patch(ctx context.Context, _ logicalcluster.Name, _ *corev1.Event, _ []byte) error {
+	return writeSlowly(ctx)
 }
 
 func writeSlowly(ctx context.Context) error {

@@ -51,24 +51,20 @@ func newAPIWriter(config *rest.Config, w *apiWriter) (Writer, error) {
 	return w, nil
 }
 
-func (w *apiWriter) Create(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+func (w *apiWriter) Create(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) error {
 	at, err := w.eventsPath(cluster, event)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	written := &corev1.Event{}
-	err = w.core.Post().AbsPath(at).Body(event).Do(ctx).Into(written)
-	return written, err
+	return w.core.Post().AbsPath(at).Body(event).Do(ctx).Error()
 }
 
-func (w *apiWriter) Patch(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) (*corev1.Event, error) {
+func (w *apiWriter) Patch(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) error {
 	at, err := w.eventsPath(cluster, event)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	written := &corev1.Event{}
-	err = w.core.Patch(types.StrategicMergePatchType).AbsPath(at, event.Name).Body(patch).Do(ctx).Into(written)
-	return written, err
+	return w.core.Patch(types.StrategicMergePatchType).AbsPath(at, event.Name).Body(patch).Do(ctx).Error()
 }
 
 // Permitted checks the permission in all namespaces, because Events are in the namespaces of their objects.

@@ -80,12 +80,13 @@ func Workspace(name string, uid types.UID, resourceVersion string) corev1.Object
 	}
 }
 
-// Writer writes Events of core/v1 in a logical cluster.
+// Writer writes Events of core/v1 in a logical cluster. It does not return them as stored: on kcp a tenant can register webhooks in its workspace that
+// write more than a MiB into a field, and the correlator would remember that.
 type Writer interface {
 	// Create writes a new Event.
-	Create(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error)
+	Create(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) error
 	// Patch increases the count of an existing Event.
-	Patch(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) (*corev1.Event, error)
+	Patch(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) error
 	// Permitted checks whether this process may write Events. reason explains why not. An error means that the check failed.
 	Permitted(ctx context.Context) (permitted bool, reason string, err error)
 }
@@ -286,14 +287,12 @@ func (r *Recorder) write(ctx context.Context, event *Event) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 
-	var written *corev1.Event
 	err = apierrors.NewNotFound(corev1.Resource("events"), result.Event.Name)
 	if result.Event.Count > 1 {
-		written, err = r.writer.Patch(ctx, event.Cluster, result.Event, result.Patch)
+		err = r.writer.Patch(ctx, event.Cluster, result.Event, result.Patch)
 	}
 	if apierrors.IsNotFound(err) { // a new Event, or one that has expired
-		result.Event.ResourceVersion = ""
-		written, err = r.writer.Create(ctx, event.Cluster, result.Event)
+		err = r.writer.Create(ctx, event.Cluster, result.Event)
 	}
 	if err != nil {
 		logf.FromContext(ctx).Error(err, "write an Event", "reason", event.Reason,
@@ -301,8 +300,6 @@ func (r *Recorder) write(ctx context.Context, event *Event) error {
 		count(outcomeFailed)
 		return err
 	}
-	written.Source.Host = correlated.Source.Host
-	r.correlator.UpdateState(written)
 	count(outcomeWritten)
 	return nil
 }

@@ -75,25 +75,25 @@ func onLogicalCluster(name logicalcluster.Name) func(*events.Event) {
 // fakeWriter calls its functions. A call of a nil function fails the test.
 type fakeWriter struct {
 	t         *testing.T
-	create    func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error)
-	patch     func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) (*corev1.Event, error)
+	create    func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) error
+	patch     func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) error
 	permitted func(ctx context.Context) (bool, string, error)
 }
 
 var _ events.Writer = &fakeWriter{}
 
-func (w *fakeWriter) Create(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+func (w *fakeWriter) Create(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) error {
 	if w.create == nil {
 		w.t.Errorf("Create(%s, %s) was not expected", cluster, event.Name)
-		return nil, errors.New("not expected")
+		return errors.New("not expected")
 	}
 	return w.create(ctx, cluster, event)
 }
 
-func (w *fakeWriter) Patch(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) (*corev1.Event, error) {
+func (w *fakeWriter) Patch(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) error {
 	if w.patch == nil {
 		w.t.Errorf("Patch(%s, %s) was not expected", cluster, event.Name)
-		return nil, errors.New("not expected")
+		return errors.New("not expected")
 	}
 	return w.patch(ctx, cluster, event, patch)
 }
@@ -105,11 +105,10 @@ func (w *fakeWriter) Permitted(ctx context.Context) (bool, string, error) {
 	return w.permitted(ctx)
 }
 
-// fakeServer stores Events as an API server does: by logical cluster and name, with a resource version.
+// fakeServer stores Events as an API server does: by logical cluster and name.
 type fakeServer struct {
-	mu      sync.Mutex
-	version int
-	stored  map[string]*corev1.Event
+	mu     sync.Mutex
+	stored map[string]*corev1.Event
 }
 
 func (s *fakeServer) writer(t *testing.T) *fakeWriter {
@@ -118,38 +117,29 @@ func (s *fakeServer) writer(t *testing.T) *fakeWriter {
 	return &fakeWriter{t: t, create: s.create, patch: s.patch}
 }
 
-func (s *fakeServer) create(_ context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+func (s *fakeServer) create(_ context.Context, cluster logicalcluster.Name, event *corev1.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := cluster.String() + "/" + event.Name
-	switch {
-	case s.stored[key] != nil:
-		return nil, apierrors.NewAlreadyExists(corev1.Resource("events"), event.Name)
-	case event.ResourceVersion != "":
-		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	if s.stored[key] != nil {
+		return apierrors.NewAlreadyExists(corev1.Resource("events"), event.Name)
 	}
 	s.stored[key] = event.DeepCopy()
-	return s.stamped(key), nil
+	return nil
 }
 
 // patch merges only the top level. This is sufficient for the patches of the correlator.
-func (s *fakeServer) patch(_ context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) (*corev1.Event, error) {
+func (s *fakeServer) patch(_ context.Context, cluster logicalcluster.Name, event *corev1.Event, patch []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := cluster.String() + "/" + event.Name
 	if s.stored[key] == nil {
-		return nil, apierrors.NewNotFound(corev1.Resource("events"), event.Name)
+		return apierrors.NewNotFound(corev1.Resource("events"), event.Name)
 	}
 	if err := json.Unmarshal(patch, s.stored[key]); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return apierrors.NewBadRequest(err.Error())
 	}
-	return s.stamped(key), nil
-}
-
-func (s *fakeServer) stamped(key string) *corev1.Event {
-	s.version++
-	s.stored[key].ResourceVersion = fmt.Sprint(s.version)
-	return s.stored[key].DeepCopy()
+	return nil
 }
 
 // expire deletes all Events, as their TTL does.
@@ -239,9 +229,9 @@ func TestEventIsWritten(t *testing.T) {
 				var got *corev1.Event
 				var gotCluster logicalcluster.Name
 				recorder, stop := start(t, &fakeWriter{t: t,
-					create: func(_ context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+					create: func(_ context.Context, cluster logicalcluster.Name, event *corev1.Event) error {
 						got, gotCluster = event.DeepCopy(), cluster
-						return event, nil
+						return nil
 					}})
 				recorder.Record(tc.event)
 				stop()
@@ -423,11 +413,11 @@ func TestRecordDoesNotWaitForTheWriter(t *testing.T) {
 		begin := time.Now()
 		var blocked []time.Duration // duration of each write
 		recorder, stop := start(t, &fakeWriter{t: t,
-			create: func(ctx context.Context, _ logicalcluster.Name, _ *corev1.Event) (*corev1.Event, error) {
+			create: func(ctx context.Context, _ logicalcluster.Name, _ *corev1.Event) error {
 				called := time.Now()
 				<-ctx.Done()
 				blocked = append(blocked, time.Since(called))
-				return nil, ctx.Err()
+				return ctx.Err()
 			}})
 		recorder.Record(workspaceEvent(withMessage("the first write blocks")))
 		synctest.Wait()
@@ -462,12 +452,12 @@ func TestOneNamespaceDoesNotDropTheEventsOfOthers(t *testing.T) {
 		var mu sync.Mutex
 		written := map[string]int{}
 		recorder, stop := start(t, &fakeWriter{t: t,
-			create: func(_ context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+			create: func(_ context.Context, cluster logicalcluster.Name, event *corev1.Event) error {
 				<-release
 				mu.Lock()
 				defer mu.Unlock()
 				written[cluster.String()+"/"+event.InvolvedObject.Namespace]++
-				return event, nil
+				return nil
 			}})
 		record := func(cluster logicalcluster.Name, namespace, name string, times int) {
 			for i := range times {
@@ -505,18 +495,18 @@ func TestNamespacesOfAWorkspaceShareItsPlaces(t *testing.T) {
 		var mu sync.Mutex
 		begin := time.Now()
 		recorder, stop := start(t, &fakeWriter{t: t,
-			create: func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+			create: func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) error {
 				mu.Lock()
 				requested[cluster]++
 				mu.Unlock()
 				if cluster == "attacker" {
 					<-ctx.Done()
-					return nil, ctx.Err()
+					return ctx.Err()
 				}
 				if took := time.Since(begin); took > 0 {
 					t.Errorf("an Event of another workspace is written after %s", took)
 				}
-				return event, nil
+				return nil
 			}})
 		record := func(cluster logicalcluster.Name, namespace string, times int) {
 			for i := range times {
@@ -547,9 +537,9 @@ func TestFailedWriteIsCountedAndTheNextIsTried(t *testing.T) {
 		server := &fakeServer{}
 		writer := server.writer(t)
 		failing := true
-		writer.create = func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+		writer.create = func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) error {
 			if failing {
-				return nil, apierrors.NewInternalError(errors.New("etcd has no leader"))
+				return apierrors.NewInternalError(errors.New("etcd has no leader"))
 			}
 			return server.create(ctx, cluster, event)
 		}
@@ -702,12 +692,12 @@ func TestWaitingEventsAreWrittenAtShutdown(t *testing.T) {
 		count := newOutcomes(t)
 		server := &fakeServer{}
 		writer := server.writer(t)
-		writer.create = func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) (*corev1.Event, error) {
+		writer.create = func(ctx context.Context, cluster logicalcluster.Name, event *corev1.Event) error {
 			select { // a slow server
 			case <-time.After(100 * time.Millisecond):
 				return server.create(ctx, cluster, event)
 			case <-ctx.Done():
-				return nil, ctx.Err()
+				return ctx.Err()
 			}
 		}
 		recorder, stop := start(t, writer)
