@@ -13,7 +13,7 @@ func NewKCPWriter(config *rest.Config) (Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newAPIWriter(config, &apiWriter{
+	return newAPIWriter(kcp.LimitResponses(config), &apiWriter{
 		pathOf: kcp.RequestPath,
 		// The permission is granted in system:admin of each shard and applies to all workspaces of the shard. The user itself has no
 		// access to system:admin, so the check runs in root.

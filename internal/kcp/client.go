@@ -2,6 +2,8 @@ package kcp
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -48,7 +50,40 @@ var namespaced = sets.New("Role", "RoleBinding", "LocalSubjectAccessReview")
 
 // NewClient returns a client for the URL of config. It does not change the logical cluster.
 func NewClient(config *rest.Config) (client.WithWatch, error) {
-	return client.NewWithWatch(config, client.Options{Scheme: Scheme(), Mapper: mapper()})
+	return client.NewWithWatch(LimitResponses(config), client.Options{Scheme: Scheme(), Mapper: mapper()})
+}
+
+// A tenant can register webhooks in its workspace that deny a write there for a reason of any length, or make an access review as long, which is not
+// stored. maxErrorBytes and maxWrittenBytes limit what is read of the response. etcd stores no object of more than 1.5 MiB.
+const maxErrorBytes, maxWrittenBytes = 16 << 10, 2 << 20
+
+// LimitResponses returns config with these limits.
+func LimitResponses(config *rest.Config) *rest.Config {
+	limited := rest.CopyConfig(config)
+	limited.Wrap(func(next http.RoundTripper) http.RoundTripper { return limitedResponses{next} })
+	return limited
+}
+
+type limitedResponses struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (l limitedResponses) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := l.next.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	limit := int64(maxWrittenBytes)
+	switch {
+	case response.StatusCode >= http.StatusBadRequest:
+		limit = maxErrorBytes
+	case request.Method == http.MethodGet:
+		return response, nil
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(response.Body, limit), response.Body}
+	return response, nil
 }
 
 // Clients returns a client for a logical cluster, by name or path.
@@ -56,7 +91,7 @@ type Clients func(cluster logicalcluster.Path) (client.Client, error)
 
 // NewClients returns clients for the logical clusters of the kcp of config. They share one HTTP client.
 func NewClients(config *rest.Config) (Clients, error) {
-	httpClient, err := rest.HTTPClientFor(config)
+	httpClient, err := rest.HTTPClientFor(LimitResponses(config))
 	if err != nil {
 		return nil, fmt.Errorf("HTTP client for kcp: %w", err)
 	}

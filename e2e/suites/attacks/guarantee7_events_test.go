@@ -51,36 +51,10 @@ var _ = Describe("the owner of a workspace in which a webhook delays Events", Se
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		})).To(Succeed())
 
-		var called atomic.Bool
-		slow := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			called.Store(true)
+		attacker.answerEvents(ctx, func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that kcp has gone
 			<-r.Context().Done()
-		}))
-		DeferCleanup(slow.Close)
-		DeferCleanup(slow.CloseClientConnections)
-		hook := &admissionregistrationv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: "slow"},
-			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-				Name: "slow.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
-				TimeoutSeconds: ptr.To[int32](30), FailurePolicy: ptr.To(admissionregistrationv1.Ignore),
-				ClientConfig: admissionregistrationv1.WebhookClientConfig{
-					URL: ptr.To(slow.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: slow.Certificate().Raw}),
-				},
-				Rules: []admissionregistrationv1.RuleWithOperations{{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"events"}},
-				}},
-			}},
-		}
-		Expect(attacker.client.Create(ctx, hook)).To(Succeed())
-		DeferCleanup(func(cleanup SpecContext) { Expect(attacker.client.Delete(cleanup, hook)).To(Succeed()) })
-		Eventually(ctx, func() bool { // until kcp calls the webhook
-			limited, cancel := context.WithTimeout(ctx, time.Second)
-			defer cancel()
-			_ = attacker.client.Create(limited, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "probe-"}})
-			return called.Load()
-		}).Should(BeTrue())
+		})
 
 		for i := range attempts {
 			Eventually(ctx, func() error { return forge(attacker, fmt.Sprintf("name-%d", i)) }).Should(MatchError(ContainSubstring("only the system may change it")))
@@ -89,3 +63,37 @@ var _ = Describe("the owner of a workspace in which a webhook delays Events", Se
 		Eventually(ctx, suite.DescribeWorkspace).WithArguments(victim.config, "child").Should(ContainSubstring("OwnerChangeDenied"))
 	}, SpecTimeout(startTimeout))
 })
+
+// answerEvents registers a validating webhook for the Events in the workspace of an owner, until the spec ends.
+func (o owner) answerEvents(ctx context.Context, answer http.HandlerFunc) {
+	GinkgoHelper()
+	var called atomic.Bool
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		called.Store(true)
+		answer(w, r)
+	}))
+	DeferCleanup(server.Close)
+	DeferCleanup(server.CloseClientConnections)
+	hook := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "events"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "events.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+			TimeoutSeconds: ptr.To[int32](30), FailurePolicy: ptr.To(admissionregistrationv1.Ignore),
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				URL: ptr.To(server.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+			},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"events"}},
+			}},
+		}},
+	}
+	Expect(o.client.Create(ctx, hook)).To(Succeed())
+	DeferCleanup(o.client.Delete, hook)
+	Eventually(ctx, func() bool { // until kcp calls the webhook
+		limited, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_ = o.client.Create(limited, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "probe-"}})
+		return called.Load()
+	}).Should(BeTrue())
+}

@@ -4,16 +4,20 @@ package attacks_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -142,6 +146,37 @@ var _ = Describe("the memory and the log of warrantgate, against tenants with la
 
 	It("does not log the whole names of users whom a tenant impersonates", func(ctx SpecContext) {
 		forge(ctx, kcp(ctx), 5)
+	}, SpecTimeout(startTimeout))
+
+	It("does not grow with the reason for which a tenant's webhook denies Events", func(ctx SpecContext) {
+		const size = 12 << 20
+		w := kcp(ctx)
+		attacker := w.owner(ctx, "attacker")
+		suite.ReadyWorkspace(ctx, attacker.config, "child")
+		before, logged := peak(w.gate.PID()), logSize(w.gate.LogFile())
+		var denied atomic.Int32
+		attacker.answerEvents(ctx, func(w http.ResponseWriter, r *http.Request) {
+			defer GinkgoRecover()
+			var review admissionv1.AdmissionReview
+			Expect(json.NewDecoder(r.Body).Decode(&review)).To(Succeed())
+			var event corev1.Event
+			Expect(json.Unmarshal(review.Request.Object.Raw, &event)).To(Succeed())
+			review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{Message: "no"}}
+			if event.Source.Component == "warrantgate" {
+				review.Response.Result.Message = strings.Repeat("x", size)
+				defer denied.Add(1)
+			}
+			review.Request = nil
+			Expect(json.NewEncoder(w).Encode(review)).To(Succeed())
+		})
+		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
+		Expect(newKCPClient(attacker.config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))).
+			To(MatchError(ContainSubstring("only the system may change it")))
+		Eventually(ctx, denied.Load).Should(BeNumerically(">", 0))
+		Eventually(ctx, func() int64 { return logSize(w.gate.LogFile()) }).Should(BeNumerically(">", logged), "warrantgate logs the denial")
+		AddReportEntry("MiB", fmt.Sprintf("%d before, %d after", before>>20, peak(w.gate.PID())>>20))
+		Expect(peak(w.gate.PID()) - before).To(BeNumerically("<", mostMemory))
+		Expect(logSize(w.gate.LogFile())-logged).To(BeNumerically("<", 64<<10), "bytes of log")
 	}, SpecTimeout(startTimeout))
 
 	It("does not grow with the names of users whom a tenant impersonates", Label(volume.Label), func(ctx SpecContext) {
