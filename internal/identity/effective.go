@@ -6,6 +6,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
@@ -79,9 +80,14 @@ func scopeGroups(o Owner) []string {
 	if len(values) == 0 {
 		return nil
 	}
+	// A user who impersonates another chooses scopes of up to a MiB.
+	others := make([]sets.Set[string], 0, len(values)-1)
+	for _, value := range values[1:] {
+		others = append(others, sets.New(strings.Split(value, ",")...))
+	}
 	var groups []string
 	for scope := range strings.SplitSeq(values[0], ",") {
-		inAll := !slices.ContainsFunc(values[1:], func(value string) bool { return !slices.Contains(strings.Split(value, ","), scope) })
+		inAll := !slices.ContainsFunc(others, func(other sets.Set[string]) bool { return !other.Has(scope) })
 		if inAll && strings.HasPrefix(scope, scopePrefix) {
 			groups = append(groups, "system:"+scope)
 		}

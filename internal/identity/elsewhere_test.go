@@ -1,7 +1,9 @@
 package identity_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -197,6 +199,28 @@ func TestElsewhere(t *testing.T) {
 				t.Errorf("Elsewhere() (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A user who impersonates another chooses its scopes. A header has room for about a MiB of them. Splitting the others again for each scope allocates
+// memory for each.
+func TestElsewhereOfManyScopes(t *testing.T) {
+	const many = 20_000
+	var scopes strings.Builder
+	for i := range many {
+		fmt.Fprintf(&scopes, "cluster:%d,", i)
+	}
+	owner := identity.Owner{Username: "alice", Extra: map[string][]string{
+		identity.ScopesKey: {scopes.String(), scopes.String(), "cluster:7"},
+	}}
+	want := identity.Owner{Username: "system:anonymous", Groups: []string{"system:cluster:7"}}
+	allocations := testing.AllocsPerRun(1, func() {
+		if known, err := identity.Elsewhere(owner, "pppppppp"); err != nil || !cmp.Equal(known, want) {
+			t.Errorf("Elsewhere() = %s, %v, want %s", known, err, want)
+		}
+	})
+	if allocations > many/10 {
+		t.Errorf("Elsewhere() allocated memory %.0f times", allocations)
 	}
 }
 
