@@ -95,12 +95,15 @@ func scopeGroups(o Owner) []string {
 	return groups
 }
 
+// maxHomes limits the homes of an owner, which reports describe one by one. A forged owner has room for thousands.
+const maxHomes = 16
+
 // Homes returns the home logical clusters of an owner and of the identities in its warrants, without nested ones: those that a service
-// account claims, and the scopes of a user. They are in the order of occurrence, without duplicates.
+// account claims, and the scopes of a user. They are in the order of occurrence, without duplicates, and at most maxHomes.
 func Homes(owner Owner) []logicalcluster.Name {
 	var homes []logicalcluster.Name
 	add := func(name string) {
-		if cluster := logicalcluster.Name(name); cluster.IsValid() && !strings.Contains(name, ":") && !slices.Contains(homes, cluster) {
+		if cluster := logicalcluster.Name(name); len(homes) < maxHomes && cluster.IsValid() && !strings.Contains(name, ":") && !slices.Contains(homes, cluster) {
 			homes = append(homes, cluster)
 		}
 	}

@@ -1,7 +1,9 @@
 package identity_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -124,6 +126,15 @@ func TestHomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var many []string
+	var first []logicalcluster.Name
+	for i := range 3000 {
+		cluster := logicalcluster.Name(fmt.Sprintf("org-%d", i))
+		many = append(many, "cluster:"+cluster.String())
+		if i < 16 {
+			first = append(first, cluster)
+		}
+	}
 	for name, tc := range map[string]struct {
 		owner identity.Owner
 		want  []logicalcluster.Name
@@ -144,6 +155,7 @@ func TestHomes(t *testing.T) {
 			owner: identity.Owner{Username: "alice", Extra: map[string][]string{identity.WarrantKey: {"{", selfWarrant}}},
 			want:  []logicalcluster.Name{home},
 		},
+		"a user with many scopes": {owner: userIn(strings.Join(many, ",")), want: first},
 		"a malformed global name": {owner: identity.Owner{Username: "system:kcp:serviceaccount:a:b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
