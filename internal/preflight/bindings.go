@@ -167,21 +167,19 @@ func (c *check) existing(made *madeBinding, binding *Binding) {
 	})
 }
 
-// missing checks whether the owner may create an API binding.
+// missing checks whether the owner may create an API binding. To an owner who may not, kcp does not disclose whether there is such an APIExport, or its
+// workspace. A report for others does not either.
 func (c *check) missing(ctx context.Context, reference tenancyv1alpha1.APIExportReference, binding *Binding) {
 	at := logicalcluster.NewPath(reference.Path)
 	export := &apisv1alpha2.APIExport{}
 	found, err := c.get(ctx, at, reference.Export, export)
+	absent := err == nil && !found
 	switch {
 	case err != nil:
 		binding.Why = missingRight(err, "get", "apiexports.apis.kcp.io", at)
 		c.undetermined(false, fmt.Sprintf("whether there is an APIExport %s could not be determined", binding.Export), binding.Why)
-	case !found:
-		binding.Answer, binding.Why = No, "there is no such APIExport"
-		c.add(Finding{
-			Reason: APIExportMissing, Message: fmt.Sprintf("there is no APIExport %q in %s, which the type %s binds", reference.Export, at, binding.Type),
-			Next: fmt.Sprintf("create the APIExport, or remove it from spec.defaultAPIBindings of the type %s; kcp continues by itself", binding.Type),
-		})
+	case absent && !c.HideUnusableTypes:
+		c.exportMissing(reference, binding)
 		return
 	}
 	if c.actor == nil {
@@ -194,15 +192,27 @@ func (c *check) missing(ctx context.Context, reference tenancyv1alpha1.APIExport
 		Resource: "apiexports", Name: reference.Export, Verb: "bind",
 	}, true)
 	switch {
-	case unknown != "":
+	case unknown != "" && !absent:
 		binding.Why = unknown
 		c.undetermined(false, fmt.Sprintf("whether %s may bind the APIExport %s could not be determined", c.description, binding.Export), unknown)
 	case !allowed:
 		binding.Answer, binding.Why = No, "the owner lacks \"bind\""
 		c.add(c.bindMissing(reference, cluster))
+	case absent:
+		c.exportMissing(reference, binding)
 	case err == nil:
 		binding.Answer, binding.Why = Yes, "the owner may bind it"
 	}
+}
+
+// exportMissing reports an APIExport that does not exist.
+func (c *check) exportMissing(reference tenancyv1alpha1.APIExportReference, binding *Binding) {
+	binding.Answer, binding.Why = No, "there is no such APIExport"
+	c.add(Finding{
+		Reason:  APIExportMissing,
+		Message: fmt.Sprintf("there is no APIExport %q in %s, which the type %s binds", reference.Export, reference.Path, binding.Type),
+		Next:    fmt.Sprintf("create the APIExport, or remove it from spec.defaultAPIBindings of the type %s; kcp continues by itself", binding.Type),
+	})
 }
 
 // bindMissing returns the finding for an owner that may not bind an APIExport, with the missing RBAC objects if RBAC can permit it.
@@ -210,6 +220,9 @@ func (c *check) bindMissing(reference tenancyv1alpha1.APIExportReference, cluste
 	finding := Finding{
 		Reason:  BindPermissionMissing,
 		Message: fmt.Sprintf("%s lacks \"bind\" on the APIExport %q in %s", c.description, reference.Export, reference.Path),
+	}
+	if c.HideUnusableTypes {
+		finding.Message += ", or there is none"
 	}
 	subject, ok := subjectIn(*c.actor, cluster, c.ws.NotCreated)
 	home, _, _, isServiceAccount := c.actor.ServiceAccount()

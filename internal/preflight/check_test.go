@@ -710,7 +710,7 @@ func TestTypesOfOthersAreNotReported(t *testing.T) {
 				}
 				k.clusters["root:org:child"] = append(k.clusters["root:org:child"], binding(apisv1alpha2.APIBindingPhaseBinding))
 			},
-			want: "it is not named, because", wantReason: preflight.APIExportMissing,
+			want: "it is not named, because", wantReason: preflight.BindPermissionMissing,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -778,11 +778,56 @@ func TestTypesThatTypesOfOthersExtendAreNotReported(t *testing.T) {
 	}
 	want := []string{
 		"TypeMissing: a type that the type root:org:team extends does not exist",
-		"APIExportMissing: a default API binding of the type root:org:team, or of one that it extends, is missing or incomplete, or could not be determined; " +
+		"BindPermissionMissing: a default API binding of the type root:org:team, or of one that it extends, is missing or incomplete, or could not be determined; " +
 			`it is not named, because user "alice" does not certainly have "use" on the type that has it`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
+// Nor whether an APIExport exists that the owner may not bind, or the workspace that could have it.
+func TestAPIExportsOfOthersAreNotReported(t *testing.T) {
+	reported := func(t *testing.T, permissions []string, victim ...client.Object) (found []string) {
+		t.Helper()
+		k := newKCP()
+		k.permissions = append(k.permissions, permissions...)
+		for _, o := range k.clusters["root:org"] {
+			if wt, ok := o.(*tenancyv1alpha1.WorkspaceType); ok {
+				wt.Spec.DefaultAPIBindings = []tenancyv1alpha1.APIExportReference{{Path: "root:victim", Export: "secret"}}
+			}
+		}
+		if len(victim) > 0 {
+			k.names["victimcluster"] = "root:victim"
+			k.clusters["root"] = append(k.clusters["root"], &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "victim"}})
+			k.clusters["root:victim"] = victim
+		}
+		checker := k.checker(t)
+		checker.HideUnusableTypes = true
+		ws, err := checker.Load(t.Context(), childCluster.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, finding := range checker.Check(t.Context(), ws).Findings {
+			found = append(found, fmt.Sprintf("%s: %s; %s", finding.Reason, finding.Message, finding.Next))
+		}
+		return found
+	}
+	workspace := at(logicalCluster(), "victimcluster", "root:victim")
+	export := at(&apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: "secret"}}, "victimcluster", "root:victim")
+
+	without := reported(t, nil)
+	if len(without) != 1 || !strings.HasPrefix(without[0], `BindPermissionMissing: user "alice" lacks "bind" on the APIExport "secret" in root:victim, or there is none; `) {
+		t.Errorf("findings %q", without)
+	}
+	for what, exists := range map[string][]client.Object{"the workspace": {workspace}, "the APIExport": {workspace, export}} {
+		if diff := cmp.Diff(without, reported(t, nil, exists...)); diff != "" {
+			t.Errorf("%s is disclosed (-without +with):\n%s", what, diff)
+		}
+	}
+	permitted := reported(t, []string{"alice bind secret root:victim"}, workspace)
+	if len(permitted) != 1 || !strings.HasPrefix(permitted[0], `APIExportMissing: there is no APIExport "secret" in root:victim`) {
+		t.Errorf("findings for an owner who may bind it: %q", permitted)
 	}
 }
 
