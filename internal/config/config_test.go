@@ -273,6 +273,7 @@ const (
 		"with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 	notAnAuthURL = "must be a URL without user, query and fragment, such as https://keystone.example.com:5000/v3"
 	notExternal  = "cannot be set with an external provider: providerIDPath is the field with the ID"
+	notUnique    = "is the resource of another kind, also in another group: a webhook has its name"
 	notATemplate = "must be an https URL without user, query and fragment; {region} stands for the region"
 )
 
@@ -368,7 +369,7 @@ audit:
 `,
 			want: []string{
 				`machine.unknown: Unsupported value: "Perhaps": supported values: "AdmitFirstClaims", "Deny", "Admit"`,
-				`machine.kinds[0]: Duplicate value: "cloudsigmamachines.infrastructure.cluster.x-k8s.io"`,
+				`machine.kinds[0].resource: Invalid value: "cloudsigmamachines": ` + notUnique,
 				`machine.kinds[1].group: Invalid value: "A_B": ` + subdomain,
 				`machine.kinds[1].version: Invalid value: "1": ` + label,
 				`machine.kinds[1].resource: Invalid value: "Things": ` + label,
@@ -377,7 +378,7 @@ audit:
 				`machine.kinds[1].providerIDPath: Invalid value: "id": must be a path of fields, such as status.instanceID`,
 				`machine.kinds[1].identityRefPath: Invalid value: "spec[0]": must be a path of fields, such as spec.identityRef`,
 				`machine.kinds[1].provider: Unsupported value: "elsewhere": supported values: "cloudsigma", "openstack", "external"`,
-				`machine.kinds[2]: Duplicate value: "openstackmachines.infrastructure.cluster.x-k8s.io"`,
+				`machine.kinds[2].resource: Invalid value: "openstackmachines": ` + notUnique,
 				`machine.kinds[2].provider: Invalid value: "openstack": needs openStack.authURLs, the Keystones that may be called`,
 				`machine.kinds[3].instanceIDPath: Invalid value: "status.id": ` + notExternal,
 				`machine.kinds[3].identityRefPath: Invalid value: "spec.ref": ` + notExternal,
@@ -410,6 +411,27 @@ audit:
 		"an API from which another field is derived": {
 			raw:  header + "cloudSigma: {api: http://example.com/}\n",
 			want: []string{`cloudSigma.api: Invalid value: "http://example.com/": ` + notATemplate},
+		},
+		"kinds of several groups with one resource": {
+			raw: header + `openStack: {authURLs: [https://keystone.example.com]}
+machine:
+  kinds:
+  - {group: a.io, version: v1, kind: Instance, resource: instances, provider: external, providerIDPath: spec.providerID}
+  - {group: b.io, version: v1, kind: Instance, resource: instances, provider: external, providerIDPath: spec.providerID}
+cluster:
+  impersonation: {kinds: [{group: a.io, version: v1, kind: Secret, resource: secrets, emailPath: spec.email}]}
+  delegation:
+    kinds:
+    - {group: a.io, version: v1, kind: Cluster, resource: clusters}
+    - {group: b.io, version: v1, kind: Cluster, resource: clusters}
+    - {group: cluster.x-k8s.io, version: v1beta2, kind: Cluster, resource: clusters}
+`,
+			want: []string{
+				`machine.kinds[1].resource: Invalid value: "instances": ` + notUnique,
+				`cluster.impersonation.kinds[0].resource: Invalid value: "secrets": ` + notUnique,
+				`cluster.delegation.kinds[1].resource: Invalid value: "clusters": ` + notUnique,
+				`cluster.delegation.kinds[2].resource: Invalid value: "clusters": ` + notUnique,
+			},
 		},
 		"an object without a namespace": {
 			raw:  header + "controllerManager: {objects: [{name: ccm}]}\n",

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -34,12 +35,10 @@ var (
 	externalPattern = regexp.MustCompile(`^external(-[a-z0-9]+)*$`)
 )
 
-// builtInUserKinds and builtInCredentialKinds are the resources that a file cannot configure.
+// builtInUserKinds and builtInCredentialKinds are the resources that a file cannot configure, in any group if they have none here.
 var (
-	builtInUserKinds       = []string{"cloudsigmaclusters.infrastructure.cluster.x-k8s.io", "kdcclusters.k8s.kube-dc.com", "secrets."}
-	builtInCredentialKinds = []string{
-		"openstackclusters.infrastructure.cluster.x-k8s.io", "openstackmachines.infrastructure.cluster.x-k8s.io", "clusters.cluster.x-k8s.io", "secrets.",
-	}
+	builtInUserKinds       = []string{"cloudsigmaclusters", "kdcclusters", "secrets"}
+	builtInCredentialKinds = []string{"openstackclusters", "openstackmachines", "secrets", "clusters.cluster.x-k8s.io"}
 )
 
 // mistakes collects every mistake in a configuration.
@@ -99,16 +98,12 @@ func (m *mistakes) mode(mode Mode, gate *field.Path) {
 	oneOf(m, gate.Child("mode"), mode, Enforce, Warn, Off)
 }
 
-// unique adds an error if name is in seen or builtIn, and adds it to seen otherwise.
-func (m *mistakes) unique(seen map[string]bool, builtIn []string, name string, at *field.Path) {
-	if seen[name] || slices.Contains(builtIn, name) {
-		m.add(field.Duplicate(at, name))
+// kind validates the names of a kind of objects, and adds its resource to seen. A webhook has the name of its resource without the group.
+func (m *mistakes) kind(group, version, kind, resource string, seen sets.Set[string], at *field.Path) {
+	if seen.HasAny(resource, resource+"."+group) {
+		m.invalid(at.Child("resource"), resource, "is the resource of another kind, also in another group: a webhook has its name")
 	}
-	seen[name] = true
-}
-
-// kind validates the names of a kind of objects.
-func (m *mistakes) kind(group, version, kind, resource string, at *field.Path) {
+	seen.Insert(resource)
 	m.invalid(at.Child("group"), group, validation.IsDNS1123Subdomain(group)...)
 	m.invalid(at.Child("version"), version, validation.IsDNS1035Label(version)...)
 	m.invalid(at.Child("resource"), resource, validation.IsDNS1035Label(resource)...)
@@ -162,22 +157,18 @@ func (m *mistakes) machine(machine Machine, openStack OpenStack, audit Mode, at 
 	} else if unknown != "" {
 		oneOf(m, at.Child("unknown"), unknown, AdmitFirstClaims, Deny, Admit)
 	}
-	seen := map[string]bool{}
-	for _, kind := range []MachineKind{cloudSigmaMachine, openStackMachine} {
-		seen[kind.Resource+"."+kind.Group] = true
-	}
+	seen := sets.New(cloudSigmaMachine.Resource, openStackMachine.Resource)
 	for i, kind := range machine.Kinds {
 		at := at.Child("kinds").Index(i)
-		m.machineKind(kind, at)
-		m.unique(seen, nil, kind.Resource+"."+kind.Group, at)
+		m.machineKind(kind, seen, at)
 		if kind.Provider == ProviderOpenStack && !openStack.Enabled() {
 			m.invalid(at.Child("provider"), kind.Provider, needsAuthURLs)
 		}
 	}
 }
 
-func (m *mistakes) machineKind(kind MachineKind, at *field.Path) {
-	m.kind(kind.Group, kind.Version, kind.Kind, kind.Resource, at)
+func (m *mistakes) machineKind(kind MachineKind, seen sets.Set[string], at *field.Path) {
+	m.kind(kind.Group, kind.Version, kind.Kind, kind.Resource, seen, at)
 	external := kind.Provider.IsExternal()
 	if external {
 		m.external(kind, at)
@@ -212,11 +203,10 @@ func (m *mistakes) external(kind MachineKind, at *field.Path) {
 
 func (m *mistakes) impersonation(impersonation ClusterImpersonation, at *field.Path) {
 	m.mode(impersonation.Mode, at)
-	seen := map[string]bool{}
+	seen := sets.New(builtInUserKinds...)
 	for i, kind := range impersonation.Kinds {
 		at := at.Child("kinds").Index(i)
-		m.kind(kind.Group, kind.Version, kind.Kind, kind.Resource, at)
-		m.unique(seen, builtInUserKinds, kind.Resource+"."+kind.Group, at)
+		m.kind(kind.Group, kind.Version, kind.Kind, kind.Resource, seen, at)
 		if kind.EmailPath != "" {
 			m.match(fieldPathPattern, at.Child("emailPath"), kind.EmailPath, notAFieldPath+"spec.userEmail")
 		} else if len(kind.Annotations) == 0 {
@@ -293,11 +283,10 @@ func (m *mistakes) cloudSigma(cloud CloudSigma, at *field.Path) {
 
 func (m *mistakes) delegation(delegation ClusterDelegation, openStack OpenStack, at *field.Path) {
 	m.mode(delegation.Mode, at)
-	seen := map[string]bool{}
+	seen := sets.New(builtInCredentialKinds...)
 	for i, kind := range delegation.Kinds {
 		at := at.Child("kinds").Index(i)
-		m.kind(kind.Group, kind.Version, kind.Kind, kind.Resource, at)
-		m.unique(seen, builtInCredentialKinds, kind.Resource+"."+kind.Group, at)
+		m.kind(kind.Group, kind.Version, kind.Kind, kind.Resource, seen, at)
 		m.match(fieldPathPattern, at.Child("identityRefPath"), kind.IdentityRefPath, notAFieldPath+"spec.identityRef")
 		if !openStack.Enabled() {
 			m.invalid(at, kind.Resource+"."+kind.Group, needsAuthURLs)
