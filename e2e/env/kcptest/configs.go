@@ -2,7 +2,6 @@ package kcptest
 
 import (
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -62,14 +61,7 @@ func (s *Server) clientPair(name string, groups ...string) access.KeyPair {
 }
 
 // ClientCA returns files with the certificate and the key of the CA whose client certificates kcp accepts.
-func (s *Server) ClientCA() (certificate, key string, err error) {
-	content, err := s.clientCA.KeyPEM()
-	if err != nil {
-		return "", "", err
-	}
-	key = filepath.Join(s.options.Dir, "client-ca.key")
-	return s.clientCAFile(), key, os.WriteFile(key, content, 0o600)
-}
+func (s *Server) ClientCA() (certificate, key string) { return s.clientCAFile(), s.clientKeyFile() }
 
 func (s *Server) config(url, cluster string) *rest.Config {
 	return &rest.Config{

@@ -92,8 +92,12 @@ func newServer(options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	key, err := clientCA.KeyPEM()
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{options: options, clientCA: clientCA, userCerts: map[string]access.KeyPair{}}
-	return s, os.WriteFile(s.clientCAFile(), clientCA.PEM(), 0o600)
+	return s, errors.Join(os.WriteFile(s.clientCAFile(), clientCA.PEM(), 0o600), os.WriteFile(s.clientKeyFile(), key, 0o600))
 }
 
 func (s *Server) start(ctx context.Context) error {
@@ -156,6 +160,9 @@ func (s *Server) newKCP(name string, ports []int, args ...string) *program {
 		"--external-hostname=127.0.0.1",
 		"--shard-base-url="+kcp.url,
 		"--client-ca-file="+s.clientCAFile(),
+		// Without a key for tokens, kcp makes one of 4,096 bits, which takes a processor for seconds. Shards must have the same.
+		"--service-account-key-file="+s.clientCAFile(),
+		"--service-account-private-key-file="+s.clientKeyFile(),
 		// The feature gate is on by default since v0.31. Without it, a service account cannot use any workspace other than its own.
 		"--feature-gates=GlobalServiceAccount=true",
 	), args...)
@@ -170,6 +177,8 @@ func etcdArgs(ports []int) []string {
 }
 
 func (s *Server) clientCAFile() string { return filepath.Join(s.options.Dir, "client-ca.crt") }
+
+func (s *Server) clientKeyFile() string { return filepath.Join(s.options.Dir, "client-ca.key") }
 
 // waitCreatable waits until workspaces can be created in the cluster of config. kcp is ready shortly before it observes its own
 // workspace types.

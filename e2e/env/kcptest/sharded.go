@@ -142,9 +142,7 @@ func (s *Sharded) newShard(name string, frontProxy *program, ports []int, args .
 		"--requestheader-username-headers=X-Remote-User",
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		// Every shard accepts the token of a service account. No shard can look up the service accounts of another.
-		"--service-account-key-file="+s.file("service-account.crt"),
-		"--service-account-private-key-file="+s.file("service-account.key"),
+		// Every shard accepts the token of a service account, and none can look up those of another.
 		"--service-account-lookup=false",
 	)...)
 }

@@ -14,8 +14,7 @@ import (
 // file is one of the files with certificates, keys and kubeconfigs of the programs of a sharded kcp.
 func (s *Sharded) file(name string) string { return filepath.Join(s.Dir(), "etc", name) }
 
-// writeCertificates writes the serving certificates, the certificates of the front-proxy, and the key that signs tokens of service
-// accounts.
+// writeCertificates writes the serving certificates and those of the front-proxy.
 func (s *Sharded) writeCertificates() error {
 	if err := os.MkdirAll(s.file(""), 0o700); err != nil {
 		return err
@@ -36,17 +35,11 @@ func (s *Sharded) writeCertificates() error {
 	if err != nil {
 		return err
 	}
-	// Only the key matters. kcp reads the public key from the certificate.
-	serviceAccount, err := servingCA.ClientPair("kcptest-service-accounts", nil)
-	if err != nil {
-		return err
-	}
 	s.servingCA = servingCA.PEM()
 	for name, content := range map[string][]byte{
 		"serving-ca.crt": servingCA.PEM(), "serving.crt": serving.Certificate, "serving.key": serving.Key,
 		"requestheader-ca.crt": requestHeaderCA.PEM(),
 		"requestheader.crt":    requestHeader.Certificate, "requestheader.key": requestHeader.Key,
-		"service-account.crt": serviceAccount.Certificate, "service-account.key": serviceAccount.Key,
 	} {
 		if err := os.WriteFile(s.file(name), content, 0o600); err != nil {
 			return err

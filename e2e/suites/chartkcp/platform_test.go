@@ -90,8 +90,7 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 	}, SpecTimeout(specTimeout))
 
 	It("work with any other kcp and Helm", func(ctx SpecContext) {
-		certificate, key, err := w.kcp.ClientCA()
-		Expect(err).NotTo(HaveOccurred())
+		certificate, key := w.kcp.ClientCA()
 		script := exec.CommandContext(ctx, example("kcp/kubeconfigs.sh"), namespace, w.kcp.AdminKubeconfig(), certificate, key)
 		script.Env = append(os.Environ(), "KUBECONFIG="+w.kubeconfig, "HOME="+w.api.Dir())
 		out, err := script.CombinedOutput()
