@@ -19,57 +19,54 @@ import (
 	"warrantgate.dev/e2e/env/suite"
 )
 
-// A kcp of kcp-operator has its shards behind a front-proxy, whose URL is in the kubeconfigs that the operator writes. The spec installs the
-// chart with the example for Argo CD, on a kcp of two shards.
-var _ = Describe("The example for platform teams with kcp-operator", func() {
-	It("works with Argo CD through the front-proxy", func(ctx SpecContext) {
-		var sharded *kcptest.Sharded
-		w := newWorldWith(ctx, func(ctx context.Context) (_ *kcptest.Server, err error) {
-			if sharded, err = kcptest.StartSharded(ctx, kcptest.ShardedOptions{}); err != nil {
-				return nil, err
-			}
-			return sharded.Server, nil
-		})
-		w.preparePlatform(ctx)
-		w.put(ctx, webhookPath, map[string][]byte{"tokens": []byte(charttest.Token)})
+// worksWithOperator installs the chart with the example for Argo CD, on a kcp of two shards. A kcp of kcp-operator has its shards behind a
+// front-proxy, whose URL is in the kubeconfigs that the operator writes.
+func (w *world) worksWithOperator(ctx context.Context) {
+	GinkgoHelper()
+	sharded, err := kcptest.StartSharded(ctx, kcptest.ShardedOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(sharded.Stop)
+	beside := *w
+	w = &beside
+	w.kcp = sharded.Server
+	w.put(ctx, webhookPath, map[string][]byte{"tokens": []byte(charttest.Token)})
 
-		kubeconfigs := exampleObjects("kcp-operator/kubeconfigs.yaml")
-		// Each further shard needs a Kubeconfig like the last one.
-		further := kubeconfigs[len(kubeconfigs)-1].DeepCopy()
-		further.SetName("warrantgate-" + kcptest.SecondShard)
-		Expect(unstructured.SetNestedField(further.Object, further.GetName(), "spec", "secretRef", "name")).To(Succeed())
-		Expect(unstructured.SetNestedMap(further.Object, map[string]any{"shardRef": map[string]any{"name": kcptest.SecondShard}}, "spec", "target")).To(Succeed())
-		for _, object := range append(kubeconfigs, further) {
-			w.actAsOperator(ctx, sharded, object)
-		}
+	kubeconfigs := exampleObjects("kcp-operator/kubeconfigs.yaml")
+	// Each further shard needs a Kubeconfig like the last one.
+	further := kubeconfigs[len(kubeconfigs)-1].DeepCopy()
+	further.SetName("warrantgate-" + kcptest.SecondShard)
+	Expect(unstructured.SetNestedField(further.Object, further.GetName(), "spec", "secretRef", "name")).To(Succeed())
+	Expect(unstructured.SetNestedMap(further.Object, map[string]any{"shardRef": map[string]any{"name": kcptest.SecondShard}}, "spec", "target")).To(Succeed())
+	for _, object := range append(kubeconfigs, further) {
+		w.actAsOperator(ctx, sharded, object)
+	}
 
-		bot := w.bot(ctx, kcptest.OnShard(kcptest.SecondShard))
-		suite.CreateWorkspace(ctx, bot, "before", kcptest.OnShard(kcptest.SecondShard))
-		Eventually(kcptest.GetWorkspace).WithContext(ctx).WithArguments(w.kcp.Admin("root:provider"), "before").
-			Should(HaveField("Status.Phase", corev1alpha1.LogicalClusterPhaseInitializing))
+	bot := w.bot(ctx, kcptest.OnShard(kcptest.SecondShard))
+	suite.CreateWorkspace(ctx, bot, "before", kcptest.OnShard(kcptest.SecondShard))
+	Eventually(kcptest.GetWorkspace).WithContext(ctx).WithArguments(w.kcp.Admin("root:provider"), "before").
+		Should(HaveField("Status.Phase", corev1alpha1.LogicalClusterPhaseInitializing))
 
-		application := exampleObjects("gitops/argocd.yaml")[0]
-		Expect(strict(w.host).Create(ctx, application)).To(Succeed())
-		values, found, err := unstructured.NestedMap(application.Object, "spec", "source", "helm", "valuesObject")
-		Expect(found, err).To(BeTrue())
-		shards, _, err := unstructured.NestedStringSlice(values, "kcp", "install", "shardKubeconfigSecrets")
-		Expect(err).NotTo(HaveOccurred())
-		below(values, "kcp", "install")["shardKubeconfigSecrets"] = append(shards, further.GetName())
-		argo := newArgoCD(ctx, w.host, w.local(values))
+	application := exampleObjects("gitops/argocd.yaml")[0]
+	Expect(strict(w.host).Create(ctx, application)).To(Succeed())
+	values, found, err := unstructured.NestedMap(application.Object, "spec", "source", "helm", "valuesObject")
+	Expect(found, err).To(BeTrue())
+	shards, _, err := unstructured.NestedStringSlice(values, "kcp", "install", "shardKubeconfigSecrets")
+	Expect(err).NotTo(HaveOccurred())
+	below(values, "kcp", "install")["shardKubeconfigSecrets"] = append(shards, further.GetName())
+	argo := newArgoCD(ctx, w.host, w.local(values))
 
-		var serving *process.Process
-		argo.sync(ctx, func() { serving = w.serve(ctx) })
-		w.expectGates(ctx, bot, "by-argo-cd", kcptest.OnShard(kcptest.RootShard))
-		By("waiting for the repair of the workspace from before the installation")
-		suite.WaitReady(ctx, w.kcp.Admin("root:provider"), "before")
-		Eventually(kcptest.Describe).WithContext(ctx).WithArguments(w.kcp.Admin("root:provider"), "before").
-			Should(ContainSubstring("event Normal OwnerRewritten: Repaired: "))
+	var serving *process.Process
+	argo.sync(ctx, func() { serving = w.serve(ctx) })
+	w.expectGates(ctx, bot, "by-argo-cd", kcptest.OnShard(kcptest.RootShard))
+	By("waiting for the repair of the workspace from before the installation")
+	suite.WaitReady(ctx, w.kcp.Admin("root:provider"), "before")
+	Eventually(kcptest.Describe).WithContext(ctx).WithArguments(w.kcp.Admin("root:provider"), "before").
+		Should(ContainSubstring("event Normal OwnerRewritten: Repaired: "))
 
-		argo.remove(ctx)
-		w.expectNoGates(ctx)
-		Expect(serving.Stop()).To(Succeed())
-	}, SpecTimeout(startTimeout+specTimeout))
-})
+	argo.remove(ctx)
+	w.expectNoGates(ctx)
+	Expect(serving.Stop()).To(Succeed())
+}
 
 // actAsOperator writes the Secret of a Kubeconfig, as kcp-operator does (internal/resources/kubeconfig). One CA signs the client certificates
 // of all users, and the front-proxy and the shards accept it, as they do from kcp-operator v0.8.0 on.

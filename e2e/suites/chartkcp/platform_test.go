@@ -106,6 +106,10 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 		w.expectNoGates(ctx)
 		Expect(serving.Stop()).To(Succeed())
 	}, SpecTimeout(specTimeout))
+
+	It("work with kcp-operator and Argo CD through the front-proxy", func(ctx SpecContext) {
+		w.worksWithOperator(ctx)
+	}, SpecTimeout(startTimeout+specTimeout))
 })
 
 // preparePlatform creates what the examples expect in the cluster: CRDs, namespaces and the serving certificate.

@@ -50,21 +50,15 @@ type world struct {
 	addresses map[string]string
 }
 
-// newWorld starts a kcp of one shard and an API server, which stop with the suite, spec or container that calls it, and creates the objects that
-// must exist before the chart is installed.
+// newWorld starts a kcp of one shard and an API server, which stop with the suite, and creates the objects that must exist before the chart is
+// installed.
 func newWorld(ctx context.Context) *world {
-	GinkgoHelper()
-	return newWorldWith(ctx, func(ctx context.Context) (*kcptest.Server, error) { return kcptest.Start(ctx, kcptest.Options{}) })
-}
-
-// newWorldWith is newWorld with another kcp.
-func newWorldWith(ctx context.Context, startKCP func(context.Context) (*kcptest.Server, error)) *world {
 	GinkgoHelper()
 	w := &world{}
 	DeferCleanup(w.stop)
 	servers, starting := errgroup.WithContext(ctx)
 	servers.Go(func() (err error) {
-		w.kcp, err = startKCP(starting)
+		w.kcp, err = kcptest.Start(starting, kcptest.Options{})
 		return err
 	})
 	servers.Go(func() (err error) {
