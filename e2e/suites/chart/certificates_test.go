@@ -185,7 +185,7 @@ func repeat(ctx context.Context, attempt func(ctx context.Context, i int) error)
 	var failed []string
 	trying.Go(func() {
 		defer GinkgoRecover()
-		ticker := time.NewTicker(50 * time.Millisecond)
+		ticker := time.NewTicker(100 * time.Millisecond)
 		defer ticker.Stop()
 		for i := 0; ctx.Err() == nil; i++ {
 			select {
