@@ -8,6 +8,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -114,6 +115,7 @@ func (c *Controller) runInitializer(ctx context.Context) {
 				return c.repair.Shards.clientAt(req.Shard, req.Cluster.Path())
 			},
 		},
+		RateLimiter: workqueue.DefaultTypedItemBasedRateLimiter[request](), // one tenant does not delay others
 	}, waitingLogicalClusters(c.repair.Shards))
 }
 
@@ -121,6 +123,7 @@ func (c *Controller) runInitializer(ctx context.Context) {
 func run(ctx context.Context, name string, options controller.TypedOptions[request], sources ...source.TypedSource[request]) {
 	log := logf.FromContext(ctx)
 	options.MaxConcurrentReconciles = workers
+	options.UsePriorityQueue = ptr.To(false) // in v0.24, it can keep Start from returning (kubernetes-sigs/controller-runtime#3538)
 	options.ReconciliationTimeout = reconcileTimeout
 	options.SkipNameValidation = ptr.To(true) // the replica may hold the Lease again
 	options.LogConstructor = func(req *request) logr.Logger {
