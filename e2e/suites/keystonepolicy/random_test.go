@@ -27,7 +27,7 @@ import (
 )
 
 // randomPolicies is the number of policies of the random test.
-var randomPolicies = volume.Of(30, 10_000)
+var randomPolicies = volume.Of(20, 10_000)
 
 // holder is a user with a token that Keystone has issued.
 type holder struct {
