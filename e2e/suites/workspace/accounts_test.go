@@ -14,7 +14,7 @@ import (
 // organizations, and creates organizations, and accounts in them.
 var _ = Describe("An operator with the kubeconfig of a service account", func() {
 	It("creates an organization and an account in it, and has permissions in both", func(ctx SpecContext) {
-		orgs := newPlace(ctx, guarded)
+		orgs := newPlace(ctx)
 		organization, account := orgs.ExtendingType(ctx, "organization", "universal"), orgs.ExtendingType(ctx, "account", "universal")
 		operator := orgs.ServiceAccount(ctx, "operator")
 

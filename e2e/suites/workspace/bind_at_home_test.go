@@ -16,7 +16,7 @@ import (
 // A service account may bind an API because of a role in its own workspace. Its new workspaces must get that API.
 var _ = Describe("A workspace whose type binds an API that the service account may bind at home only", func() {
 	It("is stuck in Initializing, or denied at once from kcp v0.33 on, if the service account has no such permission", func(ctx SpecContext) {
-		home := newPlace(ctx, guarded)
+		home := newPlace(ctx)
 		home.exportWidgets(ctx)
 		widgets := home.widgetType(ctx)
 		home.expectUnbindable(ctx, home.ServiceAccount(ctx, "bot"), "child", widgets, home)

@@ -18,7 +18,7 @@ import (
 // A correct owner causes no call: kcp calls warrantgate only for foreign owners, and once.
 var _ = Describe("The owner-rewrite webhook", func() {
 	It("is called once for the workspace of a scoped user", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
+		parent := newPlace(ctx)
 		creator := parent.Impersonated(ctx, "alice")
 		before := rewriteCalls(ctx)
 		suite.CreateWorkspace(ctx, creator, "child")
@@ -29,9 +29,9 @@ var _ = Describe("The owner-rewrite webhook", func() {
 	DescribeTable("is called for a service account only before kcp v0.32, which has no admission policy that rewrites the owner", func(
 		ctx SpecContext, as func(SpecContext, place) *rest.Config,
 	) {
-		parent := newPlace(ctx, guarded)
+		parent := newPlace(ctx)
 		creator := as(ctx, parent)
-		byPolicy, err := guarded.HasMutatingPolicies()
+		byPolicy, err := kcp.HasMutatingPolicies()
 		Expect(err).NotTo(HaveOccurred())
 		before := rewriteCalls(ctx)
 		suite.CreateWorkspace(ctx, creator, "child")

@@ -12,7 +12,7 @@ import (
 // Users find the reason for the state of a workspace with kubectl describe.
 var _ = Describe("kubectl describe of a workspace", func() {
 	It("shows that the recorded owner has an administrator's permissions", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
+		parent := newPlace(ctx)
 		suite.ReadyWorkspace(ctx, parent.Admin(), "child")
 		Eventually(ctx, suite.DescribeWorkspace).WithArguments(parent.Admin(), "child").Should(
 			MatchRegexp(`(?m)^ +Warning +PrivilegedOwner .*system:kcp:admin`))

@@ -19,18 +19,18 @@ import (
 // A dry run has the same answer, and no side effects.
 var _ = Describe("A dry run of scheduling a service account's workspace", func() {
 	It("shows the new owner, and writes no Event", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
+		parent := newPlace(ctx)
 		bot := parent.ServiceAccount(ctx, "bot")
 		ws := suite.CreateWorkspace(ctx, bot, "child", nowhere)
 
-		byPolicy, err := guarded.HasMutatingPolicies()
+		byPolicy, err := kcp.HasMutatingPolicies()
 		Expect(err).NotTo(HaveOccurred())
 		wantCalls := rewriteCalls(ctx)
 		if !byPolicy {
 			wantCalls++
 		}
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"internal.tenancy.kcp.io/cluster":%q}}}`, "trial")
-		Expect(suite.KCPClient(guarded.ShardAdmin(parent.Path)).Patch(ctx, ws,
+		Expect(suite.KCPClient(kcp.ShardAdmin(parent.Path)).Patch(ctx, ws,
 			client.RawPatch(types.MergePatchType, patch), client.DryRunAll)).To(Succeed())
 		Expect(rewriteCalls(ctx)).To(Equal(wantCalls))
 		Expect(ws.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, parent.Cluster+":default:bot"))

@@ -30,13 +30,13 @@ var forgeries = volume.Of(5, 100)
 // kcp checks the owner only when a Workspace is created; the scheduler reads it some milliseconds later.
 var _ = Describe("Forging the owner of a workspace while it is created", func() {
 	It("never works with warrantgate", func(ctx SpecContext) {
-		attack := newAttack(ctx, guarded)
+		attack := newAttack(ctx)
 		Expect(attack.run(ctx, forgeries)).To(BeZero())
 		Expect(attack.unharmed).To(BeZero(), "a patch must have reached every workspace")
 	}, SpecTimeout(manyWorkspaces))
 
 	It("never works while warrantgate is down, and users' workspaces still become Ready", func(ctx SpecContext) {
-		attack := newAttack(ctx, guarded)
+		attack := newAttack(ctx)
 		stopGate()
 		Expect(attack.run(ctx, forgeries)).To(BeZero())
 		Expect(attack.unharmed).To(BeZero(), "a patch must have reached every workspace")
@@ -57,9 +57,9 @@ type attack struct {
 	unharmed int
 }
 
-func newAttack(ctx context.Context, server *kcptest.Server) *attack {
+func newAttack(ctx context.Context) *attack {
 	GinkgoHelper()
-	p := newPlace(ctx, server)
+	p := newPlace(ctx)
 	return &attack{place: p, mallory: p.User(ctx, "mallory"), held: p.heldType(ctx)}
 }
 

@@ -19,13 +19,13 @@ import (
 // to, by its name alone. kcp then records no home.
 var _ = Describe("The workspace of a service account that a GitOps tool impersonates", func() {
 	It("becomes Ready with warrantgate, and only that service account works in it", func(ctx SpecContext) {
-		home := newPlace(ctx, guarded)
+		home := newPlace(ctx)
 		bot := home.ServiceAccount(ctx, "bot")
 		suite.CreateWorkspace(ctx, home.gitOps(ctx), "child")
 		child := home.WaitReady(ctx, "child")
 
 		expectAtHome(ctx, bot, child.Spec.Cluster)
-		impostor, err := kcptest.ServiceAccount(ctx, guarded.Admin(child.Spec.Cluster), "default", "bot")
+		impostor, err := kcptest.ServiceAccount(ctx, kcp.Admin(child.Spec.Cluster), "default", "bot")
 		Expect(err).NotTo(HaveOccurred())
 		expectLockedOut(ctx, impostor, child.Spec.Cluster)
 		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, home.Cluster+":default:bot"))
@@ -33,7 +33,7 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 	}, SpecTimeout(specTimeout))
 
 	It("has default API bindings that the global name may bind", func(ctx SpecContext) {
-		home := newPlace(ctx, guarded)
+		home := newPlace(ctx)
 		home.exportWidgets(ctx)
 		widgets := home.widgetType(ctx)
 		bot := home.ServiceAccount(ctx, "bot")
@@ -51,7 +51,7 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 	}, SpecTimeout(specTimeout))
 
 	It("waits if only the local name may bind, and explain names the global name", func(ctx SpecContext) {
-		home := newPlace(ctx, guarded)
+		home := newPlace(ctx)
 		home.exportWidgets(ctx)
 		widgets := home.widgetType(ctx)
 		home.ServiceAccount(ctx, "bot")
@@ -60,7 +60,7 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 		suite.CreateWorkspace(ctx, tool, "child", widgets)
 		home.expectStuck(ctx, "child", "no permission to bind to export "+home.Path+":"+exportName)
 
-		explained := suite.Warrantgate(ctx, "explain", "workspace", home.Path+":child", "--kubeconfig="+guarded.AdminKubeconfig(), "--context=root")
+		explained := suite.Warrantgate(ctx, "explain", "workspace", home.Path+":child", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
 		Expect(explained.Status).To(Equal(1), explained.Stdout+explained.Stderr)
 		Expect(explained.Stdout).To(And(
 			ContainSubstring("Owner: service account default/bot of "+home.Path+", in scope in the workspace"),
@@ -71,7 +71,7 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 	}, SpecTimeout(specTimeout))
 
 	It("has an owner without permissions in other workspaces, and without those of the local name", func(ctx SpecContext) {
-		home, third := newPlace(ctx, guarded), newPlace(ctx, guarded)
+		home, third := newPlace(ctx), newPlace(ctx)
 		home.ServiceAccount(ctx, "bot")
 		global := authenticationv1.UserInfo{Username: home.GlobalName("bot"), Groups: []string{"system:authenticated"}}
 		third.User(ctx, global.Username) // the tool must not get these permissions by impersonation at home
@@ -89,20 +89,20 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 			Username: global.Username, Groups: before.Groups,
 			Extra: map[string]authenticationv1.ExtraValue{"authentication.kcp.io/scopes": {"cluster:" + home.Cluster + ",cluster:" + child.Spec.Cluster}},
 		}))
-		Expect(permissionsOf(ctx, guarded, third.Cluster, global)).NotTo(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, third.Cluster, before)).To(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, third.Cluster, owner)).To(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, home.Cluster, before)).NotTo(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, home.Cluster, owner)).To(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, "root", owner)).To(ConsistOf(permissionsOf(ctx, guarded, "root", before)))
+		Expect(permissionsOf(ctx, third.Cluster, global)).NotTo(BeEmpty())
+		Expect(permissionsOf(ctx, third.Cluster, before)).To(BeEmpty())
+		Expect(permissionsOf(ctx, third.Cluster, owner)).To(BeEmpty())
+		Expect(permissionsOf(ctx, home.Cluster, before)).NotTo(BeEmpty())
+		Expect(permissionsOf(ctx, home.Cluster, owner)).To(BeEmpty())
+		Expect(permissionsOf(ctx, "root", owner)).To(ConsistOf(permissionsOf(ctx, "root", before)))
 	}, SpecTimeout(specTimeout))
 
 	// A cluster-admin of a workspace may impersonate every name there, with any extra fields. kcp adds the scope of its workspace.
 	DescribeTable("is not rewritten if a cluster-admin of the parent forges the home of another tenant's service account",
 		func(ctx SpecContext, forged func(victim, own string) string) {
-			victim, own := newPlace(ctx, guarded), newPlace(ctx, guarded)
+			victim, own := newPlace(ctx), newPlace(ctx)
 			victim.ServiceAccount(ctx, "bot")
-			third := newPlace(ctx, guarded)
+			third := newPlace(ctx)
 			third.User(ctx, victim.GlobalName("bot"))
 			mallory := own.clusterAdmin(ctx, "mallory")
 			mallory.Impersonate = rest.ImpersonationConfig{
@@ -116,7 +116,7 @@ var _ = Describe("The workspace of a service account that a GitOps tool imperson
 
 			Expect(owner.Username).To(Equal("system:serviceaccount:default:bot"))
 			for _, cluster := range []string{victim.Cluster, third.Cluster} {
-				Expect(permissionsOf(ctx, guarded, cluster, owner)).To(BeEmpty())
+				Expect(permissionsOf(ctx, cluster, owner)).To(BeEmpty())
 			}
 			Eventually(ctx, own.Reasons).WithArguments(ws).Should(ContainElement("Warning OwnerNotRewritten"))
 		},

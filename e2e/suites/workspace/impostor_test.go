@@ -17,9 +17,9 @@ import (
 // system:masters impersonates without a scope, and so a service account without a home: its name is valid in every workspace.
 var _ = Describe("A workspace that system:masters creates as an impersonated service account", func() {
 	It("is Ready, and its Event says that every service account of this name is its administrator", func(ctx SpecContext) {
-		home := newPlace(ctx, guarded)
+		home := newPlace(ctx)
 		home.ServiceAccount(ctx, "bot")
-		asBot := guarded.ShardAdmin(home.Path)
+		asBot := kcp.ShardAdmin(home.Path)
 		asBot.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:bot"}
 		suite.CreateWorkspace(ctx, asBot, "child", home.emptyType(ctx))
 		child := home.WaitReady(ctx, "child")
@@ -30,7 +30,7 @@ var _ = Describe("A workspace that system:masters creates as an impersonated ser
 				ContainSubstring("each one that is created in the workspace is its administrator"), Not(ContainSubstring("will fail")))))))
 		}).Should(Succeed())
 
-		impostor, err := kcptest.ServiceAccount(ctx, guarded.Admin(child.Spec.Cluster), "default", "bot")
+		impostor, err := kcptest.ServiceAccount(ctx, kcp.Admin(child.Spec.Cluster), "default", "bot")
 		Expect(err).NotTo(HaveOccurred())
 		suite.ExpectAtHome(ctx, impostor, child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))

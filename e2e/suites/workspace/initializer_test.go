@@ -20,7 +20,7 @@ import (
 // Where both the webhook and the initializer run, the webhook rewrites the owner before the initializer runs.
 var _ = Describe("A service account's workspace of a type that extends warranted", func() {
 	It("is rewritten by the webhook, and the initializer changes nothing", func(ctx SpecContext) {
-		home := newPlace(ctx, guarded)
+		home := newPlace(ctx)
 		extending := home.ExtendingType(ctx, "extending", "universal", "warranted")
 		bot := home.ServiceAccount(ctx, "bot")
 		suite.CreateWorkspace(ctx, bot, "child", extending)
@@ -33,15 +33,15 @@ var _ = Describe("A service account's workspace of a type that extends warranted
 			return nil
 		})
 		Expect(err).NotTo(HaveOccurred())
-		before, err := kcptest.GetLogicalCluster(ctx, guarded.ShardAdmin(held.Spec.Cluster))
+		before, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(held.Spec.Cluster))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(before.Annotations[kcptest.OwnerAnnotation]).To(And(ContainSubstring(home.GlobalName("bot")), ContainSubstring("authorization.kcp.io/warrant")), "the webhook has rewritten the owner")
 
 		By("starting the initializer")
-		writing, err := guarded.KubeconfigFile("writing", guarded.User("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
+		writing, err := kcp.KubeconfigFile("writing", kcp.User("root", "warrantgate-writer", kcptest.LogicalClusterAdmins))
 		Expect(err).NotTo(HaveOccurred())
 		// A replica that kcp does not call: its webhooks are registered nowhere.
-		initializing, err := kcptest.NewWarrantgate(ctx, guarded, kcptest.WarrantgateOptions{
+		initializing, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{
 			Args: []string{"--logical-cluster-kubeconfig=" + writing},
 		})
 		Expect(err).NotTo(HaveOccurred())
@@ -55,7 +55,7 @@ var _ = Describe("A service account's workspace of a type that extends warranted
 		for _, outcome := range []string{"repaired", "not-correctable", "failed"} {
 			Expect(initializations(ctx, initializing, outcome)).To(BeZero(), outcome)
 		}
-		after, err := kcptest.GetLogicalCluster(ctx, guarded.ShardAdmin(child.Spec.Cluster))
+		after, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(child.Spec.Cluster))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(after.Spec).To(Equal(before.Spec))
 		Expect(slices.Collect(maps.Keys(after.Annotations))).To(ConsistOf(slices.Collect(maps.Keys(before.Annotations))), "it has no annotation of the repair")

@@ -29,7 +29,7 @@ var _ = Describe("The recorded owner of a workspace", Ordered, ContinueOnFailure
 	var mallory *rest.Config
 
 	BeforeAll(func(ctx SpecContext) {
-		parent = newPlace(ctx, guarded)
+		parent = newPlace(ctx)
 		mallory = parent.User(ctx, "mallory")
 		for _, name := range []string{"eventless", "forged"} {
 			suite.CreateWorkspace(ctx, mallory, name)

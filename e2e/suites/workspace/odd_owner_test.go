@@ -18,7 +18,7 @@ var _ = Describe("A workspace with a malformed owner", Ordered, ContinueOnFailur
 	var held kcptest.WorkspaceOption
 
 	BeforeAll(func(ctx SpecContext) {
-		parent = newPlace(ctx, guarded)
+		parent = newPlace(ctx)
 		held = parent.heldType(ctx)
 	}, NodeTimeout(specTimeout))
 
@@ -29,7 +29,7 @@ var _ = Describe("A workspace with a malformed owner", Ordered, ContinueOnFailur
 			if owner != "" {
 				options = append(options, kcptest.WithAnnotation(kcptest.OwnerAnnotation, owner))
 			}
-			ws := suite.CreateWorkspace(ctx, guarded.ShardAdmin(parent.Path), name, options...)
+			ws := suite.CreateWorkspace(ctx, kcp.ShardAdmin(parent.Path), name, options...)
 			parent.WaitInitializing(ctx, name)
 
 			now, err := kcptest.GetWorkspace(ctx, parent.Admin(), name)

@@ -65,9 +65,9 @@ var probes = map[string]authorizationv1.SubjectAccessReviewSpec{
 }
 
 // permissionsOf checks the permissions of a user in a logical cluster, and lists the allowed probes.
-func permissionsOf(ctx context.Context, server *kcptest.Server, cluster string, user authenticationv1.UserInfo) []string {
+func permissionsOf(ctx context.Context, cluster string, user authenticationv1.UserInfo) []string {
 	GinkgoHelper()
-	c := suite.KCPClient(server.ShardAdmin(cluster))
+	c := suite.KCPClient(kcp.ShardAdmin(cluster))
 	allowed := []string{}
 	for name, probe := range probes {
 		review := &authorizationv1.SubjectAccessReview{Spec: *probe.DeepCopy()}

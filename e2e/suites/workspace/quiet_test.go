@@ -24,7 +24,7 @@ var quiet = volume.Of(10, 100)
 // Workspaces of other users are not affected: no call of the webhook, no change, and no write once a workspace is Ready.
 var _ = Describe("warrantgate", func() {
 	It("is not called for the workspaces of users and administrators, and does not change them", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
+		parent := newPlace(ctx)
 		held := parent.heldType(ctx)
 		calls := rewriteCalls(ctx)
 		creators := []*rest.Config{
@@ -46,7 +46,7 @@ var _ = Describe("warrantgate", func() {
 	}, SpecTimeout(manyWorkspaces))
 
 	It("does not write a workspace, and neither does kcp, after it is Ready and kcp has shortened the owner", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
+		parent := newPlace(ctx)
 		alice := parent.User(ctx, "alice")
 		suite.CreateWorkspace(ctx, parent.ServiceAccount(ctx, "bot"), "child")
 		parent.WaitReady(ctx, "child")

@@ -15,7 +15,7 @@ import (
 // A controller with a service account of root sets up workspaces for others and works in them. The suite stories has one of another workspace.
 var _ = Describe("A service account's workspace directly under root", func() {
 	It("becomes Ready with warrantgate, and the service account has permissions in it", func(ctx SpecContext) {
-		home := root(guarded)
+		home := root()
 		bot := home.ServiceAccount(ctx, "rootbot")
 		suite.CreateWorkspace(ctx, bot, "rootbot-child")
 		child := home.WaitReady(ctx, "rootbot-child")

@@ -26,7 +26,7 @@ const (
 // workspaces in the subtree, and exempts service accounts, which are in no such group.
 var _ = Describe("A workspace below one that requires groups", func() {
 	It("becomes Ready with warrantgate, and the service account works in it", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
+		parent := newPlace(ctx)
 		bot := parent.ServiceAccount(ctx, "bot")
 		parent.requireGroups(ctx)
 		suite.CreateWorkspace(ctx, bot, "child")
@@ -37,18 +37,18 @@ var _ = Describe("A workspace below one that requires groups", func() {
 	}, SpecTimeout(specTimeout))
 
 	It("becomes Ready also for a user in the groups whom an administrator impersonated", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
+		parent := newPlace(ctx)
 		asBob := parent.Impersonated(ctx, "bob", "team-a", "on-call")
 		parent.requireGroups(ctx)
 		suite.CreateWorkspace(ctx, asBob, "child")
 		child := parent.WaitReady(ctx, "child")
 
-		expectAtHome(ctx, guarded.User("root", "bob", "team-a", "on-call"), child.Spec.Cluster)
-		expectLockedOut(ctx, guarded.User("root", "bob", "team-a"), child.Spec.Cluster)
+		expectAtHome(ctx, kcp.User("root", "bob", "team-a", "on-call"), child.Spec.Cluster)
+		expectLockedOut(ctx, kcp.User("root", "bob", "team-a"), child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
 	It("has an owner without more permissions elsewhere than the service account", func(ctx SpecContext) {
-		parent, third := newPlace(ctx, guarded), newPlace(ctx, guarded)
+		parent, third := newPlace(ctx), newPlace(ctx)
 		bot := parent.ServiceAccount(ctx, "bot")
 		for _, where := range []place{parent, third} { // the permissions of the groups
 			for _, group := range []string{"team-a", "on-call", "operators"} {
@@ -66,10 +66,10 @@ var _ = Describe("A workspace below one that requires groups", func() {
 			Extra:    scopedTo(parent.Cluster),
 		}
 		before.Extra["authentication.kcp.io/cluster-name"] = authenticationv1.ExtraValue{parent.Cluster}
-		Expect(permissionsOf(ctx, guarded, third.Cluster, before)).To(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, third.Cluster, owner)).To(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, parent.Cluster, before)).To(ContainElements(permissionsOf(ctx, guarded, parent.Cluster, owner)))
-		Expect(permissionsOf(ctx, guarded, "root", owner)).To(ConsistOf(permissionsOf(ctx, guarded, "root", before)))
+		Expect(permissionsOf(ctx, third.Cluster, before)).To(BeEmpty())
+		Expect(permissionsOf(ctx, third.Cluster, owner)).To(BeEmpty())
+		Expect(permissionsOf(ctx, parent.Cluster, before)).To(ContainElements(permissionsOf(ctx, parent.Cluster, owner)))
+		Expect(permissionsOf(ctx, "root", owner)).To(ConsistOf(permissionsOf(ctx, "root", before)))
 	}, SpecTimeout(specTimeout))
 })
 

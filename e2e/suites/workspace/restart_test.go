@@ -21,12 +21,12 @@ import (
 )
 
 // creators is the number of service accounts. Each creates one workspace.
-var creators = volume.Of(9, 30)
+var creators = volume.Of(6, 30)
 
 // An upgrade or a crash of warrantgate only delays workspaces.
 var _ = Describe("Killing warrantgate while service accounts create workspaces", func() {
 	It("leaves no workspace stuck once it runs again", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
+		parent := newPlace(ctx)
 		bots := make([]*rest.Config, creators)
 		for i := range bots {
 			bots[i] = parent.ServiceAccount(ctx, fmt.Sprintf("bot-%d", i))
@@ -50,7 +50,7 @@ var _ = Describe("Killing warrantgate while service accounts create workspaces",
 	}, SpecTimeout(manyWorkspaces))
 
 	It("delays a new workspace that only the webhook can rewrite, instead of creating it with an owner that kcp cannot act as", func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
+		parent := newPlace(ctx)
 		alice := parent.Impersonated(ctx, "alice") // no admission policy rewrites this owner
 		Expect(gate.Stop()).To(Succeed())
 		restart := sync.OnceValue(func() error { return gate.Start(ctx) })

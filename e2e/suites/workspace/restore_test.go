@@ -41,8 +41,8 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 	var backup *unstructured.Unstructured
 
 	BeforeAll(func(ctx SpecContext) {
-		origin := newPlace(ctx, guarded)
-		target = newPlace(ctx, guarded)
+		origin := newPlace(ctx)
+		target = newPlace(ctx)
 		suite.CreateWorkspace(ctx, origin.ServiceAccount(ctx, "bot"), "stored", kcptest.WithAnnotation(teamAnnotation, "red"))
 		origin.WaitSettled(ctx, "stored")
 		backup = read(ctx, origin.Admin(), "stored")
@@ -175,7 +175,7 @@ var _ = Describe("A Workspace that is updated from a manifest", Ordered, Continu
 	var config *rest.Config
 
 	BeforeAll(func(ctx SpecContext) {
-		parent = newPlace(ctx, guarded)
+		parent = newPlace(ctx)
 		config = parent.ServiceAccount(ctx, "gitops")
 		suite.CreateWorkspace(ctx, config, "stored")
 		parent.WaitSettled(ctx, "stored")
@@ -259,7 +259,7 @@ var _ = Describe("A Workspace that is updated from a manifest", Ordered, Continu
 // restores reports whether kcp has the policy that keeps what kcp and warrantgate record out of requests.
 func restores() bool {
 	GinkgoHelper()
-	has, err := guarded.HasMutatingPolicies()
+	has, err := kcp.HasMutatingPolicies()
 	Expect(err).NotTo(HaveOccurred())
 	return has
 }

@@ -20,7 +20,7 @@ import (
 // that one workspace, and so does warrantgate.
 var _ = Describe("The workspace of a user that an administrator impersonated", func() {
 	It("has an owner without more permissions elsewhere than the administrator had as that user", func(ctx SpecContext) {
-		parent, third := newPlace(ctx, guarded), newPlace(ctx, guarded)
+		parent, third := newPlace(ctx), newPlace(ctx)
 		asAlice := parent.Impersonated(ctx, "alice")
 		third.User(ctx, "alice") // the administrator must get no access there by impersonating alice in parent
 		suite.CreateWorkspace(ctx, asAlice, "child", parent.heldType(ctx))
@@ -28,11 +28,11 @@ var _ = Describe("The workspace of a user that an administrator impersonated", f
 
 		before := authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}, Extra: scopedTo(parent.Cluster)}
 		alice := authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}}
-		Expect(permissionsOf(ctx, guarded, third.Cluster, alice)).NotTo(BeEmpty(), "alice herself has permissions there")
-		Expect(permissionsOf(ctx, guarded, third.Cluster, before)).To(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, third.Cluster, owner)).To(BeEmpty())
-		Expect(permissionsOf(ctx, guarded, parent.Cluster, owner)).To(ConsistOf(permissionsOf(ctx, guarded, parent.Cluster, before)))
-		Expect(permissionsOf(ctx, guarded, "root", owner)).To(ConsistOf(permissionsOf(ctx, guarded, "root", before)))
+		Expect(permissionsOf(ctx, third.Cluster, alice)).NotTo(BeEmpty(), "alice herself has permissions there")
+		Expect(permissionsOf(ctx, third.Cluster, before)).To(BeEmpty())
+		Expect(permissionsOf(ctx, third.Cluster, owner)).To(BeEmpty())
+		Expect(permissionsOf(ctx, parent.Cluster, owner)).To(ConsistOf(permissionsOf(ctx, parent.Cluster, before)))
+		Expect(permissionsOf(ctx, "root", owner)).To(ConsistOf(permissionsOf(ctx, "root", before)))
 		child, err := kcptest.GetWorkspace(ctx, parent.Admin(), "child")
 		Expect(err).NotTo(HaveOccurred())
 		before.Extra = scopedTo(parent.Cluster + ",cluster:" + child.Spec.Cluster)
@@ -41,14 +41,14 @@ var _ = Describe("The workspace of a user that an administrator impersonated", f
 
 	// kcp documents that a grant to the group of a workspace lets that workspace bind an APIExport of another one.
 	It("has an API that only the group of the parent workspace may bind", func(ctx SpecContext) {
-		provider, parent := newPlace(ctx, guarded), newPlace(ctx, guarded)
+		provider, parent := newPlace(ctx), newPlace(ctx)
 		provider.exportWidgets(ctx)
 		asAlice := parent.Impersonated(ctx, "alice")
 		// In the name of alice, because kcp v0.33 denies her that workspace (kcp-dev/kcp#4311).
 		parent.createAs(ctx, authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}, Extra: scopedTo(parent.Cluster)},
 			"refused", provider.bindingTypeIn(ctx, parent))
 		parent.expectStuck(ctx, "refused", "no permission to bind to export "+provider.Path+":"+exportName)
-		explained := suite.Warrantgate(ctx, "explain", "workspace", parent.Path+":refused", "--kubeconfig="+guarded.AdminKubeconfig(), "--context=root")
+		explained := suite.Warrantgate(ctx, "explain", "workspace", parent.Path+":refused", "--kubeconfig="+kcp.AdminKubeconfig(), "--context=root")
 		Expect(explained.Status).To(Equal(1), explained.Stdout+explained.Stderr)
 		Expect(explained.Stdout).To(ContainSubstring("  kind: Group\n  name: system:cluster:" + parent.Cluster + "\n"))
 
@@ -56,14 +56,14 @@ var _ = Describe("The workspace of a user that an administrator impersonated", f
 		Expect(kcptest.Grant(ctx, provider.Admin(), ofParent, kcptest.AccessRule(), kcptest.BindRule(exportName))).To(Succeed())
 		suite.CreateWorkspace(ctx, asAlice, "child", provider.bindingTypeIn(ctx, parent))
 		child := parent.WaitReady(ctx, "child")
-		bindings, err := listBindings(ctx, guarded.User("root", "alice"), child.Spec.Cluster)
+		bindings, err := listBindings(ctx, kcp.User("root", "alice"), child.Spec.Cluster)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(exportsOf(bindings)).To(ContainElement(exportName))
 	}, SpecTimeout(specTimeout))
 
 	// A cluster-admin of a workspace may impersonate every name there, with any extra fields. kcp adds the scope of its workspace.
 	It("has an owner without permissions of the user elsewhere if a cluster-admin of the parent forges the scopes", func(ctx SpecContext) {
-		victim, own, third := newPlace(ctx, guarded), newPlace(ctx, guarded), newPlace(ctx, guarded)
+		victim, own, third := newPlace(ctx), newPlace(ctx), newPlace(ctx)
 		victim.exportWidgets(ctx)
 		victim.User(ctx, "alice")
 		third.User(ctx, "alice")
@@ -81,7 +81,7 @@ var _ = Describe("The workspace of a user that an administrator impersonated", f
 		suite.CreateWorkspace(ctx, mallory, "held", held)
 		owner := own.recordedOwner(ctx, "held")
 		for _, cluster := range []string{victim.Cluster, third.Cluster} {
-			Expect(permissionsOf(ctx, guarded, cluster, owner)).To(BeEmpty())
+			Expect(permissionsOf(ctx, cluster, owner)).To(BeEmpty())
 		}
 		own.expectUnbindable(ctx, mallory, "binding", ofType, victim)
 

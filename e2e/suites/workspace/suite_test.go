@@ -12,7 +12,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"golang.org/x/sync/errgroup"
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
@@ -34,11 +33,8 @@ const (
 )
 
 var (
-	// bare is a kcp without warrantgate.
-	bare *kcptest.Server
-	// guarded is a kcp with warrantgate installed.
-	guarded *kcptest.Server
-	// gate is the warrantgate of guarded.
+	// kcp is the server with warrantgate installed, gate is that warrantgate.
+	kcp  *kcptest.Server
 	gate *kcptest.Warrantgate
 )
 
@@ -51,32 +47,33 @@ func TestWorkspaces(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(stopServers)
-	servers, startCtx := errgroup.WithContext(ctx)
-	servers.Go(func() (err error) {
-		bare, err = kcptest.Start(startCtx, kcptest.Options{})
-		return err
-	})
-	servers.Go(func() (err error) {
-		guarded, err = kcptest.Start(startCtx, kcptest.Options{})
-		return err
-	})
-	Expect(servers.Wait()).To(Succeed())
-
 	var err error
-	gate, err = kcptest.StartWarrantgate(ctx, guarded, kcptest.WarrantgateOptions{})
+	kcp, err = kcptest.Start(ctx, kcptest.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	gate, err = kcptest.StartWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(startTimeout))
 
-// stopServers stops the servers that BeforeSuite has started.
+// stopServers stops what BeforeSuite has started.
 func stopServers() {
 	if gate != nil {
 		Expect(gate.Stop()).To(Succeed())
 	}
-	for _, server := range []*kcptest.Server{bare, guarded} {
-		if server != nil {
-			Expect(server.Stop()).To(Succeed())
-		}
+	if kcp != nil {
+		Expect(kcp.Stop()).To(Succeed())
 	}
+}
+
+// removeWarrantgate uninstalls warrantgate, as an operator does, until the end of the container.
+func removeWarrantgate(ctx SpecContext) {
+	Expect(gate.Stop()).To(Succeed())
+	_, err := gate.Uninstall(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		_, err := gate.Install(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(gate.Start(ctx)).To(Succeed())
+	}, NodeTimeout(startTimeout))
 }
 
 // The logs of a failed run are kept, and the report of the failed spec has the end of warrantgate's log.
@@ -84,9 +81,8 @@ var _ = JustAfterEach(func() {
 	if !CurrentSpecReport().Failed() {
 		return
 	}
-	bare.KeepDir()
-	guarded.KeepDir()
-	AddReportEntry("logs are kept", bare.LogFile()+" "+guarded.LogFile())
+	kcp.KeepDir()
+	AddReportEntry("logs are kept", kcp.LogFile())
 	log, err := os.ReadFile(gate.LogFile())
 	Expect(err).NotTo(HaveOccurred())
 	AddReportEntry("log of warrantgate", string(log[max(0, len(log)-8<<10):]))

@@ -23,7 +23,7 @@ var _ = Describe("The same forgery", Ordered, ContinueOnFailure, func() {
 	var child *tenancyv1alpha1.Workspace
 
 	BeforeAll(func(ctx SpecContext) {
-		parent := newPlace(ctx, guarded)
+		parent := newPlace(ctx)
 		config := parent.User(ctx, "mallory")
 		mallory = suite.KCPClient(config)
 		suite.CreateWorkspace(ctx, config, "child")

@@ -22,7 +22,7 @@ import (
 // administrator's warrant for each such request, and records the warrant permanently as a part of the owner.
 var _ = Describe("A workspace that a service account creates through an APIExport virtual workspace", func() {
 	It("becomes Ready, and its recorded owner has no administrator's group", func(ctx SpecContext) {
-		provider, consumer := newPlace(ctx, guarded), newPlace(ctx, guarded)
+		provider, consumer := newPlace(ctx), newPlace(ctx)
 		bot := provider.ServiceAccount(ctx, "bot")
 		provider.exportWithClaim(ctx)
 		consumer.bindWithClaim(ctx, provider)
@@ -55,7 +55,7 @@ func (p place) exportWithClaim(ctx context.Context) {
 
 func (p place) workspacesClaim(ctx context.Context) apisv1alpha2.PermissionClaim {
 	GinkgoHelper()
-	identity, err := root(p.Server).identityOf(ctx, "tenancy.kcp.io")
+	identity, err := root().identityOf(ctx, "tenancy.kcp.io")
 	Expect(err).NotTo(HaveOccurred())
 	return apisv1alpha2.PermissionClaim{
 		GroupResource: apisv1alpha2.GroupResource{Group: "tenancy.kcp.io", Resource: "workspaces"},

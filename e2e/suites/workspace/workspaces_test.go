@@ -19,14 +19,14 @@ import (
 // place is a workspace that an administrator created for one spec.
 type place struct{ suite.Place }
 
-func newPlace(ctx context.Context, server *kcptest.Server) place {
+func newPlace(ctx context.Context) place {
 	GinkgoHelper()
-	return place{suite.NewPlace(ctx, server)}
+	return place{suite.NewPlace(ctx, kcp)}
 }
 
 // root is the parent of all others. It is shared, so objects there need unique names.
-func root(server *kcptest.Server) place {
-	return place{suite.Place{Server: server, Path: "root", Cluster: "root"}}
+func root() place {
+	return place{suite.Place{Server: kcp, Path: "root", Cluster: "root"}}
 }
 
 // heldType creates a WorkspaceType with an initializer that is never removed. A workspace of this type never becomes Ready, so kcp never
