@@ -30,7 +30,6 @@ func (w *world) worksWithOperator(ctx context.Context) {
 	w = &beside
 	w.kcp = sharded.Server
 	w.put(ctx, webhookPath, map[string][]byte{"tokens": []byte(charttest.Token)})
-	DeferCleanup(func(ctx SpecContext) { w.remove(ctx, webhookPath) }, NodeTimeout(specTimeout))
 
 	kubeconfigs := exampleObjects("kcp-operator/kubeconfigs.yaml")
 	// Each further shard needs a Kubeconfig like the last one.

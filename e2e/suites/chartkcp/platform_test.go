@@ -108,6 +108,7 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 	}, SpecTimeout(specTimeout))
 
 	It("work with kcp-operator and Argo CD through the front-proxy", func(ctx SpecContext) {
+		DeferCleanup(func(ctx SpecContext) { w.remove(ctx, webhookPath) }, NodeTimeout(specTimeout))
 		w.worksWithOperator(ctx)
 	}, SpecTimeout(startTimeout+specTimeout))
 })
