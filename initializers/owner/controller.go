@@ -2,13 +2,13 @@ package owner
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -27,6 +27,8 @@ const (
 	maxRequests = 300
 	// reconcileTimeout limits one reconcile, so that logical clusters on a shard that does not answer leave workers for the others.
 	reconcileTimeout = 45 * time.Second
+	// endTimeout is far longer than a reconcile takes to end after its context has.
+	endTimeout = 5 * time.Second
 	// gaugeInterval is how often the stuck-workspaces gauge is updated.
 	gaugeInterval = time.Second
 	// readyInterval is the time between two resyncs of Workspaces that are Ready. Their owner does not change any more.
@@ -115,7 +117,6 @@ func (c *Controller) runInitializer(ctx context.Context) {
 				return c.repair.Shards.clientAt(req.Shard, req.Cluster.Path())
 			},
 		},
-		RateLimiter: workqueue.DefaultTypedItemBasedRateLimiter[request](), // one tenant does not delay others
 	}, waitingLogicalClusters(c.repair.Shards))
 }
 
@@ -123,7 +124,6 @@ func (c *Controller) runInitializer(ctx context.Context) {
 func run(ctx context.Context, name string, options controller.TypedOptions[request], sources ...source.TypedSource[request]) {
 	log := logf.FromContext(ctx)
 	options.MaxConcurrentReconciles = workers
-	options.UsePriorityQueue = ptr.To(false) // in v0.24, it can keep Start from returning (kubernetes-sigs/controller-runtime#3538)
 	options.ReconciliationTimeout = reconcileTimeout
 	options.SkipNameValidation = ptr.To(true) // the replica may hold the Lease again
 	options.LogConstructor = func(req *request) logr.Logger {
@@ -140,10 +140,28 @@ func run(ctx context.Context, name string, options controller.TypedOptions[reque
 		}
 	}
 	if err == nil {
-		err = c.Start(ctx)
+		err = start(ctx, c)
 	}
 	if err != nil {
 		log.Error(err, "run the controller", "controller", name)
+	}
+}
+
+// start starts a controller, and waits at most endTimeout for it after ctx has ended, as a manager does. The priority queue of
+// controller-runtime v0.24 can block its workers forever at that moment (kubernetes-sigs/controller-runtime#3538).
+func start(ctx context.Context, c controller.TypedController[request]) error {
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(endTimeout):
+		return errors.New("its workers have not ended")
 	}
 }
 
