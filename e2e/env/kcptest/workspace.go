@@ -59,14 +59,14 @@ func WithAnnotation(key, value string) WorkspaceOption {
 	}
 }
 
-// CreateWorkspaceType creates a WorkspaceType in the workspace of admin, which has the given path. It waits until kcp observes the
-// type, and returns the option for workspaces of the type.
+// CreateWorkspaceType creates a WorkspaceType in the workspace of admin, which has the given path, unless there is one of that name. It
+// waits until kcp observes the type, and returns the option for workspaces of the type.
 func CreateWorkspaceType(ctx context.Context, admin *rest.Config, path string, wt *tenancyv1alpha1.WorkspaceType) (WorkspaceOption, error) {
 	c, err := NewClient(admin)
 	if err != nil {
 		return nil, err
 	}
-	if err := whileOutdated(ctx, func(ctx context.Context) error { return c.Create(ctx, wt) }); err != nil {
+	if err := whileOutdated(ctx, func(ctx context.Context) error { return c.Create(ctx, wt) }); client.IgnoreAlreadyExists(err) != nil {
 		return nil, fmt.Errorf("create workspace type %s: %w", wt.Name, err)
 	}
 	ofType := OfType(path, wt.Name)

@@ -35,15 +35,26 @@ type Place struct {
 	Path, Cluster string
 }
 
-// NewPlace creates a workspace below root, of type universal.
+// NewPlace creates a workspace below root with what a parent of workspaces needs: their API, and the namespace for their Events. One of type
+// universal has more, and takes kcp half as long again.
 func NewPlace(ctx context.Context, server *kcptest.Server, options ...kcptest.WorkspaceOption) Place {
 	GinkgoHelper()
-	name := "place-" + rand.String(6)
-	ws := ReadyWorkspace(ctx, server.Admin("root"), name, options...)
+	root, name := server.Admin("root"), "place-"+rand.String(6)
+	ofType, err := kcptest.CreateWorkspaceType(ctx, root, "root", &tenancyv1alpha1.WorkspaceType{
+		ObjectMeta: metav1.ObjectMeta{Name: "place"},
+		Spec: tenancyv1alpha1.WorkspaceTypeSpec{
+			DefaultAPIBindings:        []tenancyv1alpha1.APIExportReference{{Path: "root", Export: tenancyv1alpha1.SchemeGroupVersion.Group}},
+			DefaultChildWorkspaceType: &tenancyv1alpha1.WorkspaceTypeReference{Path: "root", Name: "universal"},
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	ws := ReadyWorkspace(ctx, root, name, append(options, ofType)...)
 	p := Place{Server: server, Path: "root:" + name, Cluster: ws.Spec.Cluster}
 	Eventually(ctx, func() error { // kcp reports a workspace as Ready somewhat before it serves the bound APIs
 		return p.Client().List(ctx, &tenancyv1alpha1.WorkspaceList{})
 	}).Should(Succeed())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceDefault}}
+	Expect(client.IgnoreAlreadyExists(p.Client().Create(ctx, namespace))).To(Succeed())
 	return p
 }
 
