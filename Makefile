@@ -143,9 +143,9 @@ E2E_FLAGS = -tags e2e -count=1 -vet=off -ldflags=-w -timeout $(E2E_TIMEOUT)
 stories: build ## Run the main stories of all gates on a kcp and a kube-apiserver
 	@$(SERVERS) kcp $(KUBERNETES) -- $(HEARTBEAT) "suite stories" $(GO_TEST) $(E2E_FLAGS) ./e2e/suites/stories -ginkgo.label-filter='!prometheus' $(E2E_ARGS)
 
-# The longest suites come first, so that none of them runs alone at the end.
+# The longest suites come first, in the order of their time, so that none runs alone at the end.
 # E2E_ARGS follows the packages: the go command takes what follows a flag that it does not know for arguments of the tests.
-LONGEST := machine attacks chartkcp workspace repair readme keystonepolicy sharded openstack replicas
+LONGEST := machine attacks keystonepolicy chartkcp repair workspace openstack readme sharded install chart replicas policies explain stories provider
 .PHONY: e2e
 e2e: build $(if $(TEST_ALL),before) openstack browser bin/helm bin/crds ## Run all end-to-end suites on real servers
 	@RATE=$(RATE) $(SERVERS) all -- $(HEARTBEAT) "end-to-end suites" $(GO_TEST) $(E2E_FLAGS) -p=$(E2E_PARALLEL) \
