@@ -11,9 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
@@ -34,7 +36,7 @@ func newCheckEventsCommand() *cobra.Command {
 		Use:   "events WORKSPACE...",
 		Short: "Check that serve can write Events in workspaces of kcp",
 		Long: `Check that the user of serve can write Events in workspaces of kcp. WORKSPACE is a path such as root:orgs, or the name of a
-logical cluster. An Event about a workspace is in its parent.
+logical cluster. An Event about a workspace is in its parent, in namespace default, which a workspace has if its type extends universal.
 
 If a workspace requires groups, it denies every request of a user who is in none of its clauses, and so there are no Events about the
 workspaces in it. Workspaces that are created there require the same groups.
@@ -78,6 +80,15 @@ func (o checkEventsOptions) run(ctx context.Context, workspaces []string, out io
 			result, text = resultWrong, "NOT PERMITTED\n  neither here nor in root; grant it with `warrantgate install kcp --shard-kubeconfig`, once for each shard"
 		case !permitted:
 			result, text = resultWrong, "NOT PERMITTED\n  "+groupsNeeded(workspace, cli.UserOf(ctx, config))
+		default:
+			err := tryEvent(ctx, config, logicalcluster.NewPath(workspace))
+			switch {
+			case apierrors.IsNotFound(err):
+				result, text = resultWrong, fmt.Sprintf("NO NAMESPACE\n  Events would be in namespace %q, which a workspace has if its type extends universal; create it:\n"+
+					"    kubectl ws %s\n    kubectl create namespace %[1]s", metav1.NamespaceDefault, workspace)
+			case err != nil:
+				result, text = resultUnknown, "UNKNOWN\n  an Event could not be tried: "+err.Error()
+			}
 		}
 		all.add(workspace, result, text)
 	}
@@ -110,6 +121,21 @@ func mayWriteEvents(ctx context.Context, config *rest.Config, workspace logicalc
 		return false, fmt.Errorf("the permission in %s could not be checked: %w", workspace, err)
 	}
 	return review.Status.Allowed, nil
+}
+
+// tryEvent creates an Event in a workspace with a dry run. The error is NotFound if there is no namespace for it.
+func tryEvent(ctx context.Context, config *rest.Config, workspace logicalcluster.Path) error {
+	config, err := kcp.ConfigFor(config, workspace)
+	if err != nil {
+		return err
+	}
+	c, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("client for %s: %w", workspace, err)
+	}
+	event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: "warrantgate-check-"}}
+	_, err = c.Events(metav1.NamespaceDefault).Create(ctx, event, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
 }
 
 // groupsNeeded returns the groups to add, and where, if a workspace denies a user that root allows to write Events.

@@ -1,13 +1,14 @@
 package policies
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
@@ -25,7 +26,9 @@ func TestCheckEvents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		// access are the status codes of the permission checks by workspace. With 200 the user may write Events, with 201 only
 		// enter the workspace.
-		access   map[string]int
+		access map[string]int
+		// trial is the status code of Events. Default: 201.
+		trial    int
 		user     string
 		args     []string
 		want     string
@@ -56,6 +59,15 @@ func TestCheckEvents(t *testing.T) {
 		"with access, and without the permission": {
 			access: map[string]int{"root": 201, "root:grouped": 201}, args: []string{"root:grouped"}, want: "root:grouped: NOT PERMITTED\n" + nowhere, wantCode: 1,
 		},
+		"without a namespace for Events": {
+			access: map[string]int{"root": 200, "root:bare": 200}, trial: 404, args: []string{"root:bare"}, wantCode: 1,
+			want: "root:bare: NO NAMESPACE\n  Events would be in namespace \"default\", which a workspace has if its type extends universal; create it:\n" +
+				"    kubectl ws root:bare\n    kubectl create namespace default\n",
+		},
+		"where a webhook denies a dry run": {
+			access: map[string]int{"root": 200}, trial: 400, args: []string{"root"}, wantCode: 2,
+			want: "root: UNKNOWN\n  an Event could not be tried: the server rejected our request for an unknown reason (post events)\n",
+		},
 		"a workspace that does not exist, and one without permission": {
 			access: map[string]int{"root": 200, "root:grouped": 403, "root:gone": 404}, args: []string{"root:gone", "root:grouped"}, wantCode: 1,
 			want: "root:gone: UNKNOWN\n  the permission in root:gone could not be checked: the server could not find the requested resource " +
@@ -71,14 +83,17 @@ func TestCheckEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
-				workspace, resource, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/clusters/"), "/apis/")
+				workspace, resource, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/clusters/"), "/api")
 				code := tc.access[workspace]
 				switch {
-				case strings.HasPrefix(resource, "authentication.k8s.io/") && tc.user == "":
+				case resource == "/v1/namespaces/default/events" && r.URL.Query().Get("dryRun") == "All":
+					w.WriteHeader(cmp.Or(tc.trial, http.StatusCreated))
+					_, _ = w.Write([]byte(`{"kind":"Event","apiVersion":"v1"}`))
+				case strings.HasPrefix(resource, "s/authentication.k8s.io/") && tc.user == "":
 					w.WriteHeader(http.StatusForbidden)
-				case strings.HasPrefix(resource, "authentication.k8s.io/"):
+				case strings.HasPrefix(resource, "s/authentication.k8s.io/"):
 					_, _ = w.Write([]byte(`{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1","status":{"userInfo":{` + tc.user + `}}}`))
-				case code == http.StatusOK || code == http.StatusCreated:
+				case strings.HasPrefix(resource, "s/authorization.k8s.io/") && (code == http.StatusOK || code == http.StatusCreated):
 					_ = json.NewEncoder(w).Encode(map[string]any{
 						"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "status": map[string]any{"allowed": code == http.StatusOK},
 					})
@@ -89,7 +104,7 @@ func TestCheckEvents(t *testing.T) {
 			defer server.Close()
 			kubeconfig := clitest.WriteKubeconfig(t, map[string]string{"kcp": server.URL + "/clusters/root"})
 			out, code, _ := runCommand(t, newCheckEventsCommand(), append([]string{"--kubeconfig=" + kubeconfig, "--context=kcp"}, tc.args...)...)
-			if diff := cmp.Diff(tc.want, out); diff != "" || code != tc.wantCode {
+			if diff := gocmp.Diff(tc.want, out); diff != "" || code != tc.wantCode {
 				t.Errorf("code %d, want %d (-want +got):\n%s", code, tc.wantCode, diff)
 			}
 		})

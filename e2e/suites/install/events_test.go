@@ -7,8 +7,10 @@ import (
 	"os/exec"
 	"strings"
 
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,5 +81,28 @@ var _ = Describe("warrantgate check events", func() {
 		var exit *exec.ExitError
 		Expect(errors.As(err, &exit)).To(BeTrue())
 		Expect(exit.ExitCode()).To(Equal(2))
+	}, SpecTimeout(specTimeout))
+
+	It("finds a workspace that has no namespace for Events", func(ctx SpecContext) {
+		w := serve(ctx, "")
+		install(ctx, w)
+		bare, err := kcptest.CreateWorkspaceType(ctx, kcp.Admin("root"), "root", &tenancyv1alpha1.WorkspaceType{ObjectMeta: metav1.ObjectMeta{Name: "bare"}})
+		Expect(err).NotTo(HaveOccurred())
+		suite.ReadyWorkspace(ctx, kcp.Admin("root"), "bare", bare)
+		kubeconfig, err := kcp.KubeconfigFile("bare", kcp.User("root", kcptest.WarrantgateUser))
+		Expect(err).NotTo(HaveOccurred())
+		check := func() string {
+			output, err := w.Run(ctx, "check", "events", "root:bare", "--kubeconfig="+kubeconfig)
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) {
+				return err.Error()
+			}
+			return output
+		}
+		Eventually(check).Should(Equal("root:bare: NO NAMESPACE\n  Events would be in namespace \"default\", which a workspace has if its type extends universal; create it:\n" +
+			"    kubectl ws root:bare\n    kubectl create namespace default\n"))
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceDefault}}
+		Expect(suite.KCPClient(kcp.Admin("root:bare")).Create(ctx, namespace)).To(Succeed())
+		Eventually(check).Should(Equal("root:bare: ok\n"))
 	}, SpecTimeout(specTimeout))
 })
