@@ -124,10 +124,9 @@ test: unit stories ## Run the unit tests and the main stories of all gates, befo
 # These send a thousand large requests, or compare a policy with a gate on tens of thousands of objects: minutes each. Smaller tests of the
 # same packages run the same code.
 LARGE := TestAThousandLargeBodies|TestPolicyAgreesWithRewrite|TestPolicyAgreesWithTheGate
-PACKAGES = $$($(GO) list ./... | grep -v '^warrantgate\.dev/e2e')
 .PHONY: unit
-unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server, those of the chart among them
-	$(HEARTBEAT) "unit tests" $(GO_TEST) -timeout 20m -skip '^($(LARGE))$$' $(PACKAGES)
+unit: bin/helm bin/kubeconform bin/schemas ## Run the tests that need no server, those of the chart and of the suites' helpers among them
+	$(HEARTBEAT) "unit tests" $(GO_TEST) -timeout 20m -skip '^($(LARGE))$$' ./...
 
 # The packages in whose code goroutines share something.
 GOROUTINES = $$(grep -rlE '(^|[[:space:]])go (func|[a-zA-Z.]+)\(|sync\.|atomic\.|errgroup|singleflight' --include='*.go' --exclude='*_test.go' \
@@ -143,18 +142,18 @@ E2E_FLAGS = -tags e2e -count=1 -vet=off -ldflags=-w -timeout $(E2E_TIMEOUT)
 stories: build ## Run the main stories of all gates on a kcp and a kube-apiserver
 	@$(SERVERS) kcp $(KUBERNETES) -- $(HEARTBEAT) "suite stories" $(GO_TEST) $(E2E_FLAGS) ./e2e/suites/stories -ginkgo.label-filter='!prometheus' $(E2E_ARGS)
 
-# The longest suites come first, in the order of their time, so that none runs alone at the end.
+# The longest suites come first, in the order of their time, so that none runs alone at the end. The model of attacks is a unit test.
 # E2E_ARGS follows the packages: the go command takes what follows a flag that it does not know for arguments of the tests.
 LONGEST := machine attacks keystonepolicy chartkcp repair workspace openstack readme sharded install chart replicas policies explain stories provider
 .PHONY: e2e
 e2e: build $(if $(TEST_ALL),before) openstack browser bin/helm bin/crds ## Run all end-to-end suites on real servers
 	@RATE=$(RATE) $(SERVERS) all -- $(HEARTBEAT) "end-to-end suites" $(GO_TEST) $(E2E_FLAGS) -p=$(E2E_PARALLEL) \
-		$(addprefix ./e2e/suites/,$(or $(SUITES),$(LONGEST))) $(if $(SUITES),,$$($(GO) list -tags e2e ./e2e/... | grep -v /e2e/suites/release$$)) $(E2E_ARGS)
+		$(addprefix ./e2e/suites/,$(or $(SUITES),$(LONGEST))) $(if $(SUITES),,$$($(GO) list -tags e2e ./e2e/suites/... | grep -vE '/(release|model)$$')) $(E2E_ARGS)
 
 # A second time on the kcp of the modules, if the first one was another one.
 .PHONY: test-all
 test-all: bin/helm bin/kubeconform bin/schemas ## Run everything: race detector, thousands of objects, load, upgrades, each kcp; takes hours
-	$(HEARTBEAT) "all unit tests with the race detector" $(GO) test $(RACE_FLAG) -timeout 60m -skip '^($(LARGE))$$' $(PACKAGES)
+	$(HEARTBEAT) "all unit tests with the race detector" $(GO) test $(RACE_FLAG) -timeout 60m -skip '^($(LARGE))$$' ./...
 	$(HEARTBEAT) "the largest unit tests" $(GO) test -p 1 -timeout 20m -run '^($(LARGE))$$' ./cmd/warrantgate/serve ./webhooks/cluster ./webhooks/workspace
 	$(MAKE) e2e TEST_ALL=1 E2E_TIMEOUT=3h E2E_PARALLEL=1
 	$(MAKE) e2e TEST_ALL=1 E2E_TIMEOUT=3h E2E_PARALLEL=1 TEST_SERVERS=modules
