@@ -20,7 +20,11 @@ import (
 
 	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/kcp"
+	"warrantgate.dev/internal/message"
 )
+
+// maxDenial is the size, in bytes, of what is printed of an error that a webhook of a tenant can have written.
+const maxDenial = 500
 
 // ownGroup is the group of the user of warrantgate in the README.
 const ownGroup = "warrantgate-events"
@@ -87,7 +91,7 @@ func (o checkEventsOptions) run(ctx context.Context, workspaces []string, out io
 				result, text = resultWrong, fmt.Sprintf("NO NAMESPACE\n  Events would be in namespace %q, which a workspace has if its type extends universal; create it:\n"+
 					"    kubectl ws %s\n    kubectl create namespace %[1]s", metav1.NamespaceDefault, workspace)
 			case err != nil:
-				result, text = resultUnknown, "UNKNOWN\n  an Event could not be tried: "+err.Error()
+				result, text = resultUnknown, "UNKNOWN\n  an Event could not be tried: "+message.Clip(message.Printable(err.Error()), maxDenial)
 			}
 		}
 		all.add(workspace, result, text)

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"warrantgate.dev/cmd/warrantgate/internal/clitest"
 )
@@ -27,8 +30,8 @@ func TestCheckEvents(t *testing.T) {
 		// access are the status codes of the permission checks by workspace. With 200 the user may write Events, with 201 only
 		// enter the workspace.
 		access map[string]int
-		// trial is the status code of Events. Default: 201.
-		trial    int
+		// trial is the response to an Event. Default: 201.
+		trial    metav1.Status
 		user     string
 		args     []string
 		want     string
@@ -60,13 +63,13 @@ func TestCheckEvents(t *testing.T) {
 			access: map[string]int{"root": 201, "root:grouped": 201}, args: []string{"root:grouped"}, want: "root:grouped: NOT PERMITTED\n" + nowhere, wantCode: 1,
 		},
 		"without a namespace for Events": {
-			access: map[string]int{"root": 200, "root:bare": 200}, trial: 404, args: []string{"root:bare"}, wantCode: 1,
+			access: map[string]int{"root": 200, "root:bare": 200}, trial: apierrors.NewNotFound(corev1.Resource("namespaces"), "default").ErrStatus, args: []string{"root:bare"}, wantCode: 1,
 			want: "root:bare: NO NAMESPACE\n  Events would be in namespace \"default\", which a workspace has if its type extends universal; create it:\n" +
 				"    kubectl ws root:bare\n    kubectl create namespace default\n",
 		},
 		"where a webhook denies a dry run": {
-			access: map[string]int{"root": 200}, trial: 400, args: []string{"root"}, wantCode: 2,
-			want: "root: UNKNOWN\n  an Event could not be tried: the server rejected our request for an unknown reason (post events)\n",
+			access: map[string]int{"root": 200}, trial: apierrors.NewBadRequest("\x1b[2Jroot: ok\n" + strings.Repeat("x", 1000)).ErrStatus, args: []string{"root"}, wantCode: 2,
+			want: "root: UNKNOWN\n  an Event could not be tried: \\x1b[2Jroot: ok\\n" + strings.Repeat("x", 480) + "…\n",
 		},
 		"a workspace that does not exist, and one without permission": {
 			access: map[string]int{"root": 200, "root:grouped": 403, "root:gone": 404}, args: []string{"root:gone", "root:grouped"}, wantCode: 1,
@@ -87,8 +90,10 @@ func TestCheckEvents(t *testing.T) {
 				code := tc.access[workspace]
 				switch {
 				case resource == "/v1/namespaces/default/events" && r.URL.Query().Get("dryRun") == "All":
-					w.WriteHeader(cmp.Or(tc.trial, http.StatusCreated))
-					_, _ = w.Write([]byte(`{"kind":"Event","apiVersion":"v1"}`))
+					w.WriteHeader(cmp.Or(int(tc.trial.Code), http.StatusCreated))
+					trial := tc.trial
+					trial.TypeMeta, trial.Status = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, cmp.Or(trial.Status, metav1.StatusSuccess)
+					_ = json.NewEncoder(w).Encode(trial)
 				case strings.HasPrefix(resource, "s/authentication.k8s.io/") && tc.user == "":
 					w.WriteHeader(http.StatusForbidden)
 				case strings.HasPrefix(resource, "s/authentication.k8s.io/"):
