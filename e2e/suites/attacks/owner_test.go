@@ -140,6 +140,9 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 			Expect(err).To(MatchError(ContainSubstring("kcp.io/cluster")))
 			Expect(err).NotTo(MatchError(ContainSubstring(victim.cluster)))
+			if changes[kcptest.OwnerAnnotation] != "" {
+				Expect(err).To(MatchError(And(ContainSubstring("tried to change"), ContainSubstring("in logical cluster %q", attacker.cluster))))
+			}
 		}
 		By("waiting for the Event of a later denial, because Events are written in order")
 		Expect(annotate(map[string]string{kcptest.OwnerAnnotation: "{}"})).NotTo(Succeed())

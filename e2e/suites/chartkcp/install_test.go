@@ -42,12 +42,6 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 			ContainSubstring(`root: ValidatingWebhookConfiguration "warrantgate" created`)))
 	}, SpecTimeout(specTimeout))
 
-	It("makes the workspace of a service account Ready, owned by the service account", func(ctx SpecContext) {
-		suite.CreateWorkspace(ctx, bot, "child")
-		child := suite.WaitReady(ctx, w.kcp.Admin("root:provider"), "child")
-		Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, HaveSuffix(":default:bot")))
-	}, SpecTimeout(specTimeout))
-
 	It("passes helm test, which leaves no objects", func(ctx SpecContext) {
 		before := w.hostObjects(ctx)
 		w.awaitCalled(ctx)
@@ -103,7 +97,8 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 			w.awaitCalled(ctx)
 			name := fmt.Sprintf("after-step-%d", i+1)
 			suite.CreateWorkspace(ctx, bot, name)
-			suite.WaitReady(ctx, w.kcp.Admin("root:provider"), name)
+			child := suite.WaitReady(ctx, w.kcp.Admin("root:provider"), name)
+			Expect(child.Annotations).To(HaveKeyWithValue(kcptest.CreatedByAnnotation, HaveSuffix(":default:bot")))
 		}
 	}, SpecTimeout(2*specTimeout))
 

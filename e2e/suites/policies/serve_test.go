@@ -14,9 +14,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
@@ -86,35 +84,6 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(now - counted).To(BeNumerically(">=", manyServed))
 	}, SpecTimeout(manyTimeout))
-
-	It("workspaces of scoped users and with required groups become Ready too, by the webhook", func(ctx SpecContext) {
-		h := newHome(ctx, kcp)
-		before := calls(ctx, "owner-rewrite")
-		_, err := kcptest.CreateWorkspace(ctx, h.Impersonated(ctx, "alice"), "of-alice")
-		Expect(err).NotTo(HaveOccurred())
-		ws, err := kcptest.WaitReady(ctx, h.Admin(), "of-alice")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(ws.Annotations).To(And(HaveKeyWithValue(kcptest.CreatedByAnnotation, "alice"), Not(HaveKey("warrantgate.dev/rewritten-by"))))
-		suite.ExpectAtHome(ctx, kcp.User("root", "alice"), ws.Spec.Cluster)
-		Expect(calls(ctx, "owner-rewrite")).To(BeNumerically(">", before))
-
-		lc, err := kcptest.GetLogicalCluster(ctx, h.Admin())
-		Expect(err).NotTo(HaveOccurred())
-		unlimited := lc.DeepCopy()
-		metav1.SetMetaDataAnnotation(&lc.ObjectMeta, "authorization.kcp.io/required-groups", "team-a")
-		Expect(suite.KCPClient(kcp.ShardAdmin(h.Path)).Patch(ctx, lc, client.MergeFrom(unlimited))).To(Succeed())
-		Eventually(ctx, func(g Gomega) { // until kcp gives them to new workspaces
-			name := fmt.Sprintf("grouped-%d", time.Now().UnixNano())
-			bot, err := kcptest.ServiceAccount(ctx, kcp.ShardAdmin(h.Path), metav1.NamespaceDefault, name)
-			g.Expect(err).NotTo(HaveOccurred())
-			_, err = kcptest.CreateWorkspace(ctx, bot, name)
-			g.Expect(err).NotTo(HaveOccurred())
-			ws, err := kcptest.WaitReady(ctx, kcp.ShardAdmin(h.Path), name)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(ws.Annotations).To(HaveKeyWithValue("authorization.kcp.io/required-groups", "team-a"))
-			g.Expect(ws.Annotations).To(And(HaveKey(kcptest.CreatedByAnnotation), Not(HaveKey("warrantgate.dev/rewritten-by"))))
-		}).Should(Succeed())
-	}, SpecTimeout(specTimeout))
 
 	It("no workspace waits for a serve that is killed while service accounts create workspaces", func(ctx SpecContext) {
 		h := newHome(ctx, kcp)
@@ -231,8 +200,6 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		output, code := run(ctx, kcp, "check", "admission", "kcp")
 		Expect(code).To(Equal(0), output)
 		Expect(output).To(ContainSubstring("warrantgate-owner-rewrite: ok"))
-		h := newHome(ctx, kcp)
-		h.expectOwned(ctx, h.many(ctx, "mended", 2, ignored, never))
 	}, SpecTimeout(specTimeout))
 })
 

@@ -99,14 +99,12 @@ var _ = Describe("the permission to name a user in a cluster", Ordered, Continue
 	}, SpecTimeout(specTimeout))
 
 	It("is checked in the workspace of the provider whose webhook configuration calls the gate", func(ctx SpecContext) {
-		makeWorkspace(ctx, "second-provider")
-		second := kcp.Admin("root:second-provider")
-		kubeconfig, err := kcp.KubeconfigFile("second-provider-admin", second)
+		kubeconfig, err := kcp.KubeconfigFile("second-provider-admin", config)
 		Expect(err).NotTo(HaveOccurred())
 		output, err := gate.Run(ctx, "install", "provider", "--kubeconfig="+kubeconfig, "--url="+gate.URL(), "--ca-file="+gate.CAFile(),
 			"--config="+gate.ConfigFile(), "--dry-run")
 		Expect(err).NotTo(HaveOccurred(), output)
-		Expect(output).To(ContainSubstring("/kcp/" + clusterOf(ctx, second) + "/cluster/impersonation"))
+		Expect(output).To(ContainSubstring("/kcp/" + clusterOf(ctx, config) + "/cluster/impersonation"))
 		Expect(output).NotTo(ContainSubstring(clusterOf(ctx, provider)))
 	}, SpecTimeout(specTimeout))
 })

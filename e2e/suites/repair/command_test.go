@@ -90,7 +90,8 @@ var _ = Describe("warrantgate repair", func() {
 		asBot.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:bot"}
 		child := p.stuck(ctx, asBot)
 
-		out, notes, status := repair(ctx, "--under="+p.Path+":child", "-o", "json")
+		By("naming the workspace by its logical cluster")
+		out, notes, status := repair(ctx, "--under="+child.Spec.Cluster, "-o", "json")
 		Expect(status).To(BeZero(), notes)
 		Expect(lines(out)).To(HaveExactElements(And(HaveField("Outcome", "repaired"), HaveField("Reason", "ServiceAccountRewritten"))))
 		p.WaitReady(ctx, "child")

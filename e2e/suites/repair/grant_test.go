@@ -55,25 +55,6 @@ var _ = Describe("a workspace whose owner lacks a permission, while serve runs",
 	}, SpecTimeout(specTimeout))
 })
 
-var _ = Describe("a workspace whose owner lacks a permission", func() {
-	It("becomes Ready by the command repair after the permission is granted, and not before", func(ctx SpecContext) {
-		p := newLacking(ctx, ofCarol)
-		before := atRest(ctx, p.place, p.child)
-		out, notes, status := repair(ctx, "--under="+p.Path, "-o", "json")
-		Expect(status).To(BeZero(), notes)
-		Expect(lines(out)).To(HaveExactElements(HaveField("Outcome", "fine")))
-		Expect(versions(ctx, p.place, p.child)).To(Equal(before))
-
-		p.grant(ctx, "carol")
-		out, notes, status = repair(ctx, "--under="+p.Path, "-o", "json")
-		Expect(status).To(BeZero(), notes)
-		p.WaitReady(ctx, "child")
-		if len(lines(out)) > 0 { // kcp v0.30 may retry before warrantgate does
-			Expect(lines(out)).To(HaveExactElements(HaveField("Outcome", "retriggered")))
-		}
-	}, SpecTimeout(specTimeout))
-})
-
 // lacking is a place with a stuck workspace "child", whose owner lacks a permission.
 type lacking struct {
 	place

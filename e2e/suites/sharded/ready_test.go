@@ -11,18 +11,6 @@ import (
 
 var _ = Describe("On several shards", func() {
 	// One webhook configuration, in root, applies to Workspaces on any shard and to their logical clusters on any shard.
-	DescribeTable("the workspaces of a service account become Ready, on its own shard and on the other, and it can write in them",
-		func(ctx SpecContext, own, other string) {
-			home := newPlace(ctx, own)
-			create(ctx, home.bot, "near", own)
-			create(ctx, home.bot, "far", other)
-			home.expectAtHome(ctx, "near", own)
-			home.expectAtHome(ctx, "far", other)
-		},
-		Entry("from the root shard", kcptest.RootShard, kcptest.SecondShard, SpecTimeout(specTimeout)),
-		Entry("from another shard", kcptest.SecondShard, kcptest.RootShard, SpecTimeout(specTimeout)),
-	)
-
 	DescribeTable("a shard that is down delays only its own workspaces, until it is up again",
 		func(ctx SpecContext, own, other string) {
 			home := newPlace(ctx, own)

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 
+	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
 )
 
@@ -22,7 +23,8 @@ var _ = Describe("The owner-rewrite webhook", func() {
 		creator := parent.Impersonated(ctx, "alice")
 		before := rewriteCalls(ctx)
 		suite.CreateWorkspace(ctx, creator, "child")
-		parent.WaitReady(ctx, "child")
+		child := parent.WaitReady(ctx, "child")
+		Expect(child.Annotations).To(And(HaveKeyWithValue(kcptest.CreatedByAnnotation, "alice"), Not(HaveKey("warrantgate.dev/rewritten-by"))))
 		Expect(rewriteCalls(ctx) - before).To(And(BeNumerically(">=", 1), BeNumerically("<=", parent.placements("child"))))
 	}, SpecTimeout(specTimeout))
 

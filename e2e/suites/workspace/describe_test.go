@@ -3,6 +3,8 @@
 package workspace_test
 
 import (
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -13,8 +15,7 @@ import (
 var _ = Describe("kubectl describe of a workspace", func() {
 	It("shows that the recorded owner has an administrator's permissions", func(ctx SpecContext) {
 		parent := newPlace(ctx)
-		suite.ReadyWorkspace(ctx, parent.Admin(), "child")
-		Eventually(ctx, suite.DescribeWorkspace).WithArguments(parent.Admin(), "child").Should(
+		Eventually(ctx, suite.DescribeWorkspace).WithArguments(kcp.Admin("root"), strings.TrimPrefix(parent.Path, "root:")).Should(
 			MatchRegexp(`(?m)^ +Warning +PrivilegedOwner .*system:kcp:admin`))
 	}, SpecTimeout(specTimeout))
 })

@@ -31,7 +31,8 @@ var _ = Describe("A workspace below one that requires groups", func() {
 		parent.requireGroups(ctx)
 		suite.CreateWorkspace(ctx, bot, "child")
 		child := parent.WaitReady(ctx, "child")
-		Expect(child.Annotations).To(HaveKeyWithValue(requiredGroupsAnnotation, requiredGroups))
+		Expect(child.Annotations).To(And(HaveKeyWithValue(requiredGroupsAnnotation, requiredGroups), HaveKey(kcptest.CreatedByAnnotation),
+			Not(HaveKey("warrantgate.dev/rewritten-by"))), "the webhook rewrites the owner")
 
 		expectAtHome(ctx, bot, child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
