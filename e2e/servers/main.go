@@ -40,7 +40,7 @@ var names = map[string]string{
 // the build tags.
 var builds = map[string]struct{ takes, instead, ldflags, tags string }{
 	"kcp":        {takes: "about 6 minutes", instead: "a kcp v0.30 or later in PATH is used instead"},
-	"kubernetes": {takes: "about 9 minutes", instead: "a kube-apiserver and an etcd in PATH are used instead", ldflags: "-X k8s.io/component-base/version.gitVersion="},
+	"kubernetes": {takes: "about 4 minutes", instead: "a kube-apiserver and an etcd in PATH are used instead", ldflags: "-X k8s.io/component-base/version.gitVersion="},
 	// Without the discovery of targets in clouds, which is most of it.
 	"prometheus": {takes: "about 2 minutes", instead: "a prometheus v3.0 or later in PATH is used instead", ldflags: "-X github.com/prometheus/common/version.Version=", tags: "remove_all_sd"},
 }
