@@ -20,10 +20,10 @@ SUITES           ?=
 BENCH            ?=
 # The number of suites that run at the same time. Four keep two cores busy: many specs wait.
 E2E_PARALLEL     ?= 4
-# The tests and the demos have the flags of BUILD, so that the packages which they share with the program are compiled once. Without C, the go
+# The tests, the demos and the benchmarks have the flags of BUILD, so that the packages which they share with the program are compiled once. Without C, the go
 # command links tests itself, which takes half of the time.
 GO_TEST          := env CGO_ENABLED=0 $(GO) test -trimpath
-GO_DEMO          := env CGO_ENABLED=0 $(GO) run -trimpath ./e2e/demo
+GO_RUN           := env CGO_ENABLED=0 $(GO) run -trimpath
 # The race detector needs a C compiler; without one the tests run without it.
 RACE_FLAG        := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 
@@ -104,21 +104,21 @@ before: ## Build bin/before/bin/warrantgate, the release that an upgrade is trie
 
 .PHONY: demo
 demo: build ## Show what warrantgate does on kcp, on a kcp of its own
-	@$(SERVERS) kcp -- $(GO_DEMO) kcp
+	@$(SERVERS) kcp -- $(GO_RUN) ./e2e/demo kcp
 
 .PHONY: pictures
 pictures: build ## Write the pictures of "make demo" and of the dashboard
-	@$(SERVERS) kcp -- $(GO_DEMO) kcp e2e/demo/kcp.svg
+	@$(SERVERS) kcp -- $(GO_RUN) ./e2e/demo kcp e2e/demo/kcp.svg
 	@DASHBOARD_PICTURE=$(CURDIR)/charts/dashboard.svg $(SERVERS) kcp $(KUBERNETES) prometheus -- \
 		$(GO_TEST) $(E2E_FLAGS) ./e2e/suites/stories -ginkgo.focus=dashboard
 
 .PHONY: demo-machines
 demo-machines: build ## Show what warrantgate does for Cluster API on CloudSigma
-	@$(SERVERS) $(KUBERNETES) -- $(GO_DEMO) machines
+	@$(SERVERS) $(KUBERNETES) -- $(GO_RUN) ./e2e/demo machines
 
 .PHONY: demo-openstack
 demo-openstack: build ## Show what warrantgate does for Cluster API on OpenStack
-	@$(SERVERS) $(KUBERNETES) -- $(GO_DEMO) openstack
+	@$(SERVERS) $(KUBERNETES) -- $(GO_RUN) ./e2e/demo openstack
 
 .PHONY: test
 test: unit stories ## Run the unit tests and the main stories of all gates, before each change
@@ -186,7 +186,7 @@ reproducible: build ## Check that the sources make the same binary in another di
 
 .PHONY: bench
 bench: build ## Measure what warrantgate costs, on servers of its own
-	@$(SERVERS) kcp $(KUBERNETES) -- $(GO) run ./e2e/bench $(BENCH)
+	@$(SERVERS) kcp $(KUBERNETES) -- $(GO_RUN) ./e2e/bench $(BENCH)
 
 .PHONY: soak
 soak: build bin/helm ## Watch memory, goroutines and descriptors for SOAK while admissions run
