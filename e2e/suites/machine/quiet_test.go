@@ -61,6 +61,26 @@ var _ = Describe("The gate on machines", Ordered, func() {
 		}
 	}, SpecTimeout(timeout))
 
+	It("is not called for heartbeats of a machine", func(ctx SpecContext) {
+		s := w.begin(ctx)
+		machine, id := s.createMachine(ctx, "machine"), s.server("machine").UUID
+		Expect(w.setInstanceID(ctx, machine, id)).To(Succeed())
+		Expect(s.set(ctx, machine, providerIDPath, valueOf(providerIDPath, id))).To(Succeed())
+		Expect(w.client.Get(ctx, client.ObjectKeyFromObject(machine), machine)).To(Succeed())
+
+		admissions, requests := w.allAdmissions(ctx), len(w.cloud.Requests())
+		heartbeats := volume.Of(100, 1000)
+		for i := range heartbeats {
+			with("status.heartbeat", int64(i))(machine)
+			with("status.instanceState", []string{"running", "stopping"}[i%2])(machine)
+			Expect(w.client.Status().Update(ctx, machine)).To(Succeed())
+		}
+		Expect(machine.Object["status"]).To(HaveKeyWithValue("heartbeat", BeEquivalentTo(heartbeats-1)))
+		Expect(s.holds(ctx, machine, instanceIDPath)).To(Equal(id))
+		Expect(w.allAdmissions(ctx)).To(Equal(admissions), "the API server called warrantgate")
+		Expect(w.cloud.Requests()).To(HaveLen(requests), "warrantgate sent a request to the cloud")
+	}, SpecTimeout(3*timeout))
+
 	// Repairs by a user are never denied, even if the cloud or warrantgate does not answer. These are the last specs, because the cloud does not
 	// start again.
 	var (
@@ -95,12 +115,11 @@ var _ = Describe("The gate on machines", Ordered, func() {
 		Expect(apierrors.IsNotFound(w.client.Get(ctx, client.ObjectKeyFromObject(machine), machine))).To(BeTrue())
 	}
 
-	It("is not called for heartbeats, clearing and deleting of machines while the cloud and the identity provider are down", func(ctx SpecContext) {
+	It("is not called for clearing and deleting machines while the cloud and the identity provider are down", func(ctx SpecContext) {
 		prepare(ctx)
 		Expect(w.cloud.Stop()).To(Succeed())
 		admissions := w.allAdmissions(ctx)
 		keeping := machines["keeping"]
-		Expect(s.set(ctx, keeping, "status.instanceState", "running")).To(Succeed())
 		Expect(s.set(ctx, keeping, providerIDPath, "")).To(Succeed())
 		release(ctx, "without-cloud")
 		Expect(w.allAdmissions(ctx)).To(Equal(admissions))

@@ -31,12 +31,14 @@ var _ = Describe("a cluster's region", sharing, func() {
 		s := begin(ctx)
 		who := s.newUser(ctx)
 		s.grant(ctx, who, permission{rule: rule("*", "*", "*")})
-		for i, way := range requests {
-			name, odd := fmt.Sprintf("cluster-%d", i), oddRegions[i]
-			if !way.creates {
-				Expect(who.client.Create(ctx, regionField.naming(s.namespace, name, region))).To(Succeed())
+		for i, odd := range oddRegions {
+			for j, way := range requests {
+				name := fmt.Sprintf("cluster-%d-%d", i, j)
+				if !way.creates {
+					Expect(who.client.Create(ctx, regionField.naming(s.namespace, name, region))).To(Succeed())
+				}
+				expectRegionDenied(way.send(ctx, who.client, regionField, regionField.naming(s.namespace, name, odd)), name, s.namespace, odd)
 			}
-			expectRegionDenied(way.send(ctx, who.client, regionField, regionField.naming(s.namespace, name, odd)), name, s.namespace, odd)
 		}
 		Expect(who.client.Create(ctx, regionField.naming(s.namespace, "numbered", "0-next"))).To(Succeed())
 	}, SpecTimeout(timeout))
