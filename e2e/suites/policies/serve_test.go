@@ -200,6 +200,8 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		output, code := run(ctx, kcp, "check", "admission", "kcp")
 		Expect(code).To(Equal(0), output)
 		Expect(output).To(ContainSubstring("warrantgate-owner-rewrite: ok"))
+		h := newHome(ctx, kcp)
+		h.expectOwned(ctx, h.many(ctx, "mended", 2, ignored, never))
 	}, SpecTimeout(specTimeout))
 })
 

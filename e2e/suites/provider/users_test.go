@@ -99,6 +99,7 @@ var _ = Describe("the permission to name a user in a cluster", Ordered, Continue
 	}, SpecTimeout(specTimeout))
 
 	It("is checked in the workspace of the provider whose webhook configuration calls the gate", func(ctx SpecContext) {
+		// With a dry run, it need not be a provider's.
 		kubeconfig, err := kcp.KubeconfigFile("second-provider-admin", config)
 		Expect(err).NotTo(HaveOccurred())
 		output, err := gate.Run(ctx, "install", "provider", "--kubeconfig="+kubeconfig, "--url="+gate.URL(), "--ca-file="+gate.CAFile(),

@@ -25,6 +25,7 @@ var _ = Describe("The owner-rewrite webhook", func() {
 		suite.CreateWorkspace(ctx, creator, "child")
 		child := parent.WaitReady(ctx, "child")
 		Expect(child.Annotations).To(And(HaveKeyWithValue(kcptest.CreatedByAnnotation, "alice"), Not(HaveKey("warrantgate.dev/rewritten-by"))))
+		expectAtHome(ctx, kcp.User("root", "alice"), child.Spec.Cluster)
 		Expect(rewriteCalls(ctx) - before).To(And(BeNumerically(">=", 1), BeNumerically("<=", parent.placements("child"))))
 	}, SpecTimeout(specTimeout))
 
