@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"warrantgate.dev/e2e/env/access"
 	"warrantgate.dev/e2e/fakes/faults"
 	"warrantgate.dev/e2e/fakes/journal"
 )
@@ -74,6 +75,19 @@ func Start(ctx context.Context) (*Cloud, error) {
 		close(c.served)
 	}()
 	return c, nil
+}
+
+func servingCertificate() (certificate tls.Certificate, caPEM []byte, err error) {
+	ca, err := access.NewCA("cloudsigmatest")
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	pair, err := ca.ServingPair("127.0.0.1")
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	certificate, err = tls.X509KeyPair(pair.Certificate, pair.Key)
+	return certificate, ca.PEM(), err
 }
 
 func (c *Cloud) prepare() error {
