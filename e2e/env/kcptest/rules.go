@@ -56,8 +56,6 @@ type RemovedRule struct {
 	holder client.Client
 	role   string
 	rules  []rbacv1.PolicyRule
-	// allowed waits until kcp allows what the rule allows, or denies it.
-	allowed func(ctx context.Context, want bool) error
 }
 
 // RemoveRule removes the rule with a verb on a resource, or on a non-resource path, from a ClusterRole in the cluster of holder, an
@@ -73,9 +71,7 @@ func RemoveRule(ctx context.Context, username string, holder, where *rest.Config
 		return nil, err
 	}
 	var rule rbacv1.PolicyRule
-	removed := &RemovedRule{holder: c, role: role, allowed: func(ctx context.Context, want bool) error {
-		return waitReviewed(ctx, reviewer, User(username), rule, verb, want)
-	}}
+	removed := &RemovedRule{holder: c, role: role}
 	if err := removed.setRules(ctx, func(rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
 		at := slices.IndexFunc(rules, func(rule rbacv1.PolicyRule) bool {
 			return slices.Contains(slices.Concat(rule.NonResourceURLs, rule.Resources), resource) && slices.Contains(rule.Verbs, verb)
@@ -88,7 +84,7 @@ func RemoveRule(ctx context.Context, username string, holder, where *rest.Config
 	}); err != nil {
 		return nil, err
 	}
-	if err := removed.allowed(ctx, false); err != nil {
+	if err := waitReviewed(ctx, reviewer, User(username), rule, verb, false); err != nil {
 		return nil, errors.Join(fmt.Errorf("wait until kcp denies requests that need the rule %q: %w", removed.Name, err), removed.Restore(ctx))
 	}
 	return removed, nil
@@ -97,11 +93,6 @@ func RemoveRule(ctx context.Context, username string, holder, where *rest.Config
 // Restore adds the rule again. It can be called more than once.
 func (t *RemovedRule) Restore(ctx context.Context) error {
 	return t.setRules(ctx, func([]rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) { return t.rules, nil })
-}
-
-// RestoreAllowed adds the rule again, and waits until kcp allows what it allows.
-func (t *RemovedRule) RestoreAllowed(ctx context.Context) error {
-	return errors.Join(t.Restore(ctx), t.allowed(ctx, true))
 }
 
 // setRules changes the rules of the role. It retries after a conflict, because kcp can write the role too.

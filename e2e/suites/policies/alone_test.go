@@ -5,14 +5,11 @@ package policies_test
 import (
 	"strings"
 
-	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
-	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
@@ -71,17 +68,6 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		AddReportEntry("seconds to Ready, on average", total/float64(manyAlone))
 	}, SpecTimeout(manyTimeout))
 
-	It("an API that the service account may bind only at home is bound", func(ctx SpecContext) {
-		if !hasPolicies(ctx) {
-			return
-		}
-		h := newHome(ctx, kcp)
-		ofType := h.widgetType(ctx)
-		Expect(kcptest.Grant(ctx, h.Admin(), kcptest.ServiceAccountSubject("default", "bound-0"), append(kcptest.CreatorRules(), kcptest.BindRule(widgets))...)).To(Succeed())
-		children := h.many(ctx, "bound", 1, ignored, never, ofType)
-		h.expectAPIs(ctx, children[0].bot, children[0].ws)
-	}, SpecTimeout(specTimeout))
-
 	It("check reports each policy that is missing, while the others act", func(ctx SpecContext) {
 		if !hasPolicies(ctx) {
 			return
@@ -106,20 +92,6 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		}
 	}, SpecTimeout(specTimeout))
 
-	It("explain and check report that the policy rewrites the owners", func(ctx SpecContext) {
-		if !hasPolicies(ctx) {
-			return
-		}
-		h := newHome(ctx, kcp)
-		h.many(ctx, "explained", 1, ignored, never)
-		output, code := run(ctx, kcp, "explain", "workspace", h.Path+":explained-0")
-		Expect(code).To(Equal(0), output)
-		Expect(output).To(MatchRegexp(`Rewritten by: +the admission policy warrantgate-owner-rewrite`))
-		output, code = run(ctx, kcp, "check", "admission", "kcp")
-		Expect(code).To(Equal(1), output)
-		Expect(output).To(And(ContainSubstring("warrantgate-owner-rewrite: ok"), ContainSubstring("owner-rewrite.warrantgate.dev: NOT REWRITTEN")))
-	}, SpecTimeout(specTimeout))
-
 	It("uninstall removes them", func(ctx SpecContext) {
 		if !hasPolicies(ctx) {
 			return
@@ -134,26 +106,3 @@ var _ = Describe("With the policies alone", Ordered, func() {
 		}).Should(Equal(1))
 	}, SpecTimeout(specTimeout))
 })
-
-// widgets is the APIExport of widgetType.
-const widgets = "widgets.example.io"
-
-// widgetType creates a type whose workspaces bind an API of this workspace.
-func (h home) widgetType(ctx SpecContext) kcptest.WorkspaceOption {
-	GinkgoHelper()
-	Expect(kcptest.Export(ctx, h.Admin(), widgets, kcptest.Widgets("example.io"))).To(Succeed())
-	ofType, err := kcptest.CreateWorkspaceType(ctx, h.Admin(), h.Path, &tenancyv1alpha1.WorkspaceType{
-		ObjectMeta: metav1.ObjectMeta{Name: "widgets"},
-		Spec:       tenancyv1alpha1.WorkspaceTypeSpec{DefaultAPIBindings: []tenancyv1alpha1.APIExportReference{{Path: h.Path, Export: widgets}}},
-	})
-	Expect(err).NotTo(HaveOccurred())
-	return ofType
-}
-
-// expectAPIs expects the API of widgetType to be bound in a workspace.
-func (h home) expectAPIs(ctx SpecContext, config *rest.Config, ws *tenancyv1alpha1.Workspace) {
-	GinkgoHelper()
-	bindings := &apisv1alpha2.APIBindingList{}
-	Expect(suite.KCPClient(kcptest.In(config, ws.Spec.Cluster)).List(ctx, bindings)).To(Succeed())
-	Expect(bindings.Items).To(ContainElement(HaveField("Spec.Reference.Export.Name", widgets)))
-}

@@ -63,9 +63,7 @@ var _ = BeforeSuite(func(ctx SpecContext) { kcp, byPolicy = startKCP(ctx) }, Nod
 func startKCP(ctx context.Context, args ...string) (server *kcptest.Server, byPolicy bool) {
 	GinkgoHelper()
 	server = suite.KCP(ctx, args...)
-	byPolicy, err := server.HasMutatingPolicies()
-	Expect(err).NotTo(HaveOccurred())
-	return server, byPolicy
+	return server, suite.ByPolicy(server)
 }
 
 // run runs warrantgate as an administrator of root, and returns its output and its exit code.
@@ -124,14 +122,14 @@ type child struct {
 
 // many creates service accounts that create one workspace each, with limited concurrency, and waits until all are Ready. Workspaces for
 // which forged is true are forged meanwhile.
-func (h home) many(ctx context.Context, prefix string, count int, created func(int), forged func(int) bool, options ...kcptest.WorkspaceOption) []child {
+func (h home) many(ctx context.Context, prefix string, count int, created func(int), forged func(int) bool) []child {
 	GinkgoHelper()
 	children := make([]child, count)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(abreast)
 	for i := range children {
 		children[i].name = fmt.Sprintf("%s-%d", prefix, i)
-		group.Go(func() error { return h.one(groupCtx, &children[i], i, created, forged(i), options...) })
+		group.Go(func() error { return h.one(groupCtx, &children[i], i, created, forged(i)) })
 	}
 	Expect(group.Wait()).To(Succeed())
 	return children
@@ -140,7 +138,7 @@ func (h home) many(ctx context.Context, prefix string, count int, created func(i
 func never(int) bool { return false }
 func ignored(int)    {}
 
-func (h home) one(ctx context.Context, c *child, i int, created func(int), forged bool, options ...kcptest.WorkspaceOption) (err error) {
+func (h home) one(ctx context.Context, c *child, i int, created func(int), forged bool) (err error) {
 	c.bot, err = kcptest.ServiceAccount(ctx, h.Admin(), metav1.NamespaceDefault, c.name)
 	if err != nil {
 		return err
@@ -152,7 +150,7 @@ func (h home) one(ctx context.Context, c *child, i int, created func(int), forge
 	// A busy kcp observes a service account some time after it was created.
 	if err := wait.PollUntilContextTimeout(ctx, pollInterval, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		c.created = time.Now()
-		_, err := kcptest.TryCreateWorkspace(ctx, c.bot, c.name, options...)
+		_, err := kcptest.TryCreateWorkspace(ctx, c.bot, c.name)
 		unknown := apierrors.IsUnauthorized(err)
 		if unknown {
 			err = nil

@@ -128,17 +128,6 @@ var _ = Describe("warrantgate repair", func() {
 		suite.ExpectAtHome(ctx, p.bot, child.Spec.Cluster)
 	}, SpecTimeout(specTimeout))
 
-	It("writes nothing in a dry run, and prints the writes that it would make", func(ctx SpecContext) {
-		p := newPlace(ctx)
-		child := p.stuck(ctx, p.bot)
-		before := atRest(ctx, p, child)
-
-		out, notes, status := repair(ctx, "--under="+p.Path, "--dry-run")
-		Expect(status).To(BeZero(), notes)
-		Expect(out).To(MatchRegexp(`(?m)^WORKSPACE +PHASE +OUTCOME +MESSAGE\n%s:child +Initializing +foreign +service account "system:serviceaccount:default:bot"`, p.Path))
-		Expect(versions(ctx, p, child)).To(Equal(before))
-	}, SpecTimeout(specTimeout))
-
 	It("reports a workspace that is stuck for another reason, and does not change it", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		Expect(kcptest.Grant(ctx, p.Admin(), kcptest.User("alice"), kcptest.CreatorRules()...)).To(Succeed())
@@ -157,41 +146,5 @@ var _ = Describe("warrantgate repair", func() {
 		}).Should(ContainElement(And(HaveField("Path", p.Path+":local"), HaveField("Outcome", "fine"),
 			HaveField("Message", ContainSubstring("is stuck for another reason")))))
 		Expect(found).To(ContainElement(And(HaveField("Path", p.Path+":foreign"), HaveField("Outcome", BeElementOf("waiting", "foreign")))))
-	}, SpecTimeout(specTimeout))
-
-	It("names the permission that its account has lost, or the group of its certificate, and writes nothing", func(ctx SpecContext) {
-		p := newPlace(ctx)
-		child := p.stuck(ctx, p.bot)
-		before := atRest(ctx, p, child)
-		// The status is 1 if a workspace could not be repaired, and 2 if the workspaces could not be found.
-		expectFailure := func(wantStatus int, want string, args ...string) {
-			GinkgoHelper()
-			out, notes, status := repair(ctx, append(args, "-o=json", "--under="+p.Path)...)
-			Expect(status).To(Equal(wantStatus), notes)
-			Expect(out + notes).To(And(ContainSubstring(want), ContainSubstring("forbidden")))
-			Expect(versions(ctx, p, child)).To(Equal(before), "a repair that cannot be completed must not start")
-		}
-		for _, lost := range []struct {
-			permission, place, role, resource, verb string
-			status                                  int
-			want                                    string
-		}{
-			{"to read the shards", "root", "warrantgate-repair", "apiexportendpointslices", "get", 2,
-				"find the shards (APIExportEndpointSlice tenancy.kcp.io in root)"},
-			{"to list workspaces", "root", "warrantgate-repair", "apiexports/content", "list", 2,
-				"the permissions list and watch on apiexports/content of tenancy.kcp.io in root"},
-			{"to read the owner of a workspace", "system:admin", "warrantgate-explain", "clusterrolebindings", "get", 1,
-				"workspace-admin is read with the permissions of `warrantgate install kcp --shard-kubeconfig`"},
-		} {
-			By("without the permission " + lost.permission)
-			restore := removeRule(ctx, lost.place, lost.role, lost.resource, lost.verb)
-			expectFailure(lost.status, lost.want)
-			restore(ctx)
-		}
-
-		By("without the group")
-		unset, err := kcp.KubeconfigFile("nobody", kcp.User("root", "nobody"))
-		Expect(err).NotTo(HaveOccurred())
-		expectFailure(1, "as the group system:kcp:external-logical-cluster-admin", "--logical-cluster-kubeconfig="+unset)
 	}, SpecTimeout(specTimeout))
 })

@@ -44,8 +44,10 @@ var _ = Describe("the command that warrantgate explain prints", func() {
 		Expect(command).NotTo(BeNil(), explained)
 		Expect(command[1]).To(HavePrefix(regexp.MustCompile("^(kubectl )?warrantgate ").FindString(explain)))
 
+		before := atRest(ctx, p, child)
 		dryRun := shell(ctx, command[1]+" --dry-run")
-		Expect(dryRun).To(MatchRegexp(p.Path + ":child +Initializing +foreign "))
+		Expect(dryRun).To(MatchRegexp(`(?m)^WORKSPACE +PHASE +OUTCOME +MESSAGE\n%s:child +Initializing +foreign +service account "system:serviceaccount:default:bot"`, p.Path))
+		Expect(versions(ctx, p, child)).To(Equal(before))
 		output := shell(ctx, command[1])
 		Expect(output).To(MatchRegexp(p.Path + ":child +Initializing +repaired "))
 		p.WaitReady(ctx, "child")

@@ -78,19 +78,6 @@ func (p place) waitScheduled(ctx context.Context, name string) {
 	Eventually(ctx, kcptest.GetWorkspace).WithArguments(p.Admin(), name).ShouldNot(HaveField("Spec.Cluster", BeEmpty()))
 }
 
-// removeRule removes the rule with a verb on a resource from a role that install created, until restore is called or the spec ends.
-func removeRule(ctx context.Context, place, role, resource, verb string) (restore func(context.Context)) {
-	GinkgoHelper()
-	removed, err := kcptest.RemoveRule(ctx, account, kcp.ShardAdmin(place), kcp.Admin("root"), role, resource, verb)
-	Expect(err).NotTo(HaveOccurred())
-	restore = func(ctx context.Context) {
-		GinkgoHelper()
-		Expect(removed.RestoreAllowed(ctx)).To(Succeed())
-	}
-	DeferCleanup(restore)
-	return restore
-}
-
 // line is one workspace in the output of "warrantgate repair -o json".
 type line struct {
 	Path, LogicalCluster, Phase, Outcome, Reason, Message string

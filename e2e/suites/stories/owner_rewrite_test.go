@@ -14,29 +14,21 @@ import (
 
 // Workspaces of service accounts and of users who are scoped to another workspace become Ready. Only their creator gains access.
 var _ = Describe("Owner rewrite", func() {
-	It("makes the workspace of a service account Ready, and the service account works in it", func(ctx SpecContext) {
-		p := newPlace(ctx)
-		p.create(ctx, p.bot)
-		child := p.WaitReady(ctx, "child")
-		suite.ExpectAtHome(ctx, p.bot, child.Spec.Cluster)
-	}, SpecTimeout(specTimeout))
-
-	It("is an Event on the Workspace, which kubectl describe shows with the creator", func(ctx SpecContext) {
-		p := newPlace(ctx)
-		p.create(ctx, p.bot)
-		p.WaitReady(ctx, "child")
-		Eventually(suite.DescribeWorkspace).WithArguments(p.Admin(), "child").Should(And(
-			MatchRegexp(`(?m)^ +Normal +OwnerRewritten .*`+p.GlobalName("bot")),
-			ContainSubstring(kcptest.CreatedByAnnotation+": "+p.Cluster+":default:bot"),
-		))
-	}, SpecTimeout(specTimeout))
-
-	It("gives no access to a service account of the same name in another workspace", func(ctx SpecContext) {
+	It("makes the workspace of a service account Ready, in which it works, and not one of the same name elsewhere", func(ctx SpecContext) {
 		p, other := newPlace(ctx), newPlace(ctx)
 		p.create(ctx, p.bot)
 		child := p.WaitReady(ctx, "child")
 		suite.ExpectAtHome(ctx, p.bot, child.Spec.Cluster)
 		suite.ExpectLockedOut(ctx, other.bot, child.Spec.Cluster)
+
+		By("describing it: an Event on the Workspace, and the creator")
+		Eventually(suite.DescribeWorkspace).WithArguments(p.Admin(), "child").Should(And(
+			MatchRegexp(`(?m)^ +Normal +OwnerRewritten .*`+p.GlobalName("bot")),
+			ContainSubstring(kcptest.CreatedByAnnotation+": "+p.Cluster+":default:bot"),
+		))
+		By("explaining it: nothing is missing")
+		Eventually(ctx, func() suite.Output { return p.explain(ctx, "child") }).Should(And(
+			HaveField("Status", 0), HaveField("Stdout", ContainSubstring("Ready"))))
 	}, SpecTimeout(specTimeout))
 
 	It("gives no permission to a service account of the same name inside the new workspace", func(ctx SpecContext) {
@@ -81,13 +73,5 @@ var _ = Describe("Owner rewrite", func() {
 			HaveKeyWithValue(kcptest.OwnerAnnotation, `{"username":"carol"}`), Not(HaveKey(kcptest.CreatedByAnnotation)),
 		))
 		suite.ExpectAtHome(ctx, p.Server.User("root", "carol"), child.Spec.Cluster)
-	}, SpecTimeout(specTimeout))
-
-	It("leaves nothing for explain to report", func(ctx SpecContext) {
-		p := newPlace(ctx)
-		p.create(ctx, p.bot)
-		p.WaitSettled(ctx, "child")
-		Eventually(ctx, func() suite.Output { return p.explain(ctx, "child") }).Should(And(
-			HaveField("Status", 0), HaveField("Stdout", ContainSubstring("Ready"))))
 	}, SpecTimeout(specTimeout))
 })
