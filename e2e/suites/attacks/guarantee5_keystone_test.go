@@ -12,16 +12,7 @@ import (
 
 // Guarantee 5: the gate parses what the consumer parses. oslo.policy rejects these files, and Keystone then issues no tokens;
 // e2e/suites/oslopolicy compares this with the real one. oslo.policy loads only the last file, which allows all users everything.
-var _ = DescribeTable("the editor of a namespace who writes a policy that oslo.policy cannot load, or that hides a rule",
-	func(ctx SpecContext, policy string) {
-		w := kube(ctx)
-		attacker := w.editor(ctx, w.namespace(ctx))
-		for _, kind := range []string{"ConfigMap", "Secret"} {
-			expectPolicyDenied(attacker.client.Create(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, policy)), "KeystonePolicyBroken")
-			Expect(attacker.client.Create(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, soundPolicy))).To(Succeed())
-			expectPolicyDenied(attacker.client.Update(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, policy)), "KeystonePolicyBroken")
-		}
-	},
+var _ = DescribeTable("the editor of a namespace who writes a policy that oslo.policy cannot load, or that hides a rule", expectBroken,
 	Entry("a tab after the colon", SpecTimeout(startTimeout), "\"identity:list_users\":\t\"rule:admin_required\"\n"),
 	Entry("a comment without a blank before it", SpecTimeout(startTimeout), "\"identity:list_users\": |#\n  rule:admin_required\n"),
 	Entry("a tag before a list", SpecTimeout(startTimeout), "\"identity:list_users\": !!str [\"rule:admin_required\"]\n"),
@@ -32,14 +23,7 @@ var _ = DescribeTable("the editor of a namespace who writes a policy that oslo.p
 // or that cannot be evaluated before Keystone asks another host or knows the target.
 var _ = DescribeTable("the editor of a namespace who writes a rule for itself",
 	func(ctx SpecContext, rule string) {
-		w := kube(ctx)
-		attacker := w.editor(ctx, w.namespace(ctx))
-		policy := "\"identity:create_user\": \"rule:admin_required\"\n" + rule + "\n"
-		for _, kind := range []string{"ConfigMap", "Secret"} {
-			expectPolicyDenied(attacker.client.Create(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, policy)), "KeystonePolicyBroken")
-			Expect(attacker.client.Create(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, soundPolicy))).To(Succeed())
-			expectPolicyDenied(attacker.client.Update(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, policy)), "KeystonePolicyBroken")
-		}
+		expectBroken(ctx, "\"identity:create_user\": \"rule:admin_required\"\n"+rule+"\n")
 	},
 	Entry("for its user ID", SpecTimeout(startTimeout), `"identity:delete_user": "rule:admin_required or user_id:mallory"`),
 	Entry("for its name", SpecTimeout(startTimeout), `"identity:delete_user": "rule:admin_required or token.user.name:mallory"`),
@@ -56,6 +40,18 @@ var _ = DescribeTable("the editor of a namespace who writes a rule for itself",
 		`"identity:create_group": "rule:admin_required or (role:manager and domain_id:%(request_body.my_domain_id)s)"`),
 	Entry("after more alternatives than are compared", SpecTimeout(startTimeout), `"identity:delete_user": "`+strings.Repeat("! or ", 2000)+`user_id:mallory"`),
 )
+
+// expectBroken checks that an editor can neither create an object with this policy, nor write the policy into one that exists.
+func expectBroken(ctx SpecContext, policy string) {
+	GinkgoHelper()
+	w := kube(ctx)
+	attacker := w.editor(ctx, w.namespace(ctx))
+	for _, kind := range []string{"ConfigMap", "Secret"} {
+		expectPolicyDenied(attacker.client.Create(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, policy)), "KeystonePolicyBroken")
+		Expect(attacker.client.Create(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, soundPolicy))).To(Succeed())
+		expectPolicyDenied(attacker.client.Update(ctx, newPolicyObject(kind, attacker.namespace, "policy", policyLabels, policy)), "KeystonePolicyBroken")
+	}
+}
 
 // unusedRules returns rules that each cause a note.
 func unusedRules(count int) string {
