@@ -111,3 +111,19 @@ func KCPClient(config *rest.Config) client.Client {
 	Expect(err).NotTo(HaveOccurred())
 	return c
 }
+
+// UnstructuredClient returns a client for the kinds that are served at this time. It does not wait for caches.
+func UnstructuredClient(config *rest.Config) client.Client {
+	GinkgoHelper()
+	c, err := client.New(config, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// ByPolicy returns whether admission policies rewrite the owners of plain service accounts and restore annotations, as since kcp v0.32.
+func ByPolicy(kcp *kcptest.Server) bool {
+	GinkgoHelper()
+	has, err := kcp.HasMutatingPolicies()
+	Expect(err).NotTo(HaveOccurred())
+	return has
+}

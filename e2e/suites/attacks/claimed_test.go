@@ -40,7 +40,7 @@ var _ = Describe("an identity that the author of a WorkspaceType claims while a 
 		if trap == nil {
 			return
 		}
-		claimed := newKCPClient(trap("system:apiserver", masters))
+		claimed := suite.KCPClient(trap("system:apiserver", masters))
 		boss := identity.Owner{Username: victim.name, Groups: []string{masters, "system:authenticated"}}.String()
 		denied := func(what string) OmegaMatcher {
 			return And(Satisfy(apierrors.IsForbidden), MatchError(And(
@@ -109,12 +109,12 @@ var _ = Describe("an identity that the author of an APIExport claims in its virt
 		By("creating a workspace as itself")
 		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "own-"}}
 		kcptest.OfType("root", "universal")(ws)
-		Eventually(ctx, func() error { return newKCPClient(config).Create(ctx, ws.DeepCopy()) }).Should(Succeed())
+		Eventually(ctx, func() error { return suite.KCPClient(config).Create(ctx, ws.DeepCopy()) }).Should(Succeed())
 
 		By("creating one as system:masters")
 		config.Impersonate = rest.ImpersonationConfig{UserName: "system:apiserver", Groups: []string{"system:masters"}}
 		kcptest.WithAnnotation(kcptest.OwnerAnnotation, identity.Owner{Username: victim.name}.String())(ws)
-		Expect(newKCPClient(config).Create(ctx, ws)).To(And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring("only the system may set it"))))
+		Expect(suite.KCPClient(config).Create(ctx, ws)).To(And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring("only the system may set it"))))
 	}, SpecTimeout(startTimeout))
 })
 
@@ -122,7 +122,7 @@ var _ = Describe("an identity that the author of an APIExport claims in its virt
 // It returns a config for the workspace in the virtual workspace of the APIExport.
 func (o owner) exportUsers(ctx context.Context) *rest.Config {
 	GinkgoHelper()
-	c := newKCPClient(o.config)
+	c := suite.KCPClient(o.config)
 	bindings := &apisv1alpha2.APIBindingList{}
 	Expect(c.List(ctx, bindings)).To(Succeed())
 	claim := apisv1alpha2.PermissionClaim{GroupResource: apisv1alpha2.GroupResource{Group: "tenancy.kcp.io", Resource: "workspaces"}, Verbs: []string{"*"}}
@@ -201,7 +201,7 @@ func (o owner) trap(ctx context.Context, bound ...tenancyv1alpha1.APIExportRefer
 	cluster := o.placed(ctx, "trap")
 	url := ""
 	Eventually(ctx, func(g Gomega) {
-		g.Expect(newKCPClient(o.config).Get(ctx, client.ObjectKey{Name: "trap"}, wt)).To(Succeed())
+		g.Expect(suite.KCPClient(o.config).Get(ctx, client.ObjectKey{Name: "trap"}, wt)).To(Succeed())
 		for _, endpoint := range wt.Status.VirtualWorkspaces {
 			if strings.Contains(endpoint.URL, "/initializingworkspaces/") {
 				url = endpoint.URL

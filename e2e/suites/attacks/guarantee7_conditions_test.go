@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // Guarantee 7, for kcp itself: kcp evaluates the admission policy and the conditions of the webhooks for each write, and a tenant chooses
@@ -22,7 +23,7 @@ import (
 var _ = Describe("the owner of a workspace who writes as many annotations as fit into a Workspace", func() {
 	It("gets a denial at once, and keeps access to the Workspace", func(ctx SpecContext) {
 		w := kcp(ctx)
-		attacker := newKCPClient(w.newOwner(ctx, "attacker").config)
+		attacker := suite.KCPClient(w.newOwner(ctx, "attacker").config)
 		annotations := map[string]string{}
 		for i := 10_000; i < 40_000; i++ {
 			annotations[strconv.Itoa(i)] = ""

@@ -41,7 +41,7 @@ var _ = Describe("the owner of a workspace in which a webhook delays Events", Se
 				config = who.impersonating(identity.Owner{Username: name, Groups: []string{group, "system:authenticated"}})
 			}
 			ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
-			return newKCPClient(config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))
+			return suite.KCPClient(config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))
 		}
 		for _, who := range []owner{attacker, victim} {
 			suite.ReadyWorkspace(ctx, who.config, "child")

@@ -130,7 +130,7 @@ var _ = Describe("the memory and the log of warrantgate, against tenants with la
 		})).To(Succeed())
 		as := func(name string) error {
 			ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
-			return newKCPClient(attacker.impersonating(identity.Owner{Username: name, Groups: []string{group, "system:authenticated"}})).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))
+			return suite.KCPClient(attacker.impersonating(identity.Owner{Username: name, Groups: []string{group, "system:authenticated"}})).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))
 		}
 		Eventually(ctx, func() error { return as("short") }).Should(MatchError(ContainSubstring("only the system may change it")))
 		logged := logSize(w.gate.LogFile())
@@ -170,7 +170,7 @@ var _ = Describe("the memory and the log of warrantgate, against tenants with la
 			Expect(json.NewEncoder(w).Encode(review)).To(Succeed())
 		})
 		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
-		Expect(newKCPClient(attacker.config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))).
+		Expect(suite.KCPClient(attacker.config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))).
 			To(MatchError(ContainSubstring("only the system may change it")))
 		Eventually(ctx, denied.Load).Should(BeNumerically(">", 0))
 		Eventually(ctx, func() int64 { return logSize(w.gate.LogFile()) }).Should(BeNumerically(">", logged), "warrantgate logs the denial")

@@ -81,7 +81,7 @@ func startKCP(ctx SpecContext) *kcpWorld {
 	w.started(w.gate.Stop)
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	suite.Patient(ctx, newKCPClient(w.kcp.Admin("root")))
+	suite.Patient(ctx, suite.KCPClient(w.kcp.Admin("root")))
 	w.installProvider(ctx)
 	Expect(w.gate.Start(ctx)).To(Succeed())
 	complete = true
@@ -96,7 +96,7 @@ func (w *kcpWorld) installProvider(ctx context.Context) {
 	output, err := w.gate.Run(ctx, append(w.gate.InstallArgs(), "install", "provider", "--kubeconfig="+kubeconfig,
 		"--config="+w.gate.ConfigFile(), "--shard-kubeconfig="+w.kcp.AdminKubeconfig(), "--shard-context=system:admin")...)
 	Expect(err).NotTo(HaveOccurred(), output)
-	suite.Patient(ctx, newKCPClient(w.provider))
+	suite.Patient(ctx, suite.KCPClient(w.provider))
 }
 
 // configure restarts warrantgate with another configuration.

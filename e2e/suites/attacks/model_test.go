@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
@@ -106,7 +105,7 @@ func (w *kubeWorld) modelWorld(ctx context.Context, name string) *model.World {
 			editor := w.editor(ctx, world.Places[place].Namespace)
 			w.permit(ctx, editor.name, may...)
 			world.Actors = append(world.Actors, &model.Actor{
-				Name: editor.name, Client: directClient(editor.config), Place: place, Kinds: tenantKinds, May: may,
+				Name: editor.name, Client: suite.UnstructuredClient(editor.config), Place: place, Kinds: tenantKinds, May: may,
 			})
 		}
 	}
@@ -144,7 +143,7 @@ func (w *kubeWorld) controller(ctx context.Context, name string) client.Client {
 	} {
 		Expect(w.admin.Create(ctx, object)).To(Succeed())
 	}
-	return directClient(config)
+	return suite.UnstructuredClient(config)
 }
 
 // addServers adds servers of each user, in two regions. Those of the first two users have the names of machines of the sequence. One
@@ -170,14 +169,6 @@ func addServers(cloud *cloudsigmatest.Cloud, users map[string]cloudsigmatest.Use
 	}
 }
 
-// directClient does not wait for caches, as an attacker does not.
-func directClient(config *rest.Config) client.Client {
-	GinkgoHelper()
-	c, err := client.New(config, client.Options{})
-	Expect(err).NotTo(HaveOccurred())
-	return c
-}
-
 // modelWorld has two workspaces that bind the provider's kinds. The owner of each may name one user, and impersonates users that
 // look like the owner of the other workspace.
 func (w *kcpWorld) modelWorld(ctx context.Context) *model.World {
@@ -190,7 +181,7 @@ func (w *kcpWorld) modelWorld(ctx context.Context) *model.World {
 		users[email] = w.user(email)
 		w.permit(ctx, who.name, email)
 		world.Places = append(world.Places, model.Place{
-			Namespace: who.namespace, Cluster: who.cluster, Admin: directClient(who.admin), Users: []string{email}, UserIDs: []string{users[email].UUID},
+			Namespace: who.namespace, Cluster: who.cluster, Admin: suite.UnstructuredClient(who.admin), Users: []string{email}, UserIDs: []string{users[email].UUID},
 		})
 		allowAllUsers(ctx, who)
 	}
@@ -198,7 +189,7 @@ func (w *kcpWorld) modelWorld(ctx context.Context) *model.World {
 		other := owners[1-place]
 		kinds := []schema.GroupVersionKind{model.Machine, model.Machine, model.Cluster}
 		for name, c := range map[string]client.Client{
-			"owner of place": directClient(who.config),
+			"owner of place": suite.UnstructuredClient(who.config),
 			"other owner":    who.as(other.name, []string{user.AllAuthenticated, tenantsGroup}, nil),
 			"warrant of other owner": who.as("anybody", []string{user.AllAuthenticated}, map[string][]string{
 				"authorization.kcp.io/warrant": {fmt.Sprintf(`{"user":%q,"groups":["system:authenticated",%q]}`, other.name, tenantsGroup)},

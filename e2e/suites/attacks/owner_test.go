@@ -129,7 +129,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 			patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 			Expect(err).NotTo(HaveOccurred())
 			ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
-			return newKCPClient(attacker.config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, patch))
+			return suite.KCPClient(attacker.config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, patch))
 		}
 		for _, changes := range []map[string]string{
 			{"kcp.io/cluster": victim.cluster},
@@ -148,7 +148,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		Expect(annotate(map[string]string{kcptest.OwnerAnnotation: "{}"})).NotTo(Succeed())
 		Eventually(ctx, suite.DescribeWorkspace).WithArguments(attacker.config, "child").Should(ContainSubstring("OwnerChangeDenied"))
 		events := &corev1.EventList{}
-		Expect(newKCPClient(victim.admin).List(ctx, events)).To(Succeed())
+		Expect(suite.KCPClient(victim.admin).List(ctx, events)).To(Succeed())
 		Expect(events.Items).NotTo(ContainElement(HaveField("InvolvedObject.Kind", "Workspace")))
 	}, SpecTimeout(startTimeout))
 
@@ -156,9 +156,8 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		w := kcp(ctx)
 		victim := w.victim(ctx)
 		attacker, _ := w.thief(ctx)
-		byPolicy, err := w.kcp.HasMutatingPolicies()
-		Expect(err).NotTo(HaveOccurred())
-		_, err = kcptest.TryCreateWorkspace(ctx, attacker.config, "stolen", kcptest.WithAnnotation("internal.tenancy.kcp.io/cluster", victim.cluster),
+		byPolicy := suite.ByPolicy(w.kcp)
+		_, err := kcptest.TryCreateWorkspace(ctx, attacker.config, "stolen", kcptest.WithAnnotation("internal.tenancy.kcp.io/cluster", victim.cluster),
 			kcptest.WithAnnotation("kcp.io/cluster", victim.cluster), kcptest.WithAnnotation(kcptest.CreatedByAnnotation, victim.name),
 			func(ws *tenancyv1alpha1.Workspace) { ws.UID = types.UID(victim.cluster) })
 		if byPolicy {
@@ -216,7 +215,7 @@ func throughClaim(ctx context.Context, w *kcpWorld, consumer owner, username str
 	provider := w.newOwner(ctx, "attacker")
 	const export = "lures.example.io"
 	tenancy := &apisv1alpha2.APIExport{}
-	Expect(newKCPClient(w.kcp.Admin("root")).Get(ctx, client.ObjectKey{Name: "tenancy.kcp.io"}, tenancy)).To(Succeed())
+	Expect(suite.KCPClient(w.kcp.Admin("root")).Get(ctx, client.ObjectKey{Name: "tenancy.kcp.io"}, tenancy)).To(Succeed())
 	claim := apisv1alpha2.PermissionClaim{
 		GroupResource: apisv1alpha2.GroupResource{Group: "tenancy.kcp.io", Resource: "workspaces"},
 		Verbs:         []string{"*"}, IdentityHash: tenancy.Status.IdentityHash,
@@ -224,11 +223,11 @@ func throughClaim(ctx context.Context, w *kcpWorld, consumer owner, username str
 	Expect(kcptest.Export(ctx, provider.config, export, kcptest.Widgets(export))).To(Succeed())
 	Expect(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		made := &apisv1alpha2.APIExport{}
-		if err := newKCPClient(provider.config).Get(ctx, client.ObjectKey{Name: export}, made); err != nil {
+		if err := suite.KCPClient(provider.config).Get(ctx, client.ObjectKey{Name: export}, made); err != nil {
 			return err
 		}
 		made.Spec.PermissionClaims = []apisv1alpha2.PermissionClaim{claim}
-		return newKCPClient(provider.config).Update(ctx, made)
+		return suite.KCPClient(provider.config).Update(ctx, made)
 	})).To(Succeed())
 	Expect(kcptest.Grant(ctx, provider.config, kcptest.Group("system:authenticated"), kcptest.AccessRule(), kcptest.BindRule(export))).To(Succeed())
 
@@ -244,9 +243,9 @@ func throughClaim(ctx context.Context, w *kcpWorld, consumer owner, username str
 			}},
 		},
 	}
-	Eventually(ctx, func() error { return newKCPClient(consumer.config).Create(ctx, binding.DeepCopy()) }).Should(Succeed())
+	Eventually(ctx, func() error { return suite.KCPClient(consumer.config).Create(ctx, binding.DeepCopy()) }).Should(Succeed())
 	Eventually(ctx, func(g Gomega) {
-		g.Expect(newKCPClient(consumer.config).Get(ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
+		g.Expect(suite.KCPClient(consumer.config).Get(ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
 		g.Expect(binding.Status.AppliedPermissionClaims).NotTo(BeEmpty())
 	}).Should(Succeed())
 	config, err := w.kcp.Through(ctx, provider.config, export, consumer.cluster, username)
@@ -256,13 +255,6 @@ func throughClaim(ctx context.Context, w *kcpWorld, consumer owner, username str
 
 // gadgets is an APIExport that only one service account may bind.
 const gadgets = "gadgets.example.io"
-
-func newKCPClient(config *rest.Config) client.Client {
-	GinkgoHelper()
-	c, err := kcptest.NewClient(config)
-	Expect(err).NotTo(HaveOccurred())
-	return c
-}
 
 // impersonated is an authenticated user with extra fields.
 func impersonated(username string, extra map[string][]string) identity.Owner {
@@ -279,7 +271,7 @@ func (o owner) globalName() string {
 // exportGadgets creates an APIExport that the service account "bot" may bind, by both of its names.
 func (o owner) exportGadgets(ctx context.Context) {
 	GinkgoHelper()
-	c := newKCPClient(o.config)
+	c := suite.KCPClient(o.config)
 	schema := &apisv1alpha1.APIResourceSchema{
 		ObjectMeta: metav1.ObjectMeta{Name: "v1." + gadgets},
 		Spec: apisv1alpha1.APIResourceSchemaSpec{
@@ -383,6 +375,6 @@ func (w *kcpWorld) expectUnbound(ctx context.Context, cluster string) {
 	GinkgoHelper()
 	Eventually(ctx, w.kcp.InitializationError).WithArguments(cluster).ShouldNot(BeEmpty())
 	bindings := &apisv1alpha2.APIBindingList{}
-	Expect(newKCPClient(w.kcp.ShardAdmin(cluster)).List(ctx, bindings)).To(Succeed())
+	Expect(suite.KCPClient(w.kcp.ShardAdmin(cluster)).List(ctx, bindings)).To(Succeed())
 	Expect(bindings.Items).NotTo(ContainElement(HaveField("Spec.Reference.Export.Name", gadgets)))
 }

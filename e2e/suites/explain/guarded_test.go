@@ -44,9 +44,7 @@ var _ = Describe("explain workspace, where warrantgate runs", Ordered, ContinueO
 		Expect(text.code).To(Equal(1), text.out)
 		Expect(found.reasons()).To(ConsistOf("BindPermissionMissing", "BindPermissionMissing"))
 		Expect(found.Workspace.CreatedBy).To(Equal(home.Cluster + ":default:bot"))
-		byPolicy, err := kcp.HasMutatingPolicies()
-		Expect(err).NotTo(HaveOccurred())
-		if byPolicy {
+		if suite.ByPolicy(kcp) {
 			Expect(found.Workspace.RewrittenBy).To(Equal("policy"))
 			Expect(text.out).To(MatchRegexp(`Rewritten by: +the admission policy warrantgate-owner-rewrite`))
 		} else {

@@ -150,7 +150,7 @@ func runInstall(ctx context.Context, w *kcptest.Warrantgate, args ...string) str
 // places are the logical clusters that install writes into, each with the lists of the kinds that it writes there.
 func places() map[*rest.Config][]client.ObjectList {
 	var mutating []client.ObjectList
-	if byPolicy() {
+	if suite.ByPolicy(kcp) {
 		mutating = []client.ObjectList{&admissionregistrationv1.MutatingAdmissionPolicyList{}, &admissionregistrationv1.MutatingAdmissionPolicyBindingList{}}
 	}
 	return map[*rest.Config][]client.ObjectList{
@@ -161,14 +161,6 @@ func places() map[*rest.Config][]client.ObjectList {
 		),
 		kcp.ShardAdmin("system:admin"): {&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}},
 	}
-}
-
-// byPolicy returns whether an admission policy rewrites the owners of plain service accounts, as since kcp v0.32.
-func byPolicy() bool {
-	GinkgoHelper()
-	has, err := kcp.HasMutatingPolicies()
-	Expect(err).NotTo(HaveOccurred())
-	return has
 }
 
 // objects returns all objects of the kinds that install writes, in the logical clusters that it writes into.
@@ -212,7 +204,7 @@ func contents(ctx context.Context) map[string]map[string]any {
 		}
 	}
 	installed := 13
-	if byPolicy() {
+	if suite.ByPolicy(kcp) {
 		installed += 4 // the policies that rewrite owners and restore Workspaces, and their bindings
 	}
 	Expect(all).To(HaveLen(installed))

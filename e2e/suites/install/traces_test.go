@@ -14,6 +14,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 var _ = Describe("a verdict", func() {
@@ -27,7 +28,7 @@ var _ = Describe("a verdict", func() {
 		createAs(ctx, bot, "traced")
 
 		gate := "owner-rewrite"
-		if byPolicy() {
+		if suite.ByPolicy(kcp) {
 			gate = "owner-notice" // it reports the rewrite of the policy
 		}
 		prefix := gate + ".warrantgate.dev/"

@@ -13,13 +13,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
 // audited returns the Events of the audit in a workspace, as "reason kind/name: message", without duplicates.
 func audited(ctx context.Context, config *rest.Config) ([]string, error) {
 	events := &corev1.EventList{}
-	if err := unstructuredClient(config).List(ctx, events); err != nil {
+	if err := suite.UnstructuredClient(config).List(ctx, events); err != nil {
 		return nil, err
 	}
 	var found []string

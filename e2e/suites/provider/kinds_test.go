@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
@@ -40,14 +39,6 @@ func exportKinds(ctx context.Context, config *rest.Config) {
 func bindKinds(ctx context.Context, config *rest.Config) {
 	GinkgoHelper()
 	Expect(kcptest.Bind(ctx, config, "root:provider", exportName, infrastructure.WithKind("CloudSigmaMachine"))).To(Succeed())
-}
-
-// unstructuredClient is a client for the kinds that the workspace serves at this time.
-func unstructuredClient(config *rest.Config) client.Client {
-	GinkgoHelper()
-	c, err := client.New(config, client.Options{})
-	Expect(err).NotTo(HaveOccurred())
-	return c
 }
 
 func object(kind, name, cluster string, spec map[string]any) *unstructured.Unstructured {

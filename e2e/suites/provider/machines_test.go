@@ -35,11 +35,11 @@ func consumer(ctx context.Context, email string) *rest.Config {
 	config := kcp.Admin("root:" + name)
 	bindKinds(ctx, config)
 	Eventually(func() error { // until kcp observes the webhooks of the binding and the permissions of warrantgate
-		return unstructuredClient(config).Create(ctx, object("CloudSigmaMachine", "canary", "pool",
+		return suite.UnstructuredClient(config).Create(ctx, object("CloudSigmaMachine", "canary", "pool",
 			map[string]any{"providerID": "cloudsigma://no-uuid"}), client.DryRunAll)
 	}).Should(MatchError(ContainSubstring("machine.warrantgate.dev")))
 	pool := object("CloudSigmaCluster", "pool", "pool", map[string]any{"region": incident.Region, "userEmail": email})
-	c := unstructuredClient(config)
+	c := suite.UnstructuredClient(config)
 	Eventually(func() error { return c.Create(ctx, pool.DeepCopy(), client.DryRunAll) }).Should(Succeed()) // until it can check the permission
 	Expect(c.Create(ctx, pool)).To(Succeed())
 	return config
@@ -47,7 +47,7 @@ func consumer(ctx context.Context, email string) *rest.Config {
 
 func setInstanceID(ctx context.Context, config *rest.Config, machine *unstructured.Unstructured, uuid string) error {
 	patch := client.RawPatch(types.MergePatchType, []byte(fmt.Sprintf(`{"status":{"instanceID":%q}}`, uuid)))
-	return unstructuredClient(config).Status().Patch(ctx, machine.DeepCopy(), patch)
+	return suite.UnstructuredClient(config).Status().Patch(ctx, machine.DeepCopy(), patch)
 }
 
 var _ = Describe("in a workspace that binds a provider's kinds", Ordered, ContinueOnFailure, func() {
@@ -70,7 +70,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", Ordered, Contin
 			return n
 		}
 		before := admitted()
-		Expect(unstructuredClient(config).Create(ctx, first)).To(Succeed())
+		Expect(suite.UnstructuredClient(config).Create(ctx, first)).To(Succeed())
 		Expect(admitted()).To(BeNumerically(">", before), "the gates were not called")
 	}, SpecTimeout(specTimeout))
 
@@ -83,7 +83,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", Ordered, Contin
 
 	It("a machine cannot name a server of another user, and can name one of its own user", func(ctx SpecContext) {
 		machine := object("CloudSigmaMachine", incident.Created.Name, "pool", map[string]any{})
-		Expect(unstructuredClient(own).Create(ctx, machine)).To(Succeed())
+		Expect(suite.UnstructuredClient(own).Create(ctx, machine)).To(Succeed())
 
 		err := setInstanceID(ctx, own, machine, incident.Stale.UUID)
 		Expect(apierrors.HasStatusCause(err, "InstanceNotOwned")).To(BeTrue(), "%v", err)
@@ -93,7 +93,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", Ordered, Contin
 		By("reading the Event of the machine in its own workspace")
 		Eventually(func() ([]string, error) {
 			events := &corev1.EventList{}
-			err := unstructuredClient(own).List(ctx, events, client.InNamespace("default"))
+			err := suite.UnstructuredClient(own).List(ctx, events, client.InNamespace("default"))
 			var reasons []string
 			for i := range events.Items {
 				if events.Items[i].InvolvedObject.UID == machine.GetUID() {
@@ -108,7 +108,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", Ordered, Contin
 		others := consumer(ctx, incident.Other.Email)
 		machine := object("CloudSigmaMachine", "namesake", "pool", map[string]any{})
 		for _, each := range []*rest.Config{own, others} {
-			Expect(unstructuredClient(each).Create(ctx, machine.DeepCopy())).To(Succeed())
+			Expect(suite.UnstructuredClient(each).Create(ctx, machine.DeepCopy())).To(Succeed())
 		}
 		Expect(setInstanceID(ctx, others, machine, incident.Stale.UUID)).To(Succeed())
 		Expect(apierrors.IsForbidden(setInstanceID(ctx, own, machine, incident.Stale.UUID))).To(BeTrue())
@@ -117,7 +117,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", Ordered, Contin
 
 	It("a cluster cannot take its user from a Secret that no webhook guards", func(ctx SpecContext) {
 		bySecret := func() error {
-			return unstructuredClient(own).Create(ctx, object("CloudSigmaCluster", "by-secret", "by-secret", map[string]any{
+			return suite.UnstructuredClient(own).Create(ctx, object("CloudSigmaCluster", "by-secret", "by-secret", map[string]any{
 				"region": incident.Region, "userRef": map[string]any{"name": "user"},
 			}))
 		}

@@ -25,8 +25,8 @@ var _ = Describe("a first claim in an outage", func() {
 		foreign := cloud.AddServer(incident.Region, customer("robbed@example.com"), "worker")
 		another := cloud.AddServer(incident.Region, customer("robbed-too@example.com"), "unseen")
 		machine, unseen := object("CloudSigmaMachine", "worker", "pool", map[string]any{}), object("CloudSigmaMachine", "unseen", "pool", map[string]any{})
-		Expect(unstructuredClient(config).Create(ctx, machine)).To(Succeed())
-		Expect(unstructuredClient(config).Create(ctx, unseen)).To(Succeed())
+		Expect(suite.UnstructuredClient(config).Create(ctx, machine)).To(Succeed())
+		Expect(suite.UnstructuredClient(config).Create(ctx, unseen)).To(Succeed())
 		const admissions, runs = "warrantgate_admissions_total", "warrantgate_audit_runs_total"
 
 		By("replacing the gate by one whose audit runs once an hour")
@@ -46,7 +46,7 @@ var _ = Describe("a first claim in an outage", func() {
 				before, err := of.Metric(ctx, admissions, nil)
 				g.Expect(err).NotTo(HaveOccurred())
 				canary := object("CloudSigmaMachine", "canary", "pool", map[string]any{"providerID": "cloudsigma://no-uuid"})
-				g.Expect(unstructuredClient(config).Create(ctx, canary, client.DryRunAll)).To(MatchError(ContainSubstring("machine.warrantgate.dev")))
+				g.Expect(suite.UnstructuredClient(config).Create(ctx, canary, client.DryRunAll)).To(MatchError(ContainSubstring("machine.warrantgate.dev")))
 				g.Expect(of.Metric(ctx, admissions, nil)).To(BeNumerically(">", before))
 			}).Should(Succeed())
 		}

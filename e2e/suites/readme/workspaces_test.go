@@ -39,9 +39,7 @@ var _ = Describe("The page of the gates on workspaces", func() {
 		}
 		t.run(selfSigned, false)
 
-		byPolicy, err := kcp.HasMutatingPolicies()
-		Expect(err).NotTo(HaveOccurred())
-		if byPolicy {
+		if suite.ByPolicy(kcp) {
 			t.execute(section(workspaces, workspacePolicies)...)
 		}
 		t.execute(section(workspaces, workspaceWebhooks)...)

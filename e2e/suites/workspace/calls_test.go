@@ -34,8 +34,7 @@ var _ = Describe("The owner-rewrite webhook", func() {
 	) {
 		parent := newPlace(ctx)
 		creator := as(ctx, parent)
-		byPolicy, err := kcp.HasMutatingPolicies()
-		Expect(err).NotTo(HaveOccurred())
+		byPolicy := suite.ByPolicy(kcp)
 		before := rewriteCalls(ctx)
 		suite.CreateWorkspace(ctx, creator, "child")
 		child := parent.WaitReady(ctx, "child")

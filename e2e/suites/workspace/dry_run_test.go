@@ -23,10 +23,8 @@ var _ = Describe("A dry run of scheduling a service account's workspace", func()
 		bot := parent.ServiceAccount(ctx, "bot")
 		ws := suite.CreateWorkspace(ctx, bot, "child", nowhere)
 
-		byPolicy, err := kcp.HasMutatingPolicies()
-		Expect(err).NotTo(HaveOccurred())
 		wantCalls := rewriteCalls(ctx)
-		if !byPolicy {
+		if !suite.ByPolicy(kcp) {
 			wantCalls++
 		}
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"internal.tenancy.kcp.io/cluster":%q}}}`, "trial")

@@ -77,7 +77,7 @@ var _ = Describe("The recorded owner of a workspace", Ordered, ContinueOnFailure
 			name := "claimed-" + rand.String(6)
 			ws, err := kcptest.TryCreateWorkspace(ctx, creator, name, kcptest.WithAnnotation(kcptest.CreatedByAnnotation, "root:default:boss"),
 				kcptest.WithAnnotation(kcptest.OwnerAnnotation, forgedOwner))
-			if !restores() {
+			if !suite.ByPolicy(kcp) {
 				Expect(err).To(beNotAllowed)
 				Expect(err).To(MatchError(And(ContainSubstring(kcptest.CreatedByAnnotation), ContainSubstring("out of the request"))))
 				return

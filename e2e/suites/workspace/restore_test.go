@@ -63,7 +63,7 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 			c := suite.KCPClient(creator(ctx, name))
 			sent := manifest(backup)
 			sent.SetName(name)
-			if !restores() {
+			if !suite.ByPolicy(kcp) {
 				leaveOutPlacement(sent) // kcp itself denies that
 				var denial error
 				Eventually(ctx, func() error { denial = write(ctx, c, sent.DeepCopy()); return denial }).Should(MatchError(ContainSubstring("out of the request")))
@@ -71,7 +71,7 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 				leaveOut(sent)
 			}
 			Eventually(ctx, func() error { return write(ctx, c, sent.DeepCopy()) }).Should(Succeed()) // until kcp observes a new service account
-			if restores() {
+			if suite.ByPolicy(kcp) {
 				target.expectNotRestored(ctx, name, clusterAnnotation, kcptest.CreatedByAnnotation, "spec.cluster", "spec.URL")
 			}
 
@@ -102,7 +102,7 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 		held := target.heldType(ctx)
 		options := []kcptest.WorkspaceOption{held, kcptest.WithAnnotation(kcptest.OwnerAnnotation, forgedOwner),
 			kcptest.WithAnnotation("authorization.kcp.io/required-groups", "system:masters"), kcptest.WithAnnotation("kcp.io/path", "root:stolen"), kcptest.WithAnnotation("kcp.io/cluster", "root")}
-		if restores() {
+		if suite.ByPolicy(kcp) {
 			options = append(options, kcptest.WithAnnotation(clusterAnnotation, "root"), kcptest.WithAnnotation("core.kcp.io/shard", "none"),
 				kcptest.WithAnnotation("internal.tenancy.kcp.io/shard", "none"))
 		}
@@ -120,7 +120,7 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 		tenant, administrator := suite.KCPClient(target.clusterAdmin(ctx, "velero")), suite.KCPClient(target.Admin())
 		sent := manifest(backup)
 		sent.SetName("with-status")
-		if !restores() {
+		if !suite.ByPolicy(kcp) {
 			leaveOutPlacement(sent)
 			leaveOut(sent)
 		}
@@ -154,7 +154,7 @@ var _ = Describe("A Workspace that is created from a backup", Ordered, ContinueO
 		sent := manifest(backup)
 		sent.SetName("dry-run")
 		err := suite.KCPClient(target.User(ctx, "dry")).Create(ctx, sent, client.DryRunAll)
-		if restores() {
+		if suite.ByPolicy(kcp) {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(sent.GetAnnotations()).To(And(HaveKey(teamAnnotation), Not(HaveKey(clusterAnnotation)), Not(HaveKey(kcptest.CreatedByAnnotation))))
 			sent = manifest(backup)
@@ -245,7 +245,7 @@ var _ = Describe("A Workspace that is updated from a manifest", Ordered, Continu
 		Expect(annotate(ctx, config, "stored", teamAnnotation, "up")).To(Succeed())
 		stopGate()
 		err := annotate(ctx, config, "stored", kcptest.OwnerAnnotation, nil)
-		if restores() {
+		if suite.ByPolicy(kcp) {
 			Expect(err).NotTo(HaveOccurred())
 		} else {
 			Expect(err).To(beNotAllowed)
@@ -255,14 +255,6 @@ var _ = Describe("A Workspace that is updated from a manifest", Ordered, Continu
 		expectKept(ctx, "up")
 	}, SpecTimeout(specTimeout))
 })
-
-// restores reports whether kcp has the policy that keeps what kcp and warrantgate record out of requests.
-func restores() bool {
-	GinkgoHelper()
-	has, err := kcp.HasMutatingPolicies()
-	Expect(err).NotTo(HaveOccurred())
-	return has
-}
 
 // read returns a Workspace as it is stored.
 func read(ctx context.Context, config *rest.Config, name string) *unstructured.Unstructured {
