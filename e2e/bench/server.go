@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -22,6 +21,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"warrantgate.dev/e2e/env/process"
 	"warrantgate.dev/e2e/env/warrantgatetest"
 	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/events"
@@ -102,7 +102,7 @@ func serveHandlers(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	port, err := freePort(ctx)
+	ports, err := process.FreePorts(ctx, 1)
 	if err != nil {
 		return err
 	}
@@ -112,12 +112,12 @@ func serveHandlers(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server := webhookserver.New(net.JoinHostPort(loopback, strconv.Itoa(port)), certificateOf, nil, tokens)
+	server := webhookserver.New(process.Loopback(ports[0]), certificateOf, nil, tokens)
 	recorder := events.NewRecorder(nowhere{})
 	for path, handler := range handlers(recorder) {
 		server.Register(path, handler)
 	}
-	if err := json.NewEncoder(out).Encode(address{URL: fmt.Sprintf("https://%s:%d/%s", loopback, port, token), CA: certificate}); err != nil {
+	if err := json.NewEncoder(out).Encode(address{URL: fmt.Sprintf("https://%s/%s", process.Loopback(ports[0]), token), CA: certificate}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -170,19 +170,4 @@ func startServer(ctx context.Context, logFile string) (*server, error) {
 	s := &server{url: found.URL, roots: x509.NewCertPool(), stop: stop}
 	s.roots.AppendCertsFromPEM(found.CA)
 	return s, nil
-}
-
-// freePort returns a port that was free a moment ago. The webhook server does not choose one itself.
-func freePort(ctx context.Context) (int, error) {
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(loopback, "0"))
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0, fmt.Errorf("%s is no TCP address", listener.Addr())
-	}
-	return address.Port, nil
 }
