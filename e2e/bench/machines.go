@@ -86,15 +86,7 @@ func (m *machines) start(ctx context.Context) (err error) {
 		return err
 	}
 	m.cloud.SetTokenLife(2 * patience) // longer than the measurement, so that each is requested once
-	apiServer, err := asset.Path(asset.KubeAPIServer)
-	if err != nil {
-		return err
-	}
-	etcd, err := asset.Path(asset.Etcd)
-	if err != nil {
-		return err
-	}
-	m.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: apiServer, Etcd: etcd})
+	m.api, err = kubetest.Start(ctx, kubetest.Options{})
 	return err
 }
 

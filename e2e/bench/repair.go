@@ -103,7 +103,7 @@ func (h *repairs) stop() error {
 
 // warrantgate returns a warrantgate with the repair, not started yet.
 func (h *repairs) warrantgate(ctx context.Context, repair string) (*kcptest.Warrantgate, error) {
-	return kcptest.PrepareWarrantgate(ctx, h.kcp, kcptest.WarrantgateOptions{
+	return kcptest.NewWarrantgate(ctx, h.kcp, kcptest.WarrantgateOptions{
 		Binary: h.binary, Configuration: withoutGates + repair, Args: []string{"--logical-cluster-kubeconfig=" + h.writing},
 	})
 }

@@ -86,11 +86,7 @@ func measureWorkspaces(ctx context.Context, out *figures) (err error) {
 
 func startKCP(ctx context.Context) (*kcptest.Server, error) {
 	progress("kcp starts")
-	binary, err := asset.Path(asset.KCP)
-	if err != nil {
-		return nil, err
-	}
-	return kcptest.Start(ctx, kcptest.Options{Binary: binary})
+	return kcptest.Start(ctx, kcptest.Options{})
 }
 
 // startWarrantgate installs warrantgate with the webhook that rewrites owners, starts it, and waits until it is ready.
@@ -102,7 +98,7 @@ func startWarrantgate(ctx context.Context, kcp *kcptest.Server) (*kcptest.Warran
 	if binary, err = installed(binary, kcp.Dir()); err != nil {
 		return nil, err
 	}
-	warrantgate, err := kcptest.PrepareWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary})
+	warrantgate, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Binary: binary})
 	if err != nil {
 		return nil, err
 	}

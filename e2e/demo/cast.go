@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/keystonetest"
 )
@@ -43,13 +42,9 @@ type demo struct {
 }
 
 // startKCP starts kcp and creates one workspace with a service account and a user in it.
-func (d *demo) startKCP(ctx context.Context) error {
-	binary, err := asset.Path(asset.KCP)
-	if err != nil {
-		return err
-	}
+func (d *demo) startKCP(ctx context.Context) (err error) {
 	start := time.Now()
-	if d.kcp, err = kcptest.Start(ctx, kcptest.Options{Binary: binary}); err != nil {
+	if d.kcp, err = kcptest.Start(ctx, kcptest.Options{}); err != nil {
 		return err
 	}
 	d.say("kcp is ready at %s after %s, DIR=%s.", d.kcp.URL(), seconds(time.Since(start)), d.kcp.Dir())

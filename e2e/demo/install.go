@@ -22,7 +22,7 @@ func installAndServe(ctx context.Context, d *demo) error {
 		return err
 	}
 	// Text is easier to read than JSON.
-	warrantgate, err := kcptest.PrepareWarrantgate(ctx, d.kcp, kcptest.WarrantgateOptions{Binary: binary, Args: []string{"--log-format=text"}})
+	warrantgate, err := kcptest.NewWarrantgate(ctx, d.kcp, kcptest.WarrantgateOptions{Binary: binary, Args: []string{"--log-format=text"}})
 	if err != nil {
 		return err
 	}

@@ -90,16 +90,8 @@ func startMachines(ctx context.Context, d *demo) (err error) {
 }
 
 // startAPI starts an API server with the kinds of Cluster API.
-func (m *machines) startAPI(ctx context.Context) error {
-	apiServer, err := asset.Path(asset.KubeAPIServer)
-	if err != nil {
-		return err
-	}
-	etcd, err := asset.Path(asset.Etcd)
-	if err != nil {
-		return err
-	}
-	m.api, err = kubetest.Start(ctx, kubetest.Options{KubeAPIServer: apiServer, Etcd: etcd})
+func (m *machines) startAPI(ctx context.Context) (err error) {
+	m.api, err = kubetest.Start(ctx, kubetest.Options{})
 	return err
 }
 

@@ -56,6 +56,9 @@ func (w *Warrantgate) adminArgs() []string {
 	return args
 }
 
+// WaitInstalled waits until the admission policies of an installation are active in kcp. Install calls it.
+func (w *Warrantgate) WaitInstalled(ctx context.Context) error { return w.waitGuarded(ctx, true) }
+
 // waitGuarded waits until every shard of kcp protects, or no longer protects, warrantgate's annotations. An API server activates
 // admission policies with a delay, and later than webhooks. The check is a dry run that only the policy denies.
 func (w *Warrantgate) waitGuarded(ctx context.Context, want bool) error {

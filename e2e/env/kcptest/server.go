@@ -33,19 +33,17 @@ const pollInterval = 100 * time.Millisecond
 
 // Options configure kcp.
 type Options struct {
-	// Binary is the path of kcp. Default: that of package asset.
-	Binary string
-	// Dir is the directory for the data and the log of the server. Default: a new temporary directory.
-	Dir string
-	// Keep keeps the directory after the end, to read the log. Default: whether KEEP is set.
-	Keep bool
 	// Args are further arguments of "kcp start".
 	Args []string
 }
 
 // Server is a running kcp: one shard with embedded etcd, or the shards of a Sharded.
 type Server struct {
-	options Options
+	binary string
+	args   []string
+	// dir contains the data and the logs. Stop removes it unless keep is set.
+	dir  string
+	keep bool
 	// url is the address for users: that of the shard or, if there are several, that of the front-proxy.
 	url      string
 	clientCA *access.CA
@@ -65,10 +63,11 @@ type Server struct {
 
 // Start runs kcp and waits until it is ready.
 func Start(ctx context.Context, options Options) (*Server, error) {
-	if err := asset.Default(asset.KCP, &options.Binary); err != nil {
+	binary, err := asset.Path(asset.KCP)
+	if err != nil {
 		return nil, err
 	}
-	s, err := newServer(options)
+	s, err := newServer(binary, options.Args...)
 	if err != nil {
 		return nil, err
 	}
@@ -79,14 +78,10 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 }
 
 // newServer prepares everything that does not depend on ports: the directory and the CA of the users.
-func newServer(options Options) (*Server, error) {
-	options.Keep = options.Keep || os.Getenv(process.KeepEnv) != ""
-	if options.Dir == "" {
-		dir, err := os.MkdirTemp("", "kcptest-")
-		if err != nil {
-			return nil, err
-		}
-		options.Dir = dir
+func newServer(binary string, args ...string) (*Server, error) {
+	dir, err := os.MkdirTemp("", "kcptest-")
+	if err != nil {
+		return nil, err
 	}
 	clientCA, err := access.NewCA("kcptest-clients")
 	if err != nil {
@@ -96,7 +91,7 @@ func newServer(options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{options: options, clientCA: clientCA, userCerts: map[string]access.KeyPair{}}
+	s := &Server{binary: binary, args: args, dir: dir, keep: os.Getenv(process.KeepEnv) != "", clientCA: clientCA, userCerts: map[string]access.KeyPair{}}
 	return s, errors.Join(os.WriteFile(s.clientCAFile(), clientCA.PEM(), 0o600), os.WriteFile(s.clientKeyFile(), key, 0o600))
 }
 
@@ -105,7 +100,7 @@ func (s *Server) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kcp := s.newKCP("kcp", ports, s.options.Args...)
+	kcp := s.newKCP("kcp", ports, s.args...)
 	s.url = kcp.url
 	s.programs, s.shards = []*program{kcp}, []*program{kcp}
 	if err := kcp.startNew(); err != nil {
@@ -144,7 +139,7 @@ func (s *Server) enter(ctx context.Context, kcp *program) error {
 
 // newProgram is a program that listens on a port of this machine.
 func (s *Server) newProgram(name, binary string, port int, args ...string) *program {
-	dir := filepath.Join(s.options.Dir, name)
+	dir := filepath.Join(s.dir, name)
 	return &program{
 		name: name, url: "https://" + process.Loopback(port), dir: dir, logFile: dir + ".log", binary: binary,
 		args: append(args, "--root-directory="+dir, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port)),
@@ -155,7 +150,7 @@ func (s *Server) newProgram(name, binary string, port int, args ...string) *prog
 const kcpPorts = 3
 
 func (s *Server) newKCP(name string, ports []int, args ...string) *program {
-	kcp := s.newProgram(name, s.options.Binary, ports[0], "start")
+	kcp := s.newProgram(name, s.binary, ports[0], "start")
 	kcp.args = append(append(append(kcp.args, etcdArgs(ports)...),
 		"--external-hostname=127.0.0.1",
 		"--shard-base-url="+kcp.url,
@@ -176,9 +171,9 @@ func etcdArgs(ports []int) []string {
 	}
 }
 
-func (s *Server) clientCAFile() string { return filepath.Join(s.options.Dir, "client-ca.crt") }
+func (s *Server) clientCAFile() string { return filepath.Join(s.dir, "client-ca.crt") }
 
-func (s *Server) clientKeyFile() string { return filepath.Join(s.options.Dir, "client-ca.key") }
+func (s *Server) clientKeyFile() string { return filepath.Join(s.dir, "client-ca.key") }
 
 // waitCreatable waits until workspaces can be created in the cluster of config. kcp is ready shortly before it observes its own
 // workspace types.
@@ -215,10 +210,10 @@ func (s *Server) stopPrograms() error {
 }
 
 func (s *Server) removeDir() error {
-	if s.options.Keep {
+	if s.keep {
 		return nil
 	}
-	return os.RemoveAll(s.options.Dir)
+	return os.RemoveAll(s.dir)
 }
 
 // URL is the address of kcp, without a cluster.
@@ -229,7 +224,7 @@ var release = regexp.MustCompile(`(?:^|\+kcp-)(v\d+\.\d+)\.\d+$`)
 
 // Release is the minor version of kcp, such as "v0.32", or "main" if it was built from a commit that is no release.
 func (s *Server) Release() (string, error) {
-	info, err := buildinfo.ReadFile(s.options.Binary) // a server that was built from a module does not know its version
+	info, err := buildinfo.ReadFile(s.binary) // a server that was built from a module does not know its version
 	if err != nil {
 		return "", fmt.Errorf("version of kcp: %w", err)
 	}
@@ -276,7 +271,7 @@ func (s *Server) HasMutatingPolicies() (bool, error) {
 }
 
 // Dir is the directory of the server. Stop removes it.
-func (s *Server) Dir() string { return s.options.Dir }
+func (s *Server) Dir() string { return s.dir }
 
 // LogFile is the log of kcp. If there are several shards, it is the log of the root shard.
 func (s *Server) LogFile() string { return s.shards[0].logFile }
@@ -291,8 +286,8 @@ func (s *Server) AdminKubeconfig() string { return s.adminKubeconfig }
 // point at the shard itself.
 func (s *Server) ShardKubeconfigs() []string { return slices.Clone(s.shardKubeconfigs) }
 
-// KeepDir keeps the directory after the end, as Options.Keep does.
-func (s *Server) KeepDir() { s.options.Keep = true }
+// KeepDir keeps the directory after the end, as the environment variable KEEP does.
+func (s *Server) KeepDir() { s.keep = true }
 
 // Alive returns an error, with the end of the log, if a program of kcp has ended without a stop.
 func (s *Server) Alive() error {

@@ -32,14 +32,6 @@ const (
 // up to 1000 seconds, while the front-proxy has not observed the shard, and at once after a change.
 const touchInterval = 15 * time.Second
 
-// ShardedOptions configure a kcp of several shards.
-type ShardedOptions struct {
-	// Dir is the directory for the data and the logs of the programs. Default: a new temporary directory.
-	Dir string
-	// Keep keeps the directory after the end, to read the logs. Default: whether KEEP is set.
-	Keep bool
-}
-
 // Sharded is a running kcp of two shards, a front-proxy and a cache server.
 //
 // Its Server connects to the front-proxy, as users do. The front-proxy forwards each request to the shard of the workspace.
@@ -52,12 +44,12 @@ type Sharded struct {
 
 // StartSharded runs kcp and waits until workspaces can be created on every shard. It leaves a workspace of an administrator on each
 // shard, such as root:on-shard-1.
-func StartSharded(ctx context.Context, options ShardedOptions) (*Sharded, error) {
+func StartSharded(ctx context.Context) (*Sharded, error) {
 	paths, err := asset.Paths(asset.KCP, asset.FrontProxy, asset.CacheServer)
 	if err != nil {
 		return nil, err
 	}
-	server, err := newServer(Options{Binary: paths[0], Dir: options.Dir, Keep: options.Keep})
+	server, err := newServer(paths[0])
 	if err != nil {
 		return nil, err
 	}

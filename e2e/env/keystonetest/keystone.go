@@ -23,21 +23,16 @@ const Region = "RegionOne"
 
 // Options configure a Keystone.
 type Options struct {
-	// Python is an interpreter that has Keystone. Default: that of TEST_ASSET_PYTHON or, if it is empty, Debian's /usr/bin/python3.
-	Python string
-	// Dir is the directory for the data and the log of Keystone. Default: a new temporary directory.
-	Dir string
-	// Keep keeps the directory after the end, to read the log. Default: whether KEEP is set.
-	Keep bool
-	// Policy overrides Keystone's own rules, in YAML or JSON; see SetPolicy. Default: no override.
-	Policy []byte
 	// ExtraConf is appended to keystone.conf and begins with a section; see AdminProject.
 	ExtraConf string
 }
 
 // Keystone is a running Keystone.
 type Keystone struct {
-	options  Options
+	options Options
+	// dir contains the data and the log. Stop removes it unless keep is set.
+	dir      string
+	keep     bool
 	authURL  string
 	password string
 	server   *process.Process
@@ -50,21 +45,14 @@ type Keystone struct {
 
 // Start sets up a Keystone, runs it and waits until it responds. The end of ctx ends a start, but not a Keystone that has started.
 func Start(ctx context.Context, options Options) (*Keystone, error) {
-	if options.Python == "" {
-		options.Python = python()
-	}
-	if err := findKeystone(ctx, options.Python); err != nil {
+	if err := Find(ctx); err != nil {
 		return nil, err
 	}
-	options.Keep = options.Keep || os.Getenv(process.KeepEnv) != ""
-	if options.Dir == "" {
-		dir, err := os.MkdirTemp("", "keystonetest-")
-		if err != nil {
-			return nil, err
-		}
-		options.Dir = dir
+	dir, err := os.MkdirTemp("", "keystonetest-")
+	if err != nil {
+		return nil, err
 	}
-	k := &Keystone{options: options, password: rand.Text()}
+	k := &Keystone{options: options, dir: dir, keep: os.Getenv(process.KeepEnv) != "", password: rand.Text()}
 	if err := k.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start Keystone: %w", err), k.Stop())
 	}
@@ -77,10 +65,10 @@ func (k *Keystone) start(ctx context.Context) error {
 		return err
 	}
 	k.authURL = "http://" + process.Loopback(ports[0]) + "/v3"
-	if err := writeFiles(k.options.Dir, k.options.ExtraConf); err != nil {
+	if err := writeFiles(k.dir, k.options.ExtraConf); err != nil {
 		return err
 	}
-	if err := k.writePolicy(k.options.Policy); err != nil {
+	if err := k.writePolicy(nil); err != nil {
 		return err
 	}
 	if err := k.manage(ctx, "db_sync"); err != nil {
@@ -126,7 +114,7 @@ func (k *Keystone) manage(ctx context.Context, command string, args ...string) e
 // run starts the interpreter with -E, so that it ignores environment variables for another interpreter.
 func (k *Keystone) run(name string, env []string, args ...string) (*process.Process, error) {
 	return process.Start(process.Options{
-		Name: name, LogFile: k.LogFile(), Binary: k.options.Python, Args: append([]string{"-E"}, args...),
+		Name: name, LogFile: k.LogFile(), Binary: Python(), Args: append([]string{"-E"}, args...),
 		Env: append(env, "OS_KEYSTONE_CONFIG_FILES="+k.file("keystone.conf"), "OS_KEYSTONE_CONFIG_DIR="),
 	})
 }
@@ -137,8 +125,8 @@ func (k *Keystone) Stop() error {
 	if k.server != nil {
 		errs = append(errs, k.server.Stop())
 	}
-	if !k.options.Keep {
-		errs = append(errs, os.RemoveAll(k.options.Dir))
+	if !k.keep {
+		errs = append(errs, os.RemoveAll(k.dir))
 	}
 	return errors.Join(errs...)
 }
@@ -149,13 +137,10 @@ func (k *Keystone) AuthURL() string { return k.authURL }
 // Admin is a client of the administrator with a token for the project admin.
 func (k *Keystone) Admin() *gophercloud.ServiceClient { return k.admin }
 
-// Dir is the directory of Keystone. Stop removes it.
-func (k *Keystone) Dir() string { return k.options.Dir }
-
-// KeepDir keeps the directory after the end, as Options.Keep does.
-func (k *Keystone) KeepDir() { k.options.Keep = true }
+// KeepDir keeps the directory after the end, as the environment variable KEEP does.
+func (k *Keystone) KeepDir() { k.keep = true }
 
 // LogFile is the log of Keystone and of its setup.
 func (k *Keystone) LogFile() string { return k.file("keystone.log") }
 
-func (k *Keystone) file(name string) string { return filepath.Join(k.options.Dir, name) }
+func (k *Keystone) file(name string) string { return filepath.Join(k.dir, name) }

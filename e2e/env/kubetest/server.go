@@ -26,12 +26,6 @@ const patience = time.Minute
 
 // Options configure a kube-apiserver.
 type Options struct {
-	// KubeAPIServer and Etcd are the paths of the binaries. Default: those of package asset.
-	KubeAPIServer, Etcd string
-	// Dir is the directory for the data and the logs of the servers. Default: a new temporary directory.
-	Dir string
-	// Keep keeps the directory after the end, to read the logs. Default: whether KEEP is set.
-	Keep bool
 	// Args are further arguments of kube-apiserver, as --name=value.
 	Args []string
 }
@@ -39,7 +33,11 @@ type Options struct {
 // Server is a running kube-apiserver with its etcd. Authorization is by RBAC. The admission plugin ServiceAccount is disabled, so
 // that Pods need no service account.
 type Server struct {
-	options     Options
+	// kubeAPIServer and etcd are the paths of the binaries, args the further arguments of kube-apiserver.
+	kubeAPIServer, etcd string
+	args                []string
+	// dir contains the data and the logs. Stop removes it, unless the environment variable KEEP is set.
+	dir         string
 	environment *envtest.Environment
 	guard       *guard
 	logs        []*os.File
@@ -55,20 +53,15 @@ type Server struct {
 // Start runs etcd and kube-apiserver and waits until the API server is healthy and serves all kinds. The end of ctx ends a start,
 // but not a server that has started.
 func Start(ctx context.Context, options Options) (*Server, error) {
-	for env, path := range map[string]*string{asset.KubeAPIServer: &options.KubeAPIServer, asset.Etcd: &options.Etcd} {
-		if err := asset.Default(env, path); err != nil {
-			return nil, err
-		}
+	paths, err := asset.Paths(asset.KubeAPIServer, asset.Etcd)
+	if err != nil {
+		return nil, err
 	}
-	options.Keep = options.Keep || os.Getenv(process.KeepEnv) != ""
-	if options.Dir == "" {
-		dir, err := os.MkdirTemp("", "kubetest-")
-		if err != nil {
-			return nil, err
-		}
-		options.Dir = dir
+	dir, err := os.MkdirTemp("", "kubetest-")
+	if err != nil {
+		return nil, err
 	}
-	s := &Server{options: options}
+	s := &Server{kubeAPIServer: paths[0], etcd: paths[1], args: options.Args, dir: dir}
 	if err := s.start(ctx); err != nil {
 		err = fmt.Errorf("start kube-apiserver: %w\n%s\n%s", err, process.LogTail(s.LogFile()), process.LogTail(s.file("etcd.log")))
 		return nil, errors.Join(err, s.Stop())
@@ -77,7 +70,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 }
 
 func (s *Server) start(ctx context.Context) (err error) {
-	if s.guard, err = newGuard(s.options.Dir); err != nil {
+	if s.guard, err = newGuard(s.dir); err != nil {
 		return err
 	}
 	if s.environment, err = s.newEnvironment(ctx); err != nil {
@@ -133,7 +126,7 @@ func (s *Server) newEnvironment(ctx context.Context) (*envtest.Environment, erro
 }
 
 func (s *Server) newAPIServer(port int) (*envtest.APIServer, error) {
-	path, log, err := s.prepare("kube-apiserver", s.options.KubeAPIServer)
+	path, log, err := s.prepare("kube-apiserver", s.kubeAPIServer)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +137,7 @@ func (s *Server) newAPIServer(port int) (*envtest.APIServer, error) {
 		Set("advertise-address", "127.0.0.1").
 		// No client looks for the API server in the Endpoints of its Service, which cannot contain a loopback address.
 		Set("endpoint-reconciler-type", "none")
-	for _, arg := range s.options.Args {
+	for _, arg := range s.args {
 		name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 		args.Append(name, value)
 	}
@@ -152,7 +145,7 @@ func (s *Server) newAPIServer(port int) (*envtest.APIServer, error) {
 }
 
 func (s *Server) newEtcd(port int) (*envtest.Etcd, error) {
-	path, log, err := s.prepare("etcd", s.options.Etcd)
+	path, log, err := s.prepare("etcd", s.etcd)
 	if err != nil {
 		return nil, err
 	}
@@ -188,19 +181,19 @@ func (s *Server) Stop() error {
 	for _, log := range s.logs {
 		errs = append(errs, log.Close())
 	}
-	if !s.options.Keep {
-		errs = append(errs, os.RemoveAll(s.options.Dir))
+	if os.Getenv(process.KeepEnv) == "" {
+		errs = append(errs, os.RemoveAll(s.dir))
 	}
 	return errors.Join(errs...)
 }
 
 // Dir is the directory of the server. Stop removes it.
-func (s *Server) Dir() string { return s.options.Dir }
+func (s *Server) Dir() string { return s.dir }
 
 // LogFile is the log of kube-apiserver.
 func (s *Server) LogFile() string { return s.file("kube-apiserver.log") }
 
-func (s *Server) file(name string) string { return filepath.Join(s.options.Dir, name) }
+func (s *Server) file(name string) string { return filepath.Join(s.dir, name) }
 
 // remaining returns the time until the deadline of ctx, for libraries that take a timeout instead of a context.
 func remaining(ctx context.Context) time.Duration {

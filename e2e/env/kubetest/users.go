@@ -37,6 +37,6 @@ func (s *Server) ServiceAccount(ctx context.Context, namespace, name string) (*r
 
 // KubeconfigFile writes a kubeconfig with one context of the given name into the directory of the server.
 func (s *Server) KubeconfigFile(name string, config *rest.Config) (string, error) {
-	path := filepath.Join(s.options.Dir, name+".kubeconfig")
+	path := filepath.Join(s.dir, name+".kubeconfig")
 	return path, access.WriteKubeconfig(path, name, config)
 }

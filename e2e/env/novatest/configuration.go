@@ -10,8 +10,8 @@ import (
 )
 
 // configuration is the nova.conf of a Nova with all data in dir. Keystone verifies its tokens, and its control port responds as
-// Neutron. The content of extra comes last and overrides the rest.
-func configuration(dir, authURL string, user keystonetest.User, projectID, controlURL, extra string) string {
+// Neutron.
+func configuration(dir, authURL string, user keystonetest.User, projectID, controlURL string) string {
 	return fmt.Sprintf(`[DEFAULT]
 use_stderr = true
 state_path = %[1]s
@@ -40,7 +40,7 @@ username = %[4]s
 password = %[5]s
 project_id = %[7]s
 service_token_roles_required = true
-%[8]s`, dir, authURL, user.DomainID, user.Name, user.Password, controlURL, projectID, extra)
+`, dir, authURL, user.DomainID, user.Name, user.Password, controlURL, projectID)
 }
 
 // writeFiles writes the files of Nova into dir.

@@ -26,50 +26,28 @@ const (
 	defaultDomain = "default"
 )
 
-// Options configure a Nova.
-type Options struct {
-	// Keystone verifies tokens. Nova gets its own user there. Required.
-	Keystone *keystonetest.Keystone
-	// Python is an interpreter that has Nova. Default: that of TEST_ASSET_PYTHON or, if it is empty, Debian's /usr/bin/python3.
-	Python string
-	// Dir is the directory for the data and the log of Nova. Default: a new temporary directory.
-	Dir string
-	// Keep keeps the directory after the end, to read the log. Default: whether KEEP is set.
-	Keep bool
-	// ExtraConf is appended to nova.conf and begins with a section.
-	ExtraConf string
-}
-
 // Nova is a running Nova.
 type Nova struct {
-	options    Options
+	keystone *keystonetest.Keystone
+	// dir contains the data and the log. Stop removes it, unless the environment variable KEEP is set.
+	dir        string
 	endpoint   string
 	controlURL string
 	server     *process.Process
 	http       *http.Client
 }
 
-// Start sets up a Nova without servers, runs it and waits until it responds. It does not register it in Keystone's catalog. The end
-// of ctx ends a start, but not a Nova that has started.
-func Start(ctx context.Context, options Options) (*Nova, error) {
-	if options.Keystone == nil {
-		return nil, errors.New("start Nova: there is no Keystone to check tokens")
-	}
-	if options.Python == "" {
-		options.Python = python()
-	}
-	if err := findNova(ctx, options.Python); err != nil {
+// Start sets up a Nova without servers, runs it and waits until it responds. Keystone verifies its tokens, and gets a user for it. It is not
+// in Keystone's catalog. The end of ctx ends a start, but not a Nova that has started.
+func Start(ctx context.Context, keystone *keystonetest.Keystone) (*Nova, error) {
+	if err := keystonetest.FindModule(ctx, "nova", "26"); err != nil {
 		return nil, err
 	}
-	options.Keep = options.Keep || os.Getenv(process.KeepEnv) != ""
-	if options.Dir == "" {
-		dir, err := os.MkdirTemp("", "novatest-")
-		if err != nil {
-			return nil, err
-		}
-		options.Dir = dir
+	dir, err := os.MkdirTemp("", "novatest-")
+	if err != nil {
+		return nil, err
 	}
-	n := &Nova{options: options, http: &http.Client{Transport: &http.Transport{}}}
+	n := &Nova{keystone: keystone, dir: dir, http: &http.Client{Transport: &http.Transport{}}}
 	if err := n.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start Nova: %w", err), n.Stop())
 	}
@@ -87,15 +65,15 @@ func (n *Nova) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conf := configuration(n.options.Dir, n.options.Keystone.AuthURL(), user, projectID, n.controlURL, n.options.ExtraConf)
-	if err := writeFiles(n.options.Dir, conf); err != nil {
+	conf := configuration(n.dir, n.keystone.AuthURL(), user, projectID, n.controlURL)
+	if err := writeFiles(n.dir, conf); err != nil {
 		return err
 	}
 	n.server, err = process.Start(process.Options{
-		Name: "Nova", LogFile: n.LogFile(), Binary: n.options.Python,
+		Name: "Nova", LogFile: n.LogFile(), Binary: keystonetest.Python(),
 		// The interpreter ignores environment variables for another interpreter.
-		Args: []string{"-E", n.file("serve.py"), n.options.Dir, strconv.Itoa(ports[0]), strconv.Itoa(ports[1])},
-		Env:  []string{"OS_NOVA_CONFIG_DIR=" + n.options.Dir, "OS_NOVA_CONFIG_FILES=api-paste.ini;nova.conf"},
+		Args: []string{"-E", n.file("serve.py"), n.dir, strconv.Itoa(ports[0]), strconv.Itoa(ports[1])},
+		Env:  []string{"OS_NOVA_CONFIG_DIR=" + n.dir, "OS_NOVA_CONFIG_FILES=api-paste.ini;nova.conf"},
 	})
 	if err != nil {
 		return err
@@ -105,7 +83,7 @@ func (n *Nova) start(ctx context.Context) error {
 
 // identity creates Nova's user in Keystone, and the project of its token.
 func (n *Nova) identity(ctx context.Context) (user keystonetest.User, projectID string, err error) {
-	k := n.options.Keystone
+	k := n.keystone
 	if projectID, err = k.CreateProject(ctx, defaultDomain, serviceProject); err != nil {
 		return user, "", err
 	}
@@ -122,8 +100,8 @@ func (n *Nova) Stop() error {
 	if n.server != nil {
 		errs = append(errs, n.server.Stop())
 	}
-	if !n.options.Keep {
-		errs = append(errs, os.RemoveAll(n.options.Dir))
+	if os.Getenv(process.KeepEnv) == "" {
+		errs = append(errs, os.RemoveAll(n.dir))
 	}
 	return errors.Join(errs...)
 }
@@ -131,10 +109,7 @@ func (n *Nova) Stop() error {
 // Endpoint is the URL of a service of the type compute, for the catalog: http://127.0.0.1:PORT/v2.1.
 func (n *Nova) Endpoint() string { return n.endpoint }
 
-// Dir is the directory of Nova. Stop removes it.
-func (n *Nova) Dir() string { return n.options.Dir }
-
 // LogFile is the log of Nova.
 func (n *Nova) LogFile() string { return n.file("nova.log") }
 
-func (n *Nova) file(name string) string { return filepath.Join(n.options.Dir, name) }
+func (n *Nova) file(name string) string { return filepath.Join(n.dir, name) }

@@ -23,7 +23,7 @@ import (
 // front-proxy, whose URL is in the kubeconfigs that the operator writes.
 func (w *world) worksWithOperator(ctx context.Context) {
 	GinkgoHelper()
-	sharded, err := kcptest.StartSharded(ctx, kcptest.ShardedOptions{})
+	sharded, err := kcptest.StartSharded(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(sharded.Stop)
 	beside := *w

@@ -48,7 +48,7 @@ func startServers(ctx context.Context) *servers {
 		if s.keystone, err = keystonetest.Start(ctx, keystonetest.Options{}); err != nil {
 			return err
 		}
-		s.nova, err = novatest.Start(ctx, novatest.Options{Keystone: s.keystone})
+		s.nova, err = novatest.Start(ctx, s.keystone)
 		return err
 	})
 	err := starting.Wait()

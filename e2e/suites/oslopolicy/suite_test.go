@@ -5,12 +5,9 @@ package oslopolicy_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -18,6 +15,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"warrantgate.dev/e2e/env/keystonetest"
 )
 
 // specTimeout limits a spec. All of them together take some ten seconds.
@@ -46,29 +45,15 @@ type reference struct {
 	out    *bufio.Reader
 }
 
-// python is the interpreter of Debian's packages, unless another one is named.
-func python() string {
-	if named := os.Getenv("TEST_ASSET_PYTHON"); named != "" {
-		return named
-	}
-	return "/usr/bin/python3"
-}
-
 func startReference(ctx context.Context) (*reference, error) {
-	interpreter := python()
-	var text bytes.Buffer
-	probe := exec.CommandContext(ctx, interpreter, "-c", "import oslo_policy, keystone.common.policies")
-	probe.Stderr = &text
-	if err := probe.Run(); err != nil {
-		return nil, fmt.Errorf("%s has no oslo.policy with Keystone's rules: %w\n%s"+
-			"Install them on Debian: apt-get update && apt-get install -y --no-install-recommends python3-oslo.policy python3-keystone\n"+
-			"Elsewhere, name an interpreter that has oslo.policy 4.0 and keystone 22 in TEST_ASSET_PYTHON", interpreter, err, text.String())
+	if err := keystonetest.Find(ctx); err != nil { // its package needs that of oslo.policy
+		return nil, err
 	}
 	program, err := filepath.Abs(filepath.Join("..", "..", "servers", "keystone", "reference.py"))
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), interpreter, program) // it runs longer than the node that starts it
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), keystonetest.Python(), program) // it runs longer than the node that starts it
 	cmd.Stderr = GinkgoWriter
 	in, err := cmd.StdinPipe()
 	if err != nil {

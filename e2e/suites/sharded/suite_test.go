@@ -37,7 +37,7 @@ func TestSharded(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
-	kcp, err = kcptest.StartSharded(ctx, kcptest.ShardedOptions{})
+	kcp, err = kcptest.StartSharded(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(kcp.Stop)
 
