@@ -8,10 +8,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 
 	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
@@ -86,20 +84,7 @@ func measureExternal(ctx context.Context, out *figures) (err error) {
 // populateExternal creates the objects. warrantgate is not installed yet.
 func (m *machines) populateExternal(ctx context.Context) error {
 	progress("%d objects of an external provider", users*machinesOfUser)
-	if err := m.api.ApplyCRDs(ctx, &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "rentedmachines." + externalKind.Group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: externalKind.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{
-				Plural: "rentedmachines", Singular: "rentedmachine", Kind: externalKind.Kind, ListKind: externalKind.Kind + "List",
-			},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: externalKind.Version, Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
-				},
-			}},
-		},
-	}); err != nil {
+	if err := m.api.ApplyCRDs(ctx, kubetest.OpenCRD(externalKind)); err != nil {
 		return err
 	}
 	for i := range users {

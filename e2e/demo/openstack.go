@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/keystonetest"
+	"warrantgate.dev/e2e/env/kubetest"
 )
 
 const (
@@ -46,7 +47,8 @@ func startOpenStack(ctx context.Context, d *demo) (err error) {
 		d.say("A real Keystone is ready at %s after %s.", d.keystone.AuthURL(), seconds(time.Since(start)))
 		configuration += fmt.Sprintf(withKeystone, d.keystone.AuthURL())
 	}
-	if err := m.api.ApplyCRDs(ctx, openStackKinds()...); err != nil {
+	if err := m.api.ApplyCRDs(ctx,
+		kubetest.OpenCRD(infrastructure.WithKind("OpenStackCluster")), kubetest.OpenCRD(infrastructure.WithKind("OpenStackMachine"))); err != nil {
 		return err
 	}
 	for _, name := range []string{tenant, policyNamespace} {

@@ -12,6 +12,9 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 )
@@ -43,6 +46,27 @@ func CRDs(kinds ...string) ([]*apiextensionsv1.CustomResourceDefinition, error) 
 		}
 	}
 	return crds, nil
+}
+
+// OpenCRD returns the CRD of a namespaced kind that accepts all fields. The version of kind is stored. The others are served, too.
+func OpenCRD(kind schema.GroupVersionKind, others ...string) *apiextensionsv1.CustomResourceDefinition {
+	singular := strings.ToLower(kind.Kind)
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: singular + "s." + kind.Group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: kind.Group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: singular + "s", Singular: singular, Kind: kind.Kind, ListKind: kind.Kind + "List"},
+		},
+	}
+	for _, version := range append([]string{kind.Version}, others...) {
+		crd.Spec.Versions = append(crd.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
+			Name: version, Served: true, Storage: version == kind.Version,
+			Schema: &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
+			},
+		})
+	}
+	return crd
 }
 
 // ReportCRD returns the CRD of the reports of openreports.io, from the module with its types.

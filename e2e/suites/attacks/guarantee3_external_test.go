@@ -9,12 +9,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/volume"
 )
 
@@ -23,17 +22,6 @@ var rentedKind = schema.GroupVersionKind{Group: "rented.example.com", Version: "
 
 var rentedConfiguration = strings.Replace(kubeConfiguration, denyFirstClaims, "machine: {unknown: Deny, kinds: [{group: rented.example.com, version: v1, "+
 	"kind: RentedServer, resource: rentedservers, provider: external}]}\n", 1)
-
-func rentedServers() *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "rentedservers." + rentedKind.Group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: rentedKind.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "rentedservers", Singular: "rentedserver", Kind: rentedKind.Kind, ListKind: "RentedServerList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{openVersion("v1", true), openVersion("v2", false)},
-		},
-	}
-}
 
 // rentedServer is an object that names an ID, or none.
 func rentedServer(who tenant, version, name, id string) *unstructured.Unstructured {
@@ -48,7 +36,7 @@ func rentedServer(who tenant, version, name, id string) *unstructured.Unstructur
 var _ = Describe("guarantee 3: an ID of a provider whose cloud is not asked", func() {
 	It("cannot be taken from another namespace, nor tell whose it is", func(ctx SpecContext) {
 		w := kube(ctx)
-		Expect(w.api.ApplyCRDs(ctx, rentedServers())).To(Succeed())
+		Expect(w.api.ApplyCRDs(ctx, kubetest.OpenCRD(rentedKind, "v2"))).To(Succeed())
 		w.configure(ctx, rentedConfiguration)
 		victim, attacker := w.editor(ctx, w.namespace(ctx)), w.editor(ctx, w.namespace(ctx))
 		const id = "rented:///hall-1/0001"

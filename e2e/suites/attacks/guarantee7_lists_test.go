@@ -12,9 +12,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+
+	"warrantgate.dev/e2e/env/kubetest"
 )
 
 // metalKind is a kind of machine.kinds that the provider does not export, so that a tenant can create its CRD.
@@ -72,20 +73,14 @@ func startConversion() *slowConversion {
 // install creates the CRD of metalKind in a tenant's workspace, and an object that is stored in another version than warrantgate reads.
 func (c *slowConversion) install(ctx context.Context, who owner) {
 	GinkgoHelper()
-	Expect(who.client.Create(ctx, &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "metalmachines." + metalKind.Group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: metalKind.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "metalmachines", Singular: "metalmachine", Kind: metalKind.Kind, ListKind: "MetalMachineList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{openVersion(metalKind.Version, false), openVersion("v2", true)},
-			Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
-				ConversionReviewVersions: []string{"v1"},
-				ClientConfig: &apiextensionsv1.WebhookClientConfig{
-					URL: ptr.To(c.server.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.server.Certificate().Raw}),
-				},
-			}},
+	crd := kubetest.OpenCRD(metalKind.GroupKind().WithVersion("v2"), metalKind.Version)
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+		ConversionReviewVersions: []string{"v1"},
+		ClientConfig: &apiextensionsv1.WebhookClientConfig{
+			URL: ptr.To(c.server.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.server.Certificate().Raw}),
 		},
-	})).To(Succeed())
+	}}
+	Expect(who.client.Create(ctx, crd)).To(Succeed())
 	machine := newObject(metalKind.GroupKind().WithVersion("v2"), who.namespace, "metal", nil)
 	Eventually(func() error { return who.client.Create(ctx, machine.DeepCopy()) }).WithContext(ctx).Should(Succeed())
 }

@@ -27,7 +27,7 @@ var _ = Describe("the editor of a namespace whose reports a quota forbids, with 
 		w := kube(ctx)
 		crd, err := kubetest.ReportCRD(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(w.api.ApplyCRDs(ctx, crd, rentedServers())).To(Succeed())
+		Expect(w.api.ApplyCRDs(ctx, crd, kubetest.OpenCRD(rentedKind, "v2"))).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(w.admin.Delete(ctx, crd)).To(Succeed()) })
 		w.configure(ctx, strings.Replace(rentedConfiguration, "audit: {interval: 24h}", "audit: {interval: 1s, requestsPerSecond: 1000, reports: true}", 1))
 		attacker, victim := w.editor(ctx, w.namespace(ctx)), w.editor(ctx, w.namespace(ctx))

@@ -5,12 +5,9 @@ package attacks_test
 import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
@@ -22,31 +19,11 @@ var farmKind = schema.GroupVersionKind{Group: "farms.example.com", Version: "v1"
 // farmAnnotation names its user, as the field spec.owner.email does.
 const farmAnnotation = "farms.example.com/owner"
 
-// installFarms creates the CRD of farmKind, which is also served in another version.
-func (w *kubeWorld) installFarms(ctx SpecContext) {
-	GinkgoHelper()
-	Expect(w.admin.Create(ctx, &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "farms." + farmKind.Group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: farmKind.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "farms", Singular: "farm", Kind: "Farm", ListKind: "FarmList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{openVersion("v1", true), openVersion("v2", false)},
-		},
-	})).To(Succeed())
-}
-
-// openVersion is a served version of a CRD that accepts all fields.
-func openVersion(name string, storage bool) apiextensionsv1.CustomResourceDefinitionVersion {
-	return apiextensionsv1.CustomResourceDefinitionVersion{Name: name, Served: true, Storage: storage, Schema: &apiextensionsv1.CustomResourceValidation{
-		OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
-	}}
-}
-
 // Further finding: the list of kinds that name a user was fixed.
 var _ = Describe("the editor of a namespace who writes an object of a configured kind", func() {
 	It("cannot make it name another user, in any field, version and way", func(ctx SpecContext) {
 		w := kube(ctx)
-		w.installFarms(ctx)
+		Expect(w.api.ApplyCRDs(ctx, kubetest.OpenCRD(farmKind, "v2"))).To(Succeed())
 		attacker := w.editor(ctx, w.namespace(ctx))
 		own, victim := w.user(attacker.name+"@example.com").Email, w.user("farm-victim@example.com").Email
 		w.permit(ctx, attacker.name, own)

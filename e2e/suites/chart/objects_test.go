@@ -8,11 +8,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 )
 
 // Policies for Keystone.
@@ -77,26 +75,4 @@ func deniedByGate(err error) error {
 		return fmt.Errorf("not denied by the gate: %w", err)
 	}
 	return nil
-}
-
-// crds are the CRDs of OpenStack's provider. They preserve all fields.
-func crds() []*apiextensionsv1.CustomResourceDefinition {
-	var made []*apiextensionsv1.CustomResourceDefinition
-	for _, kind := range []string{"OpenStackCluster", "OpenStackMachine"} {
-		plural := strings.ToLower(kind) + "s"
-		made = append(made, &apiextensionsv1.CustomResourceDefinition{
-			ObjectMeta: metav1.ObjectMeta{Name: plural + "." + infrastructure.Group},
-			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-				Group: infrastructure.Group, Scope: apiextensionsv1.NamespaceScoped,
-				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural},
-				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-					Name: infrastructure.Version, Served: true, Storage: true,
-					Schema: &apiextensionsv1.CustomResourceValidation{
-						OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
-					},
-				}},
-			},
-		})
-	}
-	return made
 }

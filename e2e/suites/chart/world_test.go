@@ -22,6 +22,7 @@ import (
 
 	"warrantgate.dev/charts/charttest"
 	"warrantgate.dev/e2e/env/asset"
+	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/process"
 	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
@@ -124,7 +125,8 @@ func (w *world) addCloud(ctx context.Context) {
 // pods. The author has permissions in the whole cluster.
 func prepare(ctx context.Context) {
 	GinkgoHelper()
-	Expect(api.ApplyCRDs(ctx, crds()...)).To(Succeed())
+	Expect(api.ApplyCRDs(ctx,
+		kubetest.OpenCRD(infrastructure.WithKind("OpenStackCluster")), kubetest.OpenCRD(infrastructure.WithKind("OpenStackMachine")))).To(Succeed())
 	for _, object := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
 		&corev1.ConfigMap{

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/suite"
 )
 
@@ -29,11 +30,7 @@ const hostIDPath = "status.hardware.id"
 
 // rented returns the CRD of one of these kinds.
 func rented(kind schema.GroupVersionKind) *apiextensionsv1.CustomResourceDefinition {
-	crd := metalMachines()
-	singular := strings.ToLower(kind.Kind)
-	crd.Name = singular + "s." + kind.Group
-	crd.Spec.Group = kind.Group
-	crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: singular + "s", Singular: singular, Kind: kind.Kind, ListKind: kind.Kind + "List"}
+	crd := kubetest.OpenCRD(kind, "v1alpha1")
 	for i := range crd.Spec.Versions {
 		crd.Spec.Versions[i].Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
 	}

@@ -10,13 +10,12 @@ import (
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/kubetest"
 )
 
 // A verdict depends on the change that a request makes, not on its verb.
@@ -153,7 +152,9 @@ machine:
   kinds:
   - {group: metal.example.com, version: v1, kind: MetalMachine, resource: metalmachines, instanceIDPath: spec.instanceID, provider: cloudsigma}
 `,
-			before: func(w *world) { Expect(w.api.ApplyCRDs(ctx, metalMachines())).To(Succeed()) },
+			before: func(w *world) {
+				Expect(w.api.ApplyCRDs(ctx, kubetest.OpenCRD(metalMachineKind, "v1alpha1"))).To(Succeed())
+			},
 		})
 		s = w.begin(ctx)
 	}, NodeTimeout(setupTimeout))
@@ -194,24 +195,5 @@ machine:
 	}, SpecTimeout(timeout))
 })
 
+// metalMachineKind is a kind without the subresource status. It is served as v1alpha1, too.
 var metalMachineKind = schema.GroupVersionKind{Group: "metal.example.com", Version: "v1", Kind: "MetalMachine"}
-
-// metalMachines is a kind without the subresource status, in two versions.
-func metalMachines() *apiextensionsv1.CustomResourceDefinition {
-	version := func(name string, storage bool) apiextensionsv1.CustomResourceDefinitionVersion {
-		return apiextensionsv1.CustomResourceDefinitionVersion{
-			Name: name, Served: true, Storage: storage,
-			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-				Type: "object", XPreserveUnknownFields: ptr.To(true),
-			}},
-		}
-	}
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "metalmachines.metal.example.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "metal.example.com", Scope: apiextensionsv1.NamespaceScoped,
-			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "metalmachines", Singular: "metalmachine", Kind: "MetalMachine", ListKind: "MetalMachineList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version("v1", true), version("v1alpha1", false)},
-		},
-	}
-}

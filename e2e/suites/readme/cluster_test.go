@@ -16,8 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/charts/charttest"
@@ -130,24 +130,11 @@ func kubeconfigOf(name string, config *rest.Config) []byte {
 // crds are the CRDs of cert-manager and of Prometheus' operator that the examples use. They preserve all fields.
 func crds() []*apiextensionsv1.CustomResourceDefinition {
 	var made []*apiextensionsv1.CustomResourceDefinition
-	for kind, group := range map[string]string{
-		"Certificate": "cert-manager.io/v1", "Issuer": "cert-manager.io/v1", "ServiceMonitor": "monitoring.coreos.com/v1", "PrometheusRule": "monitoring.coreos.com/v1",
+	for _, kind := range []schema.GroupVersionKind{
+		{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"}, {Group: "cert-manager.io", Version: "v1", Kind: "Issuer"},
+		{Group: "monitoring.coreos.com", Version: "v1", Kind: "ServiceMonitor"}, {Group: "monitoring.coreos.com", Version: "v1", Kind: "PrometheusRule"},
 	} {
-		group, version, _ := strings.Cut(group, "/")
-		plural := strings.ToLower(kind) + "s"
-		made = append(made, &apiextensionsv1.CustomResourceDefinition{
-			ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
-			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-				Group: group, Scope: apiextensionsv1.NamespaceScoped,
-				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural},
-				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-					Name: version, Served: true, Storage: true,
-					Schema: &apiextensionsv1.CustomResourceValidation{
-						OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
-					},
-				}},
-			},
-		})
+		made = append(made, kubetest.OpenCRD(kind))
 	}
 	return made
 }
