@@ -35,9 +35,7 @@ func unknown(status int, what string) error { return &violation{status: status, 
 // serve handles every request: it records, decodes and counts the request, and responds, unless a fault applies.
 func (c *Cloud) serve(w http.ResponseWriter, r *http.Request) {
 	request := c.recorder.Begin(r)
-	answer := &answer{ResponseWriter: w, done: func(status int) {
-		c.recorder.Change(request, func(request *Request) { request.Status = status })
-	}}
+	answer := c.recorder.Answer(w, request)
 	answer.Header().Set("X-Request-Id", request.RequestID)
 	r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
 
@@ -128,28 +126,4 @@ func checkContentType(r *http.Request, want string) error {
 		return unknown(http.StatusBadRequest, "the content type is not "+want)
 	}
 	return nil
-}
-
-// answer reports the status code of a response once.
-type answer struct {
-	http.ResponseWriter
-	done  func(status int)
-	wrote bool
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (a *answer) WriteHeader(status int) {
-	if !a.wrote {
-		a.wrote = true
-		a.done(status)
-	}
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (a *answer) Write(data []byte) (int, error) {
-	if !a.wrote {
-		a.WriteHeader(http.StatusOK)
-	}
-	return a.ResponseWriter.Write(data)
 }

@@ -3,6 +3,7 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -96,4 +97,27 @@ func (r Recorder[O]) Violated(request *Request[O], what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.violations = append(r.violations, fmt.Sprintf("%s %s: %s", request.Method, request.Path, what))
+}
+
+// Answer returns the writer of the response to a recorded request. It records the status code.
+func (r Recorder[O]) Answer(w http.ResponseWriter, request *Request[O]) http.ResponseWriter {
+	return &answer[O]{ResponseWriter: w, recorder: r, request: request}
+}
+
+type answer[O comparable] struct {
+	http.ResponseWriter
+	recorder Recorder[O]
+	request  *Request[O]
+}
+
+// WriteHeader implements http.ResponseWriter. Only the first status code of a response is sent.
+func (a *answer[O]) WriteHeader(status int) {
+	a.recorder.Change(a.request, func(request *Request[O]) { request.Status = cmp.Or(request.Status, status) })
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer[O]) Write(data []byte) (int, error) {
+	a.recorder.Change(a.request, func(request *Request[O]) { request.Status = cmp.Or(request.Status, http.StatusOK) })
+	return a.ResponseWriter.Write(data)
 }

@@ -22,9 +22,7 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 	operation := f.operationOf(r)
 	request := f.recorder.Begin(r)
 	f.recorder.Change(request, func(request *Request) { request.Operation = operation })
-	answer := &answer{ResponseWriter: w, done: func(status int) {
-		f.recorder.Change(request, func(request *Request) { request.Status = status })
-	}}
+	answer := f.recorder.Answer(w, request)
 	if what := violation(r, operation); what != "" {
 		f.recorder.Violated(request, what)
 		writeError(answer, http.StatusBadRequest, "badRequest", what)
@@ -87,20 +85,4 @@ func writeError(w http.ResponseWriter, status int, kind, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{kind: map[string]any{"code": status, "message": message}}) // the client may have disconnected
-}
-
-// answer reports the status code of a response once.
-type answer struct {
-	http.ResponseWriter
-	done  func(status int)
-	wrote bool
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (a *answer) WriteHeader(status int) {
-	if !a.wrote {
-		a.wrote = true
-		a.done(status)
-	}
-	a.ResponseWriter.WriteHeader(status)
 }
