@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -126,4 +127,12 @@ func ByPolicy(kcp *kcptest.Server) bool {
 	has, err := kcp.HasMutatingPolicies()
 	Expect(err).NotTo(HaveOccurred())
 	return has
+}
+
+// Log returns what a server has logged since its start.
+func Log(server interface{ LogFile() string }) string {
+	GinkgoHelper()
+	content, err := os.ReadFile(server.LogFile())
+	Expect(err).NotTo(HaveOccurred())
+	return string(content)
 }

@@ -28,6 +28,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/env/volume"
 	"warrantgate.dev/e2e/env/warrantgatetest"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
@@ -87,9 +88,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		}
 		Expect(w.gate.Metric(ctx, "warrantgate_admissions_total", nil)).To(Equal(before))
 		Expect(w.gate.Metric(ctx, "warrantgate_rejected_callers_total", nil)).To(Equal(denied + float64(sent)))
-		log, err := os.ReadFile(w.gate.LogFile())
-		Expect(err).NotTo(HaveOccurred())
-		Expect(strings.Count(string(log), "denied a caller")).To(BeNumerically("<=", 3), "callers can fill the log")
+		Expect(strings.Count(suite.Log(w.gate), "denied a caller")).To(BeNumerically("<=", 3), "callers can fill the log")
 	}, SpecTimeout(startTimeout))
 
 	It("a token is replaced without a failed admission", func(ctx SpecContext) {
@@ -144,9 +143,7 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 		accepted(before, http.StatusNotFound)
 		more()
 		end()
-		log, err := os.ReadFile(w.gate.LogFile())
-		Expect(err).NotTo(HaveOccurred())
-		Expect(string(log)).NotTo(Or(ContainSubstring(before), ContainSubstring(after)))
+		Expect(suite.Log(w.gate)).NotTo(Or(ContainSubstring(before), ContainSubstring(after)))
 	}, SpecTimeout(startTimeout))
 
 	It("a tenant does not learn the token from an API server with a short timeout", func(ctx SpecContext) {

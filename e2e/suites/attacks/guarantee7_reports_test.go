@@ -4,7 +4,6 @@ package attacks_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/env/volume"
 )
 
@@ -69,10 +69,7 @@ var _ = Describe("the editor of a namespace whose reports a quota forbids, with 
 		Eventually(func() (float64, error) {
 			return w.gate.Metric(ctx, "warrantgate_audit_reports_total", map[string]string{"outcome": "failed"})
 		}).Should(BeNumerically(">", 0))
-		Eventually(func() (string, error) {
-			log, err := os.ReadFile(w.gate.LogFile())
-			return string(log), err
-		}).Should(And(ContainSubstring("reports could not be written; the next run tries again"), ContainSubstring("of the namespaces [\\\""+attacker.namespace+"\\\"]")))
+		Eventually(suite.Log).WithArguments(w.gate).Should(And(ContainSubstring("reports could not be written; the next run tries again"), ContainSubstring("of the namespaces [\\\""+attacker.namespace+"\\\"]")))
 		Expect(w.admin.Get(ctx, client.ObjectKeyFromObject(report(attacker)), report(attacker))).To(MatchError(apierrors.IsNotFound, "not found"))
 
 		By("the attacker, without the quota")

@@ -104,8 +104,8 @@ var _ = Describe("install and uninstall", func() {
 		output := runInstall(ctx, w)
 		Expect(output).To(ContainSubstring(`user "warrantgate" was not granted permissions on the shards`))
 		Expect(output).To(ContainSubstring("no workspace is repaired. The gates work."))
-		Eventually(logOf(w)).Should(ContainSubstring("Events are off; gates and controllers work without them"))
-		Expect(logOf(w)()).To(ContainSubstring("--shard-kubeconfig"))
+		Eventually(suite.Log).WithArguments(w).Should(ContainSubstring("Events are off; gates and controllers work without them"))
+		Expect(suite.Log(w)).To(ContainSubstring("--shard-kubeconfig"))
 
 		waiting := createAs(ctx, bot, "early")
 		Expect(eventReasons(ctx, waiting)()).To(BeEmpty())

@@ -4,7 +4,6 @@ package install_test
 
 import (
 	"context"
-	"os"
 	"reflect"
 	"slices"
 
@@ -71,16 +70,5 @@ func eventReasons(ctx context.Context, ws *tenancyv1alpha1.Workspace) func() ([]
 		}
 		slices.Sort(reasons)
 		return slices.Compact(reasons), err
-	}
-}
-
-// logOf returns the log of warrantgate, for Eventually.
-func logOf(w *kcptest.Warrantgate) func() string {
-	return func() string {
-		log, err := os.ReadFile(w.LogFile())
-		if err != nil {
-			return err.Error()
-		}
-		return string(log)
 	}
 }

@@ -67,9 +67,9 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "warrantgate-repair"}}
 		Expect(client.IgnoreNotFound(root.Delete(ctx, lease))).To(Succeed())
-		already := len(logOf(w)())
+		already := len(suite.Log(w))
 		Expect(w.Start(ctx)).To(Succeed())
-		return func() string { return logOf(w)()[already:] }
+		return func() string { return suite.Log(w)[already:] }
 	}
 
 	// waiting is the logical cluster of a workspace that serve could not initialize. kcp before v0.32 checks the Workspace itself with

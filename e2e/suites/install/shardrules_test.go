@@ -87,9 +87,9 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 		again := func() func() string {
 			GinkgoHelper()
 			Expect(w.Stop()).To(Succeed())
-			already := len(logOf(w)())
+			already := len(suite.Log(w))
 			Expect(w.Start(ctx)).To(Succeed())
-			return func() string { return logOf(w)()[already:] }
+			return func() string { return suite.Log(w)[already:] }
 		}
 		Eventually(again()).Should(ContainSubstring("Events are on"))
 		restore := without(ctx, "warrantgate-events", "events", "create")

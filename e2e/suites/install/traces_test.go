@@ -41,7 +41,7 @@ var _ = Describe("a verdict", func() {
 			HaveKeyWithValue(prefix+"decision", "allowed"), HaveKeyWithValue(prefix+"reason", "ServiceAccountRewritten"), HaveKey(prefix+"decision-id")))
 
 		var verdicts []map[string]any
-		for line := range strings.Lines(logOf(w)()) {
+		for line := range strings.Lines(suite.Log(w)) {
 			var entry map[string]any
 			Expect(json.Unmarshal([]byte(line), &entry)).To(Succeed(), "the log is not JSON: %s", line)
 			if entry["msg"] == "verdict" && entry["decisionID"] == annotations[prefix+"decision-id"] {

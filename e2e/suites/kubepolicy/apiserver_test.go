@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/access"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/webhooks/keystone"
 )
 
@@ -75,7 +76,7 @@ var _ = Describe("The API server", Ordered, func() {
 			ContainSubstring("the server could not find the requested resource"),
 		)))
 		Expect(w.verdicts(ctx, nil)).To(BeZero())
-		Expect(w.log()).To(ContainSubstring(`"reason":"certificate"`))
+		Expect(suite.Log(w.gate)).To(ContainSubstring(`"reason":"certificate"`))
 	}, SpecTimeout(timeout))
 })
 

@@ -110,6 +110,6 @@ var _ = Describe("A policy for Keystone", func() {
 		}
 		Eventually(shared.events).WithArguments(ctx, namespace).Should(Not(BeEmpty()))
 		Expect(shared.events(ctx, namespace)).To(HaveEach(HaveField("Message", Not(ContainSubstring("hunter2")))))
-		Expect(shared.log()).NotTo(ContainSubstring("hunter2"))
+		Expect(suite.Log(shared.gate)).NotTo(ContainSubstring("hunter2"))
 	}, SpecTimeout(timeout))
 })

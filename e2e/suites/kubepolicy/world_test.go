@@ -113,13 +113,6 @@ func (w *world) isCalled(ctx context.Context) (bool, error) {
 	return after > before, err
 }
 
-func (w *world) log() string {
-	GinkgoHelper()
-	content, err := os.ReadFile(w.gate.LogFile())
-	Expect(err).NotTo(HaveOccurred())
-	return string(content)
-}
-
 // verdicts is the number of verdicts of the gate, with further labels of the metric.
 func (w *world) verdicts(ctx context.Context, labels map[string]string) (float64, error) {
 	of := map[string]string{"gate": "keystone-policy"}

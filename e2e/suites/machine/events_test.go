@@ -107,7 +107,7 @@ var _ = Describe("Events", sharing, func() {
 		Expect(alpha.allEvents(ctx)).To(BeEmpty(), "Events and denials contain nothing about another tenant")
 
 		By("only the operator's log names the other tenant's machine")
-		Expect(gamma.log()).To(MatchRegexp(`"decision":"denied","reason":"InstanceIDConflict".*"namespace":"` + gamma.namespace +
+		Expect(suite.Log(gamma.gate)).To(MatchRegexp(`"decision":"denied","reason":"InstanceIDConflict".*"namespace":"` + gamma.namespace +
 			`".*"holder":"CloudSigmaMachine \\"secret-project-worker\\" of namespace \\"` + alpha.namespace + `\\""`))
 	}, SpecTimeout(timeout))
 })

@@ -89,7 +89,7 @@ machine:
 			events, err := w.eventsOn(ctx, object)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(events).NotTo(ContainElement(HaveField("Message", ContainSubstring(other.GetNamespace()))))
-			Expect(w.log()).To(ContainSubstring(`"others":["RentedServer \"` + other.GetName() + `\" of namespace \"` + other.GetNamespace() + `\""]`))
+			Expect(suite.Log(w.gate)).To(ContainSubstring(`"others":["RentedServer \"` + other.GetName() + `\" of namespace \"` + other.GetNamespace() + `\""]`))
 		}
 		Eventually(w.findings).WithContext(ctx).WithArguments("InstanceIDConflict").Should(BeEquivalentTo(2))
 		printed := suite.Warrantgate(ctx, "audit", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"), "--config="+w.gate.ConfigFile(), "-o=json")
@@ -118,7 +118,7 @@ machine:
 		expectHeld(set(ctx, host, hostIDPath, "0100"), hostIDPath)
 		Eventually(w.eventsOn).WithContext(ctx).WithArguments(host).Should(ContainElement(And(
 			HaveField("Reason", "InstanceIDConflict"), HaveField("Message", HavePrefix("Denied: ")), HaveField("Message", Not(ContainSubstring(theirs))))))
-		Expect(w.log()).To(ContainSubstring(`RentedServer \"their-server\" of namespace \"` + theirs + `\"`))
+		Expect(suite.Log(w.gate)).To(ContainSubstring(`RentedServer \"their-server\" of namespace \"` + theirs + `\"`))
 		Expect(w.gate.Metric(ctx, "warrantgate_admissions_total", map[string]string{
 			"gate": "machine-ownership", "decision": "denied", "reason": "InstanceIDConflict",
 		})).To(BeNumerically(">=", 4))

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -46,7 +47,7 @@ var _ = Describe("the wrong host in cloudSigma.api", Ordered, func() {
 		}
 		Eventually(s.eventsAbout).WithContext(ctx).WithArguments(machine).Should(ContainElement(And(
 			HavePrefix("OwnershipUnknown: Denied: "), HaveSuffix(explains))))
-		Expect(w.log()).To(ContainSubstring(fmt.Sprintf(`the API at %s treats the token of user \"%s\" as user \"%s\" (%s); %s`,
+		Expect(suite.Log(w.gate)).To(ContainSubstring(fmt.Sprintf(`the API at %s treats the token of user \"%s\" as user \"%s\" (%s); %s`,
 			at, s.user.Email, account.Email, account.UUID, remedy)), "the operator sees the user")
 	}, SpecTimeout(timeout))
 

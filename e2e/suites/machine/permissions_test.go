@@ -20,6 +20,7 @@ import (
 
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // warrantgate has the permissions that "install kubernetes" grants. It needs all of them, and no other user gets any.
@@ -90,7 +91,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		health := "http://" + address
 		want := fmt.Sprintf("User %q cannot list resource %q", kubetest.WarrantgateUser, "cloudsigmamachines")
 		Eventually(func() (string, error) { return process.Body(ctx, health+"/readyz/objects") }).Should(ContainSubstring(want))
-		Expect(w.log()).To(ContainSubstring(strings.ReplaceAll(want, `"`, `\"`)), "the log is JSON")
+		Expect(suite.Log(w.gate)).To(ContainSubstring(strings.ReplaceAll(want, `"`, `\"`)), "the log is JSON")
 		Expect(process.Body(ctx, health+"/readyz")).To(ContainSubstring("[-]objects failed"))
 		Expect(process.Body(ctx, health+"/healthz")).To(Equal("ok"), "a restart would not help")
 
@@ -120,12 +121,12 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 			Expect(w.gate.Start(ctx)).To(Succeed())
 		}
 		create := func() error { return s.client.Create(ctx, object.DeepCopy(), client.DryRunAll) }
-		already := len(w.log())
+		already := len(suite.Log(w.gate))
 		err := create()
 		Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
 		Expect(apierrors.HasStatusCause(err, metav1.CauseType(l.reason))).To(BeTrue(), "%v", err)
 		Expect(err).NotTo(MatchError(ContainSubstring("cannot "+l.verb)), "a tenant must not see which permission warrantgate lacks")
-		Expect(w.log()[already:]).To(MatchRegexp(`"decision":"error","reason":"%s".*User \\"warrantgate\\" cannot %s resource \\"%s\\"`,
+		Expect(suite.Log(w.gate)[already:]).To(MatchRegexp(`"decision":"error","reason":"%s".*User \\"warrantgate\\" cannot %s resource \\"%s\\"`,
 			l.reason, l.verb, l.resource))
 		restore()
 		Eventually(create).Should(Succeed())
@@ -156,15 +157,15 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		s := w.begin(ctx)
 		restore := w.removePermission(ctx, rule("", "events", "create"))
 		Expect(w.gate.Stop()).To(Succeed())
-		already := len(w.log())
+		already := len(suite.Log(w.gate))
 		Expect(w.gate.Start(ctx)).To(Succeed())
-		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring(
+		Eventually(func() string { return suite.Log(w.gate)[already:] }).Should(ContainSubstring(
 			`"Events are off; gates and controllers work without them","reason":"no permission to create events; grant it with ` + "`warrantgate install kubernetes`"))
 		machine := s.createMachine(ctx, "worker")
 		expectDenial(s.setInstanceID(ctx, machine, noServer), "InstanceNotFound", instanceIDPath)
 
 		restore()
-		Eventually(func() string { return w.log()[already:] }).Should(ContainSubstring("Events are on"))
+		Eventually(func() string { return suite.Log(w.gate)[already:] }).Should(ContainSubstring("Events are on"))
 		expectDenial(s.setInstanceID(ctx, machine, noServer), "InstanceNotFound", instanceIDPath)
 		// Of one or of both denials: an Event waits for the permission for a minute.
 		Eventually(w.eventsOn).WithContext(ctx).WithArguments(machine).Should(ConsistOf(

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -147,7 +148,7 @@ var _ = Describe("the reports of the audit", Ordered, func() {
 
 	It("are no error on an API server without them, and the log says so once", func(ctx SpecContext) {
 		Eventually(func() (float64, error) { return w.reportsTotal(ctx, "unsupported") }).Should(BeNumerically(">", 2))
-		Expect(strings.Count(w.log(), "audit.reports has no effect")).To(Equal(1))
+		Expect(strings.Count(suite.Log(w.gate), "audit.reports has no effect")).To(Equal(1))
 		Expect(w.reportsTotal(ctx, "failed")).To(BeZero())
 	}, SpecTimeout(timeout))
 

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -64,7 +65,7 @@ var _ = Describe("the client secret in the Secret", Ordered, func() {
 			s.admits(ctx)
 		}
 		Expect(late.Met()).To(BeNumerically(">=", 4), "the new secret was tried first, and then the old one")
-		Expect(w.log()).To(ContainSubstring("the newest credentials are not accepted; using the last accepted ones"))
+		Expect(suite.Log(w.gate)).To(ContainSubstring("the newest credentials are not accepted; using the last accepted ones"))
 
 		By("the identity provider accepts only the new secret")
 		late.Release()

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -42,13 +43,13 @@ var _ = Describe("secrets and tokens", func() {
 				audit := w.failingAudit(ctx)
 
 				By("each of the texts contains output about these requests")
-				Expect(w.log()).To(And(ContainSubstring(`"level":"DEBUG`), ContainSubstring("OwnershipUnknown"), ContainSubstring("401")))
+				Expect(suite.Log(w.gate)).To(And(ContainSubstring(`"level":"DEBUG`), ContainSubstring("OwnershipUnknown"), ContainSubstring("401")))
 				Expect(w.recorder.Texts()).To(ContainSubstring("OwnershipUnknown"))
 				Expect(audit).To(ContainSubstring("OwnershipUnknown"))
 				metrics := w.metrics(ctx)
 				Expect(metrics).To(ContainSubstring(`warrantgate_cloud_requests_total{cloud="cloudsigma",code="4xx",operation="account"}`))
 				for where, text := range map[string]string{
-					"the log": w.log(), "the metrics": metrics, "denials and warnings": w.recorder.Texts(), "the audit": audit,
+					"the log": suite.Log(w.gate), "the metrics": metrics, "denials and warnings": w.recorder.Texts(), "the audit": audit,
 				} {
 					Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
 					Expect(strings.Contains(text, w.webhookToken())).To(BeFalse(), "the token of the webhook path is in "+where)

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
@@ -257,9 +259,9 @@ var _ = Describe("a Secret that names a cluster's user", sharing, func() {
 			Expect(s.client.List(ctx, &events)).To(Succeed())
 			everything, err := json.Marshal(events)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(w.log()).To(ContainSubstring(`"level":"DEBUG`))
+			Expect(suite.Log(w.gate)).To(ContainSubstring(`"level":"DEBUG`))
 			for where, text := range map[string]string{
-				"denials and warnings": w.recorder.Texts(), "Events": string(everything), "the log": w.log(), "metrics": w.metrics(ctx),
+				"denials and warnings": w.recorder.Texts(), "Events": string(everything), "the log": suite.Log(w.gate), "metrics": w.metrics(ctx),
 			} {
 				Expect(text).NotTo(BeEmpty())
 				Expect(strings.Contains(text, canary)).To(BeFalse(), "it is in "+where)

@@ -5,7 +5,6 @@ package machine_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -177,7 +176,7 @@ func endWorld(ctx context.Context) {
 		messages.WriteString(events.Items[i].Message + "\n")
 	}
 	for where, text := range map[string]string{
-		"the log": w.log(), "the metrics": metrics, "an error or a warning": w.recorder.Texts(), "an Event": messages.String(),
+		"the log": suite.Log(w.gate), "the metrics": metrics, "an error or a warning": w.recorder.Texts(), "an Event": messages.String(),
 	} {
 		Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
 	}
@@ -206,13 +205,6 @@ func (w *world) removeObjects(ctx context.Context) {
 			Expect(w.client.Delete(ctx, object)).To(Succeed())
 		}
 	}
-}
-
-func (w *world) log() string {
-	GinkgoHelper()
-	content, err := os.ReadFile(w.gate.LogFile())
-	Expect(err).NotTo(HaveOccurred())
-	return string(content)
 }
 
 // giveCredentials writes the Secret with warrantgate's own credentials.

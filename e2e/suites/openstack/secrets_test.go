@@ -12,6 +12,8 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // secrets are the passwords and the secrets of application credentials that stories have created.
@@ -49,7 +51,7 @@ func (w *world) expectNoLeaks(ctx context.Context, metrics string) {
 		eventTexts.WriteString(events.Items[i].Message)
 	}
 	for where, text := range map[string]string{
-		"the log": w.log(), "the metrics": metrics, "an error or a warning": w.recorder.Texts(), "an Event": eventTexts.String(),
+		"the log": suite.Log(w.gate), "the metrics": metrics, "an error or a warning": w.recorder.Texts(), "an Event": eventTexts.String(),
 	} {
 		Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
 	}

@@ -5,7 +5,6 @@ package openstack_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -154,13 +153,6 @@ func (w *world) list(ctx context.Context, kind schema.GroupVersionKind) []unstru
 	list.SetGroupVersionKind(kind)
 	Expect(w.client.List(ctx, list)).To(Succeed())
 	return list.Items
-}
-
-func (w *world) log() string {
-	GinkgoHelper()
-	content, err := os.ReadFile(w.gate.LogFile())
-	Expect(err).NotTo(HaveOccurred())
-	return string(content)
 }
 
 // admissions is the number of admissions of a gate with a decision, such as "denied". "" is any.

@@ -5,7 +5,6 @@ package repair_test
 import (
 	"context"
 	"fmt"
-	"os"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -66,14 +65,14 @@ var _ = Describe("the repair that serve runs", func() {
 	It("runs in one replica, and in another after that has stopped", func(ctx SpecContext) {
 		p := newPlace(ctx)
 		first := serve(ctx, "Enforce")
-		Eventually(ctx, logOf(first)).Should(ContainSubstring("this replica holds the Lease"))
+		Eventually(ctx, suite.Log).WithArguments(first).Should(ContainSubstring("this replica holds the Lease"))
 		second := serve(ctx, "Enforce")
 
 		makeStuck(ctx, p, 3)
 		expectAllReady(ctx, p, 3)
 		Expect(repairedBy(ctx, first)).To(BeNumerically(">=", 3))
 		Expect(repairedBy(ctx, second)).To(BeZero())
-		Expect(logOf(second)()).NotTo(ContainSubstring("this replica holds the Lease"))
+		Expect(suite.Log(second)).NotTo(ContainSubstring("this replica holds the Lease"))
 
 		By("killing the replica that holds the Lease")
 		first.Kill()
@@ -215,12 +214,4 @@ func repairedBy(ctx context.Context, w *kcptest.Warrantgate) float64 {
 	repaired, err := w.Metric(ctx, "warrantgate_repairs_total", map[string]string{"outcome": "repaired"})
 	Expect(err).NotTo(HaveOccurred())
 	return repaired
-}
-
-func logOf(w *kcptest.Warrantgate) func() string {
-	return func() string {
-		log, err := os.ReadFile(w.LogFile())
-		Expect(err).NotTo(HaveOccurred())
-		return string(log)
-	}
 }

@@ -6,7 +6,6 @@
 package workspace_test
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -83,7 +82,6 @@ var _ = JustAfterEach(func() {
 	}
 	kcp.KeepDir()
 	AddReportEntry("logs are kept", kcp.LogFile())
-	log, err := os.ReadFile(gate.LogFile())
-	Expect(err).NotTo(HaveOccurred())
-	AddReportEntry("log of warrantgate", string(log[max(0, len(log)-8<<10):]))
+	log := suite.Log(gate)
+	AddReportEntry("log of warrantgate", log[max(0, len(log)-8<<10):])
 })
