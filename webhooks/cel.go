@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"warrantgate.dev/internal/config/v1beta1"
 	"warrantgate.dev/internal/message"
 )
 
@@ -58,6 +59,18 @@ func CELChanged(path ...string) string {
 // CELString returns a string literal of CEL.
 func CELString(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
+}
+
+// CELNamed returns the CEL expression that is true for requests for one of the objects. name is the expression of the name of the object,
+// because a request has none if the API server generates it. A name contains no slash.
+//
+// The chart has a copy, "warrantgate.celObjectNames".
+func CELNamed(name string, objects []v1beta1.NamedObject) string {
+	quoted := make([]string, 0, len(objects))
+	for _, object := range objects {
+		quoted = append(quoted, strconv.Quote(object.Namespace+"/"+object.Name))
+	}
+	return fmt.Sprintf("request.namespace + '/' + %s in [%s]", name, strings.Join(quoted, ", "))
 }
 
 // CELValue returns the CEL expression that cuts a string as message.Value does, if it is ASCII.

@@ -1,10 +1,6 @@
 package controllermanager
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
-
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
@@ -56,7 +52,7 @@ func hooks(name, path string, config v1beta1.ControllerManager) []webhooks.Hook 
 	}
 	if len(config.Objects) > 0 {
 		named := newHook("named-"+name, path, config.Mode)
-		condition := admissionregistrationv1.MatchCondition{Name: "names-a-controller-manager", Expression: celNamed(config.Objects)}
+		condition := admissionregistrationv1.MatchCondition{Name: "names-a-controller-manager", Expression: webhooks.CELNamed("object.metadata.?name.orValue('')", config.Objects)}
 		named.Conditions = append([]admissionregistrationv1.MatchCondition{condition}, named.Conditions...)
 		hooks = append(hooks, named)
 	}
@@ -81,14 +77,4 @@ func newHook(name, path string, mode v1beta1.Mode) webhooks.Hook {
 			{Name: "changes-pods-or-labels", Expression: celChanged},
 		},
 	}
-}
-
-// celNamed is true for requests for one of the objects. It reads the name of the object, because the request has no name if the API
-// server generates it. A name contains no slash.
-func celNamed(objects []v1beta1.NamedObject) string {
-	quoted := make([]string, 0, len(objects))
-	for _, object := range objects {
-		quoted = append(quoted, strconv.Quote(object.Namespace+"/"+object.Name))
-	}
-	return fmt.Sprintf("request.namespace + '/' + object.metadata.?name.orValue('') in [%s]", strings.Join(quoted, ", "))
 }

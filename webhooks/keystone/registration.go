@@ -36,7 +36,7 @@ func Hooks(config v1beta1.KeystonePolicy) []webhooks.Hook {
 	if len(config.Objects) > 0 {
 		named := newHook("named-policies.keystone.warrantgate.dev", config.Mode)
 		named.Conditions = []admissionregistrationv1.MatchCondition{
-			{Name: "names-a-policy", Expression: celNamed(config.Objects)}, {Name: "changes-data", Expression: celWritten},
+			{Name: "names-a-policy", Expression: webhooks.CELNamed("object.metadata.name", config.Objects)}, {Name: "changes-data", Expression: celWritten},
 		}
 		hooks = append(hooks, named)
 	}
@@ -54,16 +54,6 @@ func newHook(name string, mode v1beta1.Mode) webhooks.Hook {
 			},
 		}},
 	}
-}
-
-// celNamed is true for requests for one of the objects. It compares the name of the object, because a request has no name if the API
-// server generates it. A name contains no slash.
-func celNamed(objects []v1beta1.NamedObject) string {
-	quoted := make([]string, 0, len(objects))
-	for _, object := range objects {
-		quoted = append(quoted, strconv.Quote(object.Namespace+"/"+object.Name))
-	}
-	return fmt.Sprintf("request.namespace + '/' + object.metadata.name in [%s]", strings.Join(quoted, ", "))
 }
 
 // condition is true for requests that change the content, or a label that the selector uses.
