@@ -89,6 +89,11 @@ keystonePolicy:
   exemptNamespaces: [operators, storage]
 openStack: {authURLs: ["https://keystone.example.com/v3"]}
 `,
+	"further kinds of clusters without machines": `machine: {mode: Off}
+audit: {mode: Off}
+cluster: {delegation: {kinds: [{group: example.com, version: v1, kind: Farm, resource: farms}]}}
+openStack: {authURLs: ["https://keystone.example.com/v3"]}
+`,
 	"further kinds": `machine:
   kinds:
   - {group: infrastructure.example.com, version: v1, kind: ExampleMachine, resource: examplemachines, provider: cloudsigma}

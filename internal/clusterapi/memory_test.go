@@ -96,7 +96,8 @@ func TestAccountsOfLargeClustersAreSmall(t *testing.T) {
 // Large objects are read in small pages. Without a limit, one request can exceed the memory of the process.
 func TestListsAreReadInPages(t *testing.T) {
 	server := newServer(t, false, openStackCluster("metal", with("spec.tags", []any{strings.Repeat("x", 1<<20)})))
-	if _, err := server.objects.Refers(t.Context(), namespace, "keys", "tenant"); err != nil {
+	fields := []clusterapi.IdentityField{{Resource: clusterapi.OpenStackClusters, Path: "spec.identityRef"}}
+	if _, err := server.objects.Refers(t.Context(), fields, namespace, "keys", "tenant"); err != nil {
 		t.Fatal(err)
 	}
 	lists := 0

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 
@@ -296,20 +297,26 @@ func (o *Objects) CredentialDependents(ctx context.Context, namespace, secret st
 	return found, err
 }
 
-// Refers reports whether a cluster object or a machine in the namespace of a Secret refers to one of its clouds now. Unlike
+// IdentityField is a field that refers to credentials.
+type IdentityField struct {
+	Resource schema.GroupVersionResource
+	Path     string
+}
+
+// Refers reports whether one of these fields, or a machine, in the namespace of a Secret refers to one of its clouds now. Unlike
 // CredentialDependents, it counts objects that no provider acts for yet: a cluster object that no Cluster refers to, and a machine without an
 // instance.
-func (o *Objects) Refers(ctx context.Context, namespace, secret, cloud string) (bool, error) {
-	paths := map[schema.GroupVersionResource]string{clusterKinds[v1beta1.ProviderOpenStack].resource: identityRefPath}
+func (o *Objects) Refers(ctx context.Context, fields []IdentityField, namespace, secret, cloud string) (bool, error) {
+	refers := false
+	all := sets.New(fields...)
 	for _, kind := range o.kinds {
 		if kind.Provider == v1beta1.ProviderOpenStack && kind.IdentityRefPath != "" {
-			paths[kind.Resource()] = kind.IdentityRefPath
+			all.Insert(IdentityField{kind.Resource(), kind.IdentityRefPath})
 		}
 	}
-	refers := false
-	for resource, path := range paths {
-		err := o.each(ctx, resource, namespace, metav1.ListOptions{}, func(object *unstructured.Unstructured) {
-			ref, err := readIdentityRef(object, path)
+	for field := range all {
+		err := o.each(ctx, field.Resource, namespace, metav1.ListOptions{}, func(object *unstructured.Unstructured) {
+			ref, err := readIdentityRef(object, field.Path)
 			refers = refers || err == nil && ref.Name == secret && ref.CloudName == cloud
 		})
 		if err != nil || refers {

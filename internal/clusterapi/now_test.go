@@ -283,18 +283,50 @@ func TestCredentialDependents(t *testing.T) {
 
 // TestRefers checks objects that no provider acts for yet: it will once a Cluster refers to them, or the machine gets its instance.
 func TestRefers(t *testing.T) {
-	server := newServer(t, false,
+	fields := []clusterapi.IdentityField{
+		{Resource: clusterapi.OpenStackClusters, Path: "spec.identityRef"}, {Resource: metalMachines.Resource(), Path: "spec.keys"},
+	}
+	objects := []runtime.Object{
 		object("OpenStackCluster", "spare", with("spec.identityRef", keys("a")), inCluster("prod")),
 		object("OpenStackCluster", "acting", with("spec.identityRef", keys("b"))),
 		capiCluster("prod", "acting"),
 		machine(openStackMachines, "new", with("spec.identityRef", keys("c"))),
 		machine(openStackMachines, "elsewhere", with("spec.identityRef", keys("d")), inNamespace("team-b")),
 		machine(openStackMachines, "of-another-secret", with("spec.identityRef", map[string]any{"name": "x", "cloudName": "d"})),
-	)
-	for cloud, want := range map[string]bool{"a": true, "b": true, "c": true, "d": false} {
-		if got, err := server.objects.Refers(t.Context(), namespace, "keys", cloud); err != nil || got != want {
-			t.Errorf("Refers(%s) = %t, %v, want %t", cloud, got, err, want)
-		}
+		machine(metalMachines, "in-a-field", with("spec.keys", keys("e"))),
+		machine(metalMachines, "in-no-field", with("spec.identityRef", keys("f"))),
+	}
+	for name, tc := range map[string]struct {
+		options clusterapi.Options
+		fields  []clusterapi.IdentityField
+		want    []string
+	}{
+		"fields, and machines":          {fields: fields, want: []string{"a", "b", "c", "e"}},
+		"fields, if no machine is read": {options: clusterapi.Options{ClustersOnly: true}, fields: fields, want: []string{"a", "b", "e"}},
+		"a field of a machine, if no machine is read": {
+			options: clusterapi.Options{ClustersOnly: true}, want: []string{"c"},
+			fields: []clusterapi.IdentityField{{Resource: clusterapi.OpenStackMachines, Path: "spec.identityRef"}},
+		},
+		"another field of a machine": {
+			want: []string{"c"}, fields: []clusterapi.IdentityField{{Resource: clusterapi.OpenStackMachines, Path: "spec.keys"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newServerWith(t, tc.options, objects...)
+			var got []string
+			for _, cloud := range []string{"a", "b", "c", "d", "e", "f"} {
+				refers, err := server.objects.Refers(t.Context(), tc.fields, namespace, "keys", cloud)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if refers {
+					got = append(got, cloud)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("clouds that are referred to (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

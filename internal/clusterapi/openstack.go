@@ -11,10 +11,13 @@ import (
 	"warrantgate.dev/internal/ownership"
 )
 
-// OpenStackClusters is the resource of OpenStackCluster.
-var OpenStackClusters = schema.GroupVersionResource{
-	Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "openstackclusters",
-}
+// OpenStackClusters is the resource of OpenStackCluster, OpenStackMachines that of OpenStackMachine.
+var (
+	OpenStackClusters = schema.GroupVersionResource{
+		Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "openstackclusters",
+	}
+	OpenStackMachines = OpenStackClusters.GroupVersion().WithResource("openstackmachines")
+)
 
 // identityRefPath is the path of the credentials reference in an OpenStackCluster.
 const identityRefPath = "spec.identityRef"

@@ -89,11 +89,13 @@ func rules(config v1beta1.GateConfiguration) []rbacv1.PolicyRule {
 		}
 		rules = append(rules, rule(OwnerMachines.Group, OwnerMachines.Resource, "get", "list", "watch"))
 	}
-	// A write of a Secret waits until a write of an object that refers to it is stored, which reading that object shows. The creation of such
-	// an object reads whether its name is taken.
-	if config.OpenStack.Enabled() && config.Cluster.Delegation.Mode != v1beta1.Off && config.Machine.Mode != v1beta1.Off {
+	// A Secret may contain credentials for another Keystone if no object refers to them.
+	if config.OpenStack.Enabled() && config.Cluster.Delegation.Mode != v1beta1.Off {
+		if !config.ReadsMachines() {
+			rules = append(rules, rule(OpenStackMachines.Group, OpenStackMachines.Resource, "list"))
+		}
 		for _, kind := range config.Cluster.Delegation.Kinds {
-			rules = append(rules, rule(kind.Group, kind.Resource, "get"))
+			rules = append(rules, rule(kind.Group, kind.Resource, "list"))
 		}
 	}
 	return rules

@@ -93,18 +93,23 @@ func TestRoles(t *testing.T) {
 		},
 		"delegation only": {
 			modify: off(func(c *v1beta1.GateConfiguration) { openStack(c); c.Cluster.Delegation.Mode = v1beta1.Enforce }),
-			want:   []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"), references},
+			want: []rbacv1.PolicyRule{
+				writeEvents, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"), references, rule(group, "openstackmachines", "list"),
+			},
 		},
 		"delegation with configured kinds": {
 			modify: off(func(c *v1beta1.GateConfiguration) { furtherCredentials(c); c.Machine.Mode = v1beta1.Enforce }),
 			want: []rbacv1.PolicyRule{
 				writeEvents, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"), references,
-				read("cloudsigmamachines"), read("openstackmachines"), owners, rule("example.com", "farms", "get"),
+				read("cloudsigmamachines"), read("openstackmachines"), owners, rule("example.com", "farms", "list"),
 			},
 		},
 		"delegation with configured kinds, without machines": {
 			modify: off(furtherCredentials),
-			want:   []rbacv1.PolicyRule{writeEvents, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"), references},
+			want: []rbacv1.PolicyRule{
+				writeEvents, readSecrets, read("cloudsigmaclusters"), read("openstackclusters"), references,
+				rule(group, "openstackmachines", "list"), rule("example.com", "farms", "list"),
+			},
 		},
 		"delegation without an OpenStack": {
 			modify: off(func(c *v1beta1.GateConfiguration) { c.Cluster.Delegation.Mode = v1beta1.Enforce }),

@@ -46,8 +46,8 @@ type Proposed interface {
 type Credentials interface {
 	// CredentialDependents returns the objects that refer to one of the clouds of a Secret now.
 	CredentialDependents(ctx context.Context, namespace, secret string, clouds []string) ([]clusterapi.Dependent, error)
-	// Refers reports whether an object refers to a cloud of a Secret now, also one that no provider acts for yet.
-	Refers(ctx context.Context, namespace, secret, cloud string) (bool, error)
+	// Refers reports whether one of the fields of an object, or a machine, refers to a cloud of a Secret now, also if no provider acts for it yet.
+	Refers(ctx context.Context, fields []clusterapi.IdentityField, namespace, secret, cloud string) (bool, error)
 	// ActingBy returns the clusters whose provider acts with the account of an object.
 	ActingBy(ctx context.Context, provider v1beta1.Provider, namespace, name string) ([]clusterapi.Cluster, error)
 	// AccountBy returns the account that the provider acts with once the Cluster refers to the named object. The error is a
@@ -211,7 +211,13 @@ func (g *Delegation) mayStore(
 // mayStoreForeign admits credentials of a Keystone that is not configured, as long as no object refers to them: none can refer to them
 // later. denial is the answer otherwise.
 func (g *Delegation) mayStoreForeign(ctx context.Context, o object, cloud string, denial webhooks.Answer) webhooks.Answer {
-	switch used, err := g.credentials.Refers(ctx, o.Namespace, o.Name, cloud); {
+	var fields []clusterapi.IdentityField
+	for _, kind := range delegationKindsOf(g.config.Delegation) {
+		if kind.resource != secrets {
+			fields = append(fields, clusterapi.IdentityField{Resource: kind.resource, Path: kind.identityRefPath})
+		}
+	}
+	switch used, err := g.credentials.Refers(ctx, fields, o.Namespace, o.Name, cloud); {
 	case err != nil:
 		return undecided("ClustersUnknown", "the objects that refer to this Secret could not be read; try again", err)
 	case used:

@@ -73,10 +73,24 @@ func (c fakeCredentials) CredentialDependents(_ context.Context, _, _ string, cl
 }
 
 // Refers implements cluster.Credentials.
-func (c fakeCredentials) Refers(_ context.Context, namespace, secret, cloud string) (bool, error) {
+func (c fakeCredentials) Refers(_ context.Context, _ []clusterapi.IdentityField, namespace, secret, cloud string) (bool, error) {
 	return slices.ContainsFunc(c, func(d clusterapi.Dependent) bool {
 		return d.Account.Identity == ownership.Identity{Namespace: namespace, Secret: secret, Entry: cloud}
 	}), nil
+}
+
+// referringBy is fakeCredentials with an object whose field refers to all clouds.
+type referringBy struct {
+	fakeCredentials
+	field clusterapi.IdentityField
+}
+
+// Refers implements cluster.Credentials.
+func (r referringBy) Refers(ctx context.Context, fields []clusterapi.IdentityField, namespace, secret, cloud string) (bool, error) {
+	if slices.Contains(fields, r.field) {
+		return true, nil
+	}
+	return r.fakeCredentials.Refers(ctx, fields, namespace, secret, cloud)
 }
 
 // tenant is the token of an application credential of the tenant.

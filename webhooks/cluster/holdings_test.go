@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"warrantgate.dev/internal/clusterapi"
@@ -396,11 +397,16 @@ func TestCredentialsOfSecrets(t *testing.T) {
 	byA, byB := holding(fmt.Sprintf(cloudsOf, "a")), holding(fmt.Sprintf(cloudsOf, "b"))
 	used := []clusterapi.Dependent{{Account: ownership.Account{Cloud: "openstack", Identity: tenantSecret},
 		Cluster: clusterapi.Cluster{Provider: v1beta1.ProviderOpenStack, Namespace: "team-a", Name: "prod"}}}
+	farms := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "farms"}
+	field := func(resource schema.GroupVersionResource, path string) clusterapi.IdentityField {
+		return clusterapi.IdentityField{Resource: resource, Path: path}
+	}
 
 	for name, tc := range map[string]struct {
 		old, new    object
 		err         error
 		dependents  []clusterapi.Dependent
+		referring   clusterapi.IdentityField
 		exempt      bool
 		instances   []ownership.Instance
 		want        webhooks.Decision
@@ -421,18 +427,31 @@ func TestCredentialsOfSecrets(t *testing.T) {
 		"as many at once as are checked": {new: clouds(8), want: webhooks.Allowed, wantReason: "DelegationAllowed"},
 		"of a project without the machine's instance": {old: byA, new: byB, dependents: used, wantReason: "MachinesHoldInstances"},
 		"of the machine's project":                    {old: byA, new: byB, dependents: used, instances: []ownership.Instance{{ID: aliceID}}, want: webhooks.Allowed, wantReason: "DelegationAllowed"},
+		"of another Keystone, used by a cluster object": {
+			new: byA, err: other, referring: field(clusterapi.OpenStackClusters, "spec.identityRef"), wantReason: openstack.IdentityEndpointNotAllowed,
+		},
+		"of another Keystone, used by a machine": {
+			new: byA, err: other, referring: field(clusterapi.OpenStackMachines, "spec.identityRef"), wantReason: openstack.IdentityEndpointNotAllowed,
+		},
+		"of another Keystone, used by an object of a configured kind": {
+			old: byB, new: byA, err: other, referring: field(farms, "spec.keys"), wantReason: openstack.IdentityEndpointNotAllowed,
+		},
+		"of another Keystone, in a field that refers to no credentials": {
+			new: byA, err: other, referring: field(farms, "spec.identityRef"), want: webhooks.Allowed, wantReason: "CredentialsOfAnotherCloud",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			delegations := &fakeDelegations{token: tenant, err: tc.err, instances: tc.instances}
 			var proposed map[string][]byte
 			with := func(_, _ string, data map[string][]byte) cluster.Proposed { proposed = data; return delegations }
 			config := enforced
+			config.Delegation.Kinds = []v1beta1.CredentialKind{{Group: "example.com", Version: "v1", Kind: "Farm", Resource: "farms", IdentityRefPath: "spec.keys"}}
 			if tc.exempt {
 				config.ExemptNamespaces = []string{"team-a"}
 			}
 			machines := &fakeMachines{holders: map[string][]clusterapi.Machine{"team-a/prod": {holder("m1", aliceID)}}}
 			gate := newDelegationGate(config, tenantRoles, &fakeDelegations{err: errors.New("stored objects are not read")}, with,
-				fakeCredentials(tc.dependents), cluster.NewHoldings(machines, &fakeInstances{}))
+				referringBy{fakeCredentials(tc.dependents), tc.referring}, cluster.NewHoldings(machines, &fakeInstances{}))
 			r := request(t, "secrets", tc.old, tc.new)
 			r.Name = "user"
 			got := gate.Review(t.Context(), r)

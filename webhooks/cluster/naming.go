@@ -85,7 +85,7 @@ func delegationKindsOf(config v1beta1.ClusterDelegation) []kind {
 	clusters.provider = v1beta1.ProviderOpenStack
 	kinds := []kind{
 		clusters,
-		referring(clusterapi.OpenStackClusters.GroupVersion().WithResource("openstackmachines"), "OpenStackMachine", identityRefField),
+		referring(clusterapi.OpenStackMachines, "OpenStackMachine", identityRefField),
 		{resource: secrets, name: "Secret", condition: func() string { return webhooks.CELSet("data", cloudsKey) }},
 	}
 	for _, k := range config.Kinds {
