@@ -4,12 +4,17 @@ package openstack_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/fakes/openstacktest"
 )
@@ -144,5 +149,31 @@ var _ = Describe("An OpenStackServer", Ordered, ContinueOnFailure, func() {
 		By("nor refer to credentials of a privileged user")
 		s.writeSecret(ctx, "poor", s.password(s.newUser(ctx, "poor", member)))
 		expectDenial(s.set(ctx, object, identityRefPath+".name", "poor"), "RoleMissing", identityRefPath)
+	}, SpecTimeout(timeout))
+})
+
+// A kind of cluster.delegation.kinds need not be one of machine.kinds. The attacker has every permission in its namespace.
+var _ = Describe("An OpenStackServer that only refers to credentials", Ordered, ContinueOnFailure, func() {
+	var w *world
+	BeforeAll(func(ctx SpecContext) {
+		w = newWorld(ctx, "cluster: {delegation: {kinds: "+
+			"[{group: infrastructure.cluster.x-k8s.io, version: v1alpha1, kind: OpenStackServer, resource: openstackservers}]}}")
+	}, NodeTimeout(setupTimeout))
+
+	It("never acts with credentials for a Keystone that is not configured", func(ctx SpecContext) {
+		s := w.begin(ctx, member, loadBalancer)
+		s.world = w.editor(ctx, s.namespace)
+		elsewhere := cloudsYAML(s.password(s.user).with("auth_url", "https://keystone.attacker.example/v3"))
+		change := func() error {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: credentials}}
+			return s.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"stringData":{"clouds.yaml":%q}}`, elsewhere)))
+		}
+		server := s.existing(ctx, newObject(serverKind, s.namespace, "worker", actsWith(credentials)))
+		expectDenial(change(), "IdentityEndpointNotAllowed", "data[clouds.yaml]", "its auth_url is at host")
+
+		By("nor if it refers to them again after they have changed")
+		Expect(s.client.Delete(ctx, server)).To(Succeed())
+		Expect(change()).To(Succeed())
+		expectDenial(s.client.Create(ctx, newObject(serverKind, s.namespace, "worker", actsWith(credentials))), "IdentityEndpointNotAllowed", identityRefPath)
 	}, SpecTimeout(timeout))
 })
