@@ -103,8 +103,8 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	}
 	tenancies := slices.DeleteFunc(book.sorted(), func(t *tenancy) bool { return !t.usedIn(a.Namespace) })
 	result := Result{Accounts: len(tenancies), Findings: book.invalid}
-	requests := sent{}
-	instances, failed := a.list(ctx, tenancies, requests, &result)
+	used := spent{}
+	instances, failed := a.list(ctx, tenancies, used, &result)
 	if ctx.Err() != nil {
 		return result, ctx.Err()
 	}
@@ -122,10 +122,11 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	result.Findings, failed = append(result.Findings, misowned...), errors.Join(failed, err)
 	ask := func(machine acting, id string) (answer ownership.Answer, err error) {
 		of := requester{cloud: machine.account.Cloud, tenant: machine.place().tenant()}
-		if err = errLater; !requests.exhausted(of, a.Limiter[of.cloud]) {
-			requests[of]++
+		if err = errLater; !used.exhausted(of) {
+			var took time.Duration
+			answer, took, err = a.ask(ctx, machine.claim(id))
+			used.add(of, took, 1, a.Limiter[of.cloud])
 			result.Requests++
-			answer, err = a.ask(ctx, machine.claim(id))
 		}
 		if awaited(err) {
 			result.Unchecked = append(result.Unchecked, machine.Key())
@@ -149,12 +150,14 @@ func (a *Audit) Run(ctx context.Context) (Result, error) {
 	return result, failed
 }
 
-// ask requests the answer for a claim from the cloud, within the rate limit.
-func (a *Audit) ask(ctx context.Context, claim ownership.Claim) (ownership.Answer, error) {
+// ask requests the answer for a claim from the cloud, within the rate limit, and returns how long the request took.
+func (a *Audit) ask(ctx context.Context, claim ownership.Claim) (answer ownership.Answer, took time.Duration, err error) {
 	if err := a.Limiter[claim.Cloud].Wait(ctx); err != nil {
-		return ownership.Answer{}, err
+		return ownership.Answer{}, 0, err
 	}
-	return a.Clouds[claim.Cloud].Ask(ctx, claim)
+	began := a.Now()
+	answer, err = a.Clouds[claim.Cloud].Ask(ctx, claim)
+	return answer, a.Now().Sub(began), err
 }
 
 // unanswered returns the machines that name instances of accounts whose instances could not be listed because the cloud did not answer.
@@ -187,7 +190,7 @@ func awaited(err error) bool {
 
 // list lists the instances of the accounts. The error is for accounts that could not be checked; each of them also has a finding.
 func (a *Audit) list(
-	ctx context.Context, tenancies []*tenancy, requests sent, result *Result,
+	ctx context.Context, tenancies []*tenancy, used spent, result *Result,
 ) (instances map[*tenancy][]ownership.Instance, failed error) {
 	instances = make(map[*tenancy][]ownership.Instance, len(tenancies))
 	reported := map[requester]bool{}
@@ -195,20 +198,24 @@ func (a *Audit) list(
 		if a.Progress != nil {
 			a.Progress(i, len(tenancies), result.Requests)
 		}
-		of, object := requests.least(t)
-		if requests.exhausted(of, a.Limiter[of.cloud]) {
+		of, object := used.least(t)
+		if used.exhausted(of) {
 			if result.Accounts--; !reported[of] {
 				reported[of] = true
 				result.Findings = append(result.Findings, object.finding(Finding{Reason: reasonNotAudited, Message: notAudited}))
-				failed = errors.Join(failed, fmt.Errorf("too many accounts of %s", describe(of.tenant)))
+				failed = errors.Join(failed, fmt.Errorf("the accounts of %s take too long", describe(of.tenant)))
 			}
 			continue
 		}
+		began := a.Now()
 		invalid, sent := a.delegation(ctx, t)
 		result.Findings = append(result.Findings, invalid...)
 		found, more, err := a.instances(ctx, t.account)
-		requests[of] += sent + more
+		used.add(of, a.Now().Sub(began), sent+more, a.Limiter[of.cloud])
 		result.Requests += sent + more
+		if waited := a.wait(ctx, of.cloud, sent+more); waited != nil {
+			err = waited
+		}
 		var identity *ownership.IdentityError
 		var region *ownership.RegionError
 		switch {
@@ -397,7 +404,7 @@ func compareAccounts(a, b ownership.Account) int {
 // delegation returns a finding if no cluster may use the credentials, and the number of requests. If the check fails, it returns no
 // finding: the list of the instances then fails as well, and its error contains the reason.
 func (a *Audit) delegation(ctx context.Context, t *tenancy) (findings []Finding, requests int) {
-	if a.Delegation == nil || t.account.Identity == (ownership.Identity{}) || a.Limiter[t.account.Cloud].Wait(ctx) != nil {
+	if a.Delegation == nil || t.account.Identity == (ownership.Identity{}) {
 		return nil, 0
 	}
 	var invalid *ownership.IdentityError
@@ -447,20 +454,23 @@ func (a *Audit) owners(ctx context.Context, machines []clusterapi.Machine) ([]Fi
 	return findings, errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
-// instances lists the instances of an account. The number of requests is known only afterwards, so instances waits for the rate limit after
-// the requests, and the next account is delayed.
+// instances lists the instances of an account, and returns the number of requests.
 func (a *Audit) instances(ctx context.Context, account ownership.Account) ([]ownership.Instance, int, error) {
 	cloud, known := a.Clouds[account.Cloud]
 	if !known {
 		return nil, 0, fmt.Errorf("no access to the cloud %q is configured", account.Cloud)
 	}
-	instances, requests, err := cloud.Instances(ctx, account)
+	return cloud.Instances(ctx, account)
+}
+
+// wait waits for the rate limit after requests whose number was not known before, and so delays the next account.
+func (a *Audit) wait(ctx context.Context, cloud string, requests int) error {
 	for range requests {
-		if waited := a.Limiter[account.Cloud].Wait(ctx); waited != nil {
-			return nil, requests, waited
+		if err := a.Limiter[cloud].Wait(ctx); err != nil {
+			return err
 		}
 	}
-	return instances, requests, err
+	return nil
 }
 
 // unknown returns the finding for an account, or an instance of it, that could not be checked.

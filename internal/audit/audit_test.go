@@ -182,17 +182,21 @@ type fakeCloud struct {
 	instances map[string][]ownership.Instance
 	errs      map[string]error
 	// hidden are instances that no list contains. askErr is the error of Ask.
-	hidden    map[string]ownership.Verdict
-	askErr    error
-	mu        sync.Mutex
-	requested []string
+	hidden map[string]ownership.Verdict
+	askErr error
+	// listTakes and askTakes are how long a list and Ask take in a bubble of testing/synctest.
+	listTakes, askTakes time.Duration
+	mu                  sync.Mutex
+	requested           []string
 }
 
 func (c *fakeCloud) Ask(_ context.Context, claim ownership.Claim) (ownership.Answer, error) {
+	<-time.After(c.askTakes)
 	return ownership.Answer{Verdict: stdcmp.Or(c.hidden[claim.ID], ownership.Foreign)}, c.askErr
 }
 
 func (c *fakeCloud) Instances(_ context.Context, account ownership.Account) ([]ownership.Instance, int, error) {
+	<-time.After(c.listTakes)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requested = append(c.requested, account.User)
@@ -924,8 +928,19 @@ func TestTheRateHoldsOverAllRequests(t *testing.T) {
 // A tenant can create any number of clusters with accounts of their own. They delay the findings about others for five minutes only, and the
 // tenant has one finding instead of theirs.
 func TestManyAccountsOfOneTenantDelayNoOthersForLong(t *testing.T) {
-	const requests, most = 3, 500 // of an account; accounts in five minutes, at 5 requests a second
-	for name, prefix := range map[string]string{"a namespace": "mallory/", "a workspace of kcp": "mallory|any/"} {
+	const requests = 3 // of an account
+	for name, tc := range map[string]struct {
+		prefix string
+		takes  time.Duration
+		// most is the number of accounts in five minutes, at 5 requests a second.
+		most int
+	}{
+		"a namespace":                    {prefix: "mallory/", most: 500},
+		"a workspace of kcp":             {prefix: "mallory|any/", most: 500},
+		"a cloud as fast as the limit":   {prefix: "mallory/", takes: 600 * time.Millisecond, most: 250},
+		"a cloud that answers slowly":    {prefix: "mallory/", takes: 3 * time.Second, most: 84},
+		"a cloud that times out, on kcp": {prefix: "mallory|any/", takes: 30 * time.Second, most: 10},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				objects := fakeObjects{
@@ -934,16 +949,16 @@ func TestManyAccountsOfOneTenantDelayNoOthersForLong(t *testing.T) {
 					accounts: map[string]any{"team/pool": tenant, "zoe/pool": ownership.Account{Cloud: "cloudsigma", User: "mallory-999@example.com", Region: "next"}},
 				}
 				for i := range 1000 {
-					objects.accounts[fmt.Sprintf("%sc%d", prefix, i)] = ownership.Account{
+					objects.accounts[fmt.Sprintf("%sc%d", tc.prefix, i)] = ownership.Account{
 						Cloud: "cloudsigma", User: fmt.Sprintf("mallory-%d@example.com", i), Region: "next",
 					}
 				}
-				cloud := &fakeCloud{}
+				cloud := &fakeCloud{listTakes: tc.takes}
 				a := newAudit(objects, cloud)
 				a.Limiter["cloudsigma"] = rate.NewLimiter(5, 1)
 				start := time.Now()
 				result, err := a.Run(t.Context())
-				if took := time.Since(start); took > 6*time.Minute {
+				if took := time.Since(start); took > 6*time.Minute+2*tc.takes { // the accounts of others
 					t.Errorf("the run took %s", took)
 				}
 				if err == nil || !strings.Contains(err.Error(), `"mallory"`) {
@@ -953,11 +968,11 @@ func TestManyAccountsOfOneTenantDelayNoOthersForLong(t *testing.T) {
 				for _, f := range result.Findings {
 					got = append(got, f.Reason+" "+within(f.LogicalCluster, f.Object.Namespace))
 				}
-				want := []string{"AccountsNotAudited " + strings.TrimSuffix(prefix, "/"), "InstanceNotOwned team"}
+				want := []string{"AccountsNotAudited " + strings.TrimSuffix(tc.prefix, "/"), "InstanceNotOwned team"}
 				if slices.Sort(got); !slices.Equal(got, want) {
 					t.Errorf("findings %q, want %q", got, want)
 				}
-				if got := (audit.Result{Accounts: result.Accounts, Requests: result.Requests}); got.Accounts != most+2 || got.Requests != (most+2)*requests+1 {
+				if got := (audit.Result{Accounts: result.Accounts, Requests: result.Requests}); got.Accounts != tc.most+2 || got.Requests != (tc.most+2)*requests+1 {
 					t.Errorf("checked %d accounts with %d requests", got.Accounts, got.Requests)
 				}
 				for _, user := range []string{"mallory-999@example.com", tenant.User} {
@@ -972,36 +987,47 @@ func TestManyAccountsOfOneTenantDelayNoOthersForLong(t *testing.T) {
 
 // A tenant can store any number of machines that name instances which its user does not have, as first claims above its share.
 func TestManyMachinesOfOneTenantDelayNoOthersForLong(t *testing.T) {
-	const machines, asked = 3000, 1500 - 3 // in five minutes, at 5 requests a second, less those for the list
-	synctest.Test(t, func(t *testing.T) {
-		objects := fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther)}, accounts: map[string]any{
-			"team/pool": tenant, "mallory/pool": ownership.Account{Cloud: "cloudsigma", User: "mallory@example.com", Region: "next"},
-		}}
-		for i := range machines {
-			objects.machines = append(objects.machines, machine(fmt.Sprintf("m%d", i), fmt.Sprintf("%036d", i), inNamespace("mallory")))
-		}
-		a := newAudit(objects, &fakeCloud{})
-		a.Limiter["cloudsigma"] = rate.NewLimiter(5, 1)
-		start := time.Now()
-		result, err := a.Run(t.Context())
-		if err != nil {
-			t.Errorf("Run() error = %v", err)
-		}
-		if took := time.Since(start); took > 6*time.Minute {
-			t.Errorf("the run took %s", took)
-		}
-		got := map[string]int{}
-		for _, f := range result.Findings {
-			got[f.Object.Namespace+" "+f.Reason]++
-		}
-		want := map[string]int{"team InstanceNotOwned": 1, "mallory InstanceNotOwned": asked, "mallory OwnershipUnknown": machines - asked}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("findings (-want +got):\n%s", diff)
-		}
-		if len(result.Unchecked) != machines-asked {
-			t.Errorf("%d machines are checked again", len(result.Unchecked))
-		}
-	})
+	const machines = 3000
+	for name, tc := range map[string]struct {
+		takes time.Duration
+		// asked is the number of requests in five minutes, at 5 requests a second, less those for the list.
+		asked int
+	}{
+		"a cloud that answers at once": {asked: 1500 - 3},
+		"a cloud that times out":       {takes: 30 * time.Second, asked: 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				objects := fakeObjects{machines: []clusterapi.Machine{machine("worker", idOther)}, accounts: map[string]any{
+					"team/pool": tenant, "mallory/pool": ownership.Account{Cloud: "cloudsigma", User: "mallory@example.com", Region: "next"},
+				}}
+				for i := range machines {
+					objects.machines = append(objects.machines, machine(fmt.Sprintf("m%d", i), fmt.Sprintf("%036d", i), inNamespace("mallory")))
+				}
+				a := newAudit(objects, &fakeCloud{askTakes: tc.takes})
+				a.Limiter["cloudsigma"] = rate.NewLimiter(5, 1)
+				start := time.Now()
+				result, err := a.Run(t.Context())
+				if err != nil {
+					t.Errorf("Run() error = %v", err)
+				}
+				if took := time.Since(start); took > 6*time.Minute {
+					t.Errorf("the run took %s", took)
+				}
+				got := map[string]int{}
+				for _, f := range result.Findings {
+					got[f.Object.Namespace+" "+f.Reason]++
+				}
+				want := map[string]int{"team InstanceNotOwned": 1, "mallory InstanceNotOwned": tc.asked, "mallory OwnershipUnknown": machines - tc.asked}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("findings (-want +got):\n%s", diff)
+				}
+				if len(result.Unchecked) != machines-tc.asked {
+					t.Errorf("%d machines are checked again", len(result.Unchecked))
+				}
+			})
+		})
+	}
 }
 
 // never does not get the Lease.

@@ -50,7 +50,7 @@ func (a *Audit) Recheck(ctx context.Context, object clusterapi.MachineKey) (resu
 			return ownership.Answer{Verdict: ownership.Owned}, nil
 		}
 		result.Requests++
-		answer, err := a.ask(ctx, claim)
+		answer, _, err := a.ask(ctx, claim)
 		if awaited(err) {
 			failed = errors.Join(failed, err)
 		}

@@ -20,8 +20,8 @@ const perTenant = 5 * time.Minute
 // reasonNotAudited: accounts of a namespace or workspace were not checked.
 const reasonNotAudited = "AccountsNotAudited"
 
-const notAudited = "the clusters of this namespace (on kcp: of this workspace) use so many accounts that the audit did not check all of them; use " +
-	"fewer, or have audit.requestsPerSecond raised"
+const notAudited = "the accounts of the clusters of this namespace (on kcp: of this workspace) take so long that the audit did not check all of them; " +
+	"use fewer, correct those whose cloud does not answer, or have audit.requestsPerSecond raised"
 
 const notRead = "the account of this cluster could not be read, so no other clusters of this namespace (on kcp: of this workspace) were checked; " +
 	"the cause is in the log of warrantgate"
@@ -45,11 +45,19 @@ func describe(tenant share.Tenant) string {
 	return fmt.Sprintf("namespace %q", tenant.Namespace)
 }
 
-// sent counts the requests of a run.
-type sent map[requester]int
+// spent is the time of a run that each tenant has used up.
+type spent map[requester]time.Duration
 
-// least returns the tenant with the fewest requests, among those of the objects of an account, with its object.
-func (s sent) least(t *tenancy) (requester, place) {
+// add counts the time that requests took, and the time for which they use up the limiter of their cloud, nil if there is no such cloud. It does not
+// count how long they waited for the limiter: checks of other tenants' machines may have delayed them.
+func (s spent) add(of requester, took time.Duration, requests int, limiter *rate.Limiter) {
+	if s[of] += took; limiter != nil {
+		s[of] += time.Duration(float64(requests) / float64(limiter.Limit()) * float64(time.Second))
+	}
+}
+
+// least returns the tenant that has used up the least time, among those of the objects of an account, with its object.
+func (s spent) least(t *tenancy) (requester, place) {
 	of := func(p place) requester { return requester{cloud: t.account.Cloud, tenant: p.tenant()} }
 	object := slices.MinFunc(t.about, func(a, b place) int { return cmp.Compare(s[of(a)], s[of(b)]) })
 	return of(object), object
@@ -60,7 +68,5 @@ func (p place) tenant() share.Tenant {
 	return share.TenantOf(p.in.String(), p.object.Namespace)
 }
 
-// exhausted reports whether requests for a tenant were sent for perTenant. limiter is that of its cloud, nil if there is no such cloud.
-func (s sent) exhausted(of requester, limiter *rate.Limiter) bool {
-	return limiter != nil && float64(s[of]) >= perTenant.Seconds()*float64(limiter.Limit())
-}
+// exhausted reports whether a tenant has used up perTenant.
+func (s spent) exhausted(of requester) bool { return s[of] >= perTenant }
