@@ -12,7 +12,8 @@ import (
 // Policy decides which warrants of a creator are kept in the owner of its workspace. The zero value keeps none.
 //
 // The warrants of a request are valid for that request. The recorded owner is valid as long as the workspace exists. So a warrant is kept
-// only if the policy names it, and never if it has the permissions of an administrator. That holds for every owner, rewritten or not.
+// only if the policy names it, and never if it has the permissions of an administrator, or if an impersonator can have added it. Only users
+// without scopes cannot be impersonated, except by system:masters.
 type Policy struct {
 	// Users are patterns (path.Match: *, ?, [a-z]) of user names. The warrants of these users are kept.
 	Users []string

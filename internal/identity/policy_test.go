@@ -42,8 +42,8 @@ func TestKeptWarrants(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			warrant := warrantJSON(identity.Warrant{User: "bob", Groups: tc.groups})
-			raw := serviceAccount(withExtra("authorization.kcp.io/warrant", warrant)).String()
-			rewritten, _ := identitytest.Rewrite(raw, parent, newCluster, "", policy)
+			signedIn := identity.Owner{Username: "alice", Extra: map[string][]string{"authorization.kcp.io/warrant": {warrant}}}
+			rewritten, _ := identitytest.Rewrite(signedIn.String(), parent, newCluster, "", policy)
 			owner, err := identity.ParseOwner(rewritten)
 			if err != nil {
 				t.Fatal(err)

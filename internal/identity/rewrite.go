@@ -17,8 +17,8 @@ import (
 // authorization.kcp.io/required-groups of the workspace: "a,b;c" means a and b, or c. It is empty if no groups are required. An owner that
 // is valid in newCluster is not changed, except that it loses the warrants that Policy does not keep: kcp adds an administrator's warrant to
 // requests through an APIExport's virtual workspace, and stores it. An owner that cannot be rewritten loses them, too, and an impersonated
-// one also its privileged groups: a user who may impersonate in any workspace can forge all extra fields, and must not keep a forged warrant
-// because the rest of the owner is invalid. In a third logical cluster, the owner gains at most the permissions of the group
+// one also its privileged groups. A user who may impersonate in any workspace can forge all extra fields: a service account and a user with
+// scopes keep no warrant, whatever Policy names. In a third logical cluster, the owner gains at most the permissions of the group
 // system:cluster:<newCluster>. Rewrite of the result changes nothing.
 //
 // If Report.Changed returns false, raw stays the recorded owner, and the returned owner is the decoded raw or the zero value.
@@ -98,12 +98,16 @@ func (r *rewriting) withoutWarrants(unread error) (Owner, []Drop) {
 }
 
 // keptWarrants returns the warrants that the owner may keep, and reports all others as dropped. It decides for every owner, whether it is
-// rewritten or not. An owner that is in scope also keeps the warrants of itself that an earlier Rewrite has added.
+// rewritten or not. A confined owner keeps none: neither the token of a service account nor a workspace's own authentication adds one, so only an
+// impersonator can. An owner that is in scope also keeps the warrants of itself that an earlier Rewrite has added.
 func (r *rewriting) keptWarrants() (kept []string) {
 	for _, w := range r.warrants {
 		reason := r.policy.dropReason(w)
+		if reason == "" && r.confined() {
+			reason = Forgeable // kcp adds a scope to an impersonated user, and none to its warrants
+		}
 		switch {
-		case reason == NotDelegated && r.report.Reason == InScope && r.owner.isBackedBy(w):
+		case (reason == NotDelegated || reason == Forgeable) && r.report.Reason == InScope && r.owner.isBackedBy(w):
 			kept = append(kept, w.raw)
 		case reason != "":
 			r.drop(DroppedWarrant, reason, w.warrant.User)
@@ -221,11 +225,11 @@ func (r *rewriting) backed(home logicalcluster.Name) (owner Owner, how string) {
 		owner.UID = "" // of the local name
 		return owner, "scoped to both, so only permissions of this name count"
 	}
-	self, kept := r.delegate()
+	self := r.delegate()
 	if slices.Contains(r.owner.Groups, user.AllAuthenticated) {
 		owner.Groups = []string{user.AllAuthenticated}
 	}
-	owner.Extra = map[string][]string{WarrantKey: append([]string{self.at(home).warrant().String()}, kept...)}
+	owner.Extra = map[string][]string{WarrantKey: {self.at(home).warrant().String()}}
 	return owner, "backed by its warrant"
 }
 
@@ -248,11 +252,11 @@ func (r *rewriting) user() Owner {
 	return rewritten
 }
 
-// widened returns the owner with the new logical cluster as an alternative in each of its scopes, and with the kept warrants. In all
-// other logical clusters, kcp evaluates it as before: in those of its scopes as itself, elsewhere as anonymous in the groups
-// system:cluster:<name> of its scopes. In addition, it has the group of the new logical cluster there.
+// widened returns the owner with the new logical cluster as an alternative in each of its scopes. In all other logical clusters, kcp
+// evaluates it as before: in those of its scopes as itself, elsewhere as anonymous in the groups system:cluster:<name> of its scopes. In
+// addition, it has the group of the new logical cluster there.
 func (r *rewriting) widened() Owner {
-	widened, kept := r.delegate()
+	widened := r.delegate()
 	scopes := slices.Clone(widened.Extra[ScopesKey])
 	for i, alternatives := range scopes {
 		if !slices.Contains(strings.Split(alternatives, ","), scopeOf(r.newCluster)) {
@@ -260,18 +264,16 @@ func (r *rewriting) widened() Owner {
 		}
 	}
 	widened.Extra[ScopesKey] = scopes
-	if len(kept) > 0 {
-		widened.Extra[WarrantKey] = kept
-	}
 	return widened
 }
 
 // scopes returns the scopes of the owner for a message.
 func (r *rewriting) scopes() string { return strings.Join(r.owner.Extra[ScopesKey], " and ") }
 
-// delegate returns the owner without warrants, privileged groups and per-request fields, and the kept warrants.
-func (r *rewriting) delegate() (self Owner, kept []string) {
-	self = Owner{
+// delegate returns the owner without warrants, privileged groups and per-request fields. An owner that is rewritten keeps no warrant, because it
+// is confined.
+func (r *rewriting) delegate() Owner {
+	self := Owner{
 		Username: r.owner.Username, UID: r.owner.UID,
 		Groups: r.passableGroups(), Extra: make(map[string][]string, len(r.owner.Extra)),
 	}
@@ -286,7 +288,8 @@ func (r *rewriting) delegate() (self Owner, kept []string) {
 			self.Extra[key] = r.owner.Extra[key]
 		}
 	}
-	return self, r.keptWarrants()
+	r.keptWarrants() // reports them
+	return self
 }
 
 func (r *rewriting) drop(kind DropKind, reason DropReason, name string) {

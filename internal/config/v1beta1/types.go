@@ -89,7 +89,7 @@ func (c GateConfiguration) ReadsClusters() bool {
 
 // Delegation is which delegations all gates accept.
 type Delegation struct {
-	// KeepWarrants selects the warrants of a creator that its recorded owner keeps, never those with administrator groups.
+	// KeepWarrants selects warrants that a user without scopes keeps as the owner, never those with administrator groups.
 	KeepWarrants   KeepWarrants `json:"keepWarrants,omitzero"`
 	OpenStackRoles Roles        `json:"openStackRoles,omitzero"`
 }
