@@ -29,10 +29,18 @@ func ValidateName(name logicalcluster.Name) error {
 	return fmt.Errorf("%.*q is not the name of a logical cluster", maxShownBytes, name.String())
 }
 
+// maxSegments limits the names in a path. kcp has no limit: the administrator of a workspace can write hundreds of thousands into its
+// LogicalCluster, and whether a workspace exists takes one request for each of them.
+const maxSegments = 32
+
 // validatePath accepts the path of a workspace, the name of its logical cluster, and the logical clusters of a shard: valid names,
 // separated by colons.
 func validatePath(path logicalcluster.Path) error {
+	segments := 0
 	for segment := range strings.SplitSeq(path.String(), ":") {
+		if segments++; segments > maxSegments {
+			return fmt.Errorf("%.*q is longer than the path of a workspace", maxShownBytes, path.String())
+		}
 		if !clusterName.MatchString(segment) {
 			return fmt.Errorf("%.*q is not the path of a workspace", maxShownBytes, path.String())
 		}

@@ -88,6 +88,10 @@ func TestPathsOfWorkspaces(t *testing.T) {
 		"system:../services/x": `"system:../services/x" is not the path of a workspace`,
 		"root/org":             `"root/org" is not the path of a workspace`,
 		"root?x":               `"root?x" is not the path of a workspace`,
+
+		strings.Repeat("a:", 31) + "a":    "",
+		strings.Repeat("a:", 32) + "a":    `"` + strings.Repeat("a:", 32) + `" is longer than the path of a workspace`,
+		strings.Repeat("a:", 1<<10) + "A": `"` + strings.Repeat("a:", 32) + `" is longer than the path of a workspace`,
 	} {
 		config, err := kcp.ConfigFor(&rest.Config{Host: "https://kcp.example.com"}, logicalcluster.NewPath(path))
 		if got := text(err); got != wantErr {

@@ -672,6 +672,22 @@ func TestTypesNeedALimitedNumberOfRequests(t *testing.T) {
 	}
 }
 
+// The administrator of a workspace can write a path of any length into its LogicalCluster.
+func TestForgedPathNeedsALimitedNumberOfRequests(t *testing.T) {
+	k := newKCP()
+	child(k).Annotations["kcp.io/path"] = strings.Repeat("a:", 500) + "a"
+	checker := k.checker(t)
+	requests, clients := 0, checker.Client
+	checker.Client = func(at logicalcluster.Path) (client.Client, error) {
+		requests++
+		return clients(at)
+	}
+	ws, err := checker.Load(t.Context(), childCluster.Path())
+	if err != nil || ws.Path != childCluster.String() || requests > 50 {
+		t.Errorf("Load() = %+v, %v, with %d requests", ws, err, requests)
+	}
+}
+
 // A user who may write the type of a workspace can make it extend the type of another tenant, which kcp checked when the workspace was created. A
 // report for readers of Events says nothing about it.
 func TestTypesOfOthersAreNotReported(t *testing.T) {
