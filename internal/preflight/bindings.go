@@ -278,6 +278,8 @@ func subjectIn(owner identity.Owner, cluster logicalcluster.Name, globalServiceA
 func grant(role string, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) []client.Object {
 	objects := install.Role(role, subject, rules...)
 	digest := sha256.Sum256([]byte(subject.Kind + "\x00" + subject.Namespace + "\x00" + subject.Name))
-	objects[1].SetName(role + ":" + hex.EncodeToString(digest[:4])) // several subjects can have the role
+	// Several subjects can have the role. A tenant chooses names of subjects: with a digest of four bytes, it finds one whose binding has the name of
+	// another tenant's, and so replaces it when it is applied.
+	objects[1].SetName(role + ":" + hex.EncodeToString(digest[:16]))
 	return objects
 }

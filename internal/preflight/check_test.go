@@ -209,7 +209,7 @@ func TestFindings(t *testing.T) {
 				Reason:  preflight.BindPermissionMissing,
 				Message: `service account default/bot of root:org lacks "bind" on the APIExport "widgets" in root:apis`,
 				Next:    "apply the objects below in root:apis, before the repair",
-				Grant: grantTo("b7b21d0e", rbacv1.Subject{
+				Grant: grantTo("b7b21d0e91b2ba39b73ccf999daf1144", rbacv1.Subject{
 					APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: globalName,
 				}),
 			}},
@@ -221,7 +221,7 @@ func TestFindings(t *testing.T) {
 				Reason:  preflight.BindPermissionMissing,
 				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis`,
 				Next:    grantNext,
-				Grant:   grantTo("f57017e3", rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "alice"}),
+				Grant:   grantTo("f57017e3497b3b519ff162bf020fa687", rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "alice"}),
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},
@@ -238,7 +238,7 @@ func TestFindings(t *testing.T) {
 				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis; there kcp knows it only as a member of ` +
 					`"system:cluster:m82w61j76ws21znq", as all users of that logical cluster`,
 				Next:  grantNext,
-				Grant: grantTo("b3d62061", rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:cluster:m82w61j76ws21znq"}),
+				Grant: grantTo("b3d62061093a11941849d906b104dd0f", rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:cluster:m82w61j76ws21znq"}),
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},
@@ -279,7 +279,7 @@ func TestFindings(t *testing.T) {
 					Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis; there kcp knows it only as a member of ` +
 						`"system:cluster:1dz6n4ubraua7pul", as all users of that logical cluster`,
 					Next:  "apply the objects below in root:apis, before the repair",
-					Grant: grantTo("308e66df", rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:cluster:1dz6n4ubraua7pul"}),
+					Grant: grantTo("308e66df43016799a5802745e4d8f1e3", rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:cluster:1dz6n4ubraua7pul"}),
 				},
 			},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
@@ -308,7 +308,7 @@ func TestFindings(t *testing.T) {
 				Message: `service account default/bot of root:org lacks "bind" on the APIExport "widgets" in root:org; ` +
 					`it was impersonated, so only permissions of "` + globalName + `" count`,
 				Next: "apply the objects below in root:org, before the repair",
-				Grant: &preflight.Grant{Workspace: "root:org", Objects: grantTo("b7b21d0e", rbacv1.Subject{
+				Grant: &preflight.Grant{Workspace: "root:org", Objects: grantTo("b7b21d0e91b2ba39b73ccf999daf1144", rbacv1.Subject{
 					APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: globalName,
 				}).Objects},
 			}},
@@ -341,7 +341,7 @@ func TestFindings(t *testing.T) {
 				Reason:  preflight.BindPermissionMissing,
 				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis`,
 				Next:    grantNext,
-				Grant:   grantTo("99db22fc", rbacv1.Subject{Kind: "ServiceAccount", Namespace: "default", Name: "binder"}),
+				Grant:   grantTo("99db22fc32a25dfda75e2d8417b34c8e", rbacv1.Subject{Kind: "ServiceAccount", Namespace: "default", Name: "binder"}),
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},
@@ -354,7 +354,7 @@ func TestFindings(t *testing.T) {
 				Reason:  preflight.BindPermissionMissing,
 				Message: `user "alice" lacks "bind" on the APIExport "widgets" in root:apis`,
 				Next:    "apply the objects below in root:apis, before the repair",
-				Grant:   grantTo("f57017e3", rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "alice"}),
+				Grant:   grantTo("f57017e3497b3b519ff162bf020fa687", rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "alice"}),
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},

@@ -89,20 +89,20 @@ func TestCreation(t *testing.T) {
 			want: []preflight.Finding{
 				{
 					Reason: preflight.CreatePermissionMissing, Message: "service account default/bot of root:org may not create Workspaces in root:org",
-					Next: again, Grant: given("root:org", "warrantgate:create-workspaces", "1883af6b", atHome, create...),
+					Next: again, Grant: given("root:org", "warrantgate:create-workspaces", "1883af6b3b6be1c90bd398af247c74bc", atHome, create...),
 				},
 				{
 					Reason: preflight.UsePermissionMissing, Message: `service account default/bot of root:org lacks "use" on the type root:org:team`,
-					Next: again, Grant: given("root:org", "warrantgate:use:team", "1883af6b", atHome, use("team")),
+					Next: again, Grant: given("root:org", "warrantgate:use:team", "1883af6b3b6be1c90bd398af247c74bc", atHome, use("team")),
 				},
 				{
 					Reason: preflight.UsePermissionMissing, Message: `service account default/bot of root:org lacks "use" on the type root:apis:base`,
-					Next: againAPIs + gated, Grant: given("root:apis", "warrantgate:use:base", "b7b21d0e", elsewhere, use("base")),
+					Next: againAPIs + gated, Grant: given("root:apis", "warrantgate:use:base", "b7b21d0e91b2ba39b73ccf999daf1144", elsewhere, use("base")),
 				},
 				{
 					Reason:  preflight.BindPermissionMissing,
 					Message: `service account default/bot of root:org lacks "bind" on the APIExport "widgets" in root:apis`,
-					Next:    againAPIs, Grant: grantTo("b7b21d0e", elsewhere),
+					Next:    againAPIs, Grant: grantTo("b7b21d0e91b2ba39b73ccf999daf1144", elsewhere),
 				},
 			},
 		},
@@ -114,7 +114,7 @@ func TestCreation(t *testing.T) {
 			wantType: team, wantVerdict: preflight.No,
 			want: []preflight.Finding{{
 				Reason: preflight.UsePermissionMissing, Message: `user "alice" lacks "use" on the type root:org:team`,
-				Next: again, Grant: given("root:org", "warrantgate:use:team", "f57017e3", alice, use("team")),
+				Next: again, Grant: given("root:org", "warrantgate:use:team", "f57017e3497b3b519ff162bf020fa687", alice, use("team")),
 			}},
 		},
 		"a service account of another workspace": {
