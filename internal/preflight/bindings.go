@@ -12,6 +12,8 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -114,9 +116,10 @@ const (
 
 // madeBinding is an existing API binding.
 type madeBinding struct {
-	name  string
-	bound bool
-	// why is the reason why it is not bound.
+	name string
+	// lacks is what kcp has not completed, "" if nothing that the workspace waits for.
+	lacks string
+	// why is the reason.
 	why string
 }
 
@@ -137,7 +140,7 @@ func (c *check) made(ctx context.Context) (map[tenancyv1alpha1.APIExportReferenc
 		}
 		for i := range list.Items {
 			if to := list.Items[i].Spec.Reference.Export; to != nil {
-				made[tenancyv1alpha1.APIExportReference{Path: to.Path, Export: to.Name}] = newMadeBinding(&list.Items[i])
+				made[tenancyv1alpha1.APIExportReference{Path: to.Path, Export: to.Name}] = c.newMadeBinding(&list.Items[i])
 			}
 		}
 		if page.Continue = list.Continue; page.Continue == "" {
@@ -146,23 +149,45 @@ func (c *check) made(ctx context.Context) (map[tenancyv1alpha1.APIExportReferenc
 	}
 }
 
-func newMadeBinding(from *apisv1alpha2.APIBinding) *madeBinding {
-	made := &madeBinding{name: from.Name, bound: from.Status.Phase == apisv1alpha2.APIBindingPhaseBound, why: "no reason is given"}
-	if messages := unmet(from.Status.Conditions); len(messages) > 0 {
+func (c *check) newMadeBinding(from *apisv1alpha2.APIBinding) *madeBinding {
+	made := &madeBinding{name: from.Name, why: "no reason is given"}
+	reasons := from.Status.Conditions
+	switch {
+	case from.Status.Phase != apisv1alpha2.APIBindingPhaseBound:
+		made.lacks = "is not bound"
+	case c.waitsForClaims() && !hasAppliedClaims(from):
+		made.lacks = "is bound, but its permission claims are not applied"
+		reasons = slices.DeleteFunc(reasons, func(condition conditionsv1alpha1.Condition) bool {
+			return condition.Type != apisv1alpha2.PermissionClaimsApplied
+		})
+	}
+	if messages := unmet(reasons); len(messages) > 0 {
 		made.why = strings.Clone(message.Clip(messages[0], maxWhyBytes))
 	}
 	return made
 }
 
+// waitsForClaims reports whether kcp has created all default API bindings, and only waits until they are complete: from v0.31 on, until their
+// permission claims are applied, too. While one is missing, claims do not count: those of another binding may be for its resources.
+func (c *check) waitsForClaims() bool { return c.waitsForBindings() && c.ws.bindingsMade }
+
+// hasAppliedClaims reports whether kcp has applied the permission claims that an API binding accepts.
+func hasAppliedClaims(binding *apisv1alpha2.APIBinding) bool {
+	return conditions.IsTrue(binding, apisv1alpha2.PermissionClaimsApplied) ||
+		!slices.ContainsFunc(binding.Spec.PermissionClaims, func(claim apisv1alpha2.AcceptablePermissionClaim) bool {
+			return claim.State == apisv1alpha2.ClaimAccepted
+		})
+}
+
 // existing checks an API binding that exists.
 func (c *check) existing(made *madeBinding, binding *Binding) {
-	if made.bound {
+	if made.lacks == "" {
 		binding.Answer, binding.Why = Yes, "bound"
 		return
 	}
-	binding.Answer, binding.Why = No, fmt.Sprintf("APIBinding %s is not bound: %s", made.name, made.why)
+	binding.Answer, binding.Why = No, fmt.Sprintf("APIBinding %s %s: %s", made.name, made.lacks, made.why)
 	c.add(Finding{
-		Reason: BindingIncomplete, Message: fmt.Sprintf("APIBinding %s to %s is not bound: %s", made.name, binding.Export, made.why),
+		Reason: BindingIncomplete, Message: fmt.Sprintf("APIBinding %s to %s %s: %s", made.name, binding.Export, made.lacks, made.why),
 		Next: fmt.Sprintf("see `kubectl describe apibinding %s` in %s", made.name, c.ws.Cluster),
 	})
 }

@@ -507,6 +507,77 @@ func TestFindings(t *testing.T) {
 			}},
 			wantBinding: preflight.No, wantVerdict: preflight.No,
 		},
+		"an API binding whose permission claims kcp cannot apply": {
+			given: func(k *fakeKCP) {
+				child(k).Status.Conditions = waitingOnBindings
+				k.clusters["root:org:child"] = append(k.clusters["root:org:child"], claiming(conditionsv1alpha1.Condition{
+					Type: apisv1alpha2.PermissionClaimsApplied, Status: corev1.ConditionFalse, Message: "a webhook denies the labels",
+				}))
+			},
+			want: []preflight.Finding{{
+				Reason:  preflight.BindingIncomplete,
+				Message: "APIBinding widgets-12345 to root:apis:widgets is bound, but its permission claims are not applied: a webhook denies the labels",
+				Next:    "see `kubectl describe apibinding widgets-12345` in m82w61j76ws21znq",
+			}},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"an API binding whose permission claims kcp has not applied yet": {
+			given: func(k *fakeKCP) {
+				child(k).Status.Conditions = waitingOnBindings
+				k.clusters["root:org:child"] = append(k.clusters["root:org:child"], claiming())
+			},
+			want: []preflight.Finding{{
+				Reason:  preflight.BindingIncomplete,
+				Message: "APIBinding widgets-12345 to root:apis:widgets is bound, but its permission claims are not applied: no reason is given",
+				Next:    "see `kubectl describe apibinding widgets-12345` in m82w61j76ws21znq",
+			}},
+			wantBinding: preflight.No, wantVerdict: preflight.No,
+		},
+		"an API binding whose permission claims are applied, or not accepted": {
+			given: func(k *fakeKCP) {
+				child(k).Status.Conditions = waitingOnBindings
+				rejecting := claiming()
+				rejecting.Name, rejecting.Spec.PermissionClaims[0].State = "gadgets-12345", apisv1alpha2.ClaimRejected
+				rejecting.Spec.Reference.Export.Name = "gadgets"
+				for _, object := range k.clusters["root:apis"] {
+					if wt, ok := object.(*tenancyv1alpha1.WorkspaceType); ok {
+						wt.Spec.DefaultAPIBindings = append(wt.Spec.DefaultAPIBindings, tenancyv1alpha1.APIExportReference{Export: "gadgets"})
+					}
+				}
+				k.clusters["root:org:child"] = append(k.clusters["root:org:child"], rejecting, claiming(conditionsv1alpha1.Condition{
+					Type: apisv1alpha2.PermissionClaimsApplied, Status: corev1.ConditionTrue,
+				}))
+			},
+			want: []preflight.Finding{{
+				Reason:  preflight.InitializerPending,
+				Message: "initializer system:apibindings has not finished, although nothing that it needs is missing",
+				Next:    retryNext,
+			}},
+			wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
+		"an API binding whose permission claims may need another one, which kcp could not create": {
+			given: func(k *fakeKCP) {
+				child(k).Status.Conditions = conditionsv1alpha1.Conditions{{
+					Type: tenancyv1alpha1.WorkspaceAPIBindingsInitialized, Status: corev1.ConditionFalse,
+					Reason: tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors, Message: "encountered errors: no permission to bind",
+				}}
+				k.clusters["root:org:child"] = append(k.clusters["root:org:child"], claiming())
+			},
+			want: []preflight.Finding{{
+				Reason: preflight.InitializerPending,
+				Message: "initializer system:apibindings has not finished, although nothing that it needs is missing; " +
+					"kcp's last error: encountered errors: no permission to bind",
+				Next: retryNext,
+			}},
+			wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
+		"Ready, with permission claims that are no longer applied": {
+			given: func(k *fakeKCP) {
+				child(k).Status = corev1alpha1.LogicalClusterStatus{Phase: corev1alpha1.LogicalClusterPhaseReady, Conditions: waitingOnBindings}
+				k.clusters["root:org:child"] = append(k.clusters["root:org:child"], claiming())
+			},
+			wantBinding: preflight.Yes, wantVerdict: preflight.Yes,
+		},
 		"an initializer of another provider": {
 			given: func(k *fakeKCP) { withInitializer(k, `{"username":"alice"}`, nil) },
 			want: []preflight.Finding{{
@@ -936,6 +1007,22 @@ func binding(phase apisv1alpha2.APIBindingPhaseType) *apisv1alpha2.APIBinding {
 		Status: apisv1alpha2.APIBindingStatus{Phase: phase},
 	}
 }
+
+// claiming is an API binding with an accepted permission claim, bound by kcp.
+func claiming(conditions ...conditionsv1alpha1.Condition) *apisv1alpha2.APIBinding {
+	claiming := binding(apisv1alpha2.APIBindingPhaseBound)
+	claiming.Spec.PermissionClaims = []apisv1alpha2.AcceptablePermissionClaim{{State: apisv1alpha2.ClaimAccepted}}
+	claiming.Status.Conditions = append(conditionsv1alpha1.Conditions{
+		{Type: apisv1alpha2.BindingUpToDate, Status: corev1.ConditionFalse, Message: "another condition"},
+	}, conditions...)
+	return claiming
+}
+
+// waitingOnBindings is what kcp records when it has created all default API bindings, and they are not complete.
+var waitingOnBindings = conditionsv1alpha1.Conditions{{
+	Type: tenancyv1alpha1.WorkspaceAPIBindingsInitialized, Status: corev1.ConditionFalse,
+	Reason: tenancyv1alpha1.WorkspaceInitializedWaitingOnAPIBindings, Message: "APIBinding(s) not yet fully bound",
+}}
 
 func TestWorkspacesThatCannotBeRead(t *testing.T) {
 	const denied = "if kcp denied its creation, `warrantgate explain workspace %s --creator=USER --type=PATH:NAME` says what USER lacks"

@@ -63,6 +63,8 @@ type Workspace struct {
 
 	// bindingError is kcp's last error about the default API bindings, as the LogicalCluster records it, "" if there was none.
 	bindingError string
+	// bindingsMade is whether kcp has found all default API bindings, as the LogicalCluster records it, and one that is incomplete.
+	bindingsMade bool
 	// unread is the reason why the LogicalCluster could not be read, if only the Workspace was.
 	unread error
 }
@@ -167,8 +169,14 @@ func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 	ws.Initializers, ws.Waiting = from.Spec.Initializers, from.Status.Initializers
 	ws.Conditions = unmet(from.Status.Conditions)
 	for _, condition := range from.Status.Conditions {
-		if condition.Type == tenancyv1alpha1.WorkspaceAPIBindingsInitialized && condition.Reason == tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors {
+		if condition.Type != tenancyv1alpha1.WorkspaceAPIBindingsInitialized {
+			continue
+		}
+		switch condition.Reason {
+		case tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors:
 			ws.bindingError = strings.Clone(message.Clip(condition.Message, maxWhyBytes))
+		case tenancyv1alpha1.WorkspaceInitializedWaitingOnAPIBindings:
+			ws.bindingsMade = true
 		}
 	}
 }
