@@ -61,17 +61,20 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		}, SpecTimeout(startTimeout)),
 	)
 
-	dropsWarrant := func(ctx SpecContext, owner identity.Owner, wantReason string) {
+	dropsWarrantOf := func(ctx SpecContext, warrant identity.Warrant, owner identity.Owner, wantDropped, wantReason string) {
 		w := kcp(ctx)
 		attacker, stolen := w.thief(ctx)
-		owner.Extra[identity.WarrantKey] = []string{identity.Warrant{User: "root-boss", Groups: []string{"system:kcp:admin"}}.String()}
+		owner.Extra[identity.WarrantKey] = []string{warrant.String()}
 		attacker.admit(ctx, owner.Username)
 		ws := attacker.createAs(ctx, owner, stolen)
 		cluster := attacker.placed(ctx, ws)
-		Expect(recordedOwner(ctx, w, cluster)).NotTo(Or(ContainSubstring("system:kcp:admin"), ContainSubstring("root-boss")))
+		Expect(recordedOwner(ctx, w, cluster)).NotTo(Or(ContainSubstring(warrant.Groups[0]), ContainSubstring(warrant.User)))
 		Eventually(ctx, suite.DescribeWorkspace).WithArguments(attacker.config, ws).Should(And(
-			MatchRegexp(`(?m)^ +\w+ +WarrantDropped .*1 warrant had an administrator's permissions`), ContainSubstring(wantReason)))
+			MatchRegexp(`(?m)^ +\w+ +WarrantDropped .*1 warrant `+wantDropped), ContainSubstring(wantReason)))
 		w.expectUnbound(ctx, cluster)
+	}
+	dropsWarrant := func(ctx SpecContext, owner identity.Owner, wantReason string) {
+		dropsWarrantOf(ctx, identity.Warrant{User: "root-boss", Groups: []string{"system:kcp:admin"}}, owner, "had an administrator's permissions", wantReason)
 	}
 	DescribeTable("an administrator's warrant is not recorded", dropsWarrant,
 		Entry("with a user", impersonated("alice", nil), "OwnerRewritten", SpecTimeout(startTimeout)),
@@ -82,11 +85,15 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 			map[string][]string{"example.com/x": {strings.Repeat("x", identity.MaxOwnerBytes)}}), "OwnerTooLarge", SpecTimeout(startTimeout)),
 	)
 
-	It("an administrator's warrant is not recorded, even if all warrants are kept", func(ctx SpecContext) {
+	It("an impersonated warrant is not recorded, even if all warrants are kept", func(ctx SpecContext) {
 		w := kcp(ctx)
 		w.configure(ctx, w.options.Configuration+"delegation: {keepWarrants: {users: [\"*\"], groups: [\"*\"]}}\n")
 		DeferCleanup(func(ctx SpecContext) { w.configure(ctx, w.options.Configuration) })
 		dropsWarrant(ctx, impersonated("alice", nil), "OwnerRewritten")
+		colleague := identity.Warrant{User: "bob", Groups: []string{"example:billing"}}
+		const forgeable = "that an impersonator of a service account or a scoped user can have added"
+		dropsWarrantOf(ctx, colleague, impersonated("alice", nil), forgeable, "OwnerRewritten")
+		dropsWarrantOf(ctx, colleague, impersonated("system:serviceaccount:default:bot", nil), forgeable, "OwnerRewritten")
 	}, SpecTimeout(startTimeout))
 
 	lent := func(ctx SpecContext, username string, through func(context.Context, *kcpWorld, owner, string) *rest.Config) {
