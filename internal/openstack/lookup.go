@@ -47,7 +47,7 @@ func (l *lookup) authenticate(ctx context.Context, wanted func(*session) bool) e
 	if err := unscoped(l.credentials.identity, s.token); err != nil {
 		return err
 	}
-	at, err := s.nova(l.region, l.credentials.availability)
+	at, err := s.nova(l.region, l.credentials)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
@@ -40,11 +41,14 @@ func computeEndpoints(catalog []tokens.CatalogEntry) []endpoint {
 }
 
 // nova returns the URL of Nova in a region. The error is an *ownership.RegionError if the region is not in the catalog, or if it is empty and
-// there are several: the provider then uses the first one, and the order can change.
-func (s *session) nova(region string, availability gophercloud.Availability) (string, error) {
+// there are several: the provider then uses the first one, and the order can change. It is an *ownership.IdentityError if Nova has other
+// interfaces only: the author of the credentials chooses the interface, and must not be able to cause an outage.
+func (s *session) nova(region string, with *credentials) (string, error) {
+	availability := with.availability
 	urls := map[string]string{}
-	var regions []string
+	var regions, interfaces []string
 	for _, e := range s.endpoints {
+		interfaces = append(interfaces, string(e.availability))
 		if _, known := urls[e.region]; !known && e.availability == availability {
 			urls[e.region] = e.url
 			regions = append(regions, e.region)
@@ -56,8 +60,12 @@ func (s *session) nova(region string, availability gophercloud.Availability) (st
 	}
 	at, known := urls[region]
 	switch {
+	case len(s.endpoints) == 0:
+		return "", cloudhttp.Unknown(ownership.CauseCloud, s.token.RequestID, "the catalog of Keystone has no endpoint of Nova")
 	case len(regions) == 0:
-		return "", cloudhttp.Unknown(ownership.CauseCloud, s.token.RequestID, "the catalog of Keystone has no %s endpoint of Nova", availability)
+		slices.Sort(interfaces)
+		return "", unusable(with.identity, IdentityMalformed, "the catalog of Keystone has no %s endpoint of Nova; set endpoint_type in %s to %s",
+			availability, cloudsKey, strings.Join(slices.Compact(interfaces), " or "))
 	case !known:
 		return "", &ownership.RegionError{Region: region, Allowed: regions}
 	}

@@ -291,7 +291,14 @@ func TestEndpointOfNova(t *testing.T) {
 		},
 		"no such interface": {
 			entry: func(entry, _ object) { entry["endpoint_type"] = "admin" },
-			want:  failure{RequestID: "req-201", Text: "CloudUnavailable: the catalog of Keystone has no admin endpoint of Nova"},
+			want: failure{
+				Reason: openstack.IdentityMalformed,
+				Text:   where + "the catalog of Keystone has no admin endpoint of Nova; set endpoint_type in clouds.yaml to internal or public",
+			},
+		},
+		"no Nova": {
+			catalog: with("catalog", []object{}),
+			want:    failure{RequestID: "req-201", Text: "CloudUnavailable: the catalog of Keystone has no endpoint of Nova"},
 		},
 		"no URL": {
 			region: "Broken", catalog: several,
