@@ -183,6 +183,13 @@ func TestASecretThatCannotBeUsed(t *testing.T) {
 			data: with("auth_url", "https://keystone.example:5001/canary"), reason: openstack.IdentityEndpointNotAllowed,
 			want: `its auth_url is at host "keystone.example:5001" and is none of those configured (https://keystone.example:5000)`,
 		},
+		"another Keystone, with another kind": {
+			data: entry(func(entry, auth object) {
+				entry["auth_type"], auth["auth_url"] = "v3oidcpassword", "https://keystone.example:5001/canary"
+			}),
+			reason: openstack.IdentityEndpointNotAllowed,
+			want:   `its auth_url is at host "keystone.example:5001" and is none of those configured (https://keystone.example:5000)`,
+		},
 		"invalid CA certificates": {
 			data: func() map[string][]byte { d := entry(); d["cacert"] = []byte(canary); return d }(), want: "cacert has no certificate in PEM",
 		},

@@ -94,18 +94,20 @@ func parseCredentials(identity ownership.Identity, data map[string][]byte, allow
 	if err != nil {
 		return nil, err
 	}
-	if cloud.Auth == nil {
-		cloud.Auth = &auth{}
+	if cloud.Auth == nil || cloud.Auth.AuthURL == "" {
+		return nil, unusable(identity, IdentityMalformed, "it has no auth.auth_url")
+	}
+	// Before all other fields: another cloud may support other ones.
+	keystone, err := allowedKeystone(identity, cloud.Auth.AuthURL, allowed)
+	if err != nil {
+		return nil, err
 	}
 	if problem := cloud.problem(); problem != "" {
 		return nil, unusable(identity, IdentityMalformed, "%s", problem)
 	}
 	c := &credentials{
-		identity: identity, ca: data[caKey], region: cloud.RegionName,
+		identity: identity, keystone: keystone, ca: data[caKey], region: cloud.RegionName,
 		availability: availability(cloud.EndpointType), auth: cloud.Auth.options(),
-	}
-	if c.keystone, err = allowedKeystone(identity, cloud.Auth.AuthURL, allowed); err != nil {
-		return nil, err
 	}
 	c.auth.IdentityEndpoint = c.keystone
 	if c.key, err = c.digest(); err != nil {
@@ -121,8 +123,6 @@ var authTypes = []string{"", "password", "v3password", "v3applicationcredential"
 func (e entry) problem() string {
 	a := e.Auth
 	switch {
-	case a.AuthURL == "":
-		return "it has no auth.auth_url"
 	case !slices.Contains(authTypes, e.AuthType):
 		return "its auth_type is none of " + strings.Join(authTypes[1:], ", ")
 	case a.Token != "":
