@@ -233,7 +233,9 @@ func (o *Objects) MachinesNow(ctx context.Context, kind Kind, namespace string) 
 		}
 		for i := range page.Items {
 			if machine, err := kind.Read(&page.Items[i]); err == nil { // what cannot be read names no instance
-				machines = append(machines, machine.small())
+				kept := machine.small()
+				kept.Identity = machine.Identity
+				machines = append(machines, kept)
 			}
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {

@@ -139,7 +139,7 @@ func (g *Gate) check(ctx context.Context, c change, id string, dryRun bool) webh
 	if err != nil {
 		return unknownObject(err, "the user that its provider acts as", "the cluster of the machine")
 	}
-	if denial := g.unheld(ctx, c, id, g.rivals(ctx, c, account)); denial != nil {
+	if denial := g.unheld(ctx, c, id, g.rivals(ctx, c, id, account)); denial != nil {
 		return *denial
 	}
 	if mismatch != nil {

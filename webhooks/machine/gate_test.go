@@ -565,6 +565,57 @@ func TestDenialsWithCredentials(t *testing.T) {
 	}
 }
 
+// Several clusters can act in one project. A machine of another project must not block the owner.
+func TestHoldersWithCredentials(t *testing.T) {
+	theirs := ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-b", Secret: "keys", Entry: "tenant"}}
+	for name, tc := range map[string]struct {
+		namespace  string // default: team-b
+		accountErr error
+		verdict    ownership.Verdict
+		err        error
+		cloudErr   error // the answer about the machine's own account
+		wantReason string
+		wantAsked  bool // about the account of the holder
+	}{
+		"of the same namespace":           {namespace: "team-a", verdict: ownership.Absent, wantReason: "InstanceIDConflict"},
+		"of the same project":             {verdict: ownership.Owned, wantReason: "InstanceIDConflict", wantAsked: true},
+		"of another project":              {verdict: ownership.Absent, wantReason: "Owned", wantAsked: true},
+		"of an administrator":             {verdict: ownership.Foreign, wantReason: "Owned", wantAsked: true},
+		"with unusable credentials":       {err: &ownership.IdentityError{Reason: "IdentityDenied"}, wantReason: "Owned", wantAsked: true},
+		"in a region that does not exist": {err: &ownership.RegionError{Region: "west"}, wantReason: "Owned", wantAsked: true},
+		"without an answer":               {err: &ownership.UnknownError{Cause: ownership.CauseTimeout}, wantReason: "InstanceIDConflict", wantAsked: true},
+		"without credentials":             {accountErr: &clusterapi.AccountError{Reason: clusterapi.IdentityMissing}, wantReason: "Owned"},
+		"whose cluster cannot be read":    {accountErr: errors.New("etcd is away"), wantReason: "InstanceIDConflict"},
+		"of another project, while the owner is unknown": {
+			verdict: ownership.Absent, cloudErr: &ownership.UnknownError{Cause: ownership.CauseCloud}, wantReason: "InstanceIDConflict", wantAsked: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.namespace == "" {
+				tc.namespace = "team-b"
+			}
+			w := newWorld(held(tc.namespace, "squatter"), actsAs(theirs, tc.accountErr), onOpenStack(func(w *world) {
+				w.holderAnswer = func() (ownership.Answer, error) { return ownership.Answer{Verdict: tc.verdict}, tc.err }
+				if tc.cloudErr != nil {
+					w.answers, w.err = nil, tc.cloudErr
+				}
+			}))
+			requested := review(t, newMachine(), newMachine(instanceID(ownID)))
+			answer := w.gate(v1beta1.Machine{Unknown: v1beta1.AdmitFirstClaims}).Review(t.Context(), admission.Request{AdmissionRequest: *requested.Request})
+			if answer.Reason != tc.wantReason {
+				t.Errorf("Review() = %s: %s, want %s", answer.Reason, answer.Message, tc.wantReason)
+			}
+			var want []ownership.Claim // of a holder nothing but denials may be remembered, and its own instances are not listed
+			if tc.wantAsked {
+				want = []ownership.Claim{{Account: theirs, ID: ownID}}
+			}
+			if diff := cmp.Diff(want, w.preview); diff != "" {
+				t.Errorf("claims of the holder (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // The operator's log contains details that the requester must not see, with the same decision.
 func TestDetailsForTheOperator(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -9,17 +9,19 @@ import (
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/ownership"
+	"warrantgate.dev/internal/share"
 	"warrantgate.dev/webhooks"
 )
 
 // anyMachine counts every machine as the holder of an instance.
 func anyMachine(clusterapi.Machine) bool { return true }
 
-// rivals returns which machines count as holders of an instance that the cloud attributes to the user of account: those in the same
-// namespace, and those that act as the same user. Another user cannot own it, and a machine of a tenant that names it, stored while claims
-// were not evaluated, must not block the owner. All count if the account has no user: then several clusters can own one instance.
-func (g *Gate) rivals(ctx context.Context, c change, account ownership.Account) func(clusterapi.Machine) bool {
-	if account.User == "" {
+// rivals returns which machines count as holders of an instance that the cloud attributes to account: those in the same namespace, those that
+// act as the same user, and those whose credentials own the instance, because several clusters can act in one project. Another user or project
+// cannot own it, and a machine of a tenant that names it, stored while claims were not evaluated, must not block the owner. All count if the
+// account is shared: then several clusters can own one instance.
+func (g *Gate) rivals(ctx context.Context, c change, id string, account ownership.Account) func(clusterapi.Machine) bool {
+	if account.User == "" && account.Identity == (ownership.Identity{}) {
 		return anyMachine
 	}
 	return func(holder clusterapi.Machine) bool {
@@ -27,11 +29,28 @@ func (g *Gate) rivals(ctx context.Context, c change, account ownership.Account) 
 			return true
 		}
 		other, err := g.objects.Account(ctx, holder.Cluster())
-		if invalid := (*clusterapi.AccountError)(nil); errors.As(err, &invalid) {
+		switch invalid := (*clusterapi.AccountError)(nil); {
+		case errors.As(err, &invalid):
 			return false // its provider acts as nobody
+		case err != nil:
+			return true
+		case other.Identity == (ownership.Identity{}):
+			return strings.EqualFold(other.User, account.User)
 		}
-		return err != nil || strings.EqualFold(other.User, account.User)
+		return g.mayOwn(ctx, other, id)
 	}
+}
+
+// mayOwn reports whether an account owns an instance, or whether the cloud does not answer that. Credentials that cannot be used own nothing: their
+// author could revoke them to block the owner.
+func (g *Gate) mayOwn(ctx context.Context, account ownership.Account, id string) bool {
+	answer, err := g.owners.Decide(ctx, share.FromContext(ctx), ownership.Claim{Account: account, ID: id}, ownership.Options{DryRun: true})
+	var region *ownership.RegionError
+	var identity *ownership.IdentityError
+	if errors.As(err, &region) || errors.As(err, &identity) {
+		return false
+	}
+	return err != nil || answer.Verdict == ownership.Owned
 }
 
 // unheld denies an instance that another machine names.

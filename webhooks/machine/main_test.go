@@ -161,6 +161,8 @@ type world struct {
 	holderErr  error
 	// holderAccount returns the account of the cluster of holder, if it is not that of the other machines.
 	holderAccount func() (ownership.Account, error)
+	// holderAnswer returns the answer of the cloud about the account of holder, if it is not that of the other machines.
+	holderAnswer func() (ownership.Answer, error)
 	// owners are the labels of the Machines of Cluster API, by name. ownerErr is the error for all of them.
 	owners   map[string]string
 	ownerErr error
@@ -262,6 +264,9 @@ func (w *world) Decide(_ context.Context, tenant share.Tenant, claim ownership.C
 }
 
 func (w *world) answer(claim ownership.Claim) (ownership.Answer, error) {
+	if w.holderAnswer != nil && claim.Account != w.account {
+		return w.holderAnswer()
+	}
 	answer, found := w.answers[claim.ID]
 	if !found {
 		return ownership.Answer{}, w.err

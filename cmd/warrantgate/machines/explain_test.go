@@ -135,6 +135,8 @@ func newAPI() *fakeAPI {
 type fakeCloud struct {
 	instances []ownership.Instance
 	foreign   string
+	// absentFor is the namespace of credentials of another project, which has none.
+	absentFor string
 	err       error
 	asked     []string
 }
@@ -146,7 +148,7 @@ func (c *fakeCloud) Ask(_ context.Context, claim ownership.Claim) (ownership.Ans
 	}
 	answer := ownership.Answer{Verdict: ownership.Absent, Response: "404 not found", RequestID: "r-1", UserID: userID}
 	for _, instance := range c.instances {
-		if instance.ID == claim.ID {
+		if instance.ID == claim.ID && (c.absentFor == "" || claim.Identity.Namespace != c.absentFor) {
 			return ownership.Answer{Verdict: ownership.Owned, Response: "200", RequestID: "r-1", UserID: userID}, nil
 		}
 		if instance.Name == claim.Name {
@@ -511,6 +513,21 @@ func TestAMachineOnOpenStackExplained(t *testing.T) {
 	}
 	if got := explainWorker(t, api, nil).Findings; len(got) != 1 || !strings.HasPrefix(got[0].Next, "name the Keystone in openStack.authURLs") {
 		t.Errorf("findings without access = %+v", got)
+	}
+}
+
+// Each machine has its own credentials. Another project cannot own the server.
+func TestAServerThatMachinesOfTwoTenantsNameExplained(t *testing.T) {
+	fields := map[string]any{
+		"spec": map[string]any{"identityRef": map[string]any{"name": "own", "cloudName": "openstack"}}, "status": map[string]any{"instanceID": own},
+	}
+	api := (&fakeAPI{}).add("OpenStackMachine", "openstackmachines", "tenant", "worker", fields).add("OpenStackMachine", "openstackmachines", "other", "worker", fields)
+	for absentFor, want := range map[string]string{"": "denied InstanceIDConflict", "other": "allowed"} {
+		report := explainWorker(t, api, &fakeCloud{instances: []ownership.Instance{{ID: own, Name: "worker"}}, absentFor: absentFor})
+		got := summaryOf(report)
+		if diff := cmp.Diff([]string{want}, got.Writes); diff != "" || report.Instances[0].Cloud.Verdict != ownership.Owned {
+			t.Errorf("server absent for %q: %s, writes (-want +got):\n%s", absentFor, report.Instances[0].Cloud.Verdict, diff)
+		}
 	}
 }
 

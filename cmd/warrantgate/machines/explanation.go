@@ -168,7 +168,7 @@ func (e explainer) explain(ctx context.Context, kind clusterapi.Kind, object *un
 	if !external {
 		e.own(ctx, &report, &one)
 	}
-	one.Ask = e.cloud.answered
+	one.Ask = func(id string) (ownership.Answer, error) { return e.cloud.answered(claimOf(one, id)) }
 	e.findings(&report, one)
 	return report, nil
 }
@@ -400,7 +400,7 @@ func (e explainer) findings(report *explanation, one audit.One) {
 		if instance.Cloud == nil || instance.Write.Decision == decisionDenied {
 			continue
 		}
-		if _, err := e.cloud.answered(instance.ID); err != nil {
+		if _, err := e.cloud.answered(claimOf(one, instance.ID)); err != nil {
 			report.undetermined(fmt.Sprintf("whether instance %s belongs to %s in %s could not be determined",
 				instance.ID, one.Account.Owner(), one.Account.Place()), err)
 		}

@@ -28,12 +28,12 @@ func (r reviewed) Holder(
 	return nil, nil //nolint:nilnil // as in clusterapi.Objects
 }
 
-// cloudOnce asks the clouds once for each instance.
+// cloudOnce asks the clouds once for each claim.
 type cloudOnce struct {
 	// gate is nil if the caller gave no credentials, or wrong flags or a wrong configuration, which unasked is about.
 	gate    *ownership.Gate
 	unasked error
-	answers map[string]cloudAnswer
+	answers map[ownership.Claim]cloudAnswer
 }
 
 type cloudAnswer struct {
@@ -47,20 +47,20 @@ func (c *cloudOnce) ask(ctx context.Context, claim ownership.Claim) (ownership.A
 	if c.gate == nil {
 		return ownership.Answer{}, errNotAsked
 	}
-	if known, found := c.answers[claim.ID]; found {
+	if known, found := c.answers[claim]; found {
 		return known.answer, known.err
 	}
 	if c.answers == nil {
-		c.answers = map[string]cloudAnswer{}
+		c.answers = map[ownership.Claim]cloudAnswer{}
 	}
 	answer, err := c.gate.Decide(ctx, share.Tenant{}, claim, ownership.Options{DryRun: true})
-	c.answers[claim.ID] = cloudAnswer{answer, err}
+	c.answers[claim] = cloudAnswer{answer, err}
 	return answer, err
 }
 
-// answered returns the answer about an instance that was asked for.
-func (c *cloudOnce) answered(id string) (ownership.Answer, error) {
-	if known, found := c.answers[id]; found {
+// answered returns the answer about a claim that was asked for.
+func (c *cloudOnce) answered(claim ownership.Claim) (ownership.Answer, error) {
+	if known, found := c.answers[claim]; found {
 		return known.answer, known.err
 	}
 	return ownership.Answer{}, errNotAsked
