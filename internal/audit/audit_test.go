@@ -658,6 +658,15 @@ func TestPassChecksCredentials(t *testing.T) {
 			accounts: map[string]any{"team/pool": keys, "team/pool#own": own}, rejections: map[string]error{"own": rejected},
 			want: []string{"RoleMissing CloudSigmaMachine/worker: missing: load-balancer_member"}, requests: 8,
 		},
+		"of a machine that names another project's instance": {
+			machines: []clusterapi.Machine{machine("worker", idOther, bringing)},
+			accounts: map[string]any{"team/pool": keys, "team/pool#own": own},
+			want: []string{
+				"InstanceNotOwned CloudSigmaMachine/worker: instance " + idOther + ` exists, but is not one of the project of cloud "tenant" of Secret "own" ` +
+					"in the region of its credentials, with which this machine acts; clear the field, so that the provider adopts an instance of the user or creates one",
+			},
+			requests: 9,
+		},
 		"of a machine, and that are not known": {
 			machines: []clusterapi.Machine{machine("worker", "", bringing), machine("holder", idOwn, bringing)},
 			accounts: map[string]any{"team/pool": keys, "team/pool#own": &clusterapi.AccountError{Reason: clusterapi.IdentityMissing, Message: "no name"}},

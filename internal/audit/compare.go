@@ -256,7 +256,7 @@ func notOwned(machine acting, id string, answer ownership.Answer, made []ownersh
 		made = answer.Candidates
 	}
 	account := machine.account
-	message := fmt.Sprintf(what, id, account.Owner(), account.Place(), account.Acting(machine.ClusterName()))
+	message := fmt.Sprintf(what, id, account.Owner(), account.Place(), machine.Acting(account))
 	if len(made) > 0 {
 		names := make([]string, 0, len(made))
 		for _, instance := range made {

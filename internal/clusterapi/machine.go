@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"warrantgate.dev/internal/config/v1beta1"
+	"warrantgate.dev/internal/ownership"
 )
 
 // ClusterNameLabel contains the name of the Cluster of an object, by the convention of Cluster API.
@@ -130,6 +131,17 @@ func (m Machine) Cluster() Cluster {
 	return Cluster{
 		LogicalCluster: m.LogicalCluster, Exporter: m.Exporter, Provider: m.Kind.Provider, Namespace: m.Namespace, Name: m.ClusterName(), Identity: m.Identity,
 	}
+}
+
+// Acting is a relative clause for messages, after Account.Owner: it names what acts with the account of the machine's provider.
+func (m Machine) Acting(account ownership.Account) string {
+	switch {
+	case m.Identity != (IdentityRef{}):
+		return "with which this machine acts"
+	case account.Identity != (ownership.Identity{}):
+		return fmt.Sprintf("with which cluster %q acts", m.ClusterName())
+	}
+	return fmt.Sprintf("which cluster %q acts as", m.ClusterName())
 }
 
 // IDs returns the UUIDs in the two fields without duplicates. It skips invalid values.

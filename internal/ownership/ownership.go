@@ -60,14 +60,6 @@ func (a Account) Owner() string {
 	return fmt.Sprintf("user %q", a.User)
 }
 
-// Acting is a relative clause for messages, after Owner: it names the cluster of the account.
-func (a Account) Acting(cluster string) string {
-	if (a.Identity != Identity{}) {
-		return fmt.Sprintf("with which cluster %q acts", cluster)
-	}
-	return fmt.Sprintf("which cluster %q acts as", cluster)
-}
-
 // Place describes the region of the instances in messages.
 func (a Account) Place() string {
 	if a.Region == "" {

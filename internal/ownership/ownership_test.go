@@ -67,36 +67,36 @@ func TestErrors(t *testing.T) {
 }
 
 func TestAccountInMessages(t *testing.T) {
-	type words struct{ Owner, Acting, Place string }
+	type words struct{ Owner, Place string }
 	for name, tc := range map[string]struct {
 		account ownership.Account
 		want    words
 	}{
 		"a user in a region": {
 			account: ownership.Account{Cloud: "cloudsigma", User: "tenant@example.com", Region: "zrh"},
-			want:    words{`user "tenant@example.com"`, `which cluster "c" acts as`, `region "zrh"`},
+			want:    words{`user "tenant@example.com"`, `region "zrh"`},
 		},
 		"a user that a Secret of another namespace names": {
 			account: ownership.Account{
 				Cloud: "cloudsigma", User: "tenant@example.com", UserSecret: types.NamespacedName{Namespace: "team-b", Name: "s"}, Region: "zrh",
 			},
-			want: words{`the user that Secret "s" of namespace "team-b" names`, `which cluster "c" acts as`, `region "zrh"`},
+			want: words{`the user that Secret "s" of namespace "team-b" names`, `region "zrh"`},
 		},
 		"a shared account, with a Secret that names no user": {
 			account: ownership.Account{Cloud: "cloudsigma", UserSecret: types.NamespacedName{Namespace: "team-b", Name: "s"}, Region: "next"},
-			want:    words{"the shared account (legacy credentials)", `which cluster "c" acts as`, `region "next"`},
+			want:    words{"the shared account (legacy credentials)", `region "next"`},
 		},
 		"credentials of the cluster": {
 			account: ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-a", Secret: "s", Entry: "e"}},
-			want:    words{`the project of cloud "e" of Secret "s"`, `with which cluster "c" acts`, "the region of its credentials"},
+			want:    words{`the project of cloud "e" of Secret "s"`, "the region of its credentials"},
 		},
 		"credentials that all clusters share": {
 			account: ownership.Account{Cloud: "cloudsigma", Region: "next"},
-			want:    words{"the shared account (legacy credentials)", `which cluster "c" acts as`, `region "next"`},
+			want:    words{"the shared account (legacy credentials)", `region "next"`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := words{tc.account.Owner(), tc.account.Acting("c"), tc.account.Place()}
+			got := words{tc.account.Owner(), tc.account.Place()}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("in words (-want +got):\n%s", diff)
 			}

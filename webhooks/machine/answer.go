@@ -45,11 +45,11 @@ func unknownObject(err error, what, object string) webhooks.Answer {
 }
 
 // regionField names the field with the region of an account.
-func regionField(account ownership.Account, cluster string) string {
+func regionField(account ownership.Account, machine clusterapi.Machine) string {
 	if (account.Identity != ownership.Identity{}) {
-		return fmt.Sprintf("the region with which cluster %q acts", cluster)
+		return "the region " + machine.Acting(account)
 	}
-	return fmt.Sprintf("spec.region of CloudSigmaCluster %q", cluster)
+	return fmt.Sprintf("spec.region of CloudSigmaCluster %q", machine.ClusterName())
 }
 
 // conflict denies the instance of another machine. It names that machine only if it is in the same namespace, because other namespaces
@@ -85,7 +85,7 @@ func verdict(c change, id string, account ownership.Account, answer ownership.An
 	if answer.UserID != "" && account == account.Plain() {
 		who += " (" + answer.UserID + ")"
 	}
-	lasting := fmt.Sprintf(what+" %s, %s", account.Place(), who, account.Acting(c.machine.ClusterName()))
+	lasting := fmt.Sprintf(what+" %s, %s", account.Place(), who, c.machine.Acting(account))
 	own, causes := candidates(answer.Candidates)
 	if !c.names() {
 		own = ""
@@ -121,7 +121,7 @@ func unknownOwner(c change, account ownership.Account, err error) webhooks.Answe
 		unknown = &ownership.UnknownError{Cause: ownership.CauseCloud, Err: err}
 	}
 	lasting := fmt.Sprintf("it cannot be checked now whether the instance belongs to %s, %s: %s",
-		account.Owner(), account.Acting(c.machine.ClusterName()), unknown.Explain())
+		account.Owner(), c.machine.Acting(account), unknown.Explain())
 	message := lasting
 	if unknown.RequestID != "" {
 		message += "; request id " + unknown.RequestID

@@ -181,7 +181,7 @@ func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.A
 	var identity *ownership.IdentityError
 	switch {
 	case errors.As(err, &region):
-		return deniedf(ownership.RegionNotAllowed, "%s: %v", regionField(account, c.machine.ClusterName()), region)
+		return deniedf(ownership.RegionNotAllowed, "%s: %v", regionField(account, c.machine), region)
 	case errors.As(err, &identity):
 		return deniedf(identity.Reason, "the owner of the instance cannot be checked: %v", identity)
 	case err != nil:

@@ -517,7 +517,7 @@ func onOpenStack(modify func(*world)) func(*world) {
 	}
 }
 
-// If a cluster has its own credentials, a denial names these.
+// If a cluster or a machine has its own credentials, a denial names these, and what acts with them.
 func TestDenialsWithCredentials(t *testing.T) {
 	const whose = `the project of cloud "tenant" of Secret "keys"`
 	for name, tc := range map[string]struct {
@@ -555,11 +555,16 @@ func TestDenialsWithCredentials(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(onOpenStack(tc.world))
-			requested := review(t, newMachine(), newMachine(instanceID(foreignID)))
-			answer := w.gate(v1beta1.Machine{}).Review(t.Context(), admission.Request{AdmissionRequest: *requested.Request})
-			if _, message, _ := strings.Cut(answer.Text(), `": `); answer.Reason != tc.reason || !strings.HasSuffix(answer.Text(), tc.want) {
-				t.Errorf("Review() = %s: %q, want %s: %q", answer.Reason, message, tc.reason, tc.want)
+			kind := kinds[0]
+			kind.IdentityRefPath = "spec.identityRef"
+			for acting, identity := range map[string]any{`cluster "metal"`: nil, "this machine": object{"name": "keys", "cloudName": "tenant"}} {
+				own := with("spec.identityRef", identity)
+				requested := review(t, newMachine(own), newMachine(own, instanceID(foreignID)))
+				answer := newWorld(onOpenStack(tc.world)).gateOn(v1beta1.Machine{}, kind).Review(t.Context(), admission.Request{AdmissionRequest: *requested.Request})
+				want := strings.Replace(tc.want, `cluster "metal"`, acting, 1)
+				if _, message, _ := strings.Cut(answer.Text(), `": `); answer.Reason != tc.reason || !strings.HasSuffix(answer.Text(), want) {
+					t.Errorf("Review() = %s: %q, want %s: %q", answer.Reason, message, tc.reason, want)
+				}
 			}
 		})
 	}
