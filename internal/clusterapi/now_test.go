@@ -41,7 +41,7 @@ func TestHolders(t *testing.T) {
 		machine(otherMachines, "another-cloud", names),
 		machine(openStackMachines, "own-identity", names, with("spec.identityRef", keys("own"))), machine(openStackMachines, "as-the-cluster", names),
 	)
-	own := clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal", Identity: clusterapi.IdentityRef{Name: "keys", CloudName: "own"}}
+	own := clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal", Identity: clusterapi.IdentityRef{Path: "spec.identityRef", Name: "keys", CloudName: "own"}}
 	for want, cluster := range map[string]clusterapi.Cluster{
 		"first second metal": metalCluster, "of-another": clusterNamed("other"), "as-the-cluster": {Provider: "openstack", Namespace: namespace, Name: "metal"},
 		"own-identity": own, "": clusterNamed("no label; has this value"),
@@ -274,7 +274,7 @@ func TestCredentialDependents(t *testing.T) {
 	want := []clusterapi.Dependent{
 		{Cluster: named("labeled", clusterapi.IdentityRef{}), Account: of("b")},
 		{Cluster: named("plain", clusterapi.IdentityRef{}), Account: of("a")},
-		{Cluster: named("metal", clusterapi.IdentityRef{Name: "keys", CloudName: "a"}), Account: of("a")},
+		{Cluster: named("metal", clusterapi.IdentityRef{Path: "spec.identityRef", Name: "keys", CloudName: "a"}), Account: of("a")},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("dependents (-want +got):\n%s", diff)

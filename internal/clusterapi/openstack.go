@@ -32,6 +32,8 @@ const maxIdentityBytes = 255
 // IdentityRef is spec.identityRef of an OpenStackCluster or an OpenStackMachine: the credentials of the provider. It is comparable.
 // The zero value refers to no credentials.
 type IdentityRef struct {
+	// Path is the path of the reference in its object, such as spec.identityRef. It is for messages.
+	Path string
 	// Type is the kind of the object with the credentials, Name its name.
 	Type, Name string
 	// CloudName is the entry of clouds.yaml. Region is the region, "" for the region of the entry.
@@ -61,6 +63,9 @@ func readIdentityRef(object *unstructured.Unstructured, path string) (ref Identi
 			return IdentityRef{}, err
 		}
 	}
+	if ref != (IdentityRef{}) {
+		ref.Path = path
+	}
 	return ref, nil
 }
 
@@ -71,6 +76,7 @@ func ReadIdentity(object *unstructured.Unstructured, path string) (ownership.Acc
 	if err != nil {
 		return ownership.Account{}, accountErrorf(ClusterUnreadable, "%s: %v", who, err)
 	}
+	ref.Path = path // also if it refers to nothing
 	return ref.account(object.GetNamespace(), who)
 }
 
@@ -79,13 +85,13 @@ func (r IdentityRef) account(namespace, who string) (ownership.Account, error) {
 	switch {
 	case r.Type != "" && r.Type != secretType:
 		return ownership.Account{}, accountErrorf(IdentityUnsupported, "%s: %s.type is %.100q, which warrantgate does not support; refer to a Secret",
-			who, identityRefPath, r.Type)
+			who, r.Path, r.Type)
 	case r.Name == "" || r.CloudName == "":
 		return ownership.Account{}, accountErrorf(IdentityMissing, "%s refers to no credentials: %s.name and %s.cloudName have to be set",
-			who, identityRefPath, identityRefPath)
+			who, r.Path, r.Path)
 	case max(len(r.Name), len(r.CloudName), len(r.Region)) > maxIdentityBytes:
 		return ownership.Account{}, accountErrorf(IdentityUnsupported, "%s: a field of %s has more than %d bytes, which warrantgate does not support; "+
-			"use shorter names", who, identityRefPath, maxIdentityBytes)
+			"use shorter names", who, r.Path, maxIdentityBytes)
 	}
 	return ownership.Account{
 		Cloud:    string(v1beta1.ProviderOpenStack),

@@ -86,10 +86,10 @@ func TestAccountOnOpenStack(t *testing.T) {
 			want: openStackAccount("own", "mine", "east"),
 		},
 		"an incomplete identity of the machine": {
-			cluster: clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal", Identity: clusterapi.IdentityRef{Name: "own"}},
+			cluster: clusterapi.Cluster{Provider: "openstack", Namespace: namespace, Name: "metal", Identity: clusterapi.IdentityRef{Path: "spec.keys", Name: "own"}},
 			wantErr: &clusterapi.AccountError{
 				Reason:  clusterapi.IdentityMissing,
-				Message: `the machine refers to no credentials: spec.identityRef.name and spec.identityRef.cloudName have to be set`,
+				Message: `the machine refers to no credentials: spec.keys.name and spec.keys.cloudName have to be set`,
 			},
 		},
 		"a provider without a known cluster kind": {
@@ -115,7 +115,8 @@ func TestIdentityOfAMachine(t *testing.T) {
 	}{
 		"nothing":                               {kind: openStackMachines, modify: with("spec.flavor", "small")},
 		"a null":                                {kind: openStackMachines, modify: with("spec.identityRef", nil)},
-		"its own":                               {kind: openStackMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": "mine", "region": "east", "type": "Secret"}), want: clusterapi.IdentityRef{Type: "Secret", Name: "own", CloudName: "mine", Region: "east"}},
+		"its own":                               {kind: openStackMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": "mine", "region": "east", "type": "Secret"}), want: clusterapi.IdentityRef{Path: "spec.identityRef", Type: "Secret", Name: "own", CloudName: "mine", Region: "east"}},
+		"at another path":                       {kind: bringing("spec.keys", metalMachines), modify: with("spec.keys", map[string]any{"name": "own", "cloudName": "mine"}), want: clusterapi.IdentityRef{Path: "spec.keys", Name: "own", CloudName: "mine"}},
 		"a text":                                {kind: openStackMachines, modify: with("spec.identityRef", "own"), wantErr: "spec.identityRef.type cannot be read: the field above it is not an object"},
 		"a number":                              {kind: openStackMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": 1.5}), wantErr: "spec.identityRef.cloudName is float64 where a string belongs"},
 		"a kind without identities":             {kind: cloudSigmaMachines, modify: identityRef(map[string]any{"name": "own", "cloudName": "mine"})},
@@ -139,6 +140,21 @@ func TestIdentityOfAMachine(t *testing.T) {
 				t.Errorf("Cluster() = %+v", decoded.Cluster())
 			}
 		})
+	}
+}
+
+// The path of a kind is configured. Errors name it.
+func TestIdentityAtAnotherPath(t *testing.T) {
+	for want, keys := range map[string]any{
+		`Farm "metal" refers to no credentials: spec.keys.name and spec.keys.cloudName have to be set`:                      nil,
+		`Farm "metal": spec.keys.type is "ClusterIdentity", which warrantgate does not support; refer to a Secret`:          map[string]any{"type": "ClusterIdentity"},
+		`Farm "metal": a field of spec.keys has more than 255 bytes, which warrantgate does not support; use shorter names`: map[string]any{"name": "keys", "cloudName": strings.Repeat("x", 256)},
+		`Farm "metal": spec.keys.name is int64 where a string belongs`:                                                      map[string]any{"name": int64(5)},
+	} {
+		_, err := clusterapi.ReadIdentity(object("Farm", "metal", with("spec.keys", keys)), "spec.keys")
+		if text(err) != want {
+			t.Errorf("ReadIdentity() error = %v, want %s", err, want)
+		}
 	}
 }
 
