@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -63,7 +64,7 @@ func noUser(err error) webhooks.Answer {
 	var accountErr *clusterapi.AccountError
 	if errors.As(err, &accountErr) {
 		message := strings.TrimPrefix(accountErr.Message, userRefField+": ")
-		if accountErr.Reason == clusterapi.NamespaceExempt || accountErr.Reason == clusterapi.UserMalformed {
+		if slices.Contains([]clusterapi.Reason{clusterapi.NamespaceExempt, clusterapi.UserMalformed, clusterapi.UserRefUnguarded}, accountErr.Reason) {
 			return unusable(&clusterapi.AccountError{Reason: accountErr.Reason, Message: message})
 		}
 		return denied(string(accountErr.Reason), message+

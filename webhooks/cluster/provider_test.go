@@ -2,7 +2,6 @@ package cluster_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -128,8 +127,8 @@ func TestOnKCPNoSecretNamesAUser(t *testing.T) {
 		if got.Decision != webhooks.Denied || got.Reason != string(clusterapi.UserRefUnguarded) {
 			t.Errorf("Review() = %v, %s", got.Decision, got.Reason)
 		}
-		if !strings.HasPrefix(got.Message, `spec.userRef of CloudSigmaCluster "prod" of namespace "team-a": no gate`) {
-			t.Errorf("message %q", got.Message)
+		if want := `spec.userRef of CloudSigmaCluster "prod" of namespace "team-a": no gate`; got.Message != want {
+			t.Errorf("message %q, want %q", got.Message, want)
 		}
 	}
 	if len(reviewer.requested) > 0 {
