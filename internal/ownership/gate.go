@@ -118,7 +118,7 @@ type Options struct {
 	// DryRun is true for a request that is never stored. Only denials are then cached: a tenant that tries many IDs gets these, and a cached
 	// denial admits no request.
 	DryRun bool
-	// First is true for the first claim of a machine; see Gate.first.
+	// First is true for the first claim of a machine; see Gate.first. An error comes while a third of the time until the deadline of ctx is left.
 	First bool
 }
 
@@ -127,6 +127,11 @@ type Options struct {
 func (g *Gate) Decide(ctx context.Context, tenant share.Tenant, claim Claim, options Options) (Answer, error) {
 	switch {
 	case options.DryRun: // also from the cache: repeated dry runs of a first claim must not reach the cloud each time
+		if options.First {
+			early, cancel := beforeRecheck(ctx)
+			defer cancel()
+			ctx = early
+		}
 		return g.decide(ctx, tenant, claim, memory{denied: true})
 	case options.First:
 		return g.first(ctx, tenant, claim)
@@ -153,12 +158,14 @@ func (g *Gate) first(ctx context.Context, tenant share.Tenant, claim Claim) (Ans
 	ask := func(ctx context.Context) (Answer, error) {
 		return g.decide(ctx, tenant, claim, memory{owned: true, patient: true})
 	}
-	answer, err := ask(ctx)
+	early, cancel := beforeRecheck(ctx)
+	defer cancel()
+	answer, err := ask(early)
 	deadline, bounded := ctx.Deadline()
 	if err != nil || answer.Verdict == Owned || !bounded {
 		return answer, err
 	}
-	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-answerTime))
+	ctx, cancel = context.WithDeadline(ctx, deadline.Add(-answerTime))
 	defer cancel()
 	_ = wait.PollUntilContextCancel(ctx, askAgainEvery, false, func(ctx context.Context) (owned bool, _ error) { // the only error is the deadline
 		if next, err := ask(ctx); err == nil {
@@ -170,6 +177,16 @@ func (g *Gate) first(ctx context.Context, tenant share.Tenant, claim Claim) (Ans
 		g.denied.Set(claim.instance(), denial{claim: claim, answer: answer, first: true})
 	}
 	return answer, nil
+}
+
+// beforeRecheck returns a context that ends while a third of the time until the deadline of ctx is left. A first claim without an answer is checked
+// again, and on kcp that is a list of all machines: more than half a second while a provider writes ten first claims at the same time.
+func beforeRecheck(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, bounded := ctx.Deadline()
+	if !bounded {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)*2/3)
 }
 
 // memory selects the caches that a lookup may write: of the verdict Owned, and of denials. Cached denials are read only if they may be

@@ -127,13 +127,15 @@ func TestRegionErrorIsWrapped(t *testing.T) {
 	}
 }
 
-// TestFirst checks that First asks again each second until the verdict is Owned, or until half a second before the deadline.
+// TestFirst checks that First asks again each second until the verdict is Owned, or until half a second before the deadline. It waits two
+// thirds of the time for the first answer.
 func TestFirst(t *testing.T) {
 	denied, owned := ownership.Answer{Verdict: ownership.Absent}, ownership.Answer{Verdict: ownership.Owned}
 	away := &ownership.UnknownError{Cause: ownership.CauseCloud, Err: errors.New("500")}
 	type reply struct {
 		answer ownership.Answer
 		err    error
+		after  time.Duration
 	}
 	for name, tc := range map[string]struct {
 		replies  []reply // the last one is repeated
@@ -148,6 +150,7 @@ func TestFirst(t *testing.T) {
 		"denied, and no answer later":        {replies: []reply{{answer: denied}, {err: away}}, want: denied, wantTime: 7500 * time.Millisecond, asked: 8},
 		"denied, no answer, then the user's": {replies: []reply{{answer: denied}, {err: away}, {answer: owned}}, want: owned, wantTime: 2 * time.Second, asked: 3},
 		"no answer":                          {replies: []reply{{err: away}}, wantErr: away, asked: 1},
+		"no answer in time":                  {replies: []reply{{answer: owned, after: 9 * time.Second}}, wantErr: context.DeadlineExceeded, wantTime: 8 * time.Second * 2 / 3, asked: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -157,6 +160,7 @@ func TestFirst(t *testing.T) {
 					if len(replies) > 1 {
 						replies = replies[1:]
 					}
+					<-time.After(reply.after)
 					return reply.answer, reply.err
 				}}
 				gate := newGate(t, 1, cloud)
@@ -176,6 +180,7 @@ func TestFirst(t *testing.T) {
 				if asked := cloud.lookups.Load(); asked != tc.asked {
 					t.Errorf("the cloud got %d lookups, want %d", asked, tc.asked)
 				}
+				<-time.After(4 * time.Second) // a late lookup ends
 			})
 		})
 	}

@@ -212,9 +212,12 @@ func (w *world) Account(_ context.Context, cluster clusterapi.Cluster) (ownershi
 }
 
 func (w *world) Holder(
-	_ context.Context, _ string, _ clusterapi.Machine, counts func(clusterapi.Machine) bool,
+	ctx context.Context, _ string, _ clusterapi.Machine, counts func(clusterapi.Machine) bool,
 ) (*clusterapi.Machine, error) {
 	w.count()
+	if err := ctx.Err(); err != nil { // on kcp, it sends a request
+		return nil, err
+	}
 	if w.holder != nil && !counts(*w.holder) {
 		return nil, w.holderErr
 	}
