@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
@@ -23,10 +24,15 @@ var _ = Describe("a first claim in an outage", func() {
 		thief := customer("thief@example.com")
 		config := consumer(ctx, thief.Email)
 		foreign := cloud.AddServer(incident.Region, customer("robbed@example.com"), "worker")
+		unanswered := cloud.AddServer(incident.Region, customer("robbed-late@example.com"), "late")
 		another := cloud.AddServer(incident.Region, customer("robbed-too@example.com"), "unseen")
-		machine, unseen := object("CloudSigmaMachine", "worker", "pool", map[string]any{}), object("CloudSigmaMachine", "unseen", "pool", map[string]any{})
-		Expect(suite.UnstructuredClient(config).Create(ctx, machine)).To(Succeed())
-		Expect(suite.UnstructuredClient(config).Create(ctx, unseen)).To(Succeed())
+		made := func(name string) *unstructured.Unstructured {
+			GinkgoHelper()
+			machine := object("CloudSigmaMachine", name, "pool", map[string]any{})
+			Expect(suite.UnstructuredClient(config).Create(ctx, machine)).To(Succeed())
+			return machine
+		}
+		machine, late, unseen := made("worker"), made("late"), made("unseen")
 		const admissions, runs = "warrantgate_admissions_total", "warrantgate_audit_runs_total"
 
 		By("replacing the gate by one whose audit runs once an hour")
@@ -62,10 +68,17 @@ var _ = Describe("a first claim in an outage", func() {
 		down := cloud.Fail(cloudsigmatest.Status(http.StatusServiceUnavailable), 0, cloudsigmatest.GetServer)
 		DeferCleanup(down.Release)
 		Expect(setInstanceID(ctx, config, machine, foreign.UUID)).To(Succeed())
-		Expect(audited(ctx, config)).To(BeEmpty())
+
+		By("a cloud that does not answer")
+		silent := cloud.Fail(cloudsigmatest.Hang(), 0, cloudsigmatest.GetServer)
 		down.Release()
+		DeferCleanup(silent.Release)
+		Expect(setInstanceID(ctx, config, late, unanswered.UUID)).To(Succeed())
+		Expect(audited(ctx, config)).To(BeEmpty())
+		silent.Release()
 		Eventually(func() ([]string, error) { return audited(ctx, config) }).WithTimeout(2 * time.Minute).Should(ConsistOf(
-			HavePrefix("InstanceNotOwned CloudSigmaMachine/worker: instance " + foreign.UUID + " exists, but is not one of user")))
+			HavePrefix("InstanceNotOwned CloudSigmaMachine/worker: instance "+foreign.UUID+" exists, but is not one of user"),
+			HavePrefix("InstanceNotOwned CloudSigmaMachine/late: instance "+unanswered.UUID+" exists, but is not one of user")))
 
 		By("kcp no longer calls the gate")
 		Expect(suite.KCPClient(provider).DeleteAllOf(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{})).To(Succeed())
