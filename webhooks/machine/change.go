@@ -29,6 +29,15 @@ type change struct {
 	first bool
 }
 
+// claim returns what the cloud is asked about an instance that the machine names.
+func (c change) claim(id string, account ownership.Account) ownership.Claim {
+	claim := ownership.Claim{Account: account, ID: id, Name: c.machine.Name}
+	if c.exists { // no instance can be created for a machine that does not exist, and each attempt to create it has another UID
+		claim.MachineUID = string(c.machine.UID)
+	}
+	return claim
+}
+
 func newChange(machine, old clusterapi.Machine, exists bool) change {
 	c := change{machine: machine, exists: exists}
 	if machine.InstanceID == "" && machine.ProviderID == "" {

@@ -172,11 +172,7 @@ func (g *Gate) sameCluster(ctx context.Context, c change) *webhooks.Answer {
 }
 
 func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.Account, dryRun bool) webhooks.Answer {
-	claim := ownership.Claim{Account: account, ID: id, Name: c.machine.Name}
-	if c.exists { // no instance can be created for a machine that does not exist, and each attempt to create it has another UID
-		claim.MachineUID = string(c.machine.UID)
-	}
-	answer, err := g.owners.Decide(ctx, share.FromContext(ctx), claim, ownership.Options{DryRun: dryRun, First: c.first})
+	answer, err := g.owners.Decide(ctx, share.FromContext(ctx), c.claim(id, account), ownership.Options{DryRun: dryRun, First: c.first})
 	var region *ownership.RegionError
 	var identity *ownership.IdentityError
 	switch {

@@ -581,6 +581,7 @@ func TestHoldersWithCredentials(t *testing.T) {
 		cloudErr   error // the answer about the machine's own account
 		wantReason string
 		wantAsked  bool // about the account of the holder
+		wantOwn    bool // about the machine's own account, before the gate decides about that
 	}{
 		"of the same namespace":           {namespace: "team-a", verdict: ownership.Absent, wantReason: "InstanceIDConflict"},
 		"of the same project":             {verdict: ownership.Owned, wantReason: "InstanceIDConflict", wantAsked: true},
@@ -588,9 +589,13 @@ func TestHoldersWithCredentials(t *testing.T) {
 		"of an administrator":             {verdict: ownership.Foreign, wantReason: "Owned", wantAsked: true},
 		"with unusable credentials":       {err: &ownership.IdentityError{Reason: "IdentityDenied"}, wantReason: "Owned", wantAsked: true},
 		"in a region that does not exist": {err: &ownership.RegionError{Region: "west"}, wantReason: "Owned", wantAsked: true},
-		"without an answer":               {err: &ownership.UnknownError{Cause: ownership.CauseTimeout}, wantReason: "InstanceIDConflict", wantAsked: true},
-		"without credentials":             {accountErr: &clusterapi.AccountError{Reason: clusterapi.IdentityMissing}, wantReason: "Owned"},
-		"whose cluster cannot be read":    {accountErr: errors.New("etcd is away"), wantReason: "InstanceIDConflict"},
+		"without an answer":               {err: &ownership.UnknownError{Cause: ownership.CauseTimeout}, wantReason: "Owned", wantAsked: true, wantOwn: true},
+		"without an answer, like the owner": {
+			err: &ownership.UnknownError{Cause: ownership.CauseTimeout}, cloudErr: &ownership.UnknownError{Cause: ownership.CauseTimeout},
+			wantReason: "InstanceIDConflict", wantAsked: true, wantOwn: true,
+		},
+		"without credentials":          {accountErr: &clusterapi.AccountError{Reason: clusterapi.IdentityMissing}, wantReason: "Owned"},
+		"whose cluster cannot be read": {accountErr: errors.New("etcd is away"), wantReason: "InstanceIDConflict"},
 		"of another project, while the owner is unknown": {
 			verdict: ownership.Absent, cloudErr: &ownership.UnknownError{Cause: ownership.CauseCloud}, wantReason: "InstanceIDConflict", wantAsked: true,
 		},
@@ -613,6 +618,9 @@ func TestHoldersWithCredentials(t *testing.T) {
 			var want []ownership.Claim // of a holder nothing but denials may be remembered, and its own instances are not listed
 			if tc.wantAsked {
 				want = []ownership.Claim{{Account: theirs, ID: ownID}}
+			}
+			if tc.wantOwn {
+				want = append(want, ownership.Claim{Account: w.account, ID: ownID, Name: machineName, MachineUID: "6a1b"})
 			}
 			if diff := cmp.Diff(want, w.preview); diff != "" {
 				t.Errorf("claims of the holder (-want +got):\n%s", diff)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -19,10 +20,14 @@ func anyMachine(clusterapi.Machine) bool { return true }
 // rivals returns which machines count as holders of an instance that the cloud attributes to account: those in the same namespace, those that
 // act as the same user, and those whose credentials own the instance, because several clusters can act in one project. Another user or project
 // cannot own it, and a machine of a tenant that names it, stored while claims were not evaluated, must not block the owner. All count if the
-// account is shared: then several clusters can own one instance.
+// account is shared, because several clusters can then own one instance.
 func (g *Gate) rivals(ctx context.Context, c change, id string, account ownership.Account) func(clusterapi.Machine) bool {
 	if account.User == "" && account.Identity == (ownership.Identity{}) {
 		return anyMachine
+	}
+	limit, bounded := ctx.Deadline()
+	if bounded { // the lookups of all holders together leave time for that of the machine itself
+		limit = time.Now().Add(time.Until(limit) / 3)
 	}
 	return func(holder clusterapi.Machine) bool {
 		if holder.Namespace == c.machine.Namespace {
@@ -37,20 +42,23 @@ func (g *Gate) rivals(ctx context.Context, c change, id string, account ownershi
 		case other.Identity == (ownership.Identity{}):
 			return strings.EqualFold(other.User, account.User)
 		}
-		return g.mayOwn(ctx, other, id)
+		early := ctx
+		if bounded {
+			var cancel context.CancelFunc
+			early, cancel = context.WithDeadline(ctx, limit)
+			defer cancel()
+		}
+		answer, err := g.owners.Decide(early, share.FromContext(ctx), ownership.Claim{Account: other, ID: id}, ownership.Options{DryRun: true})
+		region, identity := (*ownership.RegionError)(nil), (*ownership.IdentityError)(nil)
+		switch {
+		case errors.As(err, &region), errors.As(err, &identity):
+			return false // its author could revoke credentials that cannot be used to block the owner
+		case err != nil: // nor may it choose an endpoint that does not answer
+			answer, err = g.owners.Decide(ctx, share.FromContext(ctx), c.claim(id, account), ownership.Options{DryRun: true})
+			return err != nil || answer.Verdict != ownership.Owned
+		}
+		return answer.Verdict == ownership.Owned
 	}
-}
-
-// mayOwn reports whether an account owns an instance, or whether the cloud does not answer that. Credentials that cannot be used own nothing: their
-// author could revoke them to block the owner.
-func (g *Gate) mayOwn(ctx context.Context, account ownership.Account, id string) bool {
-	answer, err := g.owners.Decide(ctx, share.FromContext(ctx), ownership.Claim{Account: account, ID: id}, ownership.Options{DryRun: true})
-	var region *ownership.RegionError
-	var identity *ownership.IdentityError
-	if errors.As(err, &region) || errors.As(err, &identity) {
-		return false
-	}
-	return err != nil || answer.Verdict == ownership.Owned
 }
 
 // unheld denies an instance that another machine names.

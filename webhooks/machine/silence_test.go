@@ -72,3 +72,40 @@ func TestACloudThatDoesNotRespond(t *testing.T) {
 		}
 	}
 }
+
+// squattingCloud does not answer about the account of another tenant.
+type squattingCloud struct {
+	silentCloud
+	theirs ownership.Account
+}
+
+func (c squattingCloud) Ask(ctx context.Context, claim ownership.Claim) (ownership.Answer, error) {
+	if claim.Account == c.theirs {
+		return c.silentCloud.Ask(ctx, claim)
+	}
+	return ownership.Answer{Verdict: ownership.Owned}, nil
+}
+
+// A tenant chooses the endpoint of its cloud. While that does not respond, the machines that name another tenant's instance block its owner
+// neither by a conflict, nor by the time that they take.
+func TestAHolderWhoseCloudDoesNotRespond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		theirs := ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-b", Secret: "keys", Entry: "tenant"}}
+		w := newWorld(held("team-b", "squatter"), actsAs(theirs, nil), onOpenStack(func(*world) {}))
+		owners, err := ownership.NewGate(map[string]ownership.Cloud{"openstack": squattingCloud{theirs: theirs}}, map[string]int32{"openstack": 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer owners.Close()
+		handler := webhooks.Handler(machine.New(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Deny}, kinds, w, owners), v1beta1.Enforce, w)
+		begin := time.Now()
+		got := send(t, handler, review(t, newMachine(), newMachine(instanceID(ownID))))
+		if took, want := time.Since(begin), 800*time.Millisecond; took != want { // a third of 80 % of the 3 s that the API server waits
+			t.Errorf("it took %s, want %s", took, want)
+		}
+		if !got.Allowed {
+			t.Errorf("denied: %s", got.Result.Message)
+		}
+		<-time.After(time.Minute) // the request to the cloud ends as well
+	})
+}
