@@ -13,7 +13,7 @@ import (
 //
 // The warrants of a request are valid for that request. The recorded owner is valid as long as the workspace exists. So a warrant is kept
 // only if the policy names it, and never if it has the permissions of an administrator, or if an impersonator can have added it. Only users
-// without scopes cannot be impersonated, except by system:masters.
+// without scopes whose requests did not come through a virtual workspace cannot be impersonated, except by system:masters.
 type Policy struct {
 	// Users are patterns (path.Match: *, ?, [a-z]) of user names. The warrants of these users are kept.
 	Users []string

@@ -66,7 +66,8 @@ const (
 	Privileged DropReason = "Privileged"
 	// NotDelegated: the warrant was valid for one request, and the policy does not name it.
 	NotDelegated DropReason = "NotDelegated"
-	// Forgeable: the policy names the warrant, but its owner is a service account or has scopes. An impersonator can have added it.
+	// Forgeable: the policy names the warrant, but its owner is a service account, has scopes, or acted in a virtual workspace. An impersonator can
+	// have added it.
 	Forgeable DropReason = "Forgeable"
 	// Unreadable: the warrant cannot be decoded. kcp ignores it.
 	Unreadable DropReason = "Unreadable"
@@ -112,7 +113,7 @@ func (r Report) Changed() bool { return r.Reason.Rewritten() || len(r.Dropped) >
 var dropTexts = map[DropReason]string{
 	Privileged:   "had an administrator's permissions, which are never delegated",
 	NotDelegated: "valid for one request only and not named by the delegation policy",
-	Forgeable:    "that an impersonator of a service account or a scoped user can have added",
+	Forgeable:    "that an impersonator can have added",
 	Unreadable:   "could not be read",
 	HomeInvalid:  "of a service account without one home cluster",
 }

@@ -733,9 +733,16 @@ func TestRewriteDropsWarrants(t *testing.T) {
 			wantDrops: dropped("Unreadable", "", "Unreadable", "", "Unreadable", "", "Unreadable", "bob"),
 		},
 		"one that the policy does not name, and one that it names": {
-			owner: userIn(), warrants: []string{ofBob, lent, group("team-c"), `{"user":"carol"}`}, policy: bobs,
-			want:      []string{ofBob, group("team-c")},
-			wantDrops: dropped("Privileged", "system:serviceaccount:default:rest", "NotDelegated", "carol"),
+			owner: userIn(), warrants: []string{ofBob, group("team-c"), `{"user":"carol"}`}, policy: bobs,
+			want: []string{ofBob, group("team-c")}, wantDrops: dropped("NotDelegated", "carol"),
+		},
+		"one that it names, beside that of an APIExport's virtual workspace, where anybody can be claimed": {
+			owner: userIn(), warrants: []string{ofBob, lent}, policy: bobs,
+			wantDrops: dropped("Forgeable", "bob", "Privileged", "system:serviceaccount:default:rest"),
+		},
+		"one that it names, with the group of an initializer's virtual workspace": {
+			owner:    identity.Owner{Username: "alice", Groups: []string{"system:kcp:initializer:root:org"}, Extra: map[string][]string{}},
+			warrants: []string{ofBob}, policy: bobs, wantDrops: dropped("Forgeable", "bob"),
 		},
 		"of a service account without a home": {
 			owner: userIn(), warrants: []string{warrantJSON(identity.Warrant{User: "system:serviceaccount:default:rest"})}, policy: all,
@@ -775,8 +782,8 @@ func TestRewriteDropsWarrants(t *testing.T) {
 		},
 		"of an owner that is too large without them": {
 			owner:    identity.Owner{Username: "alice", Extra: map[string][]string{"example.com/x": {strings.Repeat("x", identity.MaxOwnerBytes)}}},
-			warrants: []string{lent, ofBob}, policy: bobs, want: []string{ofBob},
-			wantReason: identity.TooLarge, wantDrops: dropped("Privileged", "system:serviceaccount:default:rest"),
+			warrants: []string{lent, ofBob}, policy: bobs,
+			wantReason: identity.TooLarge, wantDrops: dropped("Privileged", "system:serviceaccount:default:rest", "Forgeable", "bob"),
 		},
 		"of a service account of a forged home, one that the policy names, and one that it does not": {
 			owner: serviceAccount(withExtra(identity.ScopesKey, "cluster:attacker")), warrants: []string{ofBob, `{"user":"carol"}`}, policy: bobs,

@@ -91,7 +91,7 @@ var _ = Describe("the recorded owner of a workspace, against the administrator o
 		DeferCleanup(func(ctx SpecContext) { w.configure(ctx, w.options.Configuration) })
 		dropsWarrant(ctx, impersonated("alice", nil), "OwnerRewritten")
 		colleague := identity.Warrant{User: "bob", Groups: []string{"example:billing"}}
-		const forgeable = "that an impersonator of a service account or a scoped user can have added"
+		const forgeable = "that an impersonator can have added"
 		dropsWarrantOf(ctx, colleague, impersonated("alice", nil), forgeable, "OwnerRewritten")
 		dropsWarrantOf(ctx, colleague, impersonated("system:serviceaccount:default:bot", nil), forgeable, "OwnerRewritten")
 	}, SpecTimeout(startTimeout))
