@@ -118,25 +118,25 @@ type Options struct {
 	// DryRun is true for a request that is never stored. Only denials are then cached: a tenant that tries many IDs gets these, and a cached
 	// denial admits no request.
 	DryRun bool
-	// First is true for the first claim of a machine; see Gate.first. An error comes while a third of the time until the deadline of ctx is left.
+	// First is true for the first claim of a machine; see Gate.first.
 	First bool
+	// Recheck is true for a claim that is checked again if there is no answer, which on kcp lists all machines. So an error comes while a third of the
+	// time until the deadline of ctx is left.
+	Recheck bool
 }
 
 // Decide returns the answer for the claim of a tenant before ctx ends. The error is an *UnknownError: there is no verdict. Its cause is
 // CauseTenantBusy if the tenant has too many queued lookups. Errors are not cached.
 func (g *Gate) Decide(ctx context.Context, tenant share.Tenant, claim Claim, options Options) (Answer, error) {
+	early, cancel := options.patience(ctx)
+	defer cancel()
 	switch {
 	case options.DryRun: // also from the cache: repeated dry runs of a first claim must not reach the cloud each time
-		if options.First {
-			early, cancel := beforeRecheck(ctx)
-			defer cancel()
-			ctx = early
-		}
-		return g.decide(ctx, tenant, claim, memory{denied: true})
+		return g.decide(early, tenant, claim, memory{denied: true})
 	case options.First:
-		return g.first(ctx, tenant, claim)
+		return g.first(ctx, tenant, claim, options)
 	}
-	return g.decide(ctx, tenant, claim, memory{owned: true, denied: true})
+	return g.decide(early, tenant, claim, memory{owned: true, denied: true})
 }
 
 // Confirmed reports whether the verdict Owned is cached for a claim.
@@ -150,7 +150,7 @@ func (g *Gate) Confirmed(claim Claim) bool {
 // not use cached denials, except its own: for a minute after it has denied a claim, it denies the same instance for the same account at once.
 //
 // Once the cloud has denied the claim, a lookup without a verdict does not change that.
-func (g *Gate) first(ctx context.Context, tenant share.Tenant, claim Claim) (Answer, error) {
+func (g *Gate) first(ctx context.Context, tenant share.Tenant, claim Claim, options Options) (Answer, error) {
 	if denied, found := g.denied.GetIfPresent(claim.instance()); found && denied.first {
 		observe(claim.Cloud, string(denied.answer.Verdict), sourceCache)
 		return denied.about(claim), nil
@@ -158,7 +158,7 @@ func (g *Gate) first(ctx context.Context, tenant share.Tenant, claim Claim) (Ans
 	ask := func(ctx context.Context) (Answer, error) {
 		return g.decide(ctx, tenant, claim, memory{owned: true, patient: true})
 	}
-	early, cancel := beforeRecheck(ctx)
+	early, cancel := options.patience(ctx)
 	defer cancel()
 	answer, err := ask(early)
 	deadline, bounded := ctx.Deadline()
@@ -179,14 +179,21 @@ func (g *Gate) first(ctx context.Context, tenant share.Tenant, claim Claim) (Ans
 	return answer, nil
 }
 
-// beforeRecheck returns a context that ends while a third of the time until the deadline of ctx is left. A first claim without an answer is checked
-// again, and on kcp that is a list of all machines: more than half a second while a provider writes ten first claims at the same time.
-func beforeRecheck(ctx context.Context) (context.Context, context.CancelFunc) {
+// patience returns the context of a lookup.
+func (o Options) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.Recheck {
+		return Part(ctx, 2, 3)
+	}
+	return context.WithCancel(ctx)
+}
+
+// Part returns a context that ends when a part of the time until the deadline of ctx, in fractions, has passed.
+func Part(ctx context.Context, numerator, denominator time.Duration) (context.Context, context.CancelFunc) {
 	deadline, bounded := ctx.Deadline()
 	if !bounded {
-		return ctx, func() {}
+		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, time.Until(deadline)*2/3)
+	return context.WithTimeout(ctx, time.Until(deadline)*numerator/denominator)
 }
 
 // memory selects the caches that a lookup may write: of the verdict Owned, and of denials. Cached denials are read only if they may be

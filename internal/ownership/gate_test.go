@@ -127,8 +127,8 @@ func TestRegionErrorIsWrapped(t *testing.T) {
 	}
 }
 
-// TestFirst checks that First asks again each second until the verdict is Owned, or until half a second before the deadline. It waits two
-// thirds of the time for the first answer.
+// TestFirst checks that First asks again each second until the verdict is Owned, or until half a second before the deadline. Before a recheck, it
+// waits two thirds of the time for the first answer.
 func TestFirst(t *testing.T) {
 	denied, owned := ownership.Answer{Verdict: ownership.Absent}, ownership.Answer{Verdict: ownership.Owned}
 	away := &ownership.UnknownError{Cause: ownership.CauseCloud, Err: errors.New("500")}
@@ -139,6 +139,7 @@ func TestFirst(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		replies  []reply // the last one is repeated
+		recheck  bool
 		want     ownership.Answer
 		wantErr  error
 		wantTime time.Duration
@@ -150,7 +151,9 @@ func TestFirst(t *testing.T) {
 		"denied, and no answer later":        {replies: []reply{{answer: denied}, {err: away}}, want: denied, wantTime: 7500 * time.Millisecond, asked: 8},
 		"denied, no answer, then the user's": {replies: []reply{{answer: denied}, {err: away}, {answer: owned}}, want: owned, wantTime: 2 * time.Second, asked: 3},
 		"no answer":                          {replies: []reply{{err: away}}, wantErr: away, asked: 1},
-		"no answer in time":                  {replies: []reply{{answer: owned, after: 9 * time.Second}}, wantErr: context.DeadlineExceeded, wantTime: 8 * time.Second * 2 / 3, asked: 1},
+		"no answer in time":                  {replies: []reply{{answer: owned, after: 9 * time.Second}}, wantErr: context.DeadlineExceeded, wantTime: 8 * time.Second, asked: 1},
+		"no answer in time for a recheck":    {replies: []reply{{answer: owned, after: 9 * time.Second}}, recheck: true, wantErr: context.DeadlineExceeded, wantTime: 8 * time.Second * 2 / 3, asked: 1},
+		"denied, before a recheck":           {replies: []reply{{answer: denied}}, recheck: true, want: denied, wantTime: 7500 * time.Millisecond, asked: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -167,7 +170,7 @@ func TestFirst(t *testing.T) {
 				first := func() (ownership.Answer, error) {
 					ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 					defer cancel()
-					return gate.Decide(ctx, tenant, claim(), ownership.Options{First: true})
+					return gate.Decide(ctx, tenant, claim(), ownership.Options{First: true, Recheck: tc.recheck})
 				}
 				began := time.Now()
 				got, err := first()

@@ -168,7 +168,7 @@ func TestAFirstClaimWaitsForTheShareOfItsTenant(t *testing.T) {
 				cloud := newBlockingCloud()
 				gate := newGate(t, 4, cloud)
 				got := flood(t, gate, 2)
-				ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
 				if tc.released {
 					time.AfterFunc(time.Second, func() { close(cloud.permissions) })

@@ -139,7 +139,7 @@ func (g *Gate) check(ctx context.Context, c change, id string, dryRun bool) webh
 	if err != nil {
 		return unknownObject(err, "the user that its provider acts as", "the cluster of the machine")
 	}
-	if denial := g.unheld(ctx, c, id, g.rivals(ctx, c, id, account)); denial != nil {
+	if denial := g.unrivaled(ctx, c, id, account); denial != nil {
 		return *denial
 	}
 	if mismatch != nil {
@@ -172,7 +172,9 @@ func (g *Gate) sameCluster(ctx context.Context, c change) *webhooks.Answer {
 }
 
 func (g *Gate) ask(ctx context.Context, c change, id string, account ownership.Account, dryRun bool) webhooks.Answer {
-	answer, err := g.owners.Decide(ctx, share.FromContext(ctx), c.claim(id, account), ownership.Options{DryRun: dryRun, First: c.first})
+	answer, err := g.owners.Decide(ctx, share.FromContext(ctx), c.claim(id, account), ownership.Options{
+		DryRun: dryRun, First: c.first, Recheck: c.first && g.unknown == v1beta1.AdmitFirstClaims,
+	})
 	var region *ownership.RegionError
 	var identity *ownership.IdentityError
 	switch {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
+	"sync"
 
 	"k8s.io/utils/ptr"
 
@@ -17,19 +17,21 @@ import (
 // anyMachine counts every machine as the holder of an instance.
 func anyMachine(clusterapi.Machine) bool { return true }
 
-// rivals returns which machines count as holders of an instance that the cloud attributes to account: those in the same namespace, those that
-// act as the same user, and those whose credentials own the instance, because several clusters can act in one project. Another user or project
-// cannot own it, and a machine of a tenant that names it, stored while claims were not evaluated, must not block the owner. All count if the
-// account is shared, because several clusters can then own one instance.
-func (g *Gate) rivals(ctx context.Context, c change, id string, account ownership.Account) func(clusterapi.Machine) bool {
+// unrivaled denies an instance that a rival names: a machine in the same namespace, one that acts as the same user, or one whose credentials own
+// the instance, because several clusters can act in one project. Another user or project cannot own it, and a machine of a tenant that names it,
+// stored while claims were not evaluated, must not block the owner. All machines are rivals if the account is shared, because several clusters can
+// then own one instance.
+func (g *Gate) unrivaled(ctx context.Context, c change, id string, account ownership.Account) *webhooks.Answer {
 	if account.User == "" && account.Identity == (ownership.Identity{}) {
-		return anyMachine
+		return g.unheld(ctx, c, id, anyMachine)
 	}
-	limit, bounded := ctx.Deadline()
-	if bounded { // the lookups of all holders together leave time for that of the machine itself
-		limit = time.Now().Add(time.Until(limit) / 3)
-	}
-	return func(holder clusterapi.Machine) bool {
+	early, cancel := ownership.Part(ctx, 1, 3) // for the lookups of all holders together
+	defer cancel()
+	owns := sync.OnceValue(func() bool {
+		answer, err := g.owners.Decide(ctx, share.FromContext(ctx), c.claim(id, account), ownership.Options{DryRun: true})
+		return err == nil && answer.Verdict == ownership.Owned
+	})
+	return g.unheld(ctx, c, id, func(holder clusterapi.Machine) bool {
 		if holder.Namespace == c.machine.Namespace {
 			return true
 		}
@@ -42,23 +44,25 @@ func (g *Gate) rivals(ctx context.Context, c change, id string, account ownershi
 		case other.Identity == (ownership.Identity{}):
 			return strings.EqualFold(other.User, account.User)
 		}
-		early := ctx
-		if bounded {
-			var cancel context.CancelFunc
-			early, cancel = context.WithDeadline(ctx, limit)
-			defer cancel()
-		}
-		answer, err := g.owners.Decide(early, share.FromContext(ctx), ownership.Claim{Account: other, ID: id}, ownership.Options{DryRun: true})
-		region, identity := (*ownership.RegionError)(nil), (*ownership.IdentityError)(nil)
-		switch {
-		case errors.As(err, &region), errors.As(err, &identity):
-			return false // its author could revoke credentials that cannot be used to block the owner
-		case err != nil: // nor may it choose an endpoint that does not answer
-			answer, err = g.owners.Decide(ctx, share.FromContext(ctx), c.claim(id, account), ownership.Options{DryRun: true})
-			return err != nil || answer.Verdict != ownership.Owned
-		}
-		return answer.Verdict == ownership.Owned
+		return g.mayOwn(early, other, id, owns)
+	})
+}
+
+// mayOwn reports whether the account of a holder may own an instance. Its tenant must not block the owner by credentials that cannot be used, nor by an
+// endpoint that does not answer, so owns then decides: whether the owner's account owns it. The audit reports if both do.
+func (g *Gate) mayOwn(ctx context.Context, holder ownership.Account, id string, owns func() bool) bool {
+	if ctx.Err() != nil { // because of another holder
+		return !owns()
 	}
+	answer, err := g.owners.Decide(ctx, share.FromContext(ctx), ownership.Claim{Account: holder, ID: id}, ownership.Options{DryRun: true})
+	region, identity, unknown := (*ownership.RegionError)(nil), (*ownership.IdentityError)(nil), (*ownership.UnknownError)(nil)
+	switch {
+	case errors.As(err, &region), errors.As(err, &identity):
+		return false
+	case errors.As(err, &unknown) && unknown.Cause.IsAway():
+		return !owns()
+	}
+	return err != nil || answer.Verdict == ownership.Owned
 }
 
 // unheld denies an instance that another machine names.
