@@ -39,7 +39,7 @@ func validatePath(path logicalcluster.Path) error {
 	segments := 0
 	for segment := range strings.SplitSeq(path.String(), ":") {
 		if segments++; segments > maxSegments {
-			return fmt.Errorf("%.*q is longer than the path of a workspace", maxShownBytes, path.String())
+			return fmt.Errorf("%.*q has more than %d names", maxShownBytes, path.String(), maxSegments)
 		}
 		if !clusterName.MatchString(segment) {
 			return fmt.Errorf("%.*q is not the path of a workspace", maxShownBytes, path.String())

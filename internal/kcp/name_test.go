@@ -90,8 +90,8 @@ func TestPathsOfWorkspaces(t *testing.T) {
 		"root?x":               `"root?x" is not the path of a workspace`,
 
 		strings.Repeat("a:", 31) + "a":    "",
-		strings.Repeat("a:", 32) + "a":    `"` + strings.Repeat("a:", 32) + `" is longer than the path of a workspace`,
-		strings.Repeat("a:", 1<<10) + "A": `"` + strings.Repeat("a:", 32) + `" is longer than the path of a workspace`,
+		strings.Repeat("a:", 32) + "a":    `"` + strings.Repeat("a:", 32) + `" has more than 32 names`,
+		strings.Repeat("a:", 1<<10) + "A": `"` + strings.Repeat("a:", 32) + `" has more than 32 names`,
 	} {
 		config, err := kcp.ConfigFor(&rest.Config{Host: "https://kcp.example.com"}, logicalcluster.NewPath(path))
 		if got := text(err); got != wantErr {

@@ -168,7 +168,8 @@ func (c *check) newMadeBinding(from *apisv1alpha2.APIBinding) *madeBinding {
 }
 
 // waitsForClaims reports whether kcp has created all default API bindings, and only waits until they are complete: from v0.31 on, until their
-// permission claims are applied, too. While one is missing, claims do not count: those of another binding may be for its resources.
+// permission claims are applied, too. While one is missing, claims do not count: those of another binding may be for its resources. v0.30 waits for the bindings only, so there the
+// claims of one are reported while another one is not bound.
 func (c *check) waitsForClaims() bool { return c.waitsForBindings() && c.ws.bindingsMade }
 
 // hasAppliedClaims reports whether kcp has applied the permission claims that an API binding accepts.
