@@ -110,7 +110,7 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 		}
 		Expect(repair()).To(Succeed())
 		restore := without(ctx, "warrantgate-repair", resource, verb)
-		Eventually(repair).Should(MatchError(And(ContainSubstring(want), ContainSubstring("forbidden"))))
+		Eventually(repair).Should(MatchError(And(ContainSubstring(want), ContainSubstring("forbidden"), ContainSubstring("exit status 2"))))
 		restore()
 		Eventually(repair).Should(Succeed())
 	},

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -124,8 +125,17 @@ var _ = Describe("of the RBAC rules in the shards", Ordered, func() {
 			_, err := w.Run(ctx, "repair", "--kubeconfig="+readingFile, "--logical-cluster-kubeconfig="+writingFile, "--after=0s", "--under=root:provider:foreign")
 			return err
 		}
+		ws, err := kcptest.GetWorkspace(ctx, provider, "foreign")
+		Expect(err).NotTo(HaveOccurred())
+		lc := func() (*corev1alpha1.LogicalCluster, error) {
+			return kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(ws.Spec.Cluster))
+		}
+		before, err := lc()
+		Expect(err).NotTo(HaveOccurred())
 		restore := without(ctx, "warrantgate-explain", "clusterrolebindings", "get")
-		Eventually(repair).Should(MatchError(And(ContainSubstring("workspace-admin is read with the permissions of"), ContainSubstring("forbidden"))))
+		Eventually(repair).Should(MatchError(And(
+			ContainSubstring("workspace-admin is read with the permissions of"), ContainSubstring("forbidden"), ContainSubstring("exit status 1"))))
+		Expect(lc()).To(And(HaveField("Spec", before.Spec), HaveField("Annotations", before.Annotations)), "a repair that cannot be completed must not start")
 		restore()
 		Eventually(repair).Should(Succeed())
 		suite.WaitReady(ctx, provider, "foreign")
