@@ -2,6 +2,7 @@ package clusterapi_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	corefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"warrantgate.dev/internal/clusterapi"
 	"warrantgate.dev/internal/config/v1beta1"
@@ -179,6 +181,10 @@ func newServerWith(t *testing.T, options clusterapi.Options, objects ...runtime.
 		core:     corefake.NewClientset(secrets...),
 		served:   map[string][]string{},
 	}
+	server.machines.PrependReactor("get", "*", func(action clienttesting.Action) (bool, runtime.Object, error) { // as the real client
+		get, ok := action.(clienttesting.GetAction)
+		return ok && get.GetName() == "", nil, errors.New("name is required")
+	})
 	var err error
 	options.Kinds = kinds
 	server.objects, err = clusterapi.NewObjectsOf(server.machines, server.versions, server.core.CoreV1(), options)

@@ -51,6 +51,10 @@ func TestAccountOnOpenStack(t *testing.T) {
 			objects: []runtime.Object{openStackCluster("metal", inNamespace("team-b")), cluster(with("spec.userEmail", "bob@example.com"))},
 			wantErr: &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: `there is no OpenStackCluster "metal" in namespace "team-a"`},
 		},
+		"a machine of no cluster": {
+			cluster: clusterapi.Cluster{Provider: "openstack", Namespace: namespace},
+			wantErr: &clusterapi.AccountError{Reason: clusterapi.ClusterMissing, Message: `there is no OpenStackCluster "" in namespace "team-a"`},
+		},
 		"no reference": {
 			objects: []runtime.Object{openStackCluster("metal", with("spec.identityRef", nil))},
 			wantErr: &clusterapi.AccountError{

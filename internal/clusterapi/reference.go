@@ -44,9 +44,12 @@ func (r *reader) AccountBy(ctx context.Context, cluster Cluster, name string) (o
 	return kind.account(r, ctx, object)
 }
 
-// reference returns the current reference of the Cluster to a cluster object. It returns "" if the reference is empty or the
-// Cluster does not exist. No provider acts then, and the gate checks the write that sets the reference.
+// reference returns the current reference of the Cluster to a cluster object. It returns "" if the reference is empty or there
+// is no Cluster. No provider acts then, and the gate checks the write that sets the reference.
 func (r *reader) reference(ctx context.Context, cluster Cluster) (string, error) {
+	if !IsName(cluster.Name) { // a tenant can store a machine without a cluster while it is not evaluated
+		return "", nil
+	}
 	object, err := r.core(ctx, CoreClusters, r.clusterVersion, cluster.Namespace, cluster.Name)
 	switch {
 	case err != nil:
