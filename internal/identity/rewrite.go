@@ -18,7 +18,7 @@ import (
 // is valid in newCluster is not changed, except that it loses the warrants that Policy does not keep: kcp adds an administrator's warrant to
 // requests through an APIExport's virtual workspace, and stores it. An owner that cannot be rewritten loses them, too, and an impersonated
 // one also its privileged groups. A user who may impersonate in any workspace can forge all extra fields: a service account, a user with
-// scopes and one of a virtual workspace keep no warrant, whatever Policy names. In a third logical cluster, the owner gains at most the permissions of the group
+// scopes and one of a virtual workspace keep no warrant of others, whatever Policy names. In a third logical cluster, the owner gains at most the permissions of the group
 // system:cluster:<newCluster>. Rewrite of the result changes nothing.
 //
 // If Report.Changed returns false, raw stays the recorded owner, and the returned owner is the decoded raw or the zero value.

@@ -132,7 +132,7 @@ func (g *Gate) Decide(ctx context.Context, tenant share.Tenant, claim Claim, opt
 	defer cancel()
 	switch {
 	case options.DryRun: // also from the cache: repeated dry runs of a first claim must not reach the cloud each time
-		return g.decide(early, tenant, claim, memory{denied: true})
+		return g.decide(early, tenant, claim, memory{denied: true, patient: options.First})
 	case options.First:
 		return g.first(ctx, tenant, claim, options)
 	}

@@ -590,7 +590,7 @@ func TestHoldersWithCredentials(t *testing.T) {
 		"with unusable credentials":       {err: &ownership.IdentityError{Reason: "IdentityDenied"}, wantReason: "Owned", wantAsked: true},
 		"in a region that does not exist": {err: &ownership.RegionError{Region: "west"}, wantReason: "Owned", wantAsked: true},
 		"without an answer":               {err: &ownership.UnknownError{Cause: ownership.CauseTimeout}, wantReason: "Owned", wantAsked: true, wantOwn: true},
-		"without a lookup":                {err: &ownership.UnknownError{Cause: ownership.CauseTenantBusy}, wantReason: "InstanceIDConflict", wantAsked: true},
+		"without a lookup":                {err: &ownership.UnknownError{Cause: ownership.CauseTenantBusy}, wantReason: "Owned", wantAsked: true, wantOwn: true},
 		"without an answer, like the owner": {
 			err: &ownership.UnknownError{Cause: ownership.CauseTimeout}, cloudErr: &ownership.UnknownError{Cause: ownership.CauseTimeout},
 			wantReason: "InstanceIDConflict", wantAsked: true, wantOwn: true,

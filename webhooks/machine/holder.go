@@ -28,7 +28,7 @@ func (g *Gate) unrivaled(ctx context.Context, c change, id string, account owner
 	early, cancel := ownership.Part(ctx, 1, 3) // for the lookups of all holders together
 	defer cancel()
 	owns := sync.OnceValue(func() bool {
-		answer, err := g.owners.Decide(ctx, share.FromContext(ctx), c.claim(id, account), ownership.Options{DryRun: true})
+		answer, err := g.owners.Decide(ctx, share.FromContext(ctx), c.claim(id, account), ownership.Options{DryRun: true, First: c.first})
 		return err == nil && answer.Verdict == ownership.Owned
 	})
 	return g.unheld(ctx, c, id, func(holder clusterapi.Machine) bool {
@@ -49,20 +49,21 @@ func (g *Gate) unrivaled(ctx context.Context, c change, id string, account owner
 }
 
 // mayOwn reports whether the account of a holder may own an instance. Its tenant must not block the owner by credentials that cannot be used, nor by an
-// endpoint that does not answer, so owns then decides: whether the owner's account owns it. The audit reports if both do.
+// endpoint that does not answer, nor by so many such endpoints that this machine's share of lookups is used up. So owns then decides: whether the
+// account of this machine owns it. The audit reports if both do.
 func (g *Gate) mayOwn(ctx context.Context, holder ownership.Account, id string, owns func() bool) bool {
-	if ctx.Err() != nil { // because of another holder
+	if ctx.Err() != nil { // the time for all holders has ended
 		return !owns()
 	}
 	answer, err := g.owners.Decide(ctx, share.FromContext(ctx), ownership.Claim{Account: holder, ID: id}, ownership.Options{DryRun: true})
-	region, identity, unknown := (*ownership.RegionError)(nil), (*ownership.IdentityError)(nil), (*ownership.UnknownError)(nil)
+	region, identity := (*ownership.RegionError)(nil), (*ownership.IdentityError)(nil)
 	switch {
 	case errors.As(err, &region), errors.As(err, &identity):
 		return false
-	case errors.As(err, &unknown) && unknown.Cause.IsAway():
+	case err != nil:
 		return !owns()
 	}
-	return err != nil || answer.Verdict == ownership.Owned
+	return answer.Verdict == ownership.Owned
 }
 
 // unheld denies an instance that another machine names.

@@ -161,6 +161,8 @@ type world struct {
 	holderErr  error
 	// holderAccount returns the account of the cluster of holder, if it is not that of the other machines.
 	holderAccount func() (ownership.Account, error)
+	// holders is the number of machines like holder. Default: 1.
+	holders int
 	// holderAnswer returns the answer of the cloud about the account of holder, if it is not that of the other machines.
 	holderAnswer func() (ownership.Answer, error)
 	// owners are the labels of the Machines of Cluster API, by name. ownerErr is the error for all of them.
@@ -218,10 +220,12 @@ func (w *world) Holder(
 	if err := ctx.Err(); err != nil { // on kcp, it sends a request
 		return nil, err
 	}
-	if w.holder != nil && !counts(*w.holder) {
-		return nil, w.holderErr
+	for range max(w.holders, 1) {
+		if w.holder == nil || counts(*w.holder) {
+			return w.holder, w.holderErr
+		}
 	}
-	return w.holder, w.holderErr
+	return nil, w.holderErr
 }
 
 // Owner uses the last of the owner references. How references are read is tested in package clusterapi.
