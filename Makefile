@@ -99,7 +99,7 @@ verify: ## Check that the files that "make generate" writes are current
 before: ## Build bin/before/bin/warrantgate, the release that an upgrade is tried from
 	@rm -rf bin/before && mkdir -p bin/before
 	@if [ -n "$(BEFORE)" ]; then git archive "$(BEFORE)" | tar -x -C bin/before; \
-	else cp -r Makefile go.mod go.sum charts cmd initializers internal webhooks bin/before; fi
+	else cp -r Makefile go.mod go.sum .ci charts cmd initializers internal webhooks bin/before; fi
 	@$(MAKE) --no-print-directory -C bin/before build VERSION=$(or $(BEFORE),$(VERSION)-before) REVISION=
 
 .PHONY: demo
