@@ -128,15 +128,15 @@ type Options struct {
 // Decide returns the answer for the claim of a tenant before ctx ends. The error is an *UnknownError: there is no verdict. Its cause is
 // CauseTenantBusy if the tenant has too many queued lookups. Errors are not cached.
 func (g *Gate) Decide(ctx context.Context, tenant share.Tenant, claim Claim, options Options) (Answer, error) {
-	early, cancel := options.patience(ctx)
-	defer cancel()
 	switch {
 	case options.DryRun: // also from the cache: repeated dry runs of a first claim must not reach the cloud each time
+		early, cancel := options.patience(ctx)
+		defer cancel()
 		return g.decide(early, tenant, claim, memory{denied: true, patient: options.First})
 	case options.First:
 		return g.first(ctx, tenant, claim, options)
 	}
-	return g.decide(early, tenant, claim, memory{owned: true, denied: true})
+	return g.decide(ctx, tenant, claim, memory{owned: true, denied: true})
 }
 
 // Confirmed reports whether the verdict Owned is cached for a claim.
