@@ -18,8 +18,8 @@ import (
 // is valid in newCluster is not changed, except that it loses the warrants that Policy does not keep: kcp adds an administrator's warrant to
 // requests through an APIExport's virtual workspace, and stores it. An owner that cannot be rewritten loses them, too, and an impersonated
 // one also its privileged groups. A user who may impersonate in any workspace can forge all extra fields: a service account, a user with
-// scopes and one of a virtual workspace keep no warrant of others, whatever Policy names. In a third logical cluster, the owner gains at most the permissions of the group
-// system:cluster:<newCluster>. Rewrite of the result changes nothing.
+// scopes and one of a virtual workspace keep no warrant of others, whatever Policy names. In a third logical cluster, the owner gains at most the
+// permissions of the group system:cluster:<newCluster>. Rewrite of the result changes nothing.
 //
 // If Report.Changed returns false, raw stays the recorded owner, and the returned owner is the decoded raw or the zero value.
 //
@@ -99,7 +99,8 @@ func (r *rewriting) withoutWarrants(unread error) (Owner, []Drop) {
 
 // keptWarrants returns the warrants that the owner may keep, and reports all others as dropped. It decides for every owner, whether it is
 // rewritten or not. A confined owner keeps none: neither the token of a service account nor a workspace's own authentication adds one, so only an
-// impersonator can. Nor does one that anybody can have claimed in a virtual workspace. An owner that is in scope also keeps the warrants of itself that an earlier Rewrite has added.
+// impersonator can. Nor does one that anybody can have claimed in a virtual workspace. An owner that is in scope also keeps the warrants of
+// itself that an earlier Rewrite has added.
 func (r *rewriting) keptWarrants() (kept []string) {
 	for _, w := range r.warrants {
 		reason := r.policy.dropReason(w)
