@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 
+	yamlv2 "go.yaml.in/yaml/v2"
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
@@ -130,15 +131,34 @@ func readClouds(data map[string][]byte) (entries map[string]entry, problem strin
 	if problem := expands(content); problem != "" {
 		return nil, problem
 	}
-	// Parsers treat repeated keys in different ways.
-	if _, err := yaml.YAMLToJSONStrict(content); err != nil {
+	// Parsers treat repeated keys in different ways. The provider's takes 1 and "1" for one key, and keeps one of the two values at random.
+	var parsed any
+	if err := yamlv2.UnmarshalStrict(content, &parsed); err != nil {
 		return nil, fmt.Sprintf("%s is not valid YAML%s", cloudsKey, line(err))
+	}
+	if !hasTextKeys(parsed) {
+		return nil, cloudsKey + " is not accepted: one of its keys is not a text, but a number, a Boolean value or null; put it in quotes"
 	}
 	var all clouds
 	if err := yaml.Unmarshal(content, &all); err != nil {
 		return nil, fmt.Sprintf("%s has a value of the wrong type%s", cloudsKey, place(err))
 	}
 	return all.Clouds, ""
+}
+
+// hasTextKeys reports whether all keys of a document are texts.
+func hasTextKeys(value any) bool {
+	switch value := value.(type) {
+	case []any:
+		return !slices.ContainsFunc(value, func(item any) bool { return !hasTextKeys(item) })
+	case map[any]any:
+		for key, inner := range value {
+			if _, isText := key.(string); !isText || !hasTextKeys(inner) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // expands returns a problem if the aliases of clouds.yaml expand to more than maxExpandedBytes.

@@ -118,7 +118,10 @@ func TestCredentialsAreSentAsByTheProvider(t *testing.T) {
 }
 
 func TestASecretThatCannotBeUsed(t *testing.T) {
-	const allowed = "https://keystone.example:5000"
+	const (
+		allowed = "https://keystone.example:5000"
+		notText = "clouds.yaml is not accepted: one of its keys is not a text, but a number, a Boolean value or null; put it in quotes"
+	)
 	yaml := func(text string) map[string][]byte { return map[string][]byte{"clouds.yaml": []byte(text)} }
 	entry := func(modify ...func(entry, auth object)) map[string][]byte {
 		return secretOf(passwordAuth(allowed+"/v3", modify...)).data
@@ -136,11 +139,16 @@ func TestASecretThatCannotBeUsed(t *testing.T) {
 		reason string // IdentityMalformed if empty
 		want   string
 	}{
-		"no clouds.yaml":    {data: map[string][]byte{"cloud.yaml": []byte(canary)}, want: `the Secret has no key "clouds.yaml"`},
-		"several MiB":       {data: yaml(strings.Repeat("canary: x\n", 400_000)), want: "clouds.yaml has 4000000 bytes, more than the 65536 that are read"},
-		"an alias bomb":     {data: yaml(bomb), want: "clouds.yaml is not accepted: its aliases expand to more than 262144 bytes"},
-		"no YAML":           {data: yaml("clouds:\n  a: [canary\n"), want: "clouds.yaml is not valid YAML: line 2"},
-		"a key twice":       {data: yaml("clouds:\n  openstack: {region_name: canary, region_name: b}"), want: "clouds.yaml is not valid YAML"},
+		"no clouds.yaml":                  {data: map[string][]byte{"cloud.yaml": []byte(canary)}, want: `the Secret has no key "clouds.yaml"`},
+		"several MiB":                     {data: yaml(strings.Repeat("canary: x\n", 400_000)), want: "clouds.yaml has 4000000 bytes, more than the 65536 that are read"},
+		"an alias bomb":                   {data: yaml(bomb), want: "clouds.yaml is not accepted: its aliases expand to more than 262144 bytes"},
+		"no YAML":                         {data: yaml("clouds:\n  a: [canary\n"), want: "clouds.yaml is not valid YAML: line 2"},
+		"a key twice":                     {data: yaml("clouds:\n  openstack: {region_name: canary, region_name: b}"), want: "clouds.yaml is not valid YAML"},
+		"a cloud twice, once as a number": {data: yaml("clouds: {openstack: {}, '1': {region_name: canary}, 1: {}}"), want: notText},
+		"a field twice, once as a Boolean value": {
+			data: yaml("clouds: {openstack: {auth: {'true': canary, yes: b}}}"), want: notText,
+		},
+		"a key in a list":   {data: yaml("clouds: {openstack: {regions: [{0x10: canary, '16': b}]}}"), want: notText},
 		"a text":            {data: yaml(canary), want: "clouds.yaml has a value of the wrong type"},
 		"nothing":           {data: yaml(""), want: "clouds.yaml has no clouds"},
 		"no clouds":         {data: yaml("cloud: {openstack: {}}"), want: "clouds.yaml has no clouds"},

@@ -57,6 +57,8 @@ var _ = Describe("Credentials that no cluster can act with", Ordered, ContinueOn
 		}), SpecTimeout(timeout)),
 		Entry("another entry of clouds.yaml", "IdentityMalformed",
 			file("clouds: {other: {}}", "clouds.yaml has no cloud of this name"), SpecTimeout(timeout)),
+		Entry("two clouds of one name for the provider, which takes one of them at random", "IdentityMalformed",
+			file("clouds: {openstack: {}, '1': {}, 1: {}}", "one of its keys is not a text"), SpecTimeout(timeout)),
 		Entry("a Keystone that is not configured, without a request to it", "IdentityEndpointNotAllowed", spoil(func(ctx context.Context, s story) []string {
 			var received atomic.Int32
 			elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received.Add(1) }))
