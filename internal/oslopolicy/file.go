@@ -78,6 +78,9 @@ type Source struct {
 	Data []byte
 }
 
+// Loads reports whether oslo.policy loads a file of a directory of policies (policy_dirs): not if its name begins with a dot.
+func Loads(name string) bool { return !strings.HasPrefix(name, ".") }
+
 // ReadAll parses policy files. It returns the first error.
 func ReadAll(sources []Source) ([]*File, error) {
 	files := make([]*File, 0, len(sources))

@@ -65,11 +65,11 @@ func (b *Base) files(ctx context.Context) ([]*oslopolicy.File, error) {
 	return files, nil
 }
 
-// basePolicies returns the policies of a ConfigMap in the order of keys, all of them in the order of their names if there are no keys.
+// basePolicies returns the policies of a ConfigMap in the order of keys, all that Keystone loads in the order of their names if there are no keys.
 // It returns none if one of the keys is missing.
 func basePolicies(configMap *corev1.ConfigMap, keys []string) []oslopolicy.Source {
 	if len(keys) == 0 {
-		keys = slices.Sorted(maps.Keys(configMap.Data))
+		keys = slices.DeleteFunc(slices.Sorted(maps.Keys(configMap.Data)), func(key string) bool { return !oslopolicy.Loads(key) })
 	}
 	sources := make([]oslopolicy.Source, 0, len(keys))
 	for _, key := range keys {

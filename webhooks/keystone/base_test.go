@@ -73,6 +73,10 @@ func TestPoliciesOverABase(t *testing.T) {
 			config: over(keyed), cluster: []runtime.Object{live("z", open, "a", helper)}, old: configMap(), changed: configMap("policy.yaml", uses),
 			want: allowed("KeystonePolicySound"),
 		},
+		"a key of the base that Keystone does not load": {
+			config: over(base), cluster: []runtime.Object{live(".a", helper, "b", "other: role:admin\n")}, old: configMap(),
+			changed: configMap("policy.yaml", uses), want: unknown,
+		},
 		"a base that is missing":            {config: over(base), old: configMap(), changed: configMap("policy.yaml", uses), want: unreadable("cannot be read")},
 		"a base without its key":            {config: over(keyed), cluster: []runtime.Object{live("a", helper)}, old: configMap(), changed: configMap("policy.yaml", uses), want: unreadable("is not under its keys")},
 		"a base that is malformed":          {config: over(base), cluster: []runtime.Object{live("a", "[")}, old: configMap(), changed: configMap("policy.yaml", uses), want: unreadable("cannot be loaded by Keystone")},

@@ -76,7 +76,7 @@ func New(config v1beta1.KeystonePolicy, base *Base) (*Gate, error) {
 	options := oslopolicy.LintOptions{
 		Release: release, ManagerRoles: config.ManagerRoles, ManagedRoles: config.ManagedRoles, KnownRules: config.KnownRules,
 	}
-	return &Gate{keys: config.Keys, selector: selector, objects: objects, linter: newLinter(options, base)}, nil
+	return &Gate{keys: config.Keys, selector: selector, objects: objects, linter: newLinter(options, base, len(config.Keys) == 0)}, nil
 }
 
 var _ webhooks.Gate = &Gate{}

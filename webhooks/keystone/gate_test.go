@@ -88,6 +88,8 @@ func TestPolicies(t *testing.T) {
 	const saidOfExtension = `policy.yaml:1, rule "identity:scim_list_users": Keystone has no such operation, so the rule has no effect ` +
 		`(if an extension evaluates it, list it in keystonePolicy.knownRules (--known-rule))`
 	keys := withKeys("policy.yaml", "policy.json")
+	const helper, unlessHelper = "helper: '@'\n", "identity:create_user: rule:admin_required or not rule:helper\n"
+	const saidOfDot = `.helpers: oslo.policy does not load a file whose name begins with a dot (rename the key, or remove it)`
 
 	for name, tc := range map[string]struct {
 		config       v1beta1.KeystonePolicy
@@ -117,6 +119,17 @@ func TestPolicies(t *testing.T) {
 		},
 		"with a byte order mark and line ends of Windows": {
 			changed: configMap("policy.yaml", "\ufeff"+strings.ReplaceAll(sound, "\n", "\r\n")), want: allowed("KeystonePolicySound"),
+		},
+		"a key that Keystone does not load": {
+			old: configMap(), changed: configMap(".helpers", helper),
+			want: deniedFor("ConfigMap", ofConfigMap, "data[.helpers]", saidOfDot, cause("file", "data[.helpers]", saidOfDot)),
+		},
+		"a key that Keystone does not load, before and after": {
+			old: configMap(".helpers", helper), changed: configMap(".helpers", helper, "policy.yaml", sound), want: allowed("KeystonePolicySound"),
+		},
+		"a key that the operator gives another name": {
+			config: config(withKeys(".helpers", "policy.yaml")), changed: configMap(".helpers", helper, "policy.yaml", unlessHelper),
+			want: allowed("KeystonePolicySound"),
 		},
 		"a rule of an extension": {
 			old: configMap(), changed: configMap("policy.yaml", extension),

@@ -49,19 +49,21 @@ func (r *refusal) Error() string { return r.Message }
 type linter struct {
 	lint func(ctx context.Context, sources []oslopolicy.Source, base []*oslopolicy.File) ([]oslopolicy.Finding, error)
 	base *Base
+	// directory is true if the policies are all files of a directory, as in a mounted object, and not those of known keys.
+	directory bool
 	// time is maxTime.
 	time    time.Duration
 	running *share.Limit[share.Tenant]
 }
 
-func newLinter(options oslopolicy.LintOptions, base *Base) *linter {
+func newLinter(options oslopolicy.LintOptions, base *Base, directory bool) *linter {
 	return &linter{
 		lint: func(ctx context.Context, sources []oslopolicy.Source, base []*oslopolicy.File) ([]oslopolicy.Finding, error) {
 			options := options
 			options.Base = base
 			return oslopolicy.LintKeystone(ctx, sources, options)
 		},
-		base: base, time: maxTime, running: share.New[share.Tenant](maxLinters),
+		base: base, directory: directory, time: maxTime, running: share.New[share.Tenant](maxLinters),
 	}
 }
 
@@ -177,10 +179,19 @@ func (l *linter) together(ctx context.Context, policies []policy, base []*oslopo
 		return nil, ctx.Err()
 	}
 	sources := make([]oslopolicy.Source, 0, len(policies))
+	var unloaded []oslopolicy.Finding
 	for _, p := range policies {
+		if l.directory && !oslopolicy.Loads(p.key) {
+			unloaded = append(unloaded, oslopolicy.Finding{
+				File: p.key, Severity: oslopolicy.SeverityError, Code: oslopolicy.CodeFile,
+				Message: "oslo.policy does not load a file whose name begins with a dot", Suggestion: "rename the key, or remove it",
+			})
+			continue
+		}
 		sources = append(sources, oslopolicy.Source{Name: p.key, Data: p.content})
 	}
-	return l.lint(ctx, sources, base)
+	found, err := l.lint(ctx, sources, base)
+	return append(unloaded, found...), err
 }
 
 func sizeOf(policies []policy) int {

@@ -86,6 +86,22 @@ func TestOlderPoliciesBeyondTheLimits(t *testing.T) {
 	}
 }
 
+// TestRulesThatAreNotLinted: a rule that depends on a file that Keystone does not load is not taken for sound.
+func TestRulesThatAreNotLinted(t *testing.T) {
+	const helper, unlessHelper = "helper: '@'\n", "identity:create_user: rule:admin_required or not rule:helper\n"
+	for name, tc := range map[string]struct{ old, changed *corev1.ConfigMap }{
+		"a rule that refers to an older file that Keystone does not load": {
+			configMap(".helpers", helper), configMap(".helpers", helper, "policy.yaml", unlessHelper),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if answer := newGate(t, config()).Review(t.Context(), request(t, tc.old, tc.changed)); answer.Reason != "KeystonePolicyBroken" {
+				t.Errorf("reason = %s, want KeystonePolicyBroken: %s", answer.Reason, answer.Message)
+			}
+		})
+	}
+}
+
 // TestFormerPoliciesAreLintedOnlyIfNecessary: linting takes time, and is limited for each tenant.
 func TestFormerPoliciesAreLintedOnlyIfNecessary(t *testing.T) {
 	for name, tc := range map[string]struct {

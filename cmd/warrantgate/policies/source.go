@@ -123,8 +123,7 @@ func (in *inputs) read(name string) (input, error) {
 	return i, nil
 }
 
-// readDirectory reads the files that oslo.policy loads of a directory: those whose names do not begin with a dot, in the order of their
-// names. It does not read subdirectories.
+// readDirectory reads the files that oslo.policy loads of a directory, in the order of their names. It does not read subdirectories.
 func (in *inputs) readDirectory(name string) ([]oslopolicy.Source, error) {
 	entries, err := os.ReadDir(name)
 	if err != nil {
@@ -137,7 +136,7 @@ func (in *inputs) readDirectory(name string) ([]oslopolicy.Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		if info.IsDir() || strings.HasPrefix(entry.Name(), ".") {
+		if info.IsDir() || !oslopolicy.Loads(entry.Name()) {
 			continue
 		}
 		if !info.Mode().IsRegular() {

@@ -134,6 +134,13 @@ var _ = Describe("the editor of a namespace who hides a policy for Keystone", Or
 		}, SpecTimeout(startTimeout))
 	}
 
+	It("cannot define a rule in a file that Keystone does not load", func(ctx SpecContext) {
+		attacker := w.editor(ctx, w.namespace(ctx))
+		policy := newPolicyObject("ConfigMap", attacker.namespace, "policy", policyLabels, "identity:list_users: rule:admin_required or not rule:helper\n")
+		policy.(*corev1.ConfigMap).Data[".helpers"] = "helper: '@'\n"
+		expectPolicyDenied(attacker.client.Create(ctx, policy), "KeystonePolicyBroken")
+	}, SpecTimeout(startTimeout))
+
 	It("can delete the object, or remove its content and its label together", func(ctx SpecContext) {
 		attacker := w.editor(ctx, w.namespace(ctx))
 		policy := newPolicyObject("ConfigMap", attacker.namespace, "policy", policyLabels, soundPolicy)
