@@ -151,14 +151,15 @@ func (l *linter) all(ctx context.Context, w write) (r result) {
 }
 
 // caused leaves out findings that the write has not caused: those about policies that it does not change, and that had them before. Without
-// this, each change of another key would be denied because of a policy that is older than the gate.
+// this, each change of another key would be denied because of a policy that is older than the gate. It leaves out none if there are so many
+// errors that not all rules were linted.
 func (l *linter) caused(ctx context.Context, w write, found []oslopolicy.Finding, base []*oslopolicy.File) ([]oslopolicy.Finding, error) {
 	written := changed(w.before, w.after)
 	isWritten := func(f oslopolicy.Finding) bool {
 		return slices.ContainsFunc(written, func(p policy) bool { return p.key == f.File })
 	}
 	if len(w.before) == 0 || !slices.ContainsFunc(found, func(f oslopolicy.Finding) bool { return !isWritten(f) }) ||
-		sizeOf(w.before) > maxBytes || len(w.before) > maxPolicies {
+		sizeOf(w.before) > maxBytes || len(w.before) > maxPolicies || errorsOf(found) >= oslopolicy.MaxFindings {
 		return found, nil
 	}
 	former, err := l.together(ctx, w.before, base)
@@ -192,6 +193,16 @@ func (l *linter) together(ctx context.Context, policies []policy, base []*oslopo
 	}
 	found, err := l.lint(ctx, sources, base)
 	return append(unloaded, found...), err
+}
+
+func errorsOf(found []oslopolicy.Finding) int {
+	count := 0
+	for _, f := range found {
+		if f.Severity == oslopolicy.SeverityError {
+			count++
+		}
+	}
+	return count
 }
 
 func sizeOf(policies []policy) int {

@@ -86,12 +86,21 @@ func TestOlderPoliciesBeyondTheLimits(t *testing.T) {
 	}
 }
 
-// TestRulesThatAreNotLinted: a rule that depends on a file that Keystone does not load is not taken for sound.
+// TestRulesThatAreNotLinted: a rule that depends on a file that Keystone does not load, and one after so many older errors that the linter
+// stops, are not taken for sound.
 func TestRulesThatAreNotLinted(t *testing.T) {
+	const every = "identity:create_user: '@'\n"
+	var misses strings.Builder
+	for i := range oslopolicy.MaxFindings {
+		fmt.Fprintf(&misses, "identity:nope_%d: role:admin\n", i)
+	}
 	const helper, unlessHelper = "helper: '@'\n", "identity:create_user: rule:admin_required or not rule:helper\n"
 	for name, tc := range map[string]struct{ old, changed *corev1.ConfigMap }{
 		"a rule that refers to an older file that Keystone does not load": {
 			configMap(".helpers", helper), configMap(".helpers", helper, "policy.yaml", unlessHelper),
+		},
+		"a rule after as many older errors as are reported": {
+			configMap("a", misses.String(), "b", sound), configMap("a", misses.String(), "b", every),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
