@@ -52,9 +52,7 @@ func (c *check) bindingsOf(
 	made map[tenancyv1alpha1.APIExportReference]*madeBinding, read bool,
 ) {
 	for _, export := range t.Spec.DefaultAPIBindings {
-		// Without a path, kcp uses the name of the type's logical cluster. Messages use the path of the type, because users do not know
-		// that name.
-		bound := tenancyv1alpha1.APIExportReference{Path: cmp.Or(export.Path, logicalcluster.From(t).String()), Export: export.Export}
+		bound := exportOf(t, export)
 		if c.exhausted() {
 			return
 		}
@@ -62,7 +60,7 @@ func (c *check) bindingsOf(
 			continue
 		}
 		seen[bound] = true
-		export.Path = cmp.Or(export.Path, typePath(t).String())
+		export.Path = cmp.Or(export.Path, typePath(t).String()) // users do not know the name of the type's logical cluster
 		binding := Binding{
 			Export: logicalcluster.NewPath(export.Path).Join(export.Export).String(), Type: typeName(t), Answer: Unknown,
 		}
@@ -78,6 +76,12 @@ func (c *check) bindingsOf(
 		}
 		c.report.Bindings = append(c.report.Bindings, binding)
 	}
+}
+
+// exportOf returns a default API binding of a type as kcp binds it. Without a path, kcp uses the name of the type's logical cluster.
+func exportOf(t *tenancyv1alpha1.WorkspaceType, export tenancyv1alpha1.APIExportReference) tenancyv1alpha1.APIExportReference {
+	export.Path = cmp.Or(export.Path, logicalcluster.From(t).String())
+	return export
 }
 
 // hides reports whether the report must not say what a type, by its index, contains.
@@ -110,7 +114,7 @@ func (c *check) hide(findings, bindings int) {
 
 // bindingsPage and maxWhyBytes limit what is held of the API bindings: a tenant can create many of more than a MiB in its workspace.
 const (
-	bindingsPage = 10
+	bindingsPage = 5
 	maxWhyBytes  = 1024
 )
 
@@ -123,12 +127,17 @@ type madeBinding struct {
 	why string
 }
 
-// made returns the existing API bindings by their APIExports. Each page counts as a request.
+// made returns the default API bindings of all types by their APIExports, nil for those that do not exist. Each page counts as a request.
 func (c *check) made(ctx context.Context) (map[tenancyv1alpha1.APIExportReference]*madeBinding, error) {
 	if c.ws.NotCreated {
 		return nil, nil //nolint:nilnil // a workspace that does not exist has none
 	}
 	made := map[tenancyv1alpha1.APIExportReference]*madeBinding{}
+	for _, t := range c.types {
+		for _, export := range t.Spec.DefaultAPIBindings {
+			made[exportOf(t, export)] = nil
+		}
+	}
 	for page := (client.ListOptions{Limit: bindingsPage}); ; {
 		within, err := c.Client(c.ws.Cluster.Path())
 		if err != nil {
@@ -139,8 +148,13 @@ func (c *check) made(ctx context.Context) (map[tenancyv1alpha1.APIExportReferenc
 			return nil, err
 		}
 		for i := range list.Items {
-			if to := list.Items[i].Spec.Reference.Export; to != nil {
-				made[tenancyv1alpha1.APIExportReference{Path: to.Path, Export: to.Name}] = c.newMadeBinding(&list.Items[i])
+			to := list.Items[i].Spec.Reference.Export
+			if to == nil {
+				continue
+			}
+			bound := tenancyv1alpha1.APIExportReference{Path: to.Path, Export: to.Name}
+			if _, isDefault := made[bound]; isDefault {
+				made[bound] = c.newMadeBinding(&list.Items[i])
 			}
 		}
 		if page.Continue = list.Continue; page.Continue == "" {

@@ -40,8 +40,9 @@ type check struct {
 	actor *identity.Owner
 	// description names the actor.
 	description string
-	// types are the workspace's type and all types that it extends.
+	// types are the workspace's type and all types that it extends, trimmed. held is the size of their references.
 	types []*tenancyv1alpha1.WorkspaceType
+	held  int
 	// requests is the number of requests.
 	requests int
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -740,6 +741,98 @@ func TestTypesNeedALimitedNumberOfRequests(t *testing.T) {
 	}
 	if last := report.Findings[len(report.Findings)-1]; last.Reason != preflight.Undetermined {
 		t.Errorf("last finding = %+v, want %s", last, preflight.Undetermined)
+	}
+}
+
+// A tenant can write a MiB into each of its types and API bindings.
+func TestLargeObjectsAreNotHeld(t *testing.T) {
+	const objects, size, most = 100, 256 << 10, 8 << 20
+	extended := func(i int) tenancyv1alpha1.WorkspaceTypeReference {
+		return tenancyv1alpha1.WorkspaceTypeReference{Path: "root:org", Name: tenancyv1alpha1.WorkspaceTypeName(fmt.Sprintf("large-%d", i))}
+	}
+	long := func(i int) string { return fmt.Sprintf("a%d", i) + strings.Repeat(":a", size/2) }
+	for name, tc := range map[string]struct {
+		grow             func(wt *tenancyv1alpha1.WorkspaceType, i int)
+		wantUndetermined bool
+	}{
+		"labels": {grow: func(wt *tenancyv1alpha1.WorkspaceType, i int) {
+			wt.Spec.AdditionalWorkspaceLabels = map[string]string{"a": long(i)}
+		}},
+		"permissions": {grow: func(wt *tenancyv1alpha1.WorkspaceType, _ int) {
+			wt.Spec.InitializerPermissions = make([]rbacv1.PolicyRule, size/120)
+		}},
+		"paths of types": {grow: func(wt *tenancyv1alpha1.WorkspaceType, i int) {
+			wt.Spec.Extend.With = []tenancyv1alpha1.WorkspaceTypeReference{{Path: long(i), Name: "a"}}
+		}, wantUndetermined: true},
+		"paths of APIExports": {grow: func(wt *tenancyv1alpha1.WorkspaceType, i int) {
+			wt.Spec.DefaultAPIBindings = []tenancyv1alpha1.APIExportReference{{Path: long(i), Export: "a"}}
+		}, wantUndetermined: true},
+		"API bindings": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKCP()
+			checker := k.checker(t)
+			checker.MaxRequests = 4 * objects
+			ws, err := checker.Load(t.Context(), childCluster.Path())
+			if err != nil {
+				t.Fatal(err)
+			}
+			held := func() uint64 {
+				var stats runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&stats)
+				return stats.HeapAlloc
+			}
+			begin, during, pages := held(), uint64(0), 0
+			intercept(&checker, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+					wt, ok := into.(*tenancyv1alpha1.WorkspaceType)
+					if !ok || tc.grow == nil {
+						return c.Get(ctx, key, into, options...)
+					}
+					var i int
+					if n, _ := fmt.Sscanf(key.Name, "large-%d", &i); n == 0 { // the type of the workspace
+						for i := range objects {
+							wt.Spec.Extend.With = append(wt.Spec.Extend.With, extended(i))
+						}
+					} else {
+						tc.grow(wt, i)
+					}
+					wt.Name = key.Name
+					at(wt, homeCluster, "root:org")
+					if i == objects-1 {
+						during = held()
+					}
+					return nil
+				},
+				List: func(ctx context.Context, c client.WithWatch, into client.ObjectList, options ...client.ListOption) error {
+					list, ok := into.(*apisv1alpha2.APIBindingList)
+					if !ok || tc.grow != nil {
+						return c.List(ctx, into, options...)
+					}
+					large := binding(apisv1alpha2.APIBindingPhaseBound)
+					large.Spec.Reference.Export.Path = long(pages)
+					list.Items = []apisv1alpha2.APIBinding{*large}
+					if pages++; pages < objects {
+						list.Continue = "x"
+					} else {
+						during = held()
+					}
+					return nil
+				},
+			})
+			report := checker.Check(t.Context(), ws)
+			for _, now := range []uint64{during, held()} {
+				if now == 0 || now > begin+most {
+					t.Errorf("%d KiB before the check, and %d KiB with it", begin>>10, now>>10)
+				}
+			}
+			if undetermined := slices.ContainsFunc(report.Findings, func(f preflight.Finding) bool {
+				return f.Reason == preflight.Undetermined && !f.Advisory
+			}); undetermined != tc.wantUndetermined {
+				t.Errorf("findings = %.1000v, want one that not all was determined: %t", report.Findings, tc.wantUndetermined)
+			}
+		})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -40,6 +41,10 @@ func (c *check) resolveTypes(ctx context.Context) {
 // For a cycle of types, kcp denies the creation of workspaces.
 func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, reference tenancyv1alpha1.WorkspaceTypeReference, whose string) {
 	t, err := c.findType(ctx, from, reference)
+	known := t != nil && slices.ContainsFunc(c.types, func(known *tenancyv1alpha1.WorkspaceType) bool { return typeName(known) == typeName(t) })
+	if t != nil && !known {
+		t, err = c.trimmed(t)
+	}
 	switch {
 	case err != nil:
 		c.undetermined(c.ready(), fmt.Sprintf("the requirements of %s could not be determined", whose),
@@ -49,7 +54,7 @@ func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, refer
 			Reason: TypeMissing, Advisory: c.ready(), Message: whose + " does not exist",
 			Next: c.typeMissing(),
 		})
-	case !slices.ContainsFunc(c.types, func(known *tenancyv1alpha1.WorkspaceType) bool { return typeName(known) == typeName(t) }):
+	case !known:
 		c.types = append(c.types, t)
 		c.use(ctx, t)
 		hidden := c.hides(len(c.types) - 1)
@@ -64,6 +69,34 @@ func (c *check) resolveType(ctx context.Context, from logicalcluster.Path, refer
 			c.resolveType(ctx, typePath(t), extended, whose)
 		}
 	}
+}
+
+// maxReferenceBytes limits what is held of all types: their references to types and to APIExports, with referenceBytes for each. A tenant can write
+// more than a MiB of anything into each type, and many types.
+const maxReferenceBytes, referenceBytes = 256 << 10, 64
+
+// trimmed returns a type with what the check uses, so that the rest is not held.
+func (c *check) trimmed(t *tenancyv1alpha1.WorkspaceType) (*tenancyv1alpha1.WorkspaceType, error) {
+	size := 0
+	for _, extended := range t.Spec.Extend.With {
+		size += referenceBytes + len(extended.Path) + len(extended.Name)
+	}
+	for _, export := range t.Spec.DefaultAPIBindings {
+		size += referenceBytes + len(export.Path) + len(export.Export)
+	}
+	if c.held+size > maxReferenceBytes {
+		return nil, fmt.Errorf("the WorkspaceTypes refer to more than %d KiB of types and APIExports", maxReferenceBytes>>10)
+	}
+	c.held += size
+	trimmed := &tenancyv1alpha1.WorkspaceType{Spec: tenancyv1alpha1.WorkspaceTypeSpec{Extend: t.Spec.Extend, DefaultAPIBindings: t.Spec.DefaultAPIBindings}}
+	trimmed.Name = t.Name
+	for _, key := range []string{logicalcluster.AnnotationKey, core.LogicalClusterPathAnnotationKey} {
+		metav1.SetMetaDataAnnotation(&trimmed.ObjectMeta, key, t.Annotations[key])
+	}
+	if len(t.Spec.InitializerPermissions) > 0 {
+		trimmed.Spec.InitializerPermissions = make([]rbacv1.PolicyRule, 1)
+	}
+	return trimmed, nil
 }
 
 func (c *check) typeMissing() string {
