@@ -101,7 +101,7 @@ func (c *Controller) runRepair(ctx context.Context) {
 	run(ctx, "owner-repair", controller.TypedOptions[request]{
 		Reconciler: &repairReconciler{
 			steps: c.repair.Steps, pending: initializing.has, untilStuck: initializing.untilDue, reporter: c.reporter,
-			workers: share.New[logicalcluster.Name](workers), limiter: c.repair.Limiter,
+			workers: share.New[logicalcluster.Name](workers), checks: share.New[logicalcluster.Name](checksForCauses), limiter: c.repair.Limiter,
 			backoff: newBackoff(), repeats: newRepeats(c.repair.Limiter.Limit()), continued: newContinued(),
 		},
 		RateLimiter: newBackoff(),

@@ -39,7 +39,7 @@ func TestSlowChecksLeaveWorkersForOthers(t *testing.T) {
 	}
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: slow, Workspaces: clients}, pending: func(request) bool { return true }, untilStuck: isStuck,
-		workers: newWorkers(), limiter: unlimited, repeats: newRepeats(unlimited.Limit()), backoff: newBackoff(), continued: newContinued(), reporter: reporter{recorder: &recorded{}},
+		workers: newWorkers(), checks: newChecks(), limiter: unlimited, repeats: newRepeats(unlimited.Limit()), backoff: newBackoff(), continued: newContinued(), reporter: reporter{recorder: &recorded{}},
 	}
 	var running sync.WaitGroup
 	defer running.Wait()

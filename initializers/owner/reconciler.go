@@ -39,12 +39,18 @@ const (
 	backoffJitter = 0.2
 	// giveWayDelay is how long a Workspace of a logical cluster that uses its share of the workers waits.
 	giveWayDelay = 500 * time.Millisecond
+	// checksForCauses is how many checks for causes run at the same time, because a tenant can make objects for them that are large, and delay them.
+	// maxTurn is how long a worker waits for one of them.
+	checksForCauses, maxTurn = 3, time.Second
 	// repeatedPriority is the priority of repeated checks, so that they give way to first ones.
 	repeatedPriority = -1
 )
 
 // errOwner is why a workspace of the type warranted must not become Ready.
 var errOwner = errors.New("its owner cannot be corrected")
+
+// errNoTurn is why the causes for a workspace were not looked for.
+var errNoTurn = errors.New("the causes for other workspaces are looked for")
 
 // repairReconciler repairs Workspaces that are stuck in Initializing, and those that are Ready with an owner's name that another service
 // account can get.
@@ -57,6 +63,8 @@ type repairReconciler struct {
 	// workers are shared between the logical clusters that have Workspaces. A tenant can delay each check of its Workspaces, with webhooks for
 	// LogicalClusters or SubjectAccessReviews in its workspaces.
 	workers *share.Limit[logicalcluster.Name]
+	// checks are the checks for causes, shared between the same.
+	checks *share.Limit[logicalcluster.Name]
 	// limiter limits how many Workspaces are checked per second. Those that are listed Ready have waited for it. backoff and repeats are when one that is still stuck is checked again.
 	limiter *rate.Limiter
 	backoff workqueue.TypedRateLimiter[request]
@@ -95,6 +103,9 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 	result, err := r.steps.Run(ctx, req.Cluster)
 	if err == nil && result.mayLack() {
 		result, err = r.findCauses(ctx, req, result)
+	}
+	if errors.Is(err, errNoTurn) {
+		return reconcile.Result{RequeueAfter: wait.Jitter(firstBackoff, backoffJitter), Priority: ptr.To(repeatedPriority)}, nil
 	}
 	r.reporter.repair(ctx, req, result, err)
 	if err == nil && result.RequeueAfter > 0 {
@@ -147,16 +158,33 @@ func (r *repairReconciler) findCauses(ctx context.Context, req request, result R
 	if result.Phase != corev1alpha1.LogicalClusterPhaseInitializing {
 		return result, nil
 	}
+	turn, cancel := context.WithTimeout(ctx, maxTurn)
+	defer cancel()
+	free, err := r.checks.Wait(turn, req.Parent, 1)
+	if err != nil {
+		result.RequeueAfter = firstBackoff
+		return result, errNoTurn
+	}
+	defer free()
+	failed := result.lc.bindingsFailed()
+	result.lc = nil // a tenant can make it large
 	report, reported := r.reporter.causes(ctx, req, result)
 	if reported {
 		r.missing.Store(req, nil)
 		return result, nil
 	}
-	stuck := r.untilStuck(req) <= 0 || result.lc.bindingsFailed() // else kcp may be about to make the bindings
+	stuck := r.untilStuck(req) <= 0 || failed // else kcp may be about to make the bindings
 	if r.steps.DryRun || result.Outcome != Fine || !stuck || !report.NothingMissing() {
 		return result, nil
 	}
-	result, err := r.steps.retry(ctx, result)
+	result, err = r.steps.run(ctx, req.Cluster, true)
+	if err == nil && result.Outcome != Fine { // it was changed meanwhile, and the next run reads it again
+		result.Outcome, result.RequeueAfter = "", conflictDelay
+	}
+	if err != nil || result.RequeueAfter > 0 {
+		return result, err
+	}
+	result, err = r.steps.retry(ctx, result)
 	if err != nil || result.Outcome != Retriggered {
 		return result, err
 	}

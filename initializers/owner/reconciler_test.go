@@ -3,21 +3,28 @@ package owner
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"warrantgate.dev/internal/events"
+	"warrantgate.dev/internal/kcp"
 	"warrantgate.dev/internal/preflight"
 	"warrantgate.dev/internal/share"
 )
@@ -220,7 +227,7 @@ func TestRepairReconcile(t *testing.T) {
 				steps:      &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun},
 				pending:    func(request) bool { return !tc.notPending },
 				untilStuck: func(request) time.Duration { return tc.untilStuck },
-				workers:    newWorkers(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
+				workers:    newWorkers(), checks: newChecks(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
 				reporter: reporter{recorder: &got, checker: preflight.Checker{Client: clients}},
 			}
 			result, err := r.Reconcile(t.Context(), tc.request)
@@ -245,10 +252,87 @@ func TestRepairReconcile(t *testing.T) {
 	}
 }
 
+// A tenant can make the objects that a check for causes reads large, and delay it, in many workspaces with different parents.
+func TestFewChecksForCausesRunAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running atomic.Int32
+		release := make(chan struct{})
+		clients := fakeKCP(t, cluster{owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings}, func(_ string, object client.Object) error {
+			if _, isForCauses := object.(*corev1alpha1.LogicalCluster); isForCauses {
+				running.Add(1)
+				<-release
+			}
+			return nil
+		})
+		r := newRepairReconciler(clients)
+		results := make(chan reconcile.Result, workers)
+		for i := range workers {
+			req := theRequest
+			req.Parent = logicalcluster.Name(fmt.Sprintf("parent-%d", i))
+			go func() {
+				result, err := r.Reconcile(t.Context(), req)
+				if err != nil {
+					t.Error(err)
+				}
+				results <- result
+			}()
+		}
+		for range workers - checksForCauses {
+			if result := <-results; result.RequeueAfter < firstBackoff || result.RequeueAfter > firstBackoff*12/10 || *result.Priority != repeatedPriority {
+				t.Errorf("Reconcile() without a check for causes = %+v, want to repeat it after about %v", result, firstBackoff)
+			}
+		}
+		if n := running.Load(); n != checksForCauses {
+			t.Errorf("%d checks for causes run at the same time, want %d", n, checksForCauses)
+		}
+		close(release)
+		for range checksForCauses {
+			<-results
+		}
+	})
+}
+
+// The administrator of a workspace can make its LogicalCluster larger than a MiB, and delay a check for causes.
+func TestTheLogicalClusterIsNotHeldDuringACheckForCauses(t *testing.T) {
+	var read weak.Pointer[unstructured.Unstructured]
+	checks := 0
+	clients := fakeKCP(t, cluster{
+		owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings, allowed: true,
+	}, func(verb string, object client.Object) error {
+		switch object := object.(type) {
+		case *unstructured.Unstructured:
+			read = weak.Make(object)
+		case *corev1alpha1.LogicalCluster:
+			if checks++; verb == "get" {
+				if runtime.GC(); read.Value() != nil {
+					t.Error("the LogicalCluster is held")
+				}
+			}
+		}
+		return nil
+	})
+	if _, err := newRepairReconciler(clients).Reconcile(t.Context(), theRequest); err != nil || checks == 0 || stateOf(t, clients).BindingsLabel {
+		t.Errorf("Reconcile() error = %v, with %d reads for causes; want that it is retriggered", err, checks)
+	}
+}
+
+// newRepairReconciler returns a reconciler for which every Workspace is stuck.
+func newRepairReconciler(clients kcp.Clients) *repairReconciler {
+	return &repairReconciler{
+		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
+		untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
+		reporter: reporter{recorder: &recorded{}, checker: preflight.Checker{Client: clients}},
+	}
+}
+
 // unlimited does not limit the checks.
 var unlimited = rate.NewLimiter(rate.Inf, 1)
 
 func newWorkers() *share.Limit[logicalcluster.Name] { return share.New[logicalcluster.Name](workers) }
+
+func newChecks() *share.Limit[logicalcluster.Name] {
+	return share.New[logicalcluster.Name](checksForCauses)
+}
 
 // isStuck is true of every Workspace.
 func isStuck(request) time.Duration { return 0 }
@@ -259,7 +343,7 @@ func TestBackoffIsShortWhileACauseIsKnown(t *testing.T) {
 	clients := fakeKCP(t, lacking, nil)
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
-		untilStuck: isStuck, workers: newWorkers(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
+		untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}, checker: preflight.Checker{Client: clients}},
 	}
 	check := func() time.Duration {
@@ -290,7 +374,7 @@ func TestRepairIsLimited(t *testing.T) {
 	limiter := func() *rate.Limiter { return rate.NewLimiter(rate.Every(time.Hour), 1) }
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
-		untilStuck: isStuck, workers: newWorkers(), limiter: limiter(), backoff: newBackoff(), continued: newContinued(),
+		untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), limiter: limiter(), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}},
 	}
 	r.limiter.Allow()
@@ -328,7 +412,7 @@ func TestRepairOfAContestedWorkspaceDoesNotDelayOthers(t *testing.T) {
 	for name, r := range map[string]reconcile.TypedReconciler[request]{
 		"repair": &repairReconciler{
 			steps: steps, pending: func(request) bool { return pending },
-			untilStuck: isStuck, workers: newWorkers(), limiter: unlimited, repeats: newRepeats(rate.Inf),
+			untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), limiter: unlimited, repeats: newRepeats(rate.Inf),
 			backoff: newBackoff(), continued: newContinued(), reporter: reporter{recorder: &recorded{}},
 		},
 		"initializer": &initializerReconciler{
@@ -371,7 +455,7 @@ func TestBackoffGrowsWhileAWorkspaceIsStuck(t *testing.T) {
 	pending := true
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return pending },
-		untilStuck: isStuck, workers: newWorkers(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
+		untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}},
 	}
 	within := func(want time.Duration) {
