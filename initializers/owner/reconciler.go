@@ -114,7 +114,7 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 	r.continued.Forget(req)
 	switch {
 	case err != nil || req.Ready:
-		return reconcile.Result{}, err
+		return reconcile.Result{Priority: ptr.To(repeatedPriority)}, err // the queue repeats it after an error
 	case result.Outcome == Corrected:
 		r.backoff.Forget(req)
 	case result.Outcome == Fine:
@@ -149,7 +149,11 @@ func (r *repairReconciler) checkEarly(ctx context.Context, req request, untilStu
 	if _, missing := r.missing.Load(req); missing {
 		next = min(next, r.checkAgain(req).RequeueAfter)
 	}
-	return reconcile.Result{RequeueAfter: next, Priority: ptr.To(repeatedPriority)}, nil
+	priority := repeatedPriority
+	if next == untilStuck { // the first repair, which others must not delay with repeated checks
+		priority = 0
+	}
+	return reconcile.Result{RequeueAfter: next, Priority: &priority}, nil
 }
 
 // findCauses reports causes other than the owner that keep a Workspace from becoming Ready. If there is none, it retriggers

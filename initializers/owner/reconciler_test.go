@@ -391,6 +391,43 @@ func TestRepairIsLimited(t *testing.T) {
 	reconcile(globalName)
 }
 
+// The first repair of a Workspace is not delayed by the repeated checks of others.
+func TestRepeatedChecksGiveWay(t *testing.T) {
+	const initializing = corev1alpha1.LogicalClusterPhaseInitializing
+	for name, tc := range map[string]struct {
+		cluster    cluster
+		untilStuck time.Duration
+		fail       error
+		want       int
+	}{
+		"it is repaired once it is stuck": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, allowed: true}, untilStuck: time.Minute, want: 0,
+		},
+		"its cause is checked again before": {
+			cluster:    cluster{owner: localOwner, phase: initializing, initializers: onlyBindings, lacksEntry: true},
+			untilStuck: time.Minute, want: repeatedPriority,
+		},
+		"it is still stuck": {
+			cluster: cluster{owner: localOwner, phase: initializing, initializers: onlyBindings}, want: repeatedPriority,
+		},
+		"its repair fails": {
+			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings}, fail: errors.New("no quorum"), want: repeatedPriority,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRepairReconciler(fakeKCP(t, tc.cluster, failOn[*corev1alpha1.LogicalCluster]("update", tc.fail)))
+			r.untilStuck = func(request) time.Duration { return tc.untilStuck }
+			result, err := r.Reconcile(t.Context(), theRequest)
+			if !errors.Is(err, tc.fail) {
+				t.Errorf("Reconcile() error = %v, want %v", err, tc.fail)
+			}
+			if diff := cmp.Diff(&tc.want, result.Priority); diff != "" {
+				t.Errorf("priority (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // asTheController returns a context with the deadline of a reconcile.
 func asTheController(t *testing.T) context.Context {
 	t.Helper()
