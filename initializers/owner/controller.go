@@ -112,7 +112,7 @@ func (c *Controller) runRepair(ctx context.Context) {
 func (c *Controller) runInitializer(ctx context.Context) {
 	run(ctx, "owner-initializer", controller.TypedOptions[request]{
 		Reconciler: &initializerReconciler{
-			steps: c.repair.Steps, reporter: c.reporter, continued: newContinued(), slowed: newBackoff(),
+			steps: c.repair.Steps, reporter: c.reporter, continued: newContinued(), slowed: newBackoff(), workers: share.New[bool](workers),
 			client: func(req request) (client.Client, error) {
 				return c.repair.Shards.clientAt(req.Shard, req.Cluster.Path())
 			},

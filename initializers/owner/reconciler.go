@@ -33,6 +33,8 @@ const (
 	// A user who may write a LogicalCluster could otherwise make the repair continue all the time, before the logical clusters of others.
 	// After that the steps are continued every slowRun.
 	fastRuns, slowRun = 60, 30 * time.Second
+	// slowTime is how long a run takes that counts as slow. A tenant can delay each write in its workspaces, with webhooks.
+	slowTime = 2 * time.Second
 	// causeBackoff limits that time if a cause was found: kcp does not try again by itself once the cause is removed.
 	causeBackoff = time.Minute
 	// backoffJitter is the part by which the time until a repeated check varies, so that many are not checked at once.
@@ -100,6 +102,7 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 			return r.checkEarly(ctx, req, early)
 		}
 	}
+	began := time.Now()
 	result, err := r.steps.Run(ctx, req.Cluster)
 	if err == nil && result.mayLack() {
 		result, err = r.findCauses(ctx, req, result)
@@ -109,7 +112,11 @@ func (r *repairReconciler) Reconcile(ctx context.Context, req request) (reconcil
 	}
 	r.reporter.repair(ctx, req, result, err)
 	if err == nil && result.RequeueAfter > 0 {
-		return continueAfter(max(result.RequeueAfter, r.continued.When(req))), nil
+		next := continueAfter(max(result.RequeueAfter, r.continued.When(req)))
+		if isSlow(began) {
+			next.Priority = ptr.To(repeatedPriority)
+		}
+		return next, nil
 	}
 	r.continued.Forget(req)
 	switch {
@@ -226,6 +233,9 @@ func continueAfter(delay time.Duration) reconcile.Result {
 	return reconcile.Result{RequeueAfter: delay, Priority: &priority}
 }
 
+// isSlow reports whether a run that began then took so long that a webhook may delay it.
+func isSlow(began time.Time) bool { return time.Since(began) >= slowTime }
+
 // newContinued returns a rate limiter that delays the runs after fastRuns for each request.
 func newContinued() workqueue.TypedRateLimiter[request] {
 	return workqueue.NewTypedItemFastSlowRateLimiter[request](0, slowRun, fastRuns)
@@ -243,18 +253,29 @@ type initializerReconciler struct {
 	client func(request) (client.Client, error)
 	// continued delays the runs of steps that are not finished.
 	continued workqueue.TypedRateLimiter[request]
-	// slowed delays the runs after a write that took writeTimeout. A tenant that delays the writes in its workspaces would otherwise occupy the
-	// workers.
+	// slowed are the requests with a slow run. It delays the runs after a write that took writeTimeout. workers are shared between these (true) and the
+	// others: a tenant that delays the writes in its workspaces would otherwise occupy the workers.
 	slowed   workqueue.TypedRateLimiter[request]
+	workers  *share.Limit[bool]
 	reporter reporter
 }
 
 // Reconcile runs the steps, and then removes the initializer.
 func (r *initializerReconciler) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
+	free, taken := r.workers.Try(r.slowed.NumRequeues(req) > 0, 1)
+	if !taken {
+		return giveWay(), nil
+	}
+	defer free()
+	began := time.Now()
 	result, err := r.initialize(ctx, req)
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		logf.FromContext(ctx).Info("a write of a LogicalCluster was delayed, as by a webhook in its workspace", "error", err.Error())
-		return continueAfter(max(slowRun, r.slowed.When(req))), nil
+		return reconcile.Result{RequeueAfter: max(slowRun, r.slowed.When(req)), Priority: ptr.To(repeatedPriority)}, nil
+	case isSlow(began) && (err != nil || result.RequeueAfter > 0):
+		r.slowed.When(req)
+		result.Priority = ptr.To(repeatedPriority)
 	}
 	return result, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -460,7 +462,7 @@ func TestRepairOfAContestedWorkspaceDoesNotDelayOthers(t *testing.T) {
 				}
 				return clients(req.Cluster.Path())
 			},
-			continued: newContinued(), slowed: newBackoff(), reporter: reporter{recorder: &recorded{}},
+			continued: newContinued(), slowed: newBackoff(), workers: share.New[bool](workers), reporter: reporter{recorder: &recorded{}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -592,7 +594,7 @@ func TestInitializerReconcile(t *testing.T) {
 			r := &initializerReconciler{
 				steps:     &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun},
 				client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
-				continued: newContinued(), slowed: newBackoff(), reporter: reporter{recorder: &got, isOf: func(_ context.Context, cluster logicalcluster.Name, of *corev1alpha1.LogicalClusterOwner) (bool, error) {
+				continued: newContinued(), slowed: newBackoff(), workers: share.New[bool](workers), reporter: reporter{recorder: &got, isOf: func(_ context.Context, cluster logicalcluster.Name, of *corev1alpha1.LogicalClusterOwner) (bool, error) {
 					return !tc.ofAnother && cluster == theCluster && of.Cluster == theHome, nil
 				}},
 			}
@@ -627,7 +629,7 @@ func TestInitializerChecksAgainWhatIsGone(t *testing.T) {
 	r := &initializerReconciler{
 		steps:  &Steps{LogicalClusters: clients, Workspaces: clients},
 		client: func(req request) (client.Client, error) { return inVirtualWorkspace(req.Cluster.Path()) },
-		slowed: newBackoff(),
+		slowed: newBackoff(), workers: share.New[bool](workers),
 	}
 	if result, err := r.Reconcile(t.Context(), theRequest); err != nil || requeueOf(result) != later {
 		t.Errorf("Reconcile() = %+v, %v, want later", result, err)
@@ -672,7 +674,7 @@ func TestRemoveInitializerFails(t *testing.T) {
 	r := &initializerReconciler{
 		steps:     &Steps{LogicalClusters: clients, Workspaces: clients},
 		client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
-		continued: newContinued(), slowed: newBackoff(), reporter: reporter{recorder: &recorded{}},
+		continued: newContinued(), slowed: newBackoff(), workers: share.New[bool](workers), reporter: reporter{recorder: &recorded{}},
 	}
 	for range fastRuns {
 		if result, err := r.Reconcile(t.Context(), theRequest); err != nil || result.RequeueAfter != conflictDelay {
@@ -693,17 +695,104 @@ func TestSlowWritesDoNotOccupyTheInitializer(t *testing.T) {
 	r := &initializerReconciler{
 		steps:     &Steps{LogicalClusters: clients, Workspaces: clients},
 		client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
-		continued: newContinued(), slowed: newBackoff(), reporter: reporter{recorder: &recorded{}},
+		continued: newContinued(), slowed: newBackoff(), workers: share.New[bool](workers), reporter: reporter{recorder: &recorded{}},
 	}
 	var delay time.Duration
 	for range 10 {
 		result, err := r.Reconcile(t.Context(), theRequest)
-		if delay = result.RequeueAfter; err != nil || delay < slowRun || *result.Priority != 0 {
+		if delay = result.RequeueAfter; err != nil || delay < slowRun || *result.Priority != repeatedPriority {
 			t.Fatalf("Reconcile() = %+v, %v, want to continue after %v or more, after others", result, err, slowRun)
 		}
 	}
 	if delay < longestBackoff {
 		t.Errorf("after ten slow writes, the next one is after %v, want %v", delay, longestBackoff)
+	}
+}
+
+// A webhook can deny a write, or cause a conflict, shortly before the timeout.
+func TestSlowRunsGiveWay(t *testing.T) {
+	waiting := cluster{
+		owner: foreignOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: []corev1alpha1.LogicalClusterInitializer{initializer, "system:apibindings"},
+	}
+	for name, tc := range map[string]struct {
+		takes time.Duration
+		err   error
+		want  *int
+	}{
+		"a conflict":           {slowTime - 1, apierrors.NewConflict(logicalClusters, "cluster", errors.New("changed")), ptr.To(1)},
+		"a conflict after 2 s": {slowTime, apierrors.NewConflict(logicalClusters, "cluster", errors.New("changed")), ptr.To(repeatedPriority)},
+		"a denial after 2 s":   {slowTime, apierrors.NewForbidden(logicalClusters, "cluster", errors.New("denied")), ptr.To(repeatedPriority)},
+	} {
+		for controller, newReconciler := range map[string]func(kcp.Clients) reconcile.TypedReconciler[request]{
+			"repair":      func(clients kcp.Clients) reconcile.TypedReconciler[request] { return newRepairReconciler(clients) },
+			"initializer": func(clients kcp.Clients) reconcile.TypedReconciler[request] { return newInitializerReconciler(clients) },
+		} {
+			t.Run(controller+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					clients := fakeKCP(t, waiting, func(verb string, _ client.Object) error {
+						if verb != "update" {
+							return nil
+						}
+						time.Sleep(tc.takes) //nolint:forbidigo // advances the clock of the bubble
+						return tc.err
+					})
+					result, err := newReconciler(clients).Reconcile(t.Context(), theRequest)
+					if apierrors.IsForbidden(tc.err) != (err != nil) {
+						t.Errorf("Reconcile() error = %v", err)
+					}
+					if diff := cmp.Diff(tc.want, result.Priority); diff != "" {
+						t.Errorf("priority (-want +got):\n%s", diff)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Requests with slow runs leave workers to the others.
+func TestSlowRunsDoNotOccupyAllWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waiting := cluster{
+			owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: []corev1alpha1.LogicalClusterInitializer{initializer},
+		}
+		release := make(chan struct{})
+		defer close(release)
+		r := newInitializerReconciler(fakeKCP(t, waiting, func(verb string, _ client.Object) error {
+			if verb == "patch status" {
+				<-release
+			}
+			return nil
+		}))
+		given := make(chan reconcile.Result, workers)
+		for i := range workers {
+			slow := theRequest
+			slow.Name = strconv.Itoa(i)
+			r.slowed.When(slow)
+			go func() {
+				if result, err := r.Reconcile(t.Context(), slow); err == nil && result.RequeueAfter > 0 {
+					given <- result
+				}
+			}()
+		}
+		synctest.Wait()
+		if len(given) != workers/2 {
+			t.Errorf("%d of %d slow requests give way, want half", len(given), workers)
+		}
+		r.client = func(request) (client.Client, error) {
+			return fakeKCP(t, waiting, nil)(logicalcluster.NewPath(theCluster))
+		}
+		if result, err := r.Reconcile(t.Context(), theRequest); err != nil || result.RequeueAfter != 0 {
+			t.Errorf("Reconcile() of another request = %+v, %v, want it done", result, err)
+		}
+	})
+}
+
+// newInitializerReconciler returns a reconciler for LogicalClusters that wait for the initializer.
+func newInitializerReconciler(clients kcp.Clients) *initializerReconciler {
+	return &initializerReconciler{
+		steps:     &Steps{LogicalClusters: clients, Workspaces: clients},
+		client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
+		continued: newContinued(), slowed: newBackoff(), workers: share.New[bool](workers), reporter: reporter{recorder: &recorded{}, isOf: isOfChild},
 	}
 }
 
