@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/internal/kcp"
 )
 
 // workspaceTimeout is far longer than a workspace takes to become Ready. The longest waits are for a shard that restarted.
@@ -86,6 +87,18 @@ func (p Place) User(ctx context.Context, name string, groups ...string) *rest.Co
 	GinkgoHelper()
 	Expect(kcptest.Grant(ctx, p.Admin(), kcptest.User(name), kcptest.CreatorRules()...)).To(Succeed())
 	return p.Server.User(p.Path, name, groups...)
+}
+
+// RequireGroups denies access to this workspace to users who are not in the groups. kcp observes it a moment later. Workspaces that are created
+// here after that require the groups, too.
+func (p Place) RequireGroups(ctx context.Context, groups string) {
+	GinkgoHelper()
+	shard := p.Server.ShardAdmin(p.Path)
+	lc, err := kcptest.GetLogicalCluster(ctx, shard)
+	Expect(err).NotTo(HaveOccurred())
+	before := lc.DeepCopy()
+	metav1.SetMetaDataAnnotation(&lc.ObjectMeta, kcp.RequiredGroupsAnnotation, groups)
+	Expect(KCPClient(shard).Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
 }
 
 // Impersonated is a user that an administrator of kcp impersonates. kcp limits it to this workspace. The user may create workspaces here.

@@ -30,15 +30,11 @@ func newPlace(ctx context.Context) place {
 	return place{suite.NewPlace(ctx, kcp)}
 }
 
-// requireGroups denies access to users who are not in the groups. Workspaces that are created here require them, too.
+// requireGroups requires groups here, and returns once kcp denies access to a user who is in none.
 func (p place) requireGroups(ctx context.Context, groups string) {
 	GinkgoHelper()
 	alice := suite.KCPClient(p.User(ctx, "alice"))
-	lc, err := kcptest.GetLogicalCluster(ctx, p.Admin())
-	Expect(err).NotTo(HaveOccurred())
-	before := lc.DeepCopy()
-	metav1.SetMetaDataAnnotation(&lc.ObjectMeta, "authorization.kcp.io/required-groups", groups)
-	Expect(suite.KCPClient(kcp.ShardAdmin(p.Path)).Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
+	p.RequireGroups(ctx, groups)
 	Eventually(ctx, func() error { return alice.List(ctx, &tenancyv1alpha1.WorkspaceList{}) }).Should(MatchError(apierrors.IsForbidden, "is refused"))
 }
 

@@ -13,13 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
 )
-
-const requiredGroups = "authorization.kcp.io/required-groups"
 
 var _ = Describe("warrantgate check events", func() {
 	It("prints the clause that a workspace with required groups needs, and that it is enough", func(ctx SpecContext) {
@@ -27,14 +24,7 @@ var _ = Describe("warrantgate check events", func() {
 		install(ctx, w)
 		const path = "root:grouped"
 		suite.ReadyWorkspace(ctx, kcp.Admin("root"), "grouped")
-		require := func(clauses string) {
-			GinkgoHelper()
-			lc, err := kcptest.GetLogicalCluster(ctx, kcp.ShardAdmin(path))
-			Expect(err).NotTo(HaveOccurred())
-			before := lc.DeepCopy()
-			metav1.SetMetaDataAnnotation(&lc.ObjectMeta, requiredGroups, clauses)
-			Expect(suite.KCPClient(kcp.ShardAdmin(path)).Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
-		}
+		workspace := suite.Place{Server: kcp, Path: path}
 		// check runs the command as a user, in root and in the workspace.
 		check := func(name string, user *rest.Config) func() (string, int) {
 			kubeconfig, err := kcp.KubeconfigFile(name, user)
@@ -55,19 +45,19 @@ var _ = Describe("warrantgate check events", func() {
 		ok := "root: ok\n" + path + ": ok\n"
 		Eventually(func() string { output, _ := plain(); return output }).Should(Equal(ok))
 
-		require("team-a,on-call")
+		workspace.RequireGroups(ctx, "team-a,on-call")
 		Eventually(func() int { _, code := plain(); return code }).Should(Equal(1))
 		output, _ := plain()
 		Expect(output).To(And(HavePrefix("root: ok\n"+path+": NOT PERMITTED\n  user \"warrantgate\" with the groups system:authenticated may write Events in root, and not here: "),
 			ContainSubstring("first give it a group of its own: with a client certificate, O=warrantgate-events\n"), ContainSubstring(`');warrantgate-events"`)))
 		output, code := grouped()
 		Expect(code).To(Equal(1))
-		Expect(output).To(And(ContainSubstring("    kubectl ws "+path+"\n    kubectl annotate logicalclusters cluster --overwrite "+requiredGroups+
-			`="$(kubectl get logicalclusters cluster -o jsonpath='{.metadata.annotations.authorization\.kcp\.io/required-groups}');eventers"`),
+		Expect(output).To(And(ContainSubstring("    kubectl ws "+path+"\n    kubectl annotate logicalclusters cluster --overwrite "+
+			`authorization.kcp.io/required-groups="$(kubectl get logicalclusters cluster -o jsonpath='{.metadata.annotations.authorization\.kcp\.io/required-groups}');eventers"`),
 			Not(ContainSubstring("first give it"))))
 
 		By("adding the clause with the printed commands")
-		require("team-a,on-call;eventers")
+		workspace.RequireGroups(ctx, "team-a,on-call;eventers")
 		Eventually(func() string { output, _ := grouped(); return output }).Should(Equal(ok))
 		_, code = plain()
 		Expect(code).To(Equal(1))

@@ -111,13 +111,8 @@ var _ = Describe("the repair that serve runs", func() {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		p := newPlace(ctx)
-		lc, err := kcptest.GetLogicalCluster(ctx, p.Admin())
-		Expect(err).NotTo(HaveOccurred())
-		before := lc.DeepCopy()
-		metav1.SetMetaDataAnnotation(&lc.ObjectMeta, requiredGroups, groups)
-		admin, err := kcptest.NewClient(kcp.ShardAdmin(p.Path))
-		Expect(err).NotTo(HaveOccurred())
-		Expect(admin.Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
+		p.RequireGroups(ctx, groups)
+		admin := suite.KCPClient(kcp.ShardAdmin(p.Path))
 		Eventually(ctx, func() map[string]string { // kcp copies the requirement to new workspaces after it has observed it
 			probe := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}
 			kcptest.OfType("root", "universal")(probe)

@@ -9,8 +9,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
@@ -74,16 +72,11 @@ var _ = Describe("A workspace below one that requires groups", func() {
 	}, SpecTimeout(specTimeout))
 })
 
-// requireGroups denies access to users who are not in the groups.
+// requireGroups requires the groups here, and returns once kcp denies access to a user who is in none.
 func (p place) requireGroups(ctx context.Context) {
 	GinkgoHelper()
 	visitor := suite.KCPClient(p.User(ctx, "visitor")) // a user who has permissions, but is not in the groups
 	Expect(visitor.List(ctx, &tenancyv1alpha1.WorkspaceList{})).To(Succeed())
-
-	lc, err := kcptest.GetLogicalCluster(ctx, p.Admin())
-	Expect(err).NotTo(HaveOccurred())
-	before := lc.DeepCopy()
-	metav1.SetMetaDataAnnotation(&lc.ObjectMeta, requiredGroupsAnnotation, requiredGroups)
-	Expect(suite.KCPClient(p.Server.ShardAdmin(p.Path)).Patch(ctx, lc, client.MergeFrom(before))).To(Succeed())
+	p.RequireGroups(ctx, requiredGroups)
 	Eventually(ctx, func() error { return visitor.List(ctx, &tenancyv1alpha1.WorkspaceList{}) }).Should(beNotAllowed)
 }
