@@ -17,7 +17,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/describe"
@@ -88,6 +90,14 @@ func KubeAPIServer(ctx context.Context, args ...string) *kubetest.Server {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(server.Stop)
 	return server
+}
+
+// NewNamespace creates a namespace for a spec, and returns its name.
+func NewNamespace(ctx context.Context, c client.Client) string {
+	GinkgoHelper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
+	Expect(c.Create(ctx, namespace)).To(Succeed())
+	return namespace.Name
 }
 
 // KubectlDescribe returns the output of "kubectl describe" of an object for the user of config. The namespace is "" for kinds without namespaces.

@@ -121,12 +121,7 @@ func (w *kubeWorld) awaitGates(ctx context.Context) {
 }
 
 // namespace creates a namespace.
-func (w *kubeWorld) namespace(ctx context.Context) string {
-	GinkgoHelper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "tenant-"}}
-	Expect(w.admin.Create(ctx, namespace)).To(Succeed())
-	return namespace.Name
-}
+func (w *kubeWorld) namespace(ctx context.Context) string { return suite.NewNamespace(ctx, w.admin) }
 
 // editor creates a user who has every verb on every resource in a namespace, and no permission elsewhere. This does not include the
 // permission to impersonate users, which are not namespaced.

@@ -204,12 +204,7 @@ func (w *world) newPod(ctx context.Context, folder string, port int) pod {
 	return p
 }
 
-func (w *world) newNamespace(ctx context.Context) string {
-	GinkgoHelper()
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
-	Expect(w.admin.Create(ctx, made)).To(Succeed())
-	return made.Name
-}
+func (w *world) newNamespace(ctx context.Context) string { return suite.NewNamespace(ctx, w.admin) }
 
 // checkCalled returns an error unless the API server calls the gates, which it does a moment after the webhook configuration is created.
 func (w *world) checkCalled(ctx context.Context) error {

@@ -123,12 +123,7 @@ func (w *world) verdicts(ctx context.Context, labels map[string]string) (float64
 }
 
 // namespace creates a namespace for a spec.
-func (w *world) namespace(ctx context.Context) string {
-	GinkgoHelper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
-	Expect(w.admin.Create(ctx, namespace)).To(Succeed())
-	return namespace.Name
-}
+func (w *world) namespace(ctx context.Context) string { return suite.NewNamespace(ctx, w.admin) }
 
 // events returns warrantgate's Events in a namespace.
 func (w *world) events(ctx context.Context, namespace string) ([]corev1.Event, error) {

@@ -251,12 +251,7 @@ func (w *world) awaitNoGate(ctx context.Context) {
 }
 
 // namespace creates a namespace for a spec.
-func (w *world) namespace(ctx context.Context) string {
-	GinkgoHelper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
-	Expect(w.client.Create(ctx, namespace)).To(Succeed())
-	return namespace.Name
-}
+func (w *world) namespace(ctx context.Context) string { return suite.NewNamespace(ctx, w.client) }
 
 // user creates a user of the cloud that the service account may act as.
 func (w *world) user(email string) cloudsigmatest.User {

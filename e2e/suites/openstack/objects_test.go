@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -155,12 +154,7 @@ func (w *world) holds(ctx context.Context, object *unstructured.Unstructured, pa
 }
 
 // namespace creates a namespace for a story.
-func (w *world) namespace(ctx context.Context) string {
-	GinkgoHelper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
-	Expect(w.client.Create(ctx, namespace)).To(Succeed())
-	return namespace.Name
-}
+func (w *world) namespace(ctx context.Context) string { return suite.NewNamespace(ctx, w.client) }
 
 // eventsOn returns the Events of warrantgate on an object.
 func (w *world) eventsOn(ctx context.Context, object client.Object) ([]corev1.Event, error) {

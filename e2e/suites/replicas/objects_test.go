@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -109,7 +110,7 @@ var stories int
 func (w *world) begin(ctx context.Context) story {
 	GinkgoHelper()
 	stories++
-	s := story{world: w, namespace: w.newNamespace(ctx), user: w.user(fmt.Sprintf("user-%d@example.com", stories))}
+	s := story{world: w, namespace: suite.NewNamespace(ctx, w.admin), user: w.user(fmt.Sprintf("user-%d@example.com", stories))}
 	s.foreign = w.cloud.AddServer(region, w.cloud.AddUser("other@example.com"), "foreign").UUID
 	Expect(w.admin.Create(ctx, cluster(s.namespace, "pool", s.user.Email))).To(Succeed())
 	s.machine = machine(s.namespace, "machine", "pool")

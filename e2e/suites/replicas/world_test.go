@@ -180,14 +180,6 @@ func (w *world) checkCalled(ctx context.Context) error {
 		check(w.admin.Create(ctx, policy(metav1.NamespaceDefault, "canary", broken), client.DryRunAll))
 }
 
-// newNamespace creates a namespace for a story.
-func (w *world) newNamespace(ctx context.Context) string {
-	GinkgoHelper()
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
-	Expect(w.admin.Create(ctx, made)).To(Succeed())
-	return made.Name
-}
-
 // user creates a user of the cloud that the service account may act as.
 func (w *world) user(email string) cloudsigmatest.User {
 	GinkgoHelper()

@@ -171,9 +171,7 @@ func (w *kubeWorld) newTenant(ctx context.Context, namespace string) tenant {
 // begin creates a tenant with a namespace of its own, in which the cluster "pool" acts as its user.
 func begin(ctx context.Context) tenant {
 	GinkgoHelper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "story-"}}
-	Expect(kube.admin.Create(ctx, namespace)).To(Succeed())
-	t := kube.newTenant(ctx, namespace.Name)
+	t := kube.newTenant(ctx, suite.NewNamespace(ctx, kube.admin))
 	Expect(t.client.Create(ctx, newCluster(t.namespace, clusterName, t.user.Email))).To(Succeed())
 	return t
 }
