@@ -72,7 +72,7 @@ func (m *machines) measureReports(ctx context.Context, out *figures) error {
 			writes += later
 		}
 	}
-	if _, err := ways[1].Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+m.api.Dir()+"/admin.kubeconfig"); err != nil {
+	if _, err := ways[1].Uninstall(ctx); err != nil {
 		return err
 	}
 	progress("first audits at a rate at which they never wait: %.2f s with reports, %.2f s without", median(ways[1].first), median(ways[0].first))

@@ -44,3 +44,8 @@ func NewWarrantgate(ctx context.Context, server *Server, options WarrantgateOpti
 func (w *Warrantgate) Install(ctx context.Context, args ...string) (string, error) {
 	return w.InstallIn(ctx, "kubernetes", []string{"--kubeconfig=" + w.server.adminKubeconfig}, args)
 }
+
+// Uninstall runs "warrantgate uninstall kubernetes", and returns its output.
+func (w *Warrantgate) Uninstall(ctx context.Context) (string, error) {
+	return w.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+w.server.adminKubeconfig)
+}

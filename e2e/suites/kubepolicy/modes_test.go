@@ -71,7 +71,7 @@ var _ = Describe("The gate on policies", Ordered, func() {
 		policy.Data["policy.yaml"] = sound
 		Expect(w.author.Create(ctx, policy)).To(MatchError(ContainSubstring(`failed calling webhook "policies.keystone.warrantgate.dev"`)))
 
-		Expect(w.uninstall(ctx)).To(ContainSubstring(`ValidatingWebhookConfiguration "warrantgate" deleted`))
+		Expect(w.gate.Uninstall(ctx)).To(ContainSubstring(`ValidatingWebhookConfiguration "warrantgate" deleted`))
 		Expect(registered(ctx)).To(BeEmpty())
 		policy.Data["policy.yaml"] = broken
 		Eventually(w.author.Create).WithArguments(ctx, policy).Should(Succeed())

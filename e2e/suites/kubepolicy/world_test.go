@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -157,12 +156,4 @@ func (w *world) kubectl(ctx context.Context, stdin string, args ...string) (stri
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+GinkgoT().TempDir())
 	output, err := command.CombinedOutput()
 	return string(output), err
-}
-
-// uninstall uninstalls warrantgate as an administrator, and returns the output.
-func (w *world) uninstall(ctx context.Context) string {
-	GinkgoHelper()
-	printed, err := w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))
-	Expect(err).NotTo(HaveOccurred())
-	return printed
 }

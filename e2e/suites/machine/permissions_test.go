@@ -180,7 +180,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 				Expect(key).To(Or(HaveSuffix("/warrantgate"), MatchRegexp("^ValidatingAdmissionPolicy.* /cloudsigmaclusters.(cluster|region).warrantgate.dev$")))
 			}
 		}
-		printed, err := w.uninstall(ctx)
+		printed, err := w.gate.Uninstall(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.installed(ctx)).To(Equal(before))
 		for _, kind := range []string{"ValidatingWebhookConfiguration", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"} {
@@ -189,7 +189,7 @@ var _ = Describe("the permissions that install grants", Ordered, func() {
 		Expect(w.mayDo(ctx, kubetest.WarrantgateUser)).To(ConsistOf(mayBefore))
 
 		By("a second uninstall succeeds")
-		printed, err = w.uninstall(ctx)
+		printed, err = w.gate.Uninstall(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(printed).To(Equal("kubernetes: nothing to remove\n"))
 	}, SpecTimeout(timeout))

@@ -114,7 +114,7 @@ var _ = Describe("the policy on a cluster's user", Ordered, func() {
 	}, SpecTimeout(2*timeout))
 
 	It("is removed by uninstall", func(ctx SpecContext) {
-		_, err := w.uninstall(ctx)
+		_, err := w.gate.Uninstall(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		var policies admissionregistrationv1.ValidatingAdmissionPolicyList
 		var bindings admissionregistrationv1.ValidatingAdmissionPolicyBindingList

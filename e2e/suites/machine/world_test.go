@@ -5,7 +5,6 @@ package machine_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -160,7 +159,7 @@ func endWorld(ctx context.Context) {
 	}
 	current = nil
 	metrics, metricsErr := w.gate.OpenMetrics(ctx)
-	_, err := w.uninstall(ctx)
+	_, err := w.gate.Uninstall(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	w.awaitNoGate(ctx)
 	Expect(w.gate.Stop()).To(Succeed())
@@ -180,11 +179,6 @@ func endWorld(ctx context.Context) {
 	} {
 		Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
 	}
-}
-
-// uninstall runs "warrantgate uninstall", and returns its output.
-func (w *world) uninstall(ctx context.Context) (string, error) {
-	return w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))
 }
 
 // removeObjects deletes the objects of all kinds that a warrantgate watches.

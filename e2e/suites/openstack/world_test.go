@@ -5,7 +5,6 @@ package openstack_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/google/uuid"
@@ -127,7 +126,8 @@ func endWorld(ctx context.Context) {
 	}
 	current = nil
 	metrics, metricsErr := w.gate.OpenMetrics(ctx)
-	w.uninstall(ctx)
+	_, err := w.gate.Uninstall(ctx)
+	Expect(err).NotTo(HaveOccurred())
 	Expect(w.gate.Stop()).To(Succeed())
 	for _, kind := range []schema.GroupVersionKind{machineKind, clusterKind} {
 		for _, item := range w.list(ctx, kind) {
@@ -138,13 +138,6 @@ func endWorld(ctx context.Context) {
 	Expect(w.novaFront.Violations()).To(BeEmpty(), "Nova received unknown requests")
 	Expect(w.front.Violations()).To(BeEmpty(), "Keystone received requests other than for tokens")
 	w.expectNoLeaks(ctx, metrics)
-}
-
-func (w *world) uninstall(ctx context.Context) string {
-	GinkgoHelper()
-	printed, err := w.gate.Run(ctx, "uninstall", "kubernetes", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"))
-	Expect(err).NotTo(HaveOccurred())
-	return printed
 }
 
 func (w *world) list(ctx context.Context, kind schema.GroupVersionKind) []unstructured.Unstructured {
