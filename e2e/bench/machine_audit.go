@@ -22,12 +22,8 @@ const (
 // measureAudit measures one audit of all machines, without findings.
 func (m *machines) measureAudit(ctx context.Context, out *figures) error {
 	progress("audit of %d machines", users*machinesOfUser)
-	kubeconfig, err := m.api.KubeconfigFile("auditor", m.api.Config())
-	if err != nil {
-		return err
-	}
 	args := append([]string{
-		"audit", "--kubeconfig=" + kubeconfig, "--config=" + m.warrantgate.ConfigFile(), "-o=json", fmt.Sprintf("--rate=%d", auditRate),
+		"audit", "--kubeconfig=" + m.api.AdminKubeconfig(), "--config=" + m.warrantgate.ConfigFile(), "-o=json", fmt.Sprintf("--rate=%d", auditRate),
 	}, m.flags...)
 	before := len(m.cloud.Requests())
 	audited, err := runForMemory(ctx, m.env, m.binary, args...)

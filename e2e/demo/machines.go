@@ -335,15 +335,11 @@ func audit(ctx context.Context, d *demo) error {
 // command runs a command of warrantgate with the flags of serve, and shows it. It must exit with a status, and print a text.
 func (d *demo) command(ctx context.Context, status int, part string, args ...string) error {
 	m := &d.machines
-	kubeconfig, err := m.api.KubeconfigFile("admin", m.api.Config())
-	if err != nil {
-		return err
-	}
 	binary, err := asset.Path(asset.Warrantgate)
 	if err != nil {
 		return err
 	}
-	command := exec.CommandContext(ctx, binary, append(args, "--kubeconfig="+kubeconfig, "--config="+m.warrantgate.ConfigFile(),
+	command := exec.CommandContext(ctx, binary, append(args, "--kubeconfig="+m.api.AdminKubeconfig(), "--config="+m.warrantgate.ConfigFile(),
 		"--impersonation-enabled", "--impersonation-secret="+credentialsNamespace+"/"+credentialsName)...)
 	d.showCommand(command.Args)
 	output, err := command.CombinedOutput()

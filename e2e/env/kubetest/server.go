@@ -43,8 +43,7 @@ type Server struct {
 	logs        []*os.File
 	admin       *rest.Config
 	// client is that of the administrator. direct is one that does not wait for the watch cache.
-	client, direct client.Client
-	// adminKubeconfig is a kubeconfig of the administrator of Config.
+	client, direct  client.Client
 	adminKubeconfig string
 
 	mu sync.Mutex

@@ -17,6 +17,9 @@ func (s *Server) Config() *rest.Config { return rest.CopyConfig(s.admin) }
 // Client is a client of the administrator of Config. It knows the built-in kinds. All others are unstructured.
 func (s *Server) Client() client.Client { return s.client }
 
+// AdminKubeconfig is a kubeconfig of the administrator of Config.
+func (s *Server) AdminKubeconfig() string { return s.adminKubeconfig }
+
 // User is a user with a client certificate. RBAC determines the permissions of that name and those groups.
 func (s *Server) User(name string, groups ...string) (*rest.Config, error) {
 	s.mu.Lock() // envtest counts the certificates that it signs

@@ -102,5 +102,5 @@ func (w *world) startKubelet(ctx context.Context) *podtest.Kubelet {
 
 // run runs a helm command on the release, and returns its output.
 func (w *world) run(ctx context.Context, command ...string) (string, error) {
-	return charttest.Helm(ctx, "", append(command, release, "--namespace="+namespace, "--kubeconfig="+w.kubeconfig)...)
+	return charttest.Helm(ctx, "", append(command, release, "--namespace="+namespace, "--kubeconfig="+api.AdminKubeconfig())...)
 }

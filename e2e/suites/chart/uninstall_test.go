@@ -31,7 +31,7 @@ var _ = Describe("helm uninstall", func() {
 		Eventually(w.checkCalled).WithContext(ctx).Should(Succeed())
 		Eventually(func() error { return w.admin.Get(ctx, lease, &coordinationv1.Lease{}) }).Should(Succeed())
 		deletions := w.watchDeletions(ctx, &admissionregistrationv1.ValidatingWebhookConfigurationList{}, &corev1.ServiceList{}, &appsv1.DeploymentList{})
-		_, err := charttest.Helm(ctx, "", "uninstall", release, "--namespace="+namespace, "--kubeconfig="+w.kubeconfig, "--wait")
+		_, err := charttest.Helm(ctx, "", "uninstall", release, "--namespace="+namespace, "--kubeconfig="+api.AdminKubeconfig(), "--wait")
 		Expect(err).NotTo(HaveOccurred())
 		// The first deletion is the configuration with the webhooks. The second is its replacement without webhooks.
 		Eventually(deletions.inOrder).Should(HaveExactElements("webhooks", "no webhooks", "service", "deployment"))

@@ -46,8 +46,8 @@ type world struct {
 	admin, author client.Client
 	// cloud is nil without addCloud.
 	cloud *cloudsigmatest.Cloud
-	// dir is the directory of the story's files. kubeconfig is that of the administrator.
-	dir, kubeconfig string
+	// dir is the directory of the story's files.
+	dir string
 	// values are the values of the chart.
 	values map[string]any
 	// tried are the rules of the release's roles that specs have removed.
@@ -74,8 +74,6 @@ func startWorld(ctx context.Context) *world {
 	w := &world{admin: api.Client()}
 	var err error
 	w.dir, err = os.MkdirTemp(api.Dir(), "story-")
-	Expect(err).NotTo(HaveOccurred())
-	w.kubeconfig, err = api.KubeconfigFile("helm", api.Config())
 	Expect(err).NotTo(HaveOccurred())
 	author, err := api.User(authorName)
 	Expect(err).NotTo(HaveOccurred())
@@ -176,7 +174,7 @@ func (w *world) helm(ctx context.Context, verb string, args ...string) {
 	Expect(err).NotTo(HaveOccurred())
 	values, err := json.Marshal(w.values)
 	Expect(err).NotTo(HaveOccurred())
-	_, err = charttest.Helm(ctx, string(values), append([]string{verb, release, chart, "--values=-", "--namespace=" + namespace, "--kubeconfig=" + w.kubeconfig}, args...)...)
+	_, err = charttest.Helm(ctx, string(values), append([]string{verb, release, chart, "--values=-", "--namespace=" + namespace, "--kubeconfig=" + api.AdminKubeconfig()}, args...)...)
 	Expect(err).NotTo(HaveOccurred())
 	suite.Patient(ctx, w.admin)
 }

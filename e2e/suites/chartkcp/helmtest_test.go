@@ -34,7 +34,7 @@ func (w *world) awaitCalled(ctx context.Context) {
 	GinkgoHelper()
 	config := filepath.Join(w.api.Dir(), "serve", "config", "config.yaml")
 	for _, args := range [][]string{
-		{"kubernetes", "--kubeconfig=" + w.kubeconfig}, {"kcp", "--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root"},
+		{"kubernetes", "--kubeconfig=" + w.api.AdminKubeconfig()}, {"kcp", "--kubeconfig=" + w.kcp.AdminKubeconfig(), "--context=root"},
 	} {
 		Eventually(func() error {
 			out, err := exec.CommandContext(ctx, w.kubelet.Binary, append([]string{"check", "admission", "--config=" + config}, args...)...).CombinedOutput()

@@ -56,7 +56,7 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 		w.route(ctx)
 		w.injectCA(ctx)
 		check := func() (string, error) {
-			out, err := exec.CommandContext(ctx, w.kubelet.Binary, "check", "admission", "kubernetes", "--kubeconfig="+w.kubeconfig,
+			out, err := exec.CommandContext(ctx, w.kubelet.Binary, "check", "admission", "kubernetes", "--kubeconfig="+w.api.AdminKubeconfig(),
 				"--config="+filepath.Join(w.api.Dir(), "serve", "config", "config.yaml")).CombinedOutput()
 			return string(out), err
 		}
@@ -92,7 +92,7 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 	It("work with any other kcp and Helm", func(ctx SpecContext) {
 		certificate, key := w.kcp.ClientCA()
 		script := exec.CommandContext(ctx, example("kcp/kubeconfigs.sh"), namespace, w.kcp.AdminKubeconfig(), certificate, key)
-		script.Env = append(os.Environ(), "KUBECONFIG="+w.kubeconfig, "HOME="+w.api.Dir())
+		script.Env = append(os.Environ(), "KUBECONFIG="+w.api.AdminKubeconfig(), "HOME="+w.api.Dir())
 		out, err := script.CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(out))
 

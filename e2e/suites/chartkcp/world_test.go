@@ -44,8 +44,8 @@ type world struct {
 	host client.Client
 	// kubelet runs the Jobs and Pods of helm.
 	kubelet *podtest.Kubelet
-	// kubeconfig is that of the administrator of the API server. values are those of the chart, in JSON, and defaults those at the start.
-	kubeconfig, values, defaults string
+	// values are those of the chart, in JSON, and defaults those at the start.
+	values, defaults string
 	// addresses are the addresses of warrantgate, by those of its container.
 	addresses map[string]string
 }
@@ -67,9 +67,6 @@ func newWorld(ctx context.Context) *world {
 	})
 	Expect(servers.Wait()).To(Succeed())
 	w.host = w.api.Client()
-	var err error
-	w.kubeconfig, err = w.api.KubeconfigFile("helm", w.api.Config())
-	Expect(err).NotTo(HaveOccurred())
 	w.prepare(ctx)
 	w.kubelet = &podtest.Kubelet{Client: w.host, Namespace: namespace, Binary: suite.Binary(asset.Warrantgate), Dir: filepath.Join(w.api.Dir(), "pods")}
 	running, halt := context.WithCancel(context.WithoutCancel(ctx))
@@ -151,7 +148,7 @@ func (w *world) kubeconfigOf(name string, config *rest.Config) []byte {
 
 // helm runs a helm command on the release.
 func (w *world) helm(ctx context.Context, verb string, args ...string) error {
-	_, err := charttest.Helm(ctx, w.values, append([]string{verb, release, "--namespace=" + namespace, "--kubeconfig=" + w.kubeconfig, "--timeout=3m"}, args...)...)
+	_, err := charttest.Helm(ctx, w.values, append([]string{verb, release, "--namespace=" + namespace, "--kubeconfig=" + w.api.AdminKubeconfig(), "--timeout=3m"}, args...)...)
 	return err
 }
 

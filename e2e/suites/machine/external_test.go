@@ -4,7 +4,6 @@ package machine_test
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -92,7 +91,7 @@ machine:
 			Expect(suite.Log(w.gate)).To(ContainSubstring(`"others":["RentedServer \"` + other.GetName() + `\" of namespace \"` + other.GetNamespace() + `\""]`))
 		}
 		Eventually(w.findings).WithContext(ctx).WithArguments("InstanceIDConflict").Should(BeEquivalentTo(2))
-		printed := suite.Warrantgate(ctx, "audit", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"), "--config="+w.gate.ConfigFile(), "-o=json")
+		printed := suite.Warrantgate(ctx, "audit", "--kubeconfig="+w.api.AdminKubeconfig(), "--config="+w.gate.ConfigFile(), "-o=json")
 		Expect(printed.Status).To(Equal(1), printed.Stderr)
 		Expect(printed.Stdout).To(And(ContainSubstring(mine), ContainSubstring(theirs), ContainSubstring("InstanceIDConflict")))
 	}, SpecTimeout(timeout))
@@ -161,7 +160,7 @@ machine:
 
 	It("is explained", func(ctx SpecContext) {
 		Expect(w.client.Create(ctx, server(mine, "explained", "rented://hall-1/0300"))).To(Succeed())
-		printed := suite.Warrantgate(ctx, "explain", "machine", mine+"/explained", "--kubeconfig="+filepath.Join(w.api.Dir(), "admin.kubeconfig"), "--config="+w.gate.ConfigFile())
+		printed := suite.Warrantgate(ctx, "explain", "machine", mine+"/explained", "--kubeconfig="+w.api.AdminKubeconfig(), "--config="+w.gate.ConfigFile())
 		Expect(printed.Status).To(Equal(0), printed.Stderr)
 		Expect(printed.Stdout).To(And(ContainSubstring("Account:  not checked: of the provider external-rented only IDs are compared"), ContainSubstring("Nothing is wrong with it.")))
 	}, SpecTimeout(timeout))

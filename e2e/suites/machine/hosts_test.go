@@ -5,7 +5,6 @@ package machine_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -100,7 +99,7 @@ var _ = Describe("warrantgate check cloudsigma", sharing, func() {
 func (w *world) checkCloudSigma(ctx context.Context, args ...string) (string, error) {
 	GinkgoHelper()
 	return w.gate.Run(ctx, append([]string{
-		"check", "cloudsigma", "--kubeconfig=" + filepath.Join(w.api.Dir(), "admin.kubeconfig"), "--config=" + w.gate.ConfigFile(),
+		"check", "cloudsigma", "--kubeconfig=" + w.api.AdminKubeconfig(), "--config=" + w.gate.ConfigFile(),
 		"--impersonation-enabled", "--impersonation-secret=" + secretNamespace + "/" + secretName,
 	}, args...)...)
 }

@@ -616,11 +616,9 @@ func (w *world) kubectl(ctx context.Context, commands string) string {
 	GinkgoHelper()
 	_, err := exec.LookPath("kubectl")
 	Expect(err).NotTo(HaveOccurred(), "this spec runs the commands of a denial, so it needs kubectl in $PATH")
-	kubeconfig, err := w.api.KubeconfigFile("kubectl", w.api.Config())
-	Expect(err).NotTo(HaveOccurred())
 	shell := exec.CommandContext(ctx, "sh", "-c", commands)
 	// Its own home directory, with kubectl's discovery cache.
-	shell.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+GinkgoT().TempDir())
+	shell.Env = append(os.Environ(), "KUBECONFIG="+w.api.AdminKubeconfig(), "HOME="+GinkgoT().TempDir())
 	output, err := shell.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "%s\n%s", commands, output)
 	return string(output)

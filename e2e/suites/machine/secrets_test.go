@@ -113,10 +113,7 @@ func (w *world) failingAudit(ctx context.Context) string {
 
 // runAudit is the output of the command and, as an error, its exit status.
 func (w *world) runAudit(ctx context.Context) (string, error) {
-	GinkgoHelper()
-	kubeconfig, err := w.api.KubeconfigFile("audit", w.api.Config())
-	Expect(err).NotTo(HaveOccurred())
-	return w.gate.Run(ctx, "audit", "--kubeconfig="+kubeconfig, "--config="+w.gate.ConfigFile(), "--output=json", "--rate=1000",
+	return w.gate.Run(ctx, "audit", "--kubeconfig="+w.api.AdminKubeconfig(), "--config="+w.gate.ConfigFile(), "--output=json", "--rate=1000",
 		"--impersonation-enabled", "--impersonation-secret="+secretNamespace+"/"+secretName)
 }
 

@@ -64,9 +64,7 @@ func newCluster(ctx context.Context) *cluster {
 	network.add(namespace+"."+namespace+".svc", process.Loopback(ports[0]))
 	Expect(api.ApplyCRDs(ctx, crds()...)).To(Succeed())
 
-	c := &cluster{admin: api.Client()}
-	c.kubeconfig, err = api.KubeconfigFile("helm", api.Config())
-	Expect(err).NotTo(HaveOccurred())
+	c := &cluster{admin: api.Client(), kubeconfig: api.AdminKubeconfig()}
 	c.createNamespace(ctx, namespace)
 	c.createRootCA(ctx, api, ca)
 	c.kubelet = &podtest.Kubelet{

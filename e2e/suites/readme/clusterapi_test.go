@@ -60,15 +60,13 @@ var _ = Describe("The page of the gates on Cluster API", func() {
 			Expect(c.Create(ctx, object)).To(Succeed())
 		}
 
-		admin, err := api.KubeconfigFile("page", api.Config())
-		Expect(err).NotTo(HaveOccurred())
-		content, err := os.ReadFile(admin)
+		content, err := os.ReadFile(api.AdminKubeconfig())
 		Expect(err).NotTo(HaveOccurred())
 		gate, err := api.User(kubetest.WarrantgateUser)
 		Expect(err).NotTo(HaveOccurred())
 		caFile, err := cloud.CAFile(api.Dir())
 		Expect(err).NotTo(HaveOccurred())
-		t := newWarrantgateTerminal(ctx, map[string]string{}, "KUBECONFIG="+admin)
+		t := newWarrantgateTerminal(ctx, map[string]string{}, "KUBECONFIG="+api.AdminKubeconfig())
 		dir, _ := t.run("pwd", false)
 		for name, content := range map[string][]byte{
 			"admin.kubeconfig": content, "warrantgate.kubeconfig": kubeconfigOf("warrantgate", gate),

@@ -84,7 +84,7 @@ var _ = Describe("The content that is pulled from the registry", Ordered, func()
 	}, SpecTimeout(timeout))
 
 	It("is uninstalled, after which no write is denied", func(ctx SpecContext) {
-		_, err := charttest.Helm(ctx, "", "uninstall", helmRelease, "--namespace="+namespace, "--kubeconfig="+w.kubeconfig, "--wait", "--timeout=30s")
+		_, err := charttest.Helm(ctx, "", "uninstall", helmRelease, "--namespace="+namespace, "--kubeconfig="+w.api.AdminKubeconfig(), "--wait", "--timeout=30s")
 		Expect(err).NotTo(HaveOccurred())
 		configurations := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
 		Expect(w.admin.List(ctx, configurations)).To(Succeed())
@@ -101,9 +101,8 @@ var errAdmitted = errors.New("a broken policy was admitted")
 
 // world is an API server in which the chart is installed.
 type world struct {
-	api        *kubetest.Server
-	admin      client.Client
-	kubeconfig string
+	api   *kubetest.Server
+	admin client.Client
 	// values are the values of the chart, port is the port of the webhooks.
 	values map[string]any
 	port   int
@@ -116,9 +115,6 @@ func startWorld(ctx context.Context) *world {
 	w := &world{}
 	w.api = suite.KubeAPIServer(ctx)
 	w.admin = w.api.Client()
-	var err error
-	w.kubeconfig, err = w.api.KubeconfigFile("helm", w.api.Config())
-	Expect(err).NotTo(HaveOccurred())
 	ports, err := process.FreePorts(ctx, 1)
 	Expect(err).NotTo(HaveOccurred())
 	w.port = ports[0]
@@ -151,7 +147,7 @@ func (w *world) helm(ctx context.Context, verb, chart string, args ...string) {
 	values, err := json.Marshal(w.values)
 	Expect(err).NotTo(HaveOccurred())
 	_, err = charttest.Helm(ctx, string(values), append([]string{
-		verb, helmRelease, chart, "--plain-http", "--values=-", "--namespace=" + namespace, "--kubeconfig=" + w.kubeconfig,
+		verb, helmRelease, chart, "--plain-http", "--values=-", "--namespace=" + namespace, "--kubeconfig=" + w.api.AdminKubeconfig(),
 	}, args...)...)
 	Expect(err).NotTo(HaveOccurred())
 	service = &corev1.Service{}
