@@ -92,6 +92,17 @@ func KubeAPIServer(ctx context.Context, args ...string) *kubetest.Server {
 	return server
 }
 
+// InBackground runs a function until the end of the spec or container that calls InBackground, and expects it to succeed.
+func InBackground(ctx context.Context, run func(context.Context) error) {
+	running, halt := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- run(running) }()
+	DeferCleanup(func() error {
+		halt()
+		return <-ended
+	})
+}
+
 // NewNamespace creates a namespace for a spec, and returns its name.
 func NewNamespace(ctx context.Context, c client.Client) string {
 	GinkgoHelper()

@@ -17,6 +17,7 @@ import (
 	"warrantgate.dev/charts/charttest"
 	"warrantgate.dev/e2e/env/podtest"
 	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // An operator first installs the gates in a cluster in use with failurePolicy Ignore, until "helm test" shows that the API server
@@ -88,15 +89,8 @@ func failedOpen(ctx context.Context) float64 {
 
 // startKubelet runs the pods of "helm test" until the end of the spec or container that calls it.
 func (w *world) startKubelet(ctx context.Context) *podtest.Kubelet {
-	GinkgoHelper()
 	kubelet := &podtest.Kubelet{Client: w.admin, Namespace: namespace, Binary: w.pod.binary, Dir: filepath.Join(w.dir, "tests")}
-	running, halt := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan error, 1)
-	go func() { ended <- kubelet.Run(running) }()
-	DeferCleanup(func() error {
-		halt()
-		return <-ended
-	})
+	suite.InBackground(ctx, kubelet.Run)
 	return kubelet
 }
 

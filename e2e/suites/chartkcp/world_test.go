@@ -69,13 +69,7 @@ func newWorld(ctx context.Context) *world {
 	w.host = w.api.Client()
 	w.prepare(ctx)
 	w.kubelet = &podtest.Kubelet{Client: w.host, Namespace: namespace, Binary: suite.Binary(asset.Warrantgate), Dir: filepath.Join(w.api.Dir(), "pods")}
-	running, halt := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan error, 1)
-	go func() { ended <- w.kubelet.Run(running) }()
-	DeferCleanup(func() error {
-		halt()
-		return <-ended
-	})
+	suite.InBackground(ctx, w.kubelet.Run)
 	return w
 }
 

@@ -71,20 +71,9 @@ func newCluster(ctx context.Context) *cluster {
 		Client: c.admin, Namespace: namespace, Binary: suite.Binary(asset.Warrantgate), Dir: filepath.Join(api.Dir(), "pods"),
 		Addresses: map[string]string{":9443": process.Loopback(ports[0]), ":8080": process.Loopback(ports[1]), ":8081": process.Loopback(ports[2])},
 	}
-	inBackground(ctx, c.kubelet.Run)
-	inBackground(ctx, (&certManager{client: c.admin, ca: ca}).run)
+	suite.InBackground(ctx, c.kubelet.Run)
+	suite.InBackground(ctx, (&certManager{client: c.admin, ca: ca}).run)
 	return c
-}
-
-// inBackground runs a function until the spec ends, and expects it to succeed.
-func inBackground(ctx context.Context, run func(context.Context) error) {
-	running, halt := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan error, 1)
-	go func() { ended <- run(running) }()
-	DeferCleanup(func() error {
-		halt()
-		return <-ended
-	})
 }
 
 // newTerminal is a terminal with kubectl and helm, whose user is the administrator of the cluster.

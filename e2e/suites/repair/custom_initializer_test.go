@@ -162,17 +162,15 @@ func (p place) runSecurity(ctx context.Context) *security {
 	Expect(kcptest.Grant(ctx, p.Admin(), kcptest.User(securityType), kcptest.AccessRule(),
 		kcptest.Rule("tenancy.kcp.io", []string{"workspacetypes"}, []string{"get", "initialize"}))).To(Succeed())
 	s := &security{initializer: p.securityInitializer(), config: kcp.User(p.Path, securityType), url: p.initializingURL(ctx, securityType)}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var loop wait.Group
-	loop.StartWithContext(running, func(ctx context.Context) {
+	suite.InBackground(ctx, func(ctx context.Context) error {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			if err := s.initializeAll(ctx); err != nil && ctx.Err() == nil {
 				text := err.Error()
 				s.last.Store(&text)
 			}
 		}, 2*pollInterval)
+		return nil
 	})
-	DeferCleanup(func() { stop(); loop.Wait() })
 	return s
 }
 

@@ -13,6 +13,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // probeInterval is the interval of the balancer's readiness probes.
@@ -64,15 +66,9 @@ func (b *balancer) add(ctx context.Context, address, probe string) *backend {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.backends = append(b.backends, added)
-	probing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		wait.UntilWithContext(probing, func(ctx context.Context) { b.set(added, answers(ctx, probe)) }, probeInterval)
-	}()
-	DeferCleanup(func() {
-		stop()
-		<-ended
+	suite.InBackground(ctx, func(ctx context.Context) error {
+		wait.UntilWithContext(ctx, func(ctx context.Context) { b.set(added, answers(ctx, probe)) }, probeInterval)
+		return nil
 	})
 	return added
 }
