@@ -111,6 +111,16 @@ func NewNamespace(ctx context.Context, c client.Client) string {
 	return namespace.Name
 }
 
+// RouteService makes an API server reach this machine by a Service. The address of a Service has no route here, but the API server resolves a
+// Service of this type itself.
+func RouteService(ctx context.Context, c client.Client, namespace, name string) {
+	GinkgoHelper()
+	service := &corev1.Service{}
+	Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, service)).To(Succeed())
+	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost", Ports: service.Spec.Ports}
+	Expect(c.Update(ctx, service)).To(Succeed())
+}
+
 // KubectlDescribe returns the output of "kubectl describe" of an object for the user of config. The namespace is "" for kinds without namespaces.
 func KubectlDescribe(config *rest.Config, kind schema.GroupVersionKind, namespace, name string) (string, error) {
 	mapping := &meta.RESTMapping{

@@ -154,17 +154,17 @@ func (w *world) install(ctx context.Context) {
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(timeout))
 	w.helm(ctx, "install")
-	w.route(ctx)
+	suite.RouteService(ctx, w.admin, namespace, release)
 	w.pod = w.newPod(ctx, "pod", w.port)
 }
 
 // upgrade upgrades the release with the values of the world and further arguments.
 func (w *world) upgrade(ctx context.Context, args ...string) {
 	GinkgoHelper()
-	// Remove the changes of route, which are not part of the chart.
+	// Remove the changes of RouteService, which are not part of the chart.
 	Expect(w.admin.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: release}})).To(Succeed())
 	w.helm(ctx, "upgrade", args...)
-	w.route(ctx)
+	suite.RouteService(ctx, w.admin, namespace, release)
 }
 
 // helm installs or upgrades the release with the values of the world.
@@ -177,16 +177,6 @@ func (w *world) helm(ctx context.Context, verb string, args ...string) {
 	_, err = charttest.Helm(ctx, string(values), append([]string{verb, release, chart, "--values=-", "--namespace=" + namespace, "--kubeconfig=" + api.AdminKubeconfig()}, args...)...)
 	Expect(err).NotTo(HaveOccurred())
 	suite.Patient(ctx, w.admin)
-}
-
-// route makes the API server reach the pod by the Service.
-func (w *world) route(ctx context.Context) {
-	GinkgoHelper()
-	// The address of a Service has no route here. The API server resolves a Service of this type itself.
-	service := &corev1.Service{}
-	Expect(w.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, service)).To(Succeed())
-	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost", Ports: service.Spec.Ports}
-	Expect(w.admin.Update(ctx, service)).To(Succeed())
 }
 
 // newPod creates the files of a pod of the Deployment in a folder. The pod serves the webhooks on a port.

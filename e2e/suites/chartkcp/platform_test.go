@@ -28,6 +28,7 @@ import (
 	"warrantgate.dev/e2e/env/access"
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // webhookPath is the Secret of webhookPath.existingSecret in the examples for GitOps.
@@ -53,7 +54,7 @@ var _ = Describe("The examples for platform teams", Ordered, func() {
 		argo := newArgoCD(ctx, w.host, string(values))
 		var serving *process.Process
 		argo.sync(ctx, func() { serving = w.serve(ctx) })
-		w.route(ctx)
+		suite.RouteService(ctx, w.host, namespace, release)
 		w.injectCA(ctx)
 		check := func() (string, error) {
 			out, err := exec.CommandContext(ctx, w.kubelet.Binary, "check", "admission", "kubernetes", "--kubeconfig="+w.api.AdminKubeconfig(),

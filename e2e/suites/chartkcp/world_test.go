@@ -164,18 +164,8 @@ func (w *world) install(ctx context.Context) *process.Process {
 	}).WithContext(ctx).WithTimeout(startTimeout).Should(Succeed()) // helm may be built first
 	serve := w.serve(ctx)
 	Expect(<-installed).NotTo(HaveOccurred())
-	w.route(ctx)
+	suite.RouteService(ctx, w.host, namespace, release)
 	return serve
-}
-
-// route makes the API server reach warrantgate by the Service.
-func (w *world) route(ctx context.Context) {
-	GinkgoHelper()
-	// The address of a Service has no route here. The API server resolves a Service of this type itself.
-	service := &corev1.Service{}
-	Expect(w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, service)).To(Succeed())
-	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost", Ports: service.Spec.Ports}
-	Expect(w.host.Update(ctx, service)).To(Succeed())
 }
 
 // upgrade upgrades the release with its hooks.
@@ -194,10 +184,10 @@ func (w *world) rollback(ctx context.Context) {
 
 func (w *world) change(ctx context.Context, verb string, args ...string) {
 	GinkgoHelper()
-	// Remove the changes of route to the Service, which are not part of the chart.
+	// Remove the changes of RouteService, which are not part of the chart.
 	Expect(w.host.Delete(ctx, &corev1.Service{ObjectMeta: w.named(release)})).To(Succeed())
 	Expect(w.helm(ctx, verb, args...)).To(Succeed())
-	w.route(ctx)
+	suite.RouteService(ctx, w.host, namespace, release)
 }
 
 // mount writes the files of the volumes of the Deployment's pods, or only of those with the given names, and returns the folder.

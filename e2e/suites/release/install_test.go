@@ -150,10 +150,7 @@ func (w *world) helm(ctx context.Context, verb, chart string, args ...string) {
 		verb, helmRelease, chart, "--plain-http", "--values=-", "--namespace=" + namespace, "--kubeconfig=" + w.api.AdminKubeconfig(),
 	}, args...)...)
 	Expect(err).NotTo(HaveOccurred())
-	service = &corev1.Service{}
-	Expect(w.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: helmRelease}, service)).To(Succeed())
-	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost", Ports: service.Spec.Ports}
-	Expect(w.admin.Update(ctx, service)).To(Succeed())
+	suite.RouteService(ctx, w.admin, namespace, helmRelease)
 }
 
 // serve does the work of a kubelet for a pod of the Deployment: it pulls the image, mounts the volumes, and runs the program with the
