@@ -86,7 +86,7 @@ func (m *machines) start(ctx context.Context) (err error) {
 		return err
 	}
 	m.cloud.SetTokenLife(2 * patience) // longer than the measurement, so that each is requested once
-	m.api, err = kubetest.Start(ctx, kubetest.Options{})
+	m.api, err = kubetest.Start(ctx)
 	return err
 }
 

@@ -86,7 +86,7 @@ func measureWorkspaces(ctx context.Context, out *figures) (err error) {
 
 func startKCP(ctx context.Context) (*kcptest.Server, error) {
 	progress("kcp starts")
-	return kcptest.Start(ctx, kcptest.Options{})
+	return kcptest.Start(ctx)
 }
 
 // startWarrantgate installs warrantgate with the webhook that rewrites owners, starts it, and waits until it is ready.

@@ -44,7 +44,7 @@ type demo struct {
 // startKCP starts kcp and creates one workspace with a service account and a user in it.
 func (d *demo) startKCP(ctx context.Context) (err error) {
 	start := time.Now()
-	if d.kcp, err = kcptest.Start(ctx, kcptest.Options{}); err != nil {
+	if d.kcp, err = kcptest.Start(ctx); err != nil {
 		return err
 	}
 	d.say("kcp is ready at %s after %s, DIR=%s.", d.kcp.URL(), seconds(time.Since(start)), d.kcp.Dir())

@@ -91,7 +91,7 @@ func startMachines(ctx context.Context, d *demo) (err error) {
 
 // startAPI starts an API server with the kinds of Cluster API.
 func (m *machines) startAPI(ctx context.Context) (err error) {
-	m.api, err = kubetest.Start(ctx, kubetest.Options{})
+	m.api, err = kubetest.Start(ctx)
 	return err
 }
 

@@ -41,7 +41,7 @@ func startOpenStack(ctx context.Context, d *demo) (err error) {
 		configuration += withoutKeystone
 	} else {
 		start = time.Now()
-		if d.keystone, err = keystonetest.Start(ctx, keystonetest.Options{}); err != nil {
+		if d.keystone, err = keystonetest.Start(ctx); err != nil {
 			return err
 		}
 		d.say("A real Keystone is ready at %s after %s.", d.keystone.AuthURL(), seconds(time.Since(start)))

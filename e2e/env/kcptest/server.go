@@ -31,12 +31,6 @@ import (
 // pollInterval is the interval between two checks of an object.
 const pollInterval = 100 * time.Millisecond
 
-// Options configure kcp.
-type Options struct {
-	// Args are further arguments of "kcp start".
-	Args []string
-}
-
 // Server is a running kcp: one shard with embedded etcd, or the shards of a Sharded.
 type Server struct {
 	binary string
@@ -61,13 +55,13 @@ type Server struct {
 	userCerts map[string]access.KeyPair
 }
 
-// Start runs kcp and waits until it is ready.
-func Start(ctx context.Context, options Options) (*Server, error) {
+// Start runs kcp with further arguments of "kcp start", and waits until it is ready.
+func Start(ctx context.Context, args ...string) (*Server, error) {
 	binary, err := asset.Path(asset.KCP)
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer(binary, options.Args...)
+	s, err := newServer(binary, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"warrantgate.dev/e2e/servers/keystone"
 )
 
-// AdminProject is a part of keystone.conf, for Options.ExtraConf, that makes the project of the administrator the admin project.
+// AdminProject is a section of keystone.conf, for Start, that makes the project of the administrator the admin project.
 // Without it, every project is the admin project for Keystone: is_admin_project:True is then true for each token of a project.
 const AdminProject = `[resource]
 admin_project_name = admin

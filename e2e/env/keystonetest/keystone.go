@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,15 +22,8 @@ import (
 // Region is the region of Keystone's own endpoint.
 const Region = "RegionOne"
 
-// Options configure a Keystone.
-type Options struct {
-	// ExtraConf is appended to keystone.conf and begins with a section; see AdminProject.
-	ExtraConf string
-}
-
 // Keystone is a running Keystone.
 type Keystone struct {
-	options Options
 	// dir contains the data and the log. Stop removes it unless keep is set.
 	dir      string
 	keep     bool
@@ -43,8 +37,9 @@ type Keystone struct {
 	policyTime time.Time
 }
 
-// Start sets up a Keystone, runs it and waits until it responds. The end of ctx ends a start, but not a Keystone that has started.
-func Start(ctx context.Context, options Options) (*Keystone, error) {
+// Start sets up a Keystone, runs it and waits until it responds. The sections are appended to keystone.conf; see AdminProject. The end of ctx
+// ends a start, but not a Keystone that has started.
+func Start(ctx context.Context, sections ...string) (*Keystone, error) {
 	if err := Find(ctx); err != nil {
 		return nil, err
 	}
@@ -52,20 +47,20 @@ func Start(ctx context.Context, options Options) (*Keystone, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Keystone{options: options, dir: dir, keep: os.Getenv(process.KeepEnv) != "", password: rand.Text()}
-	if err := k.start(ctx); err != nil {
+	k := &Keystone{dir: dir, keep: os.Getenv(process.KeepEnv) != "", password: rand.Text()}
+	if err := k.start(ctx, strings.Join(sections, "")); err != nil {
 		return nil, errors.Join(fmt.Errorf("start Keystone: %w", err), k.Stop())
 	}
 	return k, nil
 }
 
-func (k *Keystone) start(ctx context.Context) error {
+func (k *Keystone) start(ctx context.Context, extra string) error {
 	ports, err := process.FreePorts(ctx, 1)
 	if err != nil {
 		return err
 	}
 	k.authURL = "http://" + process.Loopback(ports[0]) + "/v3"
-	if err := writeFiles(k.dir, k.options.ExtraConf); err != nil {
+	if err := writeFiles(k.dir, extra); err != nil {
 		return err
 	}
 	if err := k.writePolicy(nil); err != nil {

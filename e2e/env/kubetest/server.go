@@ -24,12 +24,6 @@ import (
 // patience limits one step of a start, if the context has no deadline or a later one.
 const patience = time.Minute
 
-// Options configure a kube-apiserver.
-type Options struct {
-	// Args are further arguments of kube-apiserver, as --name=value.
-	Args []string
-}
-
 // Server is a running kube-apiserver with its etcd. Authorization is by RBAC. The admission plugin ServiceAccount is disabled, so
 // that Pods need no service account.
 type Server struct {
@@ -49,9 +43,9 @@ type Server struct {
 	mu sync.Mutex
 }
 
-// Start runs etcd and kube-apiserver and waits until the API server is healthy and serves all kinds. The end of ctx ends a start,
-// but not a server that has started.
-func Start(ctx context.Context, options Options) (*Server, error) {
+// Start runs etcd and kube-apiserver, with further arguments as --name=value, and waits until the API server is healthy and serves all kinds.
+// The end of ctx ends a start, but not a server that has started.
+func Start(ctx context.Context, args ...string) (*Server, error) {
 	paths, err := asset.Paths(asset.KubeAPIServer, asset.Etcd)
 	if err != nil {
 		return nil, err
@@ -60,7 +54,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{kubeAPIServer: paths[0], etcd: paths[1], args: options.Args, dir: dir}
+	s := &Server{kubeAPIServer: paths[0], etcd: paths[1], args: args, dir: dir}
 	if err := s.start(ctx); err != nil {
 		err = fmt.Errorf("start kube-apiserver: %w\n%s\n%s", err, process.LogTail(s.LogFile()), process.LogTail(s.file("etcd.log")))
 		return nil, errors.Join(err, s.Stop())

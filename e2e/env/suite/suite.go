@@ -77,7 +77,7 @@ func Warrantgate(ctx context.Context, args ...string) Output {
 // KCP starts a kcp of one shard with further arguments.
 func KCP(ctx context.Context, args ...string) *kcptest.Server {
 	GinkgoHelper()
-	server, err := kcptest.Start(ctx, kcptest.Options{Args: args})
+	server, err := kcptest.Start(ctx, args...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(server.Stop)
 	return server
@@ -86,7 +86,7 @@ func KCP(ctx context.Context, args ...string) *kcptest.Server {
 // KubeAPIServer starts a kube-apiserver with further arguments.
 func KubeAPIServer(ctx context.Context, args ...string) *kubetest.Server {
 	GinkgoHelper()
-	server, err := kubetest.Start(ctx, kubetest.Options{Args: args})
+	server, err := kubetest.Start(ctx, args...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(server.Stop)
 	return server

@@ -70,7 +70,7 @@ func startKCP(ctx SpecContext) *kcpWorld {
 	defer w.stopUnless(&complete)
 	w.startCloud(ctx)
 	var err error
-	w.kcp, err = kcptest.Start(ctx, kcptest.Options{})
+	w.kcp, err = kcptest.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	w.started(w.kcp.Stop)
 	w.makePlaces(ctx)

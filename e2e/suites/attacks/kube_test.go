@@ -71,7 +71,7 @@ func startKube(ctx SpecContext) *kubeWorld {
 	defer w.stopUnless(&complete)
 	w.startCloud(ctx)
 	var err error
-	w.api, err = kubetest.Start(ctx, kubetest.Options{})
+	w.api, err = kubetest.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	w.started(w.api.Stop)
 	w.admin = w.api.Client()

@@ -58,11 +58,11 @@ func newWorld(ctx context.Context) *world {
 	DeferCleanup(w.stop)
 	servers, starting := errgroup.WithContext(ctx)
 	servers.Go(func() (err error) {
-		w.kcp, err = kcptest.Start(starting, kcptest.Options{})
+		w.kcp, err = kcptest.Start(starting)
 		return err
 	})
 	servers.Go(func() (err error) {
-		w.api, err = kubetest.Start(starting, kubetest.Options{})
+		w.api, err = kubetest.Start(starting)
 		return err
 	})
 	Expect(servers.Wait()).To(Succeed())

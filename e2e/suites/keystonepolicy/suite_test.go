@@ -26,7 +26,7 @@ func TestKeystonePolicy(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
 	// The cache in memory has credentials as Keystone has changed them, without their content.
-	keystone, err = keystonetest.Start(ctx, keystonetest.Options{ExtraConf: keystonetest.AdminProject + "[credential]\ncaching = false\n"})
+	keystone, err = keystonetest.Start(ctx, keystonetest.AdminProject, "[credential]\ncaching = false\n")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() error { return keystone.Stop() })
 }, NodeTimeout(specTimeout))

@@ -41,11 +41,11 @@ func startServers(ctx context.Context) *servers {
 	s := &servers{}
 	var starting errgroup.Group
 	starting.Go(func() (err error) {
-		s.api, err = kubetest.Start(ctx, kubetest.Options{})
+		s.api, err = kubetest.Start(ctx)
 		return err
 	})
 	starting.Go(func() (err error) {
-		if s.keystone, err = keystonetest.Start(ctx, keystonetest.Options{}); err != nil {
+		if s.keystone, err = keystonetest.Start(ctx); err != nil {
 			return err
 		}
 		s.nova, err = novatest.Start(ctx, s.keystone)

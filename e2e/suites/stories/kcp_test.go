@@ -31,7 +31,7 @@ type kcpWorld struct {
 func (w *kcpWorld) start(ctx context.Context) {
 	GinkgoHelper()
 	var err error
-	w.server, err = kcptest.Start(ctx, kcptest.Options{})
+	w.server, err = kcptest.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	w.early = newPlace(ctx)
 	suite.CreateWorkspace(ctx, w.early.bot, "stuck")

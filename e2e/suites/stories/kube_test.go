@@ -56,7 +56,7 @@ func (w *kubeWorld) start(ctx context.Context) (err error) {
 	if w.cloud, err = cloudsigmatest.Start(ctx); err != nil {
 		return err
 	}
-	if w.server, err = kubetest.Start(ctx, kubetest.Options{}); err != nil {
+	if w.server, err = kubetest.Start(ctx); err != nil {
 		return err
 	}
 	w.admin, w.account = w.server.Client(), w.cloud.AddClient(serviceAccount)

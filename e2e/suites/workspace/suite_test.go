@@ -47,7 +47,7 @@ func TestWorkspaces(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(stopServers)
 	var err error
-	kcp, err = kcptest.Start(ctx, kcptest.Options{})
+	kcp, err = kcptest.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	gate, err = kcptest.StartWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{})
 	Expect(err).NotTo(HaveOccurred())
