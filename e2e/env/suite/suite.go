@@ -83,6 +83,15 @@ func KCP(ctx context.Context, args ...string) *kcptest.Server {
 	return server
 }
 
+// UninstallAtEnd uninstalls and stops a warrantgate of a kcp at the end of the spec or container that calls UninstallAtEnd.
+func UninstallAtEnd(w *kcptest.Warrantgate, timeout time.Duration) {
+	DeferCleanup(func(ctx SpecContext) {
+		_, err := w.Uninstall(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.Stop()).To(Succeed())
+	}, NodeTimeout(timeout))
+}
+
 // KubeAPIServer starts a kube-apiserver with further arguments.
 func KubeAPIServer(ctx context.Context, args ...string) *kubetest.Server {
 	GinkgoHelper()

@@ -125,11 +125,7 @@ func guard(ctx SpecContext, kubeconfig string) *kcptest.Warrantgate {
 	GinkgoHelper()
 	w, err := kcptest.StartWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Kubeconfig: kubeconfig})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func(ctx SpecContext) {
-		_, err := w.Uninstall(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(w.Stop()).To(Succeed())
-	}, NodeTimeout(specTimeout))
+	suite.UninstallAtEnd(w, specTimeout)
 	return w
 }
 

@@ -73,11 +73,7 @@ func serve(ctx context.Context, configuration string, args ...string) *kcptest.W
 	w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Configuration: configuration, Args: args})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.Start(ctx)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { //nolint:contextcheck // the story's own context has ended by then
-		_, err := w.Uninstall(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(w.Stop()).To(Succeed())
-	}, NodeTimeout(specTimeout))
+	suite.UninstallAtEnd(w, specTimeout) //nolint:contextcheck // the story's own context has ended by then
 	return w
 }
 

@@ -34,11 +34,7 @@ var _ = Describe("install", func() {
 		GinkgoHelper()
 		w, err := kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{Configuration: configuration})
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func(ctx SpecContext) {
-			_, err := w.Uninstall(ctx)
-			Expect(err).NotTo(HaveOccurred())
-			Expect(w.Stop()).To(Succeed())
-		}, NodeTimeout(specTimeout))
+		suite.UninstallAtEnd(w, specTimeout)
 		return w
 	}
 	const unreached, unknownPath = "the API server cannot reach warrantgate: ", "the API server got the answer 404: "

@@ -41,11 +41,7 @@ var _ = Describe("With serve besides the policies", Ordered, func() {
 		var err error
 		gate, err = kcptest.NewWarrantgate(ctx, kcp, kcptest.WarrantgateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func(ctx SpecContext) {
-			_, err := gate.Uninstall(ctx)
-			Expect(err).NotTo(HaveOccurred())
-			Expect(gate.Stop()).To(Succeed())
-		}, NodeTimeout(specTimeout))
+		suite.UninstallAtEnd(gate, specTimeout)
 		output, err := gate.Install(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		if byPolicy {
