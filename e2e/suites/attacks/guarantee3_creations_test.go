@@ -3,11 +3,8 @@
 package attacks_test
 
 import (
-	"encoding/json"
-	"encoding/pem"
+	"context"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 
@@ -18,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // Guarantee 3: the platform has another webhook, which is slow. The cluster of a machine changes after the machine was evaluated, and before
@@ -61,33 +60,23 @@ func (w *kubeWorld) slowWebhook(ctx SpecContext, namespace string) *slowWebhook 
 	GinkgoHelper()
 	released := make(chan struct{})
 	slow := &slowWebhook{called: make(chan struct{}, 1), release: sync.OnceFunc(func() { close(released) })}
-	server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		var review admissionv1.AdmissionReview
-		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-			http.Error(rw, err.Error(), http.StatusBadRequest)
-			return
-		}
-		probe := ptr.Deref(review.Request.DryRun, false)
+	called := suite.Webhook(func(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		probe := ptr.Deref(request.DryRun, false)
 		if !probe {
 			slow.called <- struct{}{}
 			select {
-			case <-r.Context().Done():
+			case <-ctx.Done():
 			case <-released:
 			}
 		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: !probe}
-		review.Request = nil
-		_ = json.NewEncoder(rw).Encode(review)
-	}))
-	DeferCleanup(server.Close)
+		return &admissionv1.AdmissionResponse{Allowed: !probe}
+	})
 	DeferCleanup(slow.release)
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "slow-" + namespace},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "slow.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				URL: ptr.To(server.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
-			},
+			ClientConfig:      called,
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}},
 			ObjectSelector:    &metav1.LabelSelector{MatchLabels: map[string]string{"slow": "true"}},
 			Rules: []admissionregistrationv1.RuleWithOperations{{

@@ -4,17 +4,14 @@ package attacks_test
 
 import (
 	"context"
-	"encoding/pem"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"sync/atomic"
 	"time"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -51,9 +48,9 @@ var _ = Describe("the owner of a workspace in which a webhook delays Events", Se
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		})).To(Succeed())
 
-		attacker.answerEvents(ctx, func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that kcp has gone
-			<-r.Context().Done()
+		attacker.answerEvents(ctx, func(ctx context.Context, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+			<-ctx.Done()
+			return &admissionv1.AdmissionResponse{}
 		})
 
 		for i := range attempts {
@@ -65,23 +62,18 @@ var _ = Describe("the owner of a workspace in which a webhook delays Events", Se
 })
 
 // answerEvents registers a validating webhook for the Events in the workspace of an owner, until the spec ends.
-func (o owner) answerEvents(ctx context.Context, answer http.HandlerFunc) {
+func (o owner) answerEvents(ctx context.Context, answer func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) {
 	GinkgoHelper()
 	var called atomic.Bool
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		called.Store(true)
-		answer(w, r)
-	}))
-	DeferCleanup(server.Close)
-	DeferCleanup(server.CloseClientConnections)
 	hook := &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "events"},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "events.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
 			TimeoutSeconds: ptr.To[int32](30), FailurePolicy: ptr.To(admissionregistrationv1.Ignore),
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				URL: ptr.To(server.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
-			},
+			ClientConfig: suite.Webhook(func(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+				called.Store(true)
+				return answer(ctx, request)
+			}),
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"events"}},

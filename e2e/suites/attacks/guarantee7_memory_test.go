@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -157,19 +156,14 @@ var _ = Describe("the memory and the log of warrantgate, against tenants with la
 		suite.ReadyWorkspace(ctx, attacker.config, "child")
 		before, logged := peak(w.gate.PID()), logSize(w.gate.LogFile())
 		var denied atomic.Int32
-		attacker.answerEvents(ctx, func(w http.ResponseWriter, r *http.Request) {
-			defer GinkgoRecover()
-			var review admissionv1.AdmissionReview
-			Expect(json.NewDecoder(r.Body).Decode(&review)).To(Succeed())
+		attacker.answerEvents(ctx, func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 			var event corev1.Event
-			Expect(json.Unmarshal(review.Request.Object.Raw, &event)).To(Succeed())
-			review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{Message: "no"}}
-			if event.Source.Component == "warrantgate" {
-				review.Response.Result.Message = strings.Repeat("x", size)
-				defer denied.Add(1)
+			Expect(json.Unmarshal(request.Object.Raw, &event)).To(Succeed())
+			if event.Source.Component != "warrantgate" {
+				return &admissionv1.AdmissionResponse{Result: &metav1.Status{Message: "no"}}
 			}
-			review.Request = nil
-			Expect(json.NewEncoder(w).Encode(review)).To(Succeed())
+			denied.Add(1)
+			return &admissionv1.AdmissionResponse{Result: &metav1.Status{Message: strings.Repeat("x", size)}}
 		})
 		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
 		Expect(suite.KCPClient(attacker.config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))).

@@ -5,11 +5,8 @@ package machine_test
 import (
 	"context"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strings"
 
@@ -28,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -441,25 +439,13 @@ func (s story) restart(ctx context.Context, name string) error {
 // "later". It responds with a patch.
 func (s story) registerLater(ctx context.Context, patch string) {
 	GinkgoHelper()
-	later := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var review admissionv1.AdmissionReview
-		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		review.Response = &admissionv1.AdmissionResponse{
-			UID: review.Request.UID, Allowed: true, Patch: []byte(patch), PatchType: ptr.To(admissionv1.PatchTypeJSONPatch),
-		}
-		_ = json.NewEncoder(w).Encode(review)
-	}))
-	DeferCleanup(later.Close)
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "zz-later"}, // the API server calls webhooks in the order of their names
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
 			Name: "later.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				URL: ptr.To(later.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: later.Certificate().Raw}),
-			},
+			ClientConfig: suite.Webhook(func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+				return &admissionv1.AdmissionResponse{Allowed: true, Patch: []byte(patch), PatchType: ptr.To(admissionv1.PatchTypeJSONPatch)}
+			}),
 			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"later": s.namespace}},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},

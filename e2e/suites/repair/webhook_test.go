@@ -3,10 +3,7 @@
 package repair_test
 
 import (
-	"encoding/json"
-	"encoding/pem"
-	"net/http"
-	"net/http/httptest"
+	"context"
 	"slices"
 	"strconv"
 
@@ -57,18 +54,12 @@ var _ = Describe("a tenant whose webhook changes the writes of the repair", func
 		}
 
 		By("registering the webhook, through the virtual workspace of the initializer")
-		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer GinkgoRecover()
-			var review admissionv1.AdmissionReview
-			Expect(json.NewDecoder(r.Body).Decode(&review)).To(Succeed())
-			review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-			if slices.Contains(review.Request.UserInfo.Groups, kcptest.LogicalClusterAdmins) {
-				review.Response.Patch, review.Response.PatchType = []byte(patch), ptr.To(admissionv1.PatchTypeJSONPatch)
+		called := suite.Webhook(func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+			if !slices.Contains(request.UserInfo.Groups, kcptest.LogicalClusterAdmins) {
+				return &admissionv1.AdmissionResponse{Allowed: true}
 			}
-			review.Request = nil
-			Expect(json.NewEncoder(w).Encode(review)).To(Succeed())
-		}))
-		DeferCleanup(server.Close)
+			return &admissionv1.AdmissionResponse{Allowed: true, Patch: []byte(patch), PatchType: ptr.To(admissionv1.PatchTypeJSONPatch)}
+		})
 		config := rest.CopyConfig(as)
 		config.Host = p.initializingURL(ctx, ofType) + "/clusters/" + child.Spec.Cluster
 		inside, err := kcptest.NewClient(config)
@@ -78,9 +69,7 @@ var _ = Describe("a tenant whose webhook changes the writes of the repair", func
 				ObjectMeta: metav1.ObjectMeta{Name: ofType},
 				Webhooks: []admissionregistrationv1.MutatingWebhook{{
 					Name: "trap.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
-					ClientConfig: admissionregistrationv1.WebhookClientConfig{
-						URL: ptr.To(server.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
-					},
+					ClientConfig: called,
 					Rules: []admissionregistrationv1.RuleWithOperations{{
 						Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
 						Rule:       admissionregistrationv1.Rule{APIGroups: []string{"core.kcp.io"}, APIVersions: []string{"*"}, Resources: []string{"logicalclusters"}},
