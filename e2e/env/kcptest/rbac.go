@@ -2,18 +2,12 @@ package kcptest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/access"
 )
 
 // User is the subject of a user, or of a service account by its global name.
@@ -72,61 +66,8 @@ func Grant(ctx context.Context, config *rest.Config, subject rbacv1.Subject, rul
 	if err != nil {
 		return err
 	}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "kcptest-"}, Rules: rules}
-	if err := c.Create(ctx, role); err != nil {
-		return fmt.Errorf("create role: %w", err)
-	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{subject},
-	}
-	if err := c.Create(ctx, binding); err != nil {
-		return fmt.Errorf("bind role to %s: %w", subject.Name, err)
-	}
-	for _, rule := range rules {
-		if err := waitReviewed(ctx, c, subject, rule, rule.Verbs[0], true); err != nil {
-			return fmt.Errorf("permissions of %s at %s: %w", subject.Name, config.Host, err)
-		}
+	if err := access.Grant(ctx, c, subject, rules...); err != nil {
+		return fmt.Errorf("permissions of %s at %s: %w", subject.Name, config.Host, err)
 	}
 	return nil
-}
-
-// waitReviewed waits until a request that a rule allows is allowed for a subject, or denied. The authorizer follows the storage with a delay.
-func waitReviewed(ctx context.Context, c client.Client, subject rbacv1.Subject, rule rbacv1.PolicyRule, verb string, want bool) error {
-	spec := subjectOf(subject)
-	if len(rule.NonResourceURLs) > 0 {
-		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: rule.NonResourceURLs[0], Verb: verb}
-	} else {
-		resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
-		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
-			Verb: verb, Group: rule.APIGroups[0], Version: "*", Resource: resource, Subresource: subresource,
-			Namespace: metav1.NamespaceDefault, Name: strings.Join(rule.ResourceNames, ""),
-		}
-	}
-	var last error
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		review := &authorizationv1.SubjectAccessReview{Spec: spec}
-		if err := c.Create(ctx, review); err != nil {
-			return false, err
-		}
-		last = fmt.Errorf("%s is allowed: %t, %s", verb, review.Status.Allowed, review.Status.Reason)
-		return review.Status.Allowed == want, nil
-	})
-	if err != nil {
-		return errors.Join(err, last)
-	}
-	return nil
-}
-
-func subjectOf(subject rbacv1.Subject) authorizationv1.SubjectAccessReviewSpec {
-	spec := authorizationv1.SubjectAccessReviewSpec{User: subject.Name, Groups: []string{user.AllAuthenticated}}
-	switch subject.Kind {
-	case rbacv1.GroupKind:
-		spec.User, spec.Groups = "kcptest", append(spec.Groups, subject.Name)
-	case rbacv1.ServiceAccountKind:
-		spec.User = serviceaccount.MakeUsername(subject.Namespace, subject.Name)
-		spec.Groups = append(spec.Groups, serviceaccount.MakeGroupNames(subject.Namespace)...)
-	}
-	return spec
 }

@@ -84,7 +84,7 @@ func RemoveRule(ctx context.Context, username string, holder, where *rest.Config
 	}); err != nil {
 		return nil, err
 	}
-	if err := waitReviewed(ctx, reviewer, User(username), rule, verb, false); err != nil {
+	if err := access.AwaitReview(ctx, reviewer, User(username), rule, verb, false); err != nil {
 		return nil, errors.Join(fmt.Errorf("wait until kcp denies requests that need the rule %q: %w", removed.Name, err), removed.Restore(ctx))
 	}
 	return removed, nil

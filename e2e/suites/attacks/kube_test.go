@@ -12,12 +12,13 @@ import (
 	"github.com/google/uuid"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/access"
+	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/suite"
 )
@@ -175,22 +176,9 @@ func (w *kubeWorld) expectReported(ctx context.Context, namespace, machine, reas
 // permit allows a user to impersonate users, by their email addresses, and waits until the API server observes it.
 func (w *kubeWorld) permit(ctx context.Context, username string, emails ...string) {
 	GinkgoHelper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "impersonate-"}, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: emails, Verbs: []string{"impersonate"},
-	}}}
-	Expect(w.admin.Create(ctx, role)).To(Succeed())
-	Expect(w.admin.Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: username}},
-	})).To(Succeed())
 	for _, email := range emails {
-		Eventually(func() (bool, error) {
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				User: username, ResourceAttributes: &authorizationv1.ResourceAttributes{Resource: "users", Name: email, Verb: "impersonate"},
-			}}
-			err := w.admin.Create(ctx, review)
-			return review.Status.Allowed, err
-		}).Should(BeTrue())
+		Expect(access.Grant(ctx, w.admin, kcptest.User(username), rbacv1.PolicyRule{
+			APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{email}, Verbs: []string{"impersonate"},
+		})).To(Succeed())
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/access"
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/env/volume"
@@ -131,18 +132,9 @@ func (w *kubeWorld) controller(ctx context.Context, name string) client.Client {
 	GinkgoHelper()
 	config, err := w.api.ServiceAccount(ctx, "capcs-system", name)
 	Expect(err).NotTo(HaveOccurred())
-	for _, object := range []client.Object{
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{"infrastructure.cluster.x-k8s.io", "cluster.x-k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"},
-		}}},
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "capcs-system", Name: name}},
-		},
-	} {
-		Expect(w.admin.Create(ctx, object)).To(Succeed())
-	}
+	Expect(access.Grant(ctx, w.admin, kcptest.ServiceAccountSubject("capcs-system", name), rbacv1.PolicyRule{
+		APIGroups: []string{"infrastructure.cluster.x-k8s.io", "cluster.x-k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"},
+	})).To(Succeed())
 	return suite.UnstructuredClient(config)
 }
 

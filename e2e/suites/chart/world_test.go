@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/charts/charttest"
+	"warrantgate.dev/e2e/env/access"
 	"warrantgate.dev/e2e/env/asset"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/process"
@@ -131,19 +132,14 @@ func prepare(ctx context.Context) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: rootCA},
 			Data:       map[string]string{"ca.crt": string(api.Config().CAData)},
 		},
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: authorName}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "create"}},
-			{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}},
-			{APIGroups: []string{appsv1.GroupName}, Resources: []string{"deployments"}, Verbs: []string{"create", "patch"}},
-		}},
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: authorName},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: authorName},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: authorName}},
-		},
 	} {
 		Expect(api.Client().Create(ctx, object)).To(Succeed())
 	}
+	Expect(access.Grant(ctx, api.Client(), rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: authorName},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get", "create"}},
+		rbacv1.PolicyRule{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}},
+		rbacv1.PolicyRule{APIGroups: []string{appsv1.GroupName}, Resources: []string{"deployments"}, Verbs: []string{"create", "patch"}},
+	)).To(Succeed())
 }
 
 // install runs helm install, and creates the files of a pod. The release is uninstalled at the end.

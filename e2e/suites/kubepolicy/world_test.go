@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubectl/pkg/describe"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/access"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/suite"
 )
@@ -48,19 +49,10 @@ func newWorld(ctx context.Context, args ...string) *world {
 	Expect(err).NotTo(HaveOccurred())
 	w.author, err = w.api.NewClient(w.recorder.Listen(w.authorConfig))
 	Expect(err).NotTo(HaveOccurred())
-	for _, object := range []client.Object{
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: authorName}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"create", "get", "update", "patch", "delete"}},
-			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}},
-		}},
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: authorName},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: authorName},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: authorName}},
-		},
-	} {
-		Expect(w.admin.Create(ctx, object)).To(Succeed())
-	}
+	Expect(access.Grant(ctx, w.admin, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: authorName},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"create", "get", "update", "patch", "delete"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}},
+	)).To(Succeed())
 	return w
 }
 

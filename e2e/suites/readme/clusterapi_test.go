@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/access"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
@@ -49,16 +50,12 @@ var _ = Describe("The page of the gates on Cluster API", func() {
 				StringData: map[string]string{"oauth-url": cloud.OAuthURL(), "client-id": account.ID, "client-secret": account.Secret},
 			},
 			clusterOf(user, "metal"),
-			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: editors}, Rules: []rbacv1.PolicyRule{{
-				APIGroups: []string{"infrastructure.cluster.x-k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"},
-			}}},
-			&rbacv1.ClusterRoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Name: editors}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: editors},
-				Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: editors}},
-			},
 		} {
 			Expect(c.Create(ctx, object)).To(Succeed())
 		}
+		Expect(access.Grant(ctx, c, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: editors}, rbacv1.PolicyRule{
+			APIGroups: []string{"infrastructure.cluster.x-k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"},
+		})).To(Succeed())
 
 		content, err := os.ReadFile(api.AdminKubeconfig())
 		Expect(err).NotTo(HaveOccurred())

@@ -115,18 +115,9 @@ func (w *world) letAuthor(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	w.author, err = client.New(config, client.Options{})
 	Expect(err).NotTo(HaveOccurred())
-	for _, object := range []client.Object{
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: authorName}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"}},
-		}},
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: authorName},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: authorName},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: authorName}},
-		},
-	} {
-		Expect(w.admin.Create(ctx, object)).To(Succeed())
-	}
+	Expect(access.Grant(ctx, w.admin, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: authorName}, rbacv1.PolicyRule{
+		APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"},
+	})).To(Succeed())
 }
 
 // newValues are the values of the chart, with a Service on the port of the balancer.

@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"warrantgate.dev/e2e/env/access"
+	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
@@ -142,29 +143,17 @@ func (w *kubeWorld) newTenant(ctx context.Context, namespace string) tenant {
 	Expect(err).NotTo(HaveOccurred())
 	t.client, err = w.server.NewClient(t.recorder.Listen(config))
 	Expect(err).NotTo(HaveOccurred())
-	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: t.name}}
-	for _, object := range []client.Object{
-		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: t.name}, Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		},
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: t.name}, Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{t.user.Email}, Verbs: []string{"impersonate"},
-		}}},
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: t.name}, Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: t.name},
-		},
-	} {
-		Expect(w.admin.Create(ctx, object)).To(Succeed())
-	}
-	Eventually(func() (bool, error) { // until the API server observes the permissions
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: t.name, ResourceAttributes: &authorizationv1.ResourceAttributes{Resource: "users", Name: t.user.Email, Verb: "impersonate"},
-		}}
-		err := w.admin.Create(ctx, review)
-		return review.Status.Allowed, errors.Join(err, t.client.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace)))
-	}).Should(BeTrue())
+	subject := kcptest.User(t.name)
+	Expect(w.admin.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: t.name}, Subjects: []rbacv1.Subject{subject},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+	})).To(Succeed())
+	Expect(access.Grant(ctx, w.admin, subject, rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{t.user.Email}, Verbs: []string{"impersonate"},
+	})).To(Succeed())
+	Eventually(func() error { // until the API server observes the binding
+		return t.client.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace))
+	}).Should(Succeed())
 	return t
 }
 
