@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
@@ -56,9 +55,7 @@ func (w *kcpWorld) tenantOf(ctx context.Context, path, name string) owner {
 	GinkgoHelper()
 	who := w.newOwner(ctx, name)
 	Expect(kcptest.Bind(ctx, who.config, path, exportName, machineKind)).To(Succeed())
-	var err error
-	who.client, err = client.New(who.recorder.Listen(who.config), client.Options{})
-	Expect(err).NotTo(HaveOccurred())
+	who.client = suite.UnstructuredClient(who.recorder.Listen(who.config))
 	return who
 }
 
@@ -94,8 +91,7 @@ var _ = Describe("the audit of a provider on kcp", func() {
 		eve := w.newOwner(ctx, "eve")
 		eve.exportOwn(ctx, clusterKind)
 		Expect(kcptest.Bind(ctx, eve.config, path, exportName, machineKind)).To(Succeed())
-		forger, err := client.New(eve.config, client.Options{})
-		Expect(err).NotTo(HaveOccurred())
+		forger := suite.UnstructuredClient(eve.config)
 		Expect(forger.Create(ctx, newCluster(eve.namespace, "pool", theirs.Email))).To(Succeed())
 		Expect(forger.Create(ctx, newMachine(eve.namespace, "forged", "pool", map[string]any{"providerID": "cloudsigma://" + server.UUID}))).To(Succeed())
 		Eventually(func() []string { return gateEvents(ctx, eve) }).Should(ConsistOf(

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const clusterAnnotation = "kcp.io/cluster"
@@ -31,8 +32,7 @@ func moved(to, also string) client.Patch {
 // gateEvents returns the reasons and messages of warrantgate's Events in the workspace of a tenant.
 func gateEvents(ctx SpecContext, of owner) []string {
 	GinkgoHelper()
-	c, err := kcptest.NewClient(of.admin)
-	Expect(err).NotTo(HaveOccurred())
+	c := suite.KCPClient(of.admin)
 	list := &corev1.EventList{}
 	Expect(c.List(ctx, list)).To(Succeed())
 	var texts []string
@@ -112,8 +112,7 @@ var _ = Describe("the requester cannot choose where a request is evaluated", fun
 		Expect(kcptest.Grant(ctx, attacker.config, kcptest.User(attacker.name), rbacv1.PolicyRule{
 			APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"},
 		})).To(Succeed())
-		editor, err := client.New(attacker.recorder.Listen(kcptest.In(attacker.config, victim.path)), client.Options{})
-		Expect(err).NotTo(HaveOccurred())
+		editor := suite.UnstructuredClient(attacker.recorder.Listen(kcptest.In(attacker.config, victim.path)))
 		pool := newCluster(victim.namespace, "pool", "")
 		also := fmt.Sprintf(`,"spec":{"userEmail":%q}`, stranger.Email)
 		expectDenied(editor.Patch(ctx, pool.DeepCopy(), moved(attacker.cluster, also)), http.StatusUnprocessableEntity, changed)

@@ -19,6 +19,7 @@ import (
 
 	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -41,9 +42,7 @@ func (o owner) exportOwn(ctx context.Context, kind schema.GroupVersionKind) {
 func (o *owner) bindProvider(ctx context.Context, canary *unstructured.Unstructured) {
 	GinkgoHelper()
 	Expect(kcptest.Bind(ctx, o.config, providerPath, exportName, canary.GroupVersionKind())).To(Succeed())
-	var err error
-	o.client, err = client.New(o.recorder.Listen(o.config), client.Options{})
-	Expect(err).NotTo(HaveOccurred())
+	o.client = suite.UnstructuredClient(o.recorder.Listen(o.config))
 	Eventually(func() error { return o.client.Create(ctx, canary.DeepCopy(), client.DryRunAll) }).WithContext(ctx).
 		Should(MatchError(ContainSubstring("warrantgate.dev")))
 }
@@ -91,15 +90,14 @@ var _ = Describe("the owner of a workspace with a kind of its own", func() {
 
 		By("removing the own kind, and binding the provider's instead")
 		w.permit(ctx, eve.name, own.Email)
-		c, err := kcptest.NewClient(eve.config)
-		Expect(err).NotTo(HaveOccurred())
+		c := suite.KCPClient(eve.config)
 		for _, name := range []string{ownExport, exportName} {
 			binding := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			Expect(c.Delete(ctx, binding)).To(Succeed())
 			Eventually(func() error { return c.Get(ctx, client.ObjectKeyFromObject(binding), binding) }).WithContext(ctx).Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
 		}
 		eve.bindProvider(ctx, newCluster(eve.namespace, "canary", " blank"))
-		err = eve.client.Create(ctx, newCluster(eve.namespace, "pool", stranger.Email))
+		err := eve.client.Create(ctx, newCluster(eve.namespace, "pool", stranger.Email))
 		Expect(apierrors.HasStatusCause(err, "ImpersonationNotAllowed")).To(BeTrue(), "%v", err)
 		Eventually(func() error { return eve.client.Create(ctx, newCluster(eve.namespace, "pool", own.Email)) }).WithContext(ctx).Should(Succeed())
 		err = eve.client.Create(ctx, newMachine(eve.namespace, "named", "pool", map[string]any{"providerID": "cloudsigma://" + server.UUID}))
@@ -119,8 +117,7 @@ var _ = Describe("the owner of a workspace with a kind of its own", func() {
 		Expect(eve.client.Create(ctx, claim)).To(Succeed(), "so it is known where the objects of this workspace are")
 
 		eve.exportOwn(ctx, clusterKind)
-		c, err := kcptest.NewClient(eve.config)
-		Expect(err).NotTo(HaveOccurred())
+		c := suite.KCPClient(eve.config)
 		second := &apisv1alpha2.APIBinding{}
 		Eventually(func() ([]string, error) {
 			err := c.Get(ctx, client.ObjectKey{Name: ownExport}, second)
@@ -131,7 +128,7 @@ var _ = Describe("the owner of a workspace with a kind of its own", func() {
 			return reasons, err
 		}).WithContext(ctx).Should(ContainElement("NamingConflicts"))
 		Expect(second.Status.BoundResources).To(BeEmpty())
-		err = eve.client.Create(ctx, newCluster(eve.namespace, "other", stranger.Email))
+		err := eve.client.Create(ctx, newCluster(eve.namespace, "other", stranger.Email))
 		Expect(apierrors.HasStatusCause(err, "ImpersonationNotAllowed")).To(BeTrue(), "%v", err)
 
 		By("removing the binding of the provider's, and binding it again")
@@ -153,8 +150,7 @@ var _ = Describe("the owner of a workspace with a kind of its own", func() {
 		server := w.server(stranger, "worker-of-"+eve.name)
 		crds, err := kubetest.CRDs(clusterKind.Kind)
 		Expect(err).NotTo(HaveOccurred())
-		c, err := client.New(eve.config, client.Options{})
-		Expect(err).NotTo(HaveOccurred())
+		c := suite.UnstructuredClient(eve.config)
 		for _, crd := range crds {
 			crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 			Expect(c.Create(ctx, crd.DeepCopy())).To(Succeed())
@@ -194,9 +190,7 @@ var _ = Describe("the owner of a workspace with a kind of its own", func() {
 		w.permit(ctx, eve.name, own.Email)
 		Eventually(func() error { return eve.client.Create(ctx, newCluster(eve.namespace, "pool", own.Email)) }).WithContext(ctx).Should(Succeed())
 		eve.exportOwn(ctx, clusterAPI.WithKind("Machine"))
-		var err error
-		eve.client, err = client.New(eve.recorder.Listen(eve.config), client.Options{})
-		Expect(err).NotTo(HaveOccurred())
+		eve.client = suite.UnstructuredClient(eve.recorder.Listen(eve.config))
 		for _, of := range []string{"pool", "other"} {
 			machine := newObject(clusterAPI.WithKind("Machine"), eve.namespace, "of-"+of, map[string]any{})
 			machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": of})

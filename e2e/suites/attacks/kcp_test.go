@@ -130,8 +130,7 @@ func (w *kcpWorld) grantInProvider(ctx context.Context, subject rbacv1.Subject, 
 // grantIn is grantInProvider for any workspace.
 func grantIn(ctx context.Context, config *rest.Config, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) {
 	GinkgoHelper()
-	c, err := kcptest.NewClient(config)
-	Expect(err).NotTo(HaveOccurred())
+	c := suite.KCPClient(config)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "attacks-"}, Rules: rules}
 	Expect(c.Create(ctx, role)).To(Succeed())
 	Expect(c.Create(ctx, &rbacv1.ClusterRoleBinding{
@@ -164,9 +163,7 @@ func (w *kcpWorld) owner(ctx context.Context, name string) owner {
 	GinkgoHelper()
 	who := w.newOwner(ctx, name)
 	Expect(kcptest.Bind(ctx, who.config, providerPath, exportName, machineKind)).To(Succeed())
-	var err error
-	who.client, err = client.New(who.recorder.Listen(who.config), client.Options{})
-	Expect(err).NotTo(HaveOccurred())
+	who.client = suite.UnstructuredClient(who.recorder.Listen(who.config))
 	Eventually(func() error { // until the webhooks of the APIExport are active here
 		return who.client.Create(ctx, newMachine(metav1.NamespaceDefault, "canary", "pool", map[string]any{"providerID": "cloudsigma://no-uuid"}),
 			client.DryRunAll)
@@ -207,7 +204,6 @@ func (o owner) as(username string, groups []string, extra map[string][]string) c
 	GinkgoHelper()
 	config := rest.CopyConfig(o.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: username, Groups: groups, Extra: extra}
-	c, err := client.New(o.recorder.Listen(config), client.Options{})
-	Expect(err).NotTo(HaveOccurred())
+	c := suite.UnstructuredClient(o.recorder.Listen(config))
 	return c
 }

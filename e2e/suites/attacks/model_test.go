@@ -206,8 +206,7 @@ func (w *kcpWorld) modelWorld(ctx context.Context) *model.World {
 // users.
 func allowAllUsers(ctx context.Context, who owner) {
 	GinkgoHelper()
-	c, err := kcptest.NewClient(who.config)
-	Expect(err).NotTo(HaveOccurred())
+	c := suite.KCPClient(who.config)
 	Expect(c.Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "everybody"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},

@@ -60,8 +60,7 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 			Expect(w.host.Get(ctx, key, secret)).To(Succeed())
 			return secret
 		}
-		root, err := kcptest.NewClient(w.kcp.Admin("root"))
-		Expect(err).NotTo(HaveOccurred())
+		root := suite.KCPClient(w.kcp.Admin("root"))
 		former := certificate().Data["ca.crt"]
 		var next []byte
 		for i, step := range []struct {
@@ -103,8 +102,7 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 	}, SpecTimeout(2*specTimeout))
 
 	It("registers the former configuration in kcp after helm rollback", func(ctx SpecContext) {
-		root, err := kcptest.NewClient(w.kcp.Admin("root"))
-		Expect(err).NotTo(HaveOccurred())
+		root := suite.KCPClient(w.kcp.Admin("root"))
 		policies := func() []admissionregistrationv1.MutatingWebhook {
 			mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
 			Expect(root.Get(ctx, client.ObjectKey{Name: release}, mutating)).To(Succeed())
@@ -127,8 +125,7 @@ var _ = Describe("The chart beside a kcp", Ordered, func() {
 	}, SpecTimeout(specTimeout))
 
 	It("fails helm test if kcp does not call it, until helm upgrade restores the webhook configuration", func(ctx SpecContext) {
-		root, err := kcptest.NewClient(w.kcp.Admin("root"))
-		Expect(err).NotTo(HaveOccurred())
+		root := suite.KCPClient(w.kcp.Admin("root"))
 		mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: registered().Name}}
 		Expect(root.Delete(ctx, mutating)).To(Succeed())
 		Eventually(w.testing(ctx, "warrantgate-test-kcp")).WithContext(ctx).Should(And(

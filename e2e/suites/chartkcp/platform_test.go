@@ -281,8 +281,7 @@ func (w *world) expectGates(ctx context.Context, bot *rest.Config, name string, 
 func (w *world) expectNoGates(ctx context.Context) {
 	GinkgoHelper()
 	Expect(w.kubelet.Output("warrantgate-kcp-uninstall")).To(ContainSubstring(`root: ValidatingWebhookConfiguration "warrantgate" deleted`))
-	root, err := kcptest.NewClient(w.kcp.Admin("root"))
-	Expect(err).NotTo(HaveOccurred())
+	root := suite.KCPClient(w.kcp.Admin("root"))
 	Expect(root.Get(ctx, client.ObjectKeyFromObject(registered()), registered())).To(MatchError(apierrors.IsNotFound, "is gone"))
 	Expect(w.host.Get(ctx, client.ObjectKey{Namespace: namespace, Name: release}, &corev1.Service{})).To(MatchError(apierrors.IsNotFound, "is gone"))
 }

@@ -82,8 +82,7 @@ func (w *world) providerGate(ctx context.Context) {
 	Expect(w.kubelet.Output("warrantgate-kcp-install-provider-0")).To(And(
 		ContainSubstring(`provider: ValidatingWebhookConfiguration "warrantgate" created`),
 		ContainSubstring(`provider: ClusterRole "warrantgate-exports" created`)))
-	c, err := kcptest.NewClient(w.kcp.Admin(providerPath))
-	Expect(err).NotTo(HaveOccurred())
+	c := suite.KCPClient(w.kcp.Admin(providerPath))
 	slice := &apisv1alpha1.APIExportEndpointSlice{}
 	Expect(c.Get(ctx, client.ObjectKey{Name: exportName}, slice)).To(Succeed())
 	Expect(slice.Status.APIExportEndpoints).To(HaveLen(1))
@@ -92,8 +91,7 @@ func (w *world) providerGate(ctx context.Context) {
 	controller := w.kcp.User(providerPath, "capcs")
 	controller.Host = slice.Status.APIExportEndpoints[0].URL + "/clusters/" + consumer.Annotations["kcp.io/cluster"]
 	for _, config := range []*rest.Config{controller, w.kcp.Admin(consumerPath)} {
-		c, err := client.New(config, client.Options{})
-		Expect(err).NotTo(HaveOccurred())
+		c := suite.UnstructuredClient(config)
 		machine := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"providerID": "cloudsigma://no-uuid"}}}
 		machine.SetGroupVersionKind(infrastructure.WithKind("CloudSigmaMachine"))
 		machine.SetNamespace("default")
@@ -110,8 +108,7 @@ func (w *world) providerGate(ctx context.Context) {
 // needs no request to a cloud.
 func (w *world) providerAudit(ctx context.Context) {
 	GinkgoHelper()
-	c, err := client.New(w.kcp.Admin(consumerPath), client.Options{})
-	Expect(err).NotTo(HaveOccurred())
+	c := suite.UnstructuredClient(w.kcp.Admin(consumerPath))
 	cluster := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"region": "next"}}}
 	cluster.SetGroupVersionKind(infrastructure.WithKind("CloudSigmaCluster"))
 	cluster.SetNamespace("default")

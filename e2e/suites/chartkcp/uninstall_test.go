@@ -77,8 +77,7 @@ func objects(ctx context.Context, config *rest.Config) []string {
 	config.WarningHandler = rest.NoWarnings{} // some versions are deprecated
 	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
 	Expect(err).NotTo(HaveOccurred())
-	c, err := client.New(config, client.Options{})
-	Expect(err).NotTo(HaveOccurred())
+	c := suite.UnstructuredClient(config)
 	lists, err := discoverer.ServerPreferredResources()
 	Expect(err).NotTo(HaveOccurred())
 	var names []string

@@ -63,8 +63,7 @@ var _ = Describe("of the RBAC rules in root", Ordered, func() {
 	restart := func(ctx context.Context) (logged func() string) {
 		GinkgoHelper()
 		Expect(w.Stop()).To(Succeed())
-		root, err := client.New(kcp.Admin("root"), client.Options{})
-		Expect(err).NotTo(HaveOccurred())
+		root := suite.UnstructuredClient(kcp.Admin("root"))
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "warrantgate-repair"}}
 		Expect(client.IgnoreNotFound(root.Delete(ctx, lease))).To(Succeed())
 		already := len(suite.Log(w))

@@ -19,7 +19,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
 )
 
@@ -127,8 +126,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", Ordered, Contin
 			"secrets makes kcp call the webhooks of an APIExport for them; name the user in spec.userEmail")))
 
 		By("also not with a permission claim on Secrets: kcp calls no webhook of the provider for them")
-		exporter, err := kcptest.NewClient(provider)
-		Expect(err).NotTo(HaveOccurred())
+		exporter := suite.KCPClient(provider)
 		export := &apisv1alpha2.APIExport{}
 		Expect(exporter.Get(ctx, client.ObjectKey{Name: exportName}, export)).To(Succeed())
 		claim := apisv1alpha2.PermissionClaim{GroupResource: apisv1alpha2.GroupResource{Resource: "secrets"}, Verbs: []string{"*"}}
@@ -157,8 +155,7 @@ var _ = Describe("in a workspace that binds a provider's kinds", Ordered, Contin
 		Eventually(func() error { // the webhook is registered
 			return exporter.Create(ctx, newSecret("called"), client.DryRunAll)
 		}).Should(MatchError(ContainSubstring("secrets.example.com")))
-		c, err := kcptest.NewClient(own)
-		Expect(err).NotTo(HaveOccurred())
+		c := suite.KCPClient(own)
 		Eventually(func(g Gomega) {
 			binding := &apisv1alpha2.APIBinding{}
 			g.Expect(c.Get(ctx, client.ObjectKey{Name: exportName}, binding)).To(Succeed())

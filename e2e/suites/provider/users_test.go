@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kcptest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // everything is the permission of the owner of a workspace in it.
@@ -132,9 +133,7 @@ func runInKCP(ctx context.Context, commands string) {
 	for command := range strings.SplitSeq(commands, "; ") {
 		var object client.Object
 		if match := toWorkspace.FindStringSubmatch(command); match != nil {
-			var err error
-			c, err = kcptest.NewClient(kcp.Admin(match[1]))
-			Expect(err).NotTo(HaveOccurred())
+			c = suite.KCPClient(kcp.Admin(match[1]))
 			continue
 		} else if match := newRole.FindStringSubmatch(command); match != nil {
 			object = &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: match[1]}, Rules: []rbacv1.PolicyRule{{

@@ -133,8 +133,7 @@ func (p place) securityInitializer() corev1alpha1.LogicalClusterInitializer {
 // initializingURL is the URL of the virtual workspace with the workspaces that wait for the initializer of a WorkspaceType.
 func (p place) initializingURL(ctx context.Context, ofType string) (url string) {
 	GinkgoHelper()
-	admin, err := kcptest.NewClient(p.Admin())
-	Expect(err).NotTo(HaveOccurred())
+	admin := suite.KCPClient(p.Admin())
 	Eventually(ctx, func(g Gomega) {
 		wt := &tenancyv1alpha1.WorkspaceType{}
 		g.Expect(admin.Get(ctx, client.ObjectKey{Name: ofType}, wt)).To(Succeed())

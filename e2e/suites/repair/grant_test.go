@@ -90,8 +90,7 @@ func (l lacking) describe(ctx context.Context) string {
 // binding creates a WorkspaceType whose workspaces bind an APIExport of this workspace.
 func (p place) binding(ctx context.Context) kcptest.WorkspaceOption {
 	GinkgoHelper()
-	admin, err := kcptest.NewClient(p.Admin())
-	Expect(err).NotTo(HaveOccurred())
+	admin := suite.KCPClient(p.Admin())
 	export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: "core.example.io"}}
 	Expect(admin.Create(ctx, export)).To(Succeed())
 	return p.WorkspaceType(ctx, "binding", tenancyv1alpha1.WorkspaceTypeSpec{

@@ -93,8 +93,7 @@ func nothing(context.Context) {}
 // ignoreFailures makes kcp continue if the webhook does not respond, as in mode Warn.
 func ignoreFailures(ctx context.Context) {
 	GinkgoHelper()
-	root, err := kcptest.NewClient(kcp.Admin("root"))
-	Expect(err).NotTo(HaveOccurred())
+	root := suite.KCPClient(kcp.Admin("root"))
 	hooks := rewriteHooks()
 	Expect(root.Get(ctx, client.ObjectKeyFromObject(hooks), hooks)).To(Succeed())
 	for i := range hooks.Webhooks {

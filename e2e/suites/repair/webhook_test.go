@@ -32,8 +32,7 @@ var _ = Describe("a tenant whose webhook changes the writes of the repair", func
 		Expect(kcptest.Grant(ctx, p.Admin(), kcptest.User(author), kcptest.AccessRule(),
 			rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})).To(Succeed())
 		as := kcp.User(p.Path, author)
-		own, err := kcptest.NewClient(as)
-		Expect(err).NotTo(HaveOccurred())
+		own := suite.KCPClient(as)
 		Expect(own.Create(ctx, &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: export}})).To(Succeed())
 		trap, err := kcptest.CreateWorkspaceType(ctx, as, p.Path, &tenancyv1alpha1.WorkspaceType{
 			ObjectMeta: metav1.ObjectMeta{Name: ofType},
@@ -62,8 +61,7 @@ var _ = Describe("a tenant whose webhook changes the writes of the repair", func
 		})
 		config := rest.CopyConfig(as)
 		config.Host = p.initializingURL(ctx, ofType) + "/clusters/" + child.Spec.Cluster
-		inside, err := kcptest.NewClient(config)
-		Expect(err).NotTo(HaveOccurred())
+		inside := suite.KCPClient(config)
 		Eventually(ctx, func() error {
 			return inside.Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
 				ObjectMeta: metav1.ObjectMeta{Name: ofType},

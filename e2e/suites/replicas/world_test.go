@@ -79,8 +79,7 @@ func startWorld(ctx context.Context) *world {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(w.cloud.Stop)
 	w.api = suite.KubeAPIServer(ctx)
-	w.admin, err = client.New(w.api.Config(), client.Options{})
-	Expect(err).NotTo(HaveOccurred())
+	w.admin = suite.UnstructuredClient(w.api.Config())
 	w.letAuthor(ctx)
 	w.ca, w.serving = newCA()
 
@@ -113,8 +112,7 @@ func (w *world) letAuthor(ctx context.Context) {
 	GinkgoHelper()
 	config, err := w.api.User(authorName)
 	Expect(err).NotTo(HaveOccurred())
-	w.author, err = client.New(config, client.Options{})
-	Expect(err).NotTo(HaveOccurred())
+	w.author = suite.UnstructuredClient(config)
 	Expect(access.Grant(ctx, w.admin, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: authorName}, rbacv1.PolicyRule{
 		APIGroups: []string{infrastructure.Group}, Resources: []string{"cloudsigmaclusters"}, Verbs: []string{"create"},
 	})).To(Succeed())
