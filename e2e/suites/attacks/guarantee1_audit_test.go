@@ -9,10 +9,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	"warrantgate.dev/e2e/env/kcptest"
-	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
@@ -28,23 +26,16 @@ func (w *kcpWorld) startUngated(ctx SpecContext) (path string, auditor *kcptest.
 	path = "root:" + name
 	suite.ReadyWorkspace(ctx, w.kcp.Admin("root"), name)
 	provider := w.kcp.Admin(path)
-	crds, err := kubetest.CRDs("CloudSigmaMachine", "CloudSigmaCluster")
-	Expect(err).NotTo(HaveOccurred())
-	Expect(kcptest.Export(ctx, provider, exportName, crds...)).To(Succeed())
-	grantIn(ctx, provider, kcptest.Group(user.AllAuthenticated), kcptest.BindRule(exportName))
+	exportKinds(ctx, provider)
 
 	options := w.options
 	options.Configuration += "machine: {mode: \"Off\"}\ncluster: {impersonation: {mode: \"Off\"}}\n" +
 		"audit: {interval: 1s, requestsPerSecond: 1000, providers: [{workspace: \"" + path + "\", apiExport: " + exportName + "}]}\n"
-	auditor, err = kcptest.NewWarrantgate(ctx, w.kcp, options)
+	auditor, err := kcptest.NewWarrantgate(ctx, w.kcp, options)
 	Expect(err).NotTo(HaveOccurred())
 	_, err = w.gate.InstallOnly(ctx, "--config="+auditor.ConfigFile())
 	Expect(err).NotTo(HaveOccurred())
-	kubeconfig, err := w.kcp.KubeconfigFile("ungated-admin", provider)
-	Expect(err).NotTo(HaveOccurred())
-	output, err := w.gate.Run(ctx, append(w.gate.InstallArgs(), "install", "provider", "--kubeconfig="+kubeconfig,
-		"--config="+auditor.ConfigFile(), "--shard-kubeconfig="+w.kcp.AdminKubeconfig(), "--shard-context=system:admin")...)
-	Expect(err).NotTo(HaveOccurred(), output)
+	w.installProvider(ctx, provider, auditor.ConfigFile())
 	Expect(auditor.Start(ctx)).To(Succeed())
 	DeferCleanup(auditor.Stop)
 	return path, auditor

@@ -38,7 +38,7 @@ func (o owner) exportOwn(ctx context.Context, kind schema.GroupVersionKind) {
 	Expect(kcptest.Bind(ctx, o.config, o.path, ownExport, kind)).To(Succeed())
 }
 
-// bindProvider binds the provider's kinds in a tenant's workspace, one of which is there already, and waits for the webhooks of the other.
+// bindProvider binds the provider's kinds in a tenant's workspace, and waits for the webhooks of the kind of the canary.
 func (o *owner) bindProvider(ctx context.Context, canary *unstructured.Unstructured) {
 	GinkgoHelper()
 	Expect(kcptest.Bind(ctx, o.config, providerPath, exportName, canary.GroupVersionKind())).To(Succeed())
@@ -47,11 +47,13 @@ func (o *owner) bindProvider(ctx context.Context, canary *unstructured.Unstructu
 		Should(MatchError(ContainSubstring("warrantgate.dev")))
 }
 
+// machineCanary is a machine that the gate denies.
+func machineCanary(of owner) *unstructured.Unstructured {
+	return newMachine(of.namespace, "canary", "pool", map[string]any{"providerID": "cloudsigma://no-uuid"})
+}
+
 // Guarantee 2, the part of kinds: no webhook of the provider is called for a kind that a tenant has from elsewhere.
 var _ = Describe("the owner of a workspace with a kind of its own", func() {
-	machineCanary := func(of owner) *unstructured.Unstructured {
-		return newMachine(of.namespace, "canary", "pool", map[string]any{"providerID": "cloudsigma://no-uuid"})
-	}
 	// expectNothing claims the server of a stranger in each way. The machine has the name of the server.
 	expectNothing := func(ctx SpecContext, w *kcpWorld, eve owner, stranger cloudsigmatest.User, server cloudsigmatest.Server) {
 		GinkgoHelper()

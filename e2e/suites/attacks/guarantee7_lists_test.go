@@ -27,10 +27,10 @@ var _ = Describe("the owner of a workspace whose machines are converted slowly",
 		w := kcp(ctx)
 		w.configure(ctx, w.options.Configuration+"machine: {kinds: [{group: metal.example.com, version: v1, kind: MetalMachine, resource: metalmachines, "+
 			"provider: cloudsigma}]}\n")
-		w.installProvider(ctx)
+		w.installProvider(ctx, w.provider, w.gate.ConfigFile())
 		DeferCleanup(func(ctx SpecContext) {
 			w.configure(ctx, w.options.Configuration)
-			w.installProvider(ctx)
+			w.installProvider(ctx, w.provider, w.gate.ConfigFile())
 		})
 		attacker := w.claimant(ctx, "slow")
 		startConversion().install(ctx, attacker.owner)

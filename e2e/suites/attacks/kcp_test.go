@@ -82,21 +82,21 @@ func startKCP(ctx SpecContext) *kcpWorld {
 	_, err = w.gate.Install(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	suite.Patient(ctx, suite.KCPClient(w.kcp.Admin("root")))
-	w.installProvider(ctx)
+	w.installProvider(ctx, w.provider, w.gate.ConfigFile())
 	Expect(w.gate.Start(ctx)).To(Succeed())
 	complete = true
 	return w
 }
 
-// installProvider installs the gates on the provider's kinds, and the roles for the kinds of the configuration.
-func (w *kcpWorld) installProvider(ctx context.Context) {
+// installProvider installs the gates of a configuration on a provider's kinds, and the roles for the kinds of the configuration.
+func (w *kcpWorld) installProvider(ctx context.Context, provider *rest.Config, configFile string) {
 	GinkgoHelper()
-	kubeconfig, err := w.kcp.KubeconfigFile("provider-admin", w.provider)
+	kubeconfig, err := w.kcp.KubeconfigFile("provider-admin", provider)
 	Expect(err).NotTo(HaveOccurred())
 	output, err := w.gate.Run(ctx, append(w.gate.InstallArgs(), "install", "provider", "--kubeconfig="+kubeconfig,
-		"--config="+w.gate.ConfigFile(), "--shard-kubeconfig="+w.kcp.AdminKubeconfig(), "--shard-context=system:admin")...)
+		"--config="+configFile, "--shard-kubeconfig="+w.kcp.AdminKubeconfig(), "--shard-context=system:admin")...)
 	Expect(err).NotTo(HaveOccurred(), output)
-	suite.Patient(ctx, suite.KCPClient(w.provider))
+	suite.Patient(ctx, suite.KCPClient(provider))
 }
 
 // configure restarts warrantgate with another configuration.
@@ -113,11 +113,17 @@ func (w *kcpWorld) makePlaces(ctx context.Context) {
 		suite.ReadyWorkspace(ctx, w.kcp.Admin("root"), name)
 	}
 	w.provider = w.kcp.Admin(providerPath)
-	crds, err := kubetest.CRDs("CloudSigmaMachine", "CloudSigmaCluster")
-	Expect(err).NotTo(HaveOccurred())
-	Expect(kcptest.Export(ctx, w.provider, exportName, crds...)).To(Succeed())
-	w.grantInProvider(ctx, kcptest.Group(user.AllAuthenticated), kcptest.BindRule(exportName))
+	exportKinds(ctx, w.provider)
 	Expect(kcptest.Grant(ctx, w.kcp.Admin(tenantsPath), kcptest.Group(tenantsGroup), kcptest.CreatorRules()...)).To(Succeed())
+}
+
+// exportKinds exports the kinds from the workspace of a provider to all users.
+func exportKinds(ctx context.Context, provider *rest.Config) {
+	GinkgoHelper()
+	crds, err := kubetest.CRDs(machineKind.Kind, clusterKind.Kind)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(kcptest.Export(ctx, provider, exportName, crds...)).To(Succeed())
+	grantIn(ctx, provider, kcptest.Group(user.AllAuthenticated), kcptest.BindRule(exportName))
 }
 
 // grantInProvider gives a subject permissions in the provider's workspace, not necessarily that to enter it. kcp's authorizer
@@ -162,12 +168,7 @@ type owner struct {
 func (w *kcpWorld) owner(ctx context.Context, name string) owner {
 	GinkgoHelper()
 	who := w.newOwner(ctx, name)
-	Expect(kcptest.Bind(ctx, who.config, providerPath, exportName, machineKind)).To(Succeed())
-	who.client = suite.UnstructuredClient(who.recorder.Listen(who.config))
-	Eventually(func() error { // until the webhooks of the APIExport are active here
-		return who.client.Create(ctx, newMachine(metav1.NamespaceDefault, "canary", "pool", map[string]any{"providerID": "cloudsigma://no-uuid"}),
-			client.DryRunAll)
-	}).Should(MatchError(ContainSubstring("machine.warrantgate.dev")))
+	who.bindProvider(ctx, machineCanary(who))
 	return who
 }
 
