@@ -8,19 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/internal/identity"
 )
@@ -37,16 +32,12 @@ var _ = Describe("the owner of a workspace in which a webhook delays Events", Se
 			if name != "" {
 				config = who.impersonating(identity.Owner{Username: name, Groups: []string{group, "system:authenticated"}})
 			}
-			ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
-			return suite.KCPClient(config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))
+			return forgeOwner(ctx, config)
 		}
 		for _, who := range []owner{attacker, victim} {
 			suite.ReadyWorkspace(ctx, who.config, "child")
 		}
-		Expect(attacker.client.Create(ctx, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: group}, Subjects: []rbacv1.Subject{kcptest.Group(group)},
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		})).To(Succeed())
+		attacker.allow(ctx, group)
 
 		attacker.answerEvents(ctx, func(ctx context.Context, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 			<-ctx.Done()

@@ -12,19 +12,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"warrantgate.dev/e2e/env/kcptest"
 	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/env/volume"
 	"warrantgate.dev/internal/identity"
@@ -125,13 +122,9 @@ var _ = Describe("the memory and the log of warrantgate, against tenants with la
 		const group, size = "long-names", 700 << 10
 		attacker := w.owner(ctx, "attacker")
 		suite.ReadyWorkspace(ctx, attacker.config, "child")
-		Expect(attacker.client.Create(ctx, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: group}, Subjects: []rbacv1.Subject{kcptest.Group(group)},
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		})).To(Succeed())
+		attacker.allow(ctx, group)
 		as := func(name string) error {
-			ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
-			return suite.KCPClient(attacker.impersonating(identity.Owner{Username: name, Groups: []string{group, "system:authenticated"}})).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))
+			return forgeOwner(ctx, attacker.impersonating(identity.Owner{Username: name, Groups: []string{group, "system:authenticated"}}))
 		}
 		Eventually(ctx, func() error { return as("short") }).Should(MatchError(ContainSubstring("only the system may change it")))
 		logged := logSize(w.gate.LogFile())
@@ -165,9 +158,7 @@ var _ = Describe("the memory and the log of warrantgate, against tenants with la
 			denied.Add(1)
 			return &admissionv1.AdmissionResponse{Result: &metav1.Status{Message: strings.Repeat("x", size)}}
 		})
-		ws := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
-		Expect(suite.KCPClient(attacker.config).Patch(ctx, ws, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))).
-			To(MatchError(ContainSubstring("only the system may change it")))
+		Expect(forgeOwner(ctx, attacker.config)).To(MatchError(ContainSubstring("only the system may change it")))
 		Eventually(ctx, denied.Load).Should(BeNumerically(">", 0))
 		Eventually(ctx, func() int64 { return logSize(w.gate.LogFile()) }).Should(BeNumerically(">", logged), "warrantgate logs the denial")
 		AddReportEntry("MiB", fmt.Sprintf("%d before, %d after", before>>20, peak(w.gate.PID())>>20))

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"os"
 
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -198,6 +200,22 @@ func (w *kcpWorld) newOwner(ctx context.Context, name string) owner {
 	who.cluster = workspace.Spec.Cluster
 	who.config, who.admin = w.kcp.User(who.path, who.name, tenantsGroup), w.kcp.Admin(who.path)
 	return who
+}
+
+// allow gives every permission in the tenant's workspace to a group.
+func (o owner) allow(ctx context.Context, group string) {
+	GinkgoHelper()
+	Expect(o.client.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "allowed-"}, Subjects: []rbacv1.Subject{kcptest.Group(group)},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+	})).To(Succeed())
+}
+
+// forgeOwner tries to replace the recorded owner of the workspace "child", as a user of its parent.
+func forgeOwner(ctx context.Context, config *rest.Config) error {
+	GinkgoHelper()
+	child := &tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
+	return suite.KCPClient(config).Patch(ctx, child, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+kcptest.OwnerAnnotation+`":"{}"}}}`)))
 }
 
 // as is a user that the tenant impersonates in its workspace, with groups and extra fields.

@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -175,7 +174,7 @@ func (w *kcpWorld) modelWorld(ctx context.Context) *model.World {
 		world.Places = append(world.Places, model.Place{
 			Namespace: who.namespace, Cluster: who.cluster, Admin: suite.UnstructuredClient(who.admin), Users: []string{email}, UserIDs: []string{users[email].UUID},
 		})
-		allowAllUsers(ctx, who)
+		who.allow(ctx, user.AllAuthenticated) // so that only the gates deny writes of impersonated users
 	}
 	for place, who := range owners {
 		other := owners[1-place]
@@ -200,16 +199,4 @@ func (w *kcpWorld) modelWorld(ctx context.Context) *model.World {
 	slices.SortFunc(world.Actors, func(a, b *model.Actor) int { return strings.Compare(a.Name, b.Name) }) // in a stable order for the random draws
 	world.AddServers = func(sequence string) ([]model.Server, func()) { return addServers(w.cloud, users, sequence) }
 	return world
-}
-
-// allowAllUsers makes the owner of a workspace give every permission there to all users, so that only the gates deny writes of impersonated
-// users.
-func allowAllUsers(ctx context.Context, who owner) {
-	GinkgoHelper()
-	c := suite.KCPClient(who.config)
-	Expect(c.Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "everybody"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{kcptest.Group(user.AllAuthenticated)},
-	})).To(Succeed())
 }
