@@ -99,12 +99,9 @@ func newCluster(namespace, name, email string) *unstructured.Unstructured {
 }
 
 func newObject(kind schema.GroupVersionKind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object := suite.NewObject(kind, namespace, name)
 	if spec != nil {
 		object.Object["spec"] = spec
 	}
-	object.SetGroupVersionKind(kind)
-	object.SetNamespace(namespace)
-	object.SetName(name)
 	return object
 }

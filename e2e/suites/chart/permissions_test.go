@@ -16,13 +16,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/access"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // Every RBAC rule of the chart is necessary: for each rule, a function works with all rules, and fails without this rule.
@@ -68,10 +68,8 @@ var _ = Describe("The permissions of the service account", Ordered, func() {
 		user := w.cloud.AddUser(tenant)
 		Expect(w.cloud.AllowImpersonation(accountName, tenant)).To(Succeed())
 		ofMetal := map[string]string{"cluster.x-k8s.io/cluster-name": "metal"}
-		owner := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
-		owner.SetGroupVersionKind(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"})
-		owner.SetNamespace(namespace)
-		owner.SetName("node")
+		owner := suite.NewObject(schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"}, namespace, "node",
+			suite.With("spec", map[string]any{}))
 		owner.SetLabels(ofMetal)
 		Expect(w.admin.Create(ctx, owner)).To(Succeed())
 		machine := ofProvider("CloudSigmaMachine", map[string]any{"providerID": "cloudsigma://" + w.cloud.AddServer(region, user, "node").UUID})

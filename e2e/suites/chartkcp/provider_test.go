@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -92,10 +91,7 @@ func (w *world) providerGate(ctx context.Context) {
 	controller.Host = slice.Status.APIExportEndpoints[0].URL + "/clusters/" + consumer.Annotations["kcp.io/cluster"]
 	for _, config := range []*rest.Config{controller, w.kcp.Admin(consumerPath)} {
 		c := suite.UnstructuredClient(config)
-		machine := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"providerID": "cloudsigma://no-uuid"}}}
-		machine.SetGroupVersionKind(infrastructure.WithKind("CloudSigmaMachine"))
-		machine.SetNamespace("default")
-		machine.SetName("worker")
+		machine := suite.NewObject(infrastructure.WithKind("CloudSigmaMachine"), "default", "worker", suite.With("spec.providerID", "cloudsigma://no-uuid"))
 		machine.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "pool"})
 		Eventually(func() error { return c.Create(ctx, machine.DeepCopy(), client.DryRunAll) }).WithContext(ctx).
 			Should(MatchError(ContainSubstring(`cloudsigmamachines.machine.warrantgate.dev`)), config.Host)
@@ -109,10 +105,7 @@ func (w *world) providerGate(ctx context.Context) {
 func (w *world) providerAudit(ctx context.Context) {
 	GinkgoHelper()
 	c := suite.UnstructuredClient(w.kcp.Admin(consumerPath))
-	cluster := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"region": "next"}}}
-	cluster.SetGroupVersionKind(infrastructure.WithKind("CloudSigmaCluster"))
-	cluster.SetNamespace("default")
-	cluster.SetName("without-user")
+	cluster := suite.NewObject(infrastructure.WithKind("CloudSigmaCluster"), "default", "without-user", suite.With("spec.region", "next"))
 	Expect(c.Create(ctx, cluster)).To(Succeed())
 	Eventually(process.Metric).WithContext(ctx).WithArguments(http.DefaultClient, "http://"+w.addresses[":8080"], "warrantgate_audit_findings",
 		map[string]string{"platform": "kcp", "reason": "UserMissing"}).Should(BeNumerically("==", 1))

@@ -4,7 +4,6 @@ package machine_test
 
 import (
 	"context"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // clusterName is the cluster of most stories.
@@ -22,18 +22,9 @@ var (
 	infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
 	machineKind    = infrastructure.WithKind("CloudSigmaMachine")
 	clusterKind    = infrastructure.WithKind("CloudSigmaCluster")
-)
 
-func newObject(kind schema.GroupVersionKind, namespace, name string, modify ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(kind)
-	object.SetNamespace(namespace)
-	object.SetName(name)
-	for _, change := range modify {
-		change(object)
-	}
-	return object
-}
+	newObject, with = suite.NewObject, suite.With
+)
 
 // newMachine returns a machine of a cluster, or of none if cluster is empty.
 func newMachine(namespace, name, cluster string, modify ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
@@ -49,13 +40,6 @@ func newMachine(namespace, name, cluster string, modify ...func(*unstructured.Un
 
 func newCluster(namespace, name, email string) *unstructured.Unstructured {
 	return newObject(clusterKind, namespace, name, with("spec.region", region), with("spec.userEmail", email))
-}
-
-// with sets the field at a path such as spec.region.
-func with(path string, value any) func(*unstructured.Unstructured) {
-	return func(object *unstructured.Unstructured) {
-		Expect(unstructured.SetNestedField(object.Object, value, strings.Split(path, ".")...)).To(Succeed())
-	}
 }
 
 // providerID sets the provider ID of the server with that UUID.

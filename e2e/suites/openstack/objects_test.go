@@ -34,21 +34,12 @@ var (
 	machineKind    = infrastructure.WithKind("OpenStackMachine")
 	clusterKind    = infrastructure.WithKind("OpenStackCluster")
 	serverKind     = schema.GroupVersionKind{Group: infrastructure.Group, Version: "v1alpha1", Kind: "OpenStackServer"}
+
+	newObject, with = suite.NewObject, suite.With
 )
 
 // change modifies an object.
-type change func(*unstructured.Unstructured)
-
-func newObject(kind schema.GroupVersionKind, namespace, name string, modify ...change) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(kind)
-	object.SetNamespace(namespace)
-	object.SetName(name)
-	for _, change := range modify {
-		change(object)
-	}
-	return object
-}
+type change = func(*unstructured.Unstructured)
 
 // newMachine returns a machine of a cluster, or of none if cluster is empty.
 func newMachine(namespace, name, cluster string, modify ...change) *unstructured.Unstructured {
@@ -65,13 +56,6 @@ func newMachine(namespace, name, cluster string, modify ...change) *unstructured
 // labeled sets the cluster of an object.
 func labeled(cluster string) change {
 	return func(object *unstructured.Unstructured) { object.SetLabels(map[string]string{clusterLabel: cluster}) }
-}
-
-// with sets the field at a path such as spec.providerID.
-func with(path string, value any) change {
-	return func(object *unstructured.Unstructured) {
-		Expect(unstructured.SetNestedField(object.Object, value, strings.Split(path, ".")...)).To(Succeed())
-	}
 }
 
 // actsWith refers to the credentials in a Secret.

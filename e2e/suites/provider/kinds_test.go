@@ -42,10 +42,8 @@ func bindKinds(ctx context.Context, config *rest.Config) {
 }
 
 func object(kind, name, cluster string, spec map[string]any) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	o.SetGroupVersionKind(infrastructure.WithKind(kind))
-	o.SetNamespace("default")
-	o.SetName(name)
+	o := suite.NewObject(infrastructure.WithKind(kind), "default", name)
+	o.Object["spec"] = spec
 	o.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": cluster})
 	return o
 }

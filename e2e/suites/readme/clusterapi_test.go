@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/access"
@@ -33,6 +34,8 @@ const (
 	// editors is the group of users who may write all objects of the provider.
 	editors = "editors"
 )
+
+var infrastructure = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
 
 var _ = Describe("The page of the gates on Cluster API", func() {
 	It("installs the gates, lets an author act for a user, and uninstalls", func(ctx SpecContext) {
@@ -54,7 +57,7 @@ var _ = Describe("The page of the gates on Cluster API", func() {
 			Expect(c.Create(ctx, object)).To(Succeed())
 		}
 		Expect(access.Grant(ctx, c, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: editors}, rbacv1.PolicyRule{
-			APIGroups: []string{"infrastructure.cluster.x-k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"},
+			APIGroups: []string{infrastructure.Group}, Resources: []string{"*"}, Verbs: []string{"*"},
 		})).To(Succeed())
 
 		content, err := os.ReadFile(api.AdminKubeconfig())
@@ -95,13 +98,8 @@ var _ = Describe("The page of the gates on Cluster API", func() {
 
 		By("clearing the fields of a machine as the page about denials says")
 		const server = "9f6a1c52-3d0e-4b7a-8c11-2e5d7f904b36"
-		machine := &unstructured.Unstructured{Object: map[string]any{
-			"spec": map[string]any{"providerID": "cloudsigma://" + server}, "status": map[string]any{"instanceID": server},
-		}}
-		machine.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta1")
-		machine.SetKind("CloudSigmaMachine")
-		machine.SetNamespace("tenant")
-		machine.SetName("worker-1")
+		machine := suite.NewObject(infrastructure.WithKind("CloudSigmaMachine"), "tenant", "worker-1",
+			suite.With("spec.providerID", "cloudsigma://"+server), suite.With("status.instanceID", server))
 		Expect(c.Create(ctx, machine.DeepCopy())).To(Succeed())
 		Expect(c.Status().Patch(ctx, machine.DeepCopy(), client.Merge)).To(Succeed())
 		patches := regexp.MustCompile("`(kubectl [^`|]* patch [^`|]*)`").FindAllStringSubmatch(file("webhooks/machine/DENIED.md"), -1)
@@ -117,12 +115,7 @@ var _ = Describe("The page of the gates on Cluster API", func() {
 
 // clusterOf is a cluster that acts as a user.
 func clusterOf(user cloudsigmatest.User, name string) *unstructured.Unstructured {
-	cluster := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"region": "next", "userEmail": user.Email}}}
-	cluster.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta1")
-	cluster.SetKind("CloudSigmaCluster")
-	cluster.SetNamespace("tenant")
-	cluster.SetName(name)
-	return cluster
+	return suite.NewObject(infrastructure.WithKind("CloudSigmaCluster"), "tenant", name, suite.With("spec.region", "next"), suite.With("spec.userEmail", user.Email))
 }
 
 // configurationOf is the YAML that a section shows first.

@@ -39,24 +39,14 @@ func policy(namespace, name, content string) *corev1.ConfigMap {
 	}
 }
 
-func newObject(kind, namespace, name string) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(infrastructure.WithKind(kind))
-	object.SetNamespace(namespace)
-	object.SetName(name)
-	return object
-}
-
 // cluster is a cluster that acts as a user.
 func cluster(namespace, name, email string) *unstructured.Unstructured {
-	object := newObject("CloudSigmaCluster", namespace, name)
-	object.Object["spec"] = map[string]any{"region": region, "userEmail": email}
-	return object
+	return suite.NewObject(infrastructure.WithKind("CloudSigmaCluster"), namespace, name, suite.With("spec.region", region), suite.With("spec.userEmail", email))
 }
 
 // machine is a machine of a cluster. It names no server.
 func machine(namespace, name, cluster string) *unstructured.Unstructured {
-	object := newObject("CloudSigmaMachine", namespace, name)
+	object := suite.NewObject(infrastructure.WithKind("CloudSigmaMachine"), namespace, name)
 	object.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": cluster})
 	return object
 }

@@ -55,7 +55,7 @@ func (s story) block(ctx context.Context) (*cloudsigmatest.Failure, <-chan error
 // instanceID is the instance ID of the machine in the API server.
 func (s story) instanceID(ctx context.Context) string {
 	GinkgoHelper()
-	current := newObject(s.machine.GetKind(), s.namespace, s.machine.GetName())
+	current := s.machine.DeepCopy()
 	Expect(s.admin.Get(ctx, client.ObjectKeyFromObject(current), current)).To(Succeed())
 	id, _, err := unstructured.NestedString(current.Object, "status", "instanceID")
 	Expect(err).NotTo(HaveOccurred())

@@ -123,10 +123,8 @@ func startProvider(ctx context.Context, cloud *cloudsigmatest.Cloud, as cloudsig
 
 // object is an object of the cluster pool.
 func object(kind string, spec map[string]any) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	o.SetGroupVersionKind(infrastructure.WithKind(kind))
-	o.SetNamespace("default")
-	o.SetName("pool")
+	o := suite.NewObject(infrastructure.WithKind(kind), "default", "pool")
+	o.Object["spec"] = spec
 	o.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "pool"})
 	return o
 }

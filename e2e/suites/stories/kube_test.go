@@ -197,10 +197,8 @@ func instanceID(ctx context.Context, machine *unstructured.Unstructured) string 
 }
 
 func newObject(kind schema.GroupVersionKind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	object.SetGroupVersionKind(kind)
-	object.SetNamespace(namespace)
-	object.SetName(name)
+	object := suite.NewObject(kind, namespace, name)
+	object.Object["spec"] = spec
 	return object
 }
 
