@@ -18,6 +18,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -151,6 +152,30 @@ func KCPClient(config *rest.Config) client.Client {
 	c, err := kcptest.NewClient(config)
 	Expect(err).NotTo(HaveOccurred())
 	return c
+}
+
+// KubeClient returns a client for a kube-apiserver; see NewClient of package kubetest.
+func KubeClient(server *kubetest.Server, config *rest.Config) client.Client {
+	GinkgoHelper()
+	c, err := server.NewClient(config)
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// NewEditor creates a user who has every verb on every resource in a namespace, and no permission elsewhere: not even that to impersonate users,
+// which are not namespaced. The recorder records the denials and warnings of the client.
+func NewEditor(ctx context.Context, server *kubetest.Server, recorder *kubetest.Recorder, namespace, name string) (*rest.Config, client.Client) {
+	GinkgoHelper()
+	config, err := server.User(name)
+	Expect(err).NotTo(HaveOccurred())
+	c := KubeClient(server, recorder.Listen(config))
+	Expect(server.Client().Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+	})).To(Succeed())
+	Eventually(func() error { return c.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace)) }).WithContext(ctx).Should(Succeed())
+	return config, c
 }
 
 // UnstructuredClient returns a client for the kinds that are served at this time. It does not wait for caches.

@@ -14,7 +14,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/access"
@@ -124,31 +123,12 @@ func (w *kubeWorld) awaitGates(ctx context.Context) {
 // namespace creates a namespace.
 func (w *kubeWorld) namespace(ctx context.Context) string { return suite.NewNamespace(ctx, w.admin) }
 
-// editor creates a user who has every verb on every resource in a namespace, and no permission elsewhere. This does not include the
-// permission to impersonate users, which are not namespaced.
+// editor creates a user who has every permission in a namespace, and none elsewhere; see suite.NewEditor.
 func (w *kubeWorld) editor(ctx context.Context, namespace string) tenant {
 	GinkgoHelper()
 	w.editors++
 	who := tenant{name: fmt.Sprintf("editor-%d", w.editors), namespace: namespace, recorder: &kubetest.Recorder{}}
-	var err error
-	who.config, err = w.api.User(who.name)
-	Expect(err).NotTo(HaveOccurred())
-	who.client, err = w.api.NewClient(who.recorder.Listen(who.config))
-	Expect(err).NotTo(HaveOccurred())
-	for _, object := range []client.Object{
-		&rbacv1.Role{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: who.name},
-			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}},
-		},
-		&rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: who.name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: who.name},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: who.name}},
-		},
-	} {
-		Expect(w.admin.Create(ctx, object)).To(Succeed())
-	}
-	Eventually(func() error { return who.client.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace)) }).Should(Succeed())
+	who.config, who.client = suite.NewEditor(ctx, w.api, who.recorder, namespace, who.name)
 	return who
 }
 

@@ -78,8 +78,7 @@ func startWorld(ctx context.Context) *world {
 	Expect(err).NotTo(HaveOccurred())
 	author, err := api.User(authorName)
 	Expect(err).NotTo(HaveOccurred())
-	w.author, err = api.NewClient(author)
-	Expect(err).NotTo(HaveOccurred())
+	w.author = suite.KubeClient(api, author)
 	ports, err := process.FreePorts(ctx, 1)
 	Expect(err).NotTo(HaveOccurred())
 	w.port = ports[0]

@@ -47,8 +47,7 @@ func newWorld(ctx context.Context, args ...string) *world {
 	w.admin = w.api.Client()
 	w.authorConfig, err = w.api.User(authorName)
 	Expect(err).NotTo(HaveOccurred())
-	w.author, err = w.api.NewClient(w.recorder.Listen(w.authorConfig))
-	Expect(err).NotTo(HaveOccurred())
+	w.author = suite.KubeClient(w.api, w.recorder.Listen(w.authorConfig))
 	Expect(access.Grant(ctx, w.admin, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: authorName},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"create", "get", "update", "patch", "delete"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"list"}},

@@ -150,8 +150,5 @@ func (w *world) metrics(ctx context.Context) string {
 
 // listening returns a client whose denials and warnings are recorded.
 func (w *world) listening(config *rest.Config) client.Client {
-	GinkgoHelper()
-	listening, err := w.api.NewClient(w.recorder.Listen(config))
-	Expect(err).NotTo(HaveOccurred())
-	return listening
+	return suite.KubeClient(w.api, w.recorder.Listen(config))
 }

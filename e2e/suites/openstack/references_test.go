@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,6 +17,7 @@ import (
 
 	"warrantgate.dev/e2e/env/kubetest"
 	"warrantgate.dev/e2e/env/novatest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 const (
@@ -148,27 +148,12 @@ var _ = Describe("The reference of a Cluster", Ordered, ContinueOnFailure, first
 // editors counts them, for their names.
 var editors int
 
-// editor returns the world as a user with every verb on every resource in the namespace, and no permission elsewhere.
+// editor returns the world as a user who has every permission in a namespace, and none elsewhere.
 func (w *world) editor(ctx context.Context, namespace string) *world {
 	GinkgoHelper()
 	editors++
-	name := fmt.Sprintf("editor-%d", editors)
-	config, err := w.api.User(name)
-	Expect(err).NotTo(HaveOccurred())
 	as := *w
 	as.recorder = &kubetest.Recorder{}
-	as.client, err = w.api.NewClient(as.recorder.Listen(config))
-	Expect(err).NotTo(HaveOccurred())
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
-	for _, object := range []client.Object{
-		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}},
-		&rbacv1.RoleBinding{
-			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
-		},
-	} {
-		Expect(w.client.Create(ctx, object)).To(Succeed())
-	}
-	Eventually(func() error { return as.client.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace)) }).WithContext(ctx).Should(Succeed())
+	_, as.client = suite.NewEditor(ctx, w.api, as.recorder, namespace, fmt.Sprintf("editor-%d", editors))
 	return &as
 }

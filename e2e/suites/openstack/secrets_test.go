@@ -56,11 +56,3 @@ func (w *world) expectNoLeaks(ctx context.Context, metrics string) {
 		Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
 	}
 }
-
-// listening is a client of the administrator that records denials and warnings.
-func (w *world) listening() client.Client {
-	GinkgoHelper()
-	listening, err := w.api.NewClient(w.recorder.Listen(w.api.Config()))
-	Expect(err).NotTo(HaveOccurred())
-	return listening
-}

@@ -58,7 +58,7 @@ func newWorld(ctx context.Context, configuration string) *world {
 func startWorld(ctx context.Context, configuration string) *world {
 	GinkgoHelper()
 	w := &world{servers: shared, configuration: configuration, recorder: &kubetest.Recorder{}}
-	w.client = w.listening()
+	w.client = suite.KubeClient(w.api, w.recorder.Listen(w.api.Config()))
 	if !strings.Contains(configuration, "audit:") {
 		configuration += "\naudit: {mode: Off}\n" // an audit would change the number of requests
 	}

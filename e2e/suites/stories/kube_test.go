@@ -139,21 +139,10 @@ func (w *kubeWorld) newTenant(ctx context.Context, namespace string) tenant {
 	t := tenant{namespace: namespace, name: fmt.Sprintf("tenant-%d", w.tenants), recorder: &kubetest.Recorder{}}
 	t.user = w.cloud.AddUser(t.name + "@example.com")
 	Expect(w.cloud.AllowImpersonation(serviceAccount, t.user.Email)).To(Succeed())
-	config, err := w.server.User(t.name)
-	Expect(err).NotTo(HaveOccurred())
-	t.client, err = w.server.NewClient(t.recorder.Listen(config))
-	Expect(err).NotTo(HaveOccurred())
-	subject := kcptest.User(t.name)
-	Expect(w.admin.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: t.name}, Subjects: []rbacv1.Subject{subject},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-	})).To(Succeed())
-	Expect(access.Grant(ctx, w.admin, subject, rbacv1.PolicyRule{
+	_, t.client = suite.NewEditor(ctx, w.server, t.recorder, namespace, t.name)
+	Expect(access.Grant(ctx, w.admin, kcptest.User(t.name), rbacv1.PolicyRule{
 		APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{t.user.Email}, Verbs: []string{"impersonate"},
 	})).To(Succeed())
-	Eventually(func() error { // until the API server observes the binding
-		return t.client.List(ctx, &corev1.SecretList{}, client.InNamespace(namespace))
-	}).Should(Succeed())
 	return t
 }
 
