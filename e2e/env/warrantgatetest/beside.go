@@ -23,7 +23,8 @@ type Settings struct {
 }
 
 // Beside prepares a warrantgate in a new directory below dir, the directory of a server. It serves with settings.Kubeconfig. If that
-// is empty, the function kubeconfig writes a file of the given name. flag is the flag of "warrantgate serve" for this file.
+// is empty, the function kubeconfig writes a file of the given name. flag is the flag of "warrantgate serve" for this file. Call Start before
+// Kill or PID.
 func Beside(
 	ctx context.Context, dir, flag string, settings Settings, kubeconfig func(name string) (path string, err error),
 ) (*Warrantgate, error) {
@@ -40,10 +41,8 @@ func Beside(
 			return nil, err
 		}
 	}
-	return New(ctx, Options{
-		Binary: settings.Binary, Dir: own, Configuration: settings.Configuration, Env: settings.Env,
-		Args: append([]string{flag + "=" + path}, settings.Args...),
-	})
+	settings.Args = append([]string{flag + "=" + path}, settings.Args...)
+	return newIn(ctx, own, settings)
 }
 
 // InstallAndStart prepares a warrantgate, installs it in its server, and starts it.

@@ -32,41 +32,29 @@ const defaultConfiguration = "apiVersion: config.warrantgate.dev/v1beta1\nkind: 
 // installing is the name of the log and the configuration of a serve that runs during an installation only.
 const installing = "installing"
 
-// Options configure warrantgate.
-type Options struct {
-	// Binary is the path of warrantgate; see package asset.
-	Binary string
-	// Dir is an existing directory for its files and its log. Nothing else writes there.
-	Dir string
-	// Configuration is the content of the configuration file. Default: all defaults.
-	Configuration string
-	// Args are arguments of "warrantgate serve" other than its configuration, addresses and certificate, such as the kubeconfig.
-	Args []string
-	// Env are environment variables of all its commands, as KEY=value. They are added to those of this process.
-	Env []string
-}
-
 // Warrantgate is a warrantgate on this machine. Its addresses, certificate and webhook path stay the same after a restart.
 type Warrantgate struct {
-	options                                       Options
+	settings                                      Settings
+	dir                                           string
 	process                                       *process.Process
 	webhookAddress, metricsAddress, healthAddress string
 	configFile, caFile, certFile, keyFile         string
 	pathFile, token                               string
 }
 
-// New prepares a warrantgate: it picks its ports and writes the files that it reads. Call Start before Kill or PID.
-func New(ctx context.Context, options Options) (*Warrantgate, error) {
+// newIn prepares a warrantgate in a directory: it picks its ports and writes the files that it reads.
+func newIn(ctx context.Context, dir string, settings Settings) (*Warrantgate, error) {
 	ports, err := process.FreePorts(ctx, 3)
 	if err != nil {
 		return nil, err
 	}
-	if options.Configuration == "" {
-		options.Configuration = defaultConfiguration
+	if settings.Configuration == "" {
+		settings.Configuration = defaultConfiguration
 	}
-	file := func(name string) string { return filepath.Join(options.Dir, name) }
+	file := func(name string) string { return filepath.Join(dir, name) }
 	w := &Warrantgate{
-		options:        options,
+		settings:       settings,
+		dir:            dir,
 		webhookAddress: process.Loopback(ports[0]),
 		metricsAddress: process.Loopback(ports[1]),
 		healthAddress:  process.Loopback(ports[2]),
@@ -83,7 +71,7 @@ func New(ctx context.Context, options Options) (*Warrantgate, error) {
 		return nil, err
 	}
 	for path, content := range map[string][]byte{
-		w.configFile: []byte(options.Configuration), w.caFile: ca.PEM(), w.certFile: pair.Certificate, w.keyFile: pair.Key,
+		w.configFile: []byte(settings.Configuration), w.caFile: ca.PEM(), w.certFile: pair.Certificate, w.keyFile: pair.Key,
 		w.pathFile: []byte(w.token + "\n"),
 	} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -95,8 +83,8 @@ func New(ctx context.Context, options Options) (*Warrantgate, error) {
 
 // Run runs another command of warrantgate and returns its output.
 func (w *Warrantgate) Run(ctx context.Context, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, w.options.Binary, args...)
-	command.Env = append(command.Environ(), w.options.Env...)
+	command := exec.CommandContext(ctx, w.settings.Binary, args...)
+	command.Env = append(command.Environ(), w.settings.Env...)
 	output, err := command.CombinedOutput()
 	if err != nil {
 		return string(output), fmt.Errorf("warrantgate %s: %w\n%s", strings.Join(args, " "), err, output)
@@ -119,7 +107,7 @@ func (w *Warrantgate) WhileServing(ctx context.Context, do func() error) error {
 	if err != nil {
 		return err
 	}
-	if err := w.start(ctx, configFile, filepath.Join(w.options.Dir, installing+".log")); err != nil {
+	if err := w.start(ctx, configFile, filepath.Join(w.dir, installing+".log")); err != nil {
 		return err
 	}
 	err = do()
@@ -142,13 +130,13 @@ func (w *Warrantgate) withoutRepair() (file string, err error) {
 	if content, err = yaml.Marshal(configuration); err != nil {
 		return "", err
 	}
-	file = filepath.Join(w.options.Dir, installing+".yaml")
+	file = filepath.Join(w.dir, installing+".yaml")
 	return file, os.WriteFile(file, content, 0o600)
 }
 
 func (w *Warrantgate) start(ctx context.Context, configFile, logFile string) error {
 	serve, err := process.Start(process.Options{
-		Name: "warrantgate", LogFile: logFile, Binary: w.options.Binary, Env: w.options.Env,
+		Name: "warrantgate", LogFile: logFile, Binary: w.settings.Binary, Env: w.settings.Env,
 		Args: append([]string{
 			"serve",
 			"--config=" + configFile,
@@ -158,7 +146,7 @@ func (w *Warrantgate) start(ctx context.Context, configFile, logFile string) err
 			"--tls-cert-file=" + w.certFile,
 			"--tls-private-key-file=" + w.keyFile,
 			"--webhook-path-file=" + w.pathFile,
-		}, w.options.Args...),
+		}, w.settings.Args...),
 	})
 	if err != nil {
 		return err
@@ -253,4 +241,4 @@ func (w *Warrantgate) ConfigFile() string { return w.configFile }
 func (w *Warrantgate) CAFile() string { return w.caFile }
 
 // LogFile is the log of warrantgate. Restarts append to it.
-func (w *Warrantgate) LogFile() string { return filepath.Join(w.options.Dir, "warrantgate.log") }
+func (w *Warrantgate) LogFile() string { return filepath.Join(w.dir, "warrantgate.log") }
