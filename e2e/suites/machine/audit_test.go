@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"warrantgate.dev/e2e/env/kubetest"
+	"warrantgate.dev/e2e/env/suite"
 	"warrantgate.dev/e2e/fakes/cloudsigmatest"
 )
 
@@ -159,18 +160,7 @@ func (w *world) awaitAudits(ctx context.Context, n int) {
 
 // versions are the resource versions of all objects of the kinds.
 func (w *world) versions(ctx context.Context, kinds ...schema.GroupVersionKind) map[string]string {
-	GinkgoHelper()
-	versions := map[string]string{}
-	for _, kind := range kinds {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind)
-		Expect(w.client.List(ctx, list)).To(Succeed())
-		for i := range list.Items {
-			object := &list.Items[i]
-			versions[kind.Kind+" "+object.GetNamespace()+"/"+object.GetName()] = object.GetResourceVersion()
-		}
-	}
-	return versions
+	return suite.Versions(ctx, w.client, kinds...)
 }
 
 // awaitAuditing returns once a replica runs the audit.

@@ -168,17 +168,9 @@ func endWorld(ctx context.Context) {
 
 	Expect(metricsErr).NotTo(HaveOccurred())
 	Expect(w.cloud.Violations()).To(BeEmpty(), "the cloud received unknown requests")
-	var events corev1.EventList
-	Expect(w.client.List(ctx, &events)).To(Succeed())
-	var messages strings.Builder
-	for i := range events.Items {
-		messages.WriteString(events.Items[i].Message + "\n")
-	}
-	for where, text := range map[string]string{
-		"the log": suite.Log(w.gate), "the metrics": metrics, "an error or a warning": w.recorder.Texts(), "an Event": messages.String(),
-	} {
-		Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
-	}
+	suite.ExpectNoSecrets(ctx, w.client, w.leaks, map[string]string{
+		"the log": suite.Log(w.gate), "the metrics": metrics, "an error or a warning": w.recorder.Texts(),
+	})
 }
 
 // removeObjects deletes the objects of all kinds that a warrantgate watches.

@@ -10,9 +10,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"warrantgate.dev/e2e/env/novatest"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // An object that was correct when it was admitted can become wrong later: servers and roles are changed elsewhere.
@@ -35,7 +35,7 @@ var _ = Describe("The audit", Ordered, func() {
 		w = newWorld(ctx, "audit: {interval: 1s, requestsPerSecond: 200}")
 		w.driftOfServers(ctx, add)
 		w.driftOfIdentities(ctx, add)
-		versions = w.versions(ctx, clusterKind, machineKind)
+		versions = suite.Versions(ctx, w.client, clusterKind, machineKind)
 	}, NodeTimeout(setupTimeout))
 
 	It("writes an Event for each finding on the machine or cluster", func(ctx SpecContext) {
@@ -50,7 +50,7 @@ var _ = Describe("The audit", Ordered, func() {
 	}, SpecTimeout(timeout))
 
 	It("changes nothing", func(ctx SpecContext) {
-		Expect(w.versions(ctx, clusterKind, machineKind)).To(Equal(versions))
+		Expect(suite.Versions(ctx, w.client, clusterKind, machineKind)).To(Equal(versions))
 	}, SpecTimeout(timeout))
 
 	// Names are only unique in a namespace. Otherwise a user with a machine of the same name would make the audit recommend to delete another
@@ -148,16 +148,4 @@ type finding struct {
 	Instance  string `json:"instance"`
 	Identity  string `json:"identity"`
 	Message   string `json:"message"`
-}
-
-// versions are the resource versions of all objects of the kinds.
-func (w *world) versions(ctx context.Context, kinds ...schema.GroupVersionKind) map[string]string {
-	GinkgoHelper()
-	versions := map[string]string{}
-	for _, kind := range kinds {
-		for _, item := range w.list(ctx, kind) {
-			versions[kind.Kind+" "+keyOf(&item).String()] = item.GetResourceVersion()
-		}
-	}
-	return versions
 }

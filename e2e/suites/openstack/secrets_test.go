@@ -3,17 +3,9 @@
 package openstack_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
-
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"warrantgate.dev/e2e/env/suite"
 )
 
 // secrets are the passwords and the secrets of application credentials that stories have created.
@@ -39,20 +31,4 @@ func (w *world) leaks(text string) []string {
 		all = append(all, token[len(token)-enough:], token[:enough])
 	}
 	return slices.DeleteFunc(all, func(secret string) bool { return !strings.Contains(text, secret) })
-}
-
-// expectNoLeaks searches all output of warrantgate for secrets.
-func (w *world) expectNoLeaks(ctx context.Context, metrics string) {
-	GinkgoHelper()
-	var events corev1.EventList
-	Expect(w.client.List(ctx, &events, client.MatchingFields{"source": "warrantgate"})).To(Succeed())
-	var eventTexts strings.Builder
-	for i := range events.Items {
-		eventTexts.WriteString(events.Items[i].Message)
-	}
-	for where, text := range map[string]string{
-		"the log": suite.Log(w.gate), "the metrics": metrics, "an error or a warning": w.recorder.Texts(), "an Event": eventTexts.String(),
-	} {
-		Expect(w.leaks(text)).To(BeEmpty(), "secrets in "+where)
-	}
 }

@@ -130,22 +130,19 @@ func endWorld(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.gate.Stop()).To(Succeed())
 	for _, kind := range []schema.GroupVersionKind{machineKind, clusterKind} {
-		for _, item := range w.list(ctx, kind) {
-			Expect(w.client.Delete(ctx, &item)).To(Succeed())
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		Expect(w.client.List(ctx, list)).To(Succeed())
+		for i := range list.Items {
+			Expect(w.client.Delete(ctx, &list.Items[i])).To(Succeed())
 		}
 	}
 	Expect(metricsErr).NotTo(HaveOccurred())
 	Expect(w.novaFront.Violations()).To(BeEmpty(), "Nova received unknown requests")
 	Expect(w.front.Violations()).To(BeEmpty(), "Keystone received requests other than for tokens")
-	w.expectNoLeaks(ctx, metrics)
-}
-
-func (w *world) list(ctx context.Context, kind schema.GroupVersionKind) []unstructured.Unstructured {
-	GinkgoHelper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind)
-	Expect(w.client.List(ctx, list)).To(Succeed())
-	return list.Items
+	suite.ExpectNoSecrets(ctx, w.client, w.leaks, map[string]string{
+		"the log": suite.Log(w.gate), "the metrics": metrics, "an error or a warning": w.recorder.Texts(),
+	})
 }
 
 // admissions is the number of admissions of a gate with a decision, such as "denied". "" is any.
