@@ -2,11 +2,12 @@
 package asset
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"warrantgate.dev/charts/charttest"
 )
 
 // Environment variables with the paths of binaries. An empty variable means the server in PATH, or else the binary in the folder bin of the
@@ -86,7 +87,7 @@ func own(env string) (path, target string, err error) {
 	if path = os.Getenv(env); path != "" {
 		return path, target, nil
 	}
-	root, err := repositoryRoot()
+	root, err := charttest.Root()
 	if err != nil {
 		return "", "", fmt.Errorf("%s is not set: %w", env, err)
 	}
@@ -99,22 +100,4 @@ func Default(env string, path *string) (err error) {
 		*path, err = Path(env)
 	}
 	return err
-}
-
-// repositoryRoot finds the directory of go.mod in the working directory or above it. Tests run in the folder of their package.
-func repositoryRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("no go.mod in the working directory or above it")
-		}
-		dir = parent
-	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"warrantgate.dev/charts/charttest"
 )
 
 // Server is a server that the suites run, or a program made of a server's packages, and where it comes from.
@@ -176,7 +178,7 @@ func pathServers(set []kind) (found []Server, why string) {
 
 // moduleServers are the servers of a set that modules build into the folder bin.
 func moduleServers(set []kind, why string) (servers []Server, err error) {
-	root, err := repositoryRoot()
+	root, err := charttest.Root()
 	if err != nil {
 		return nil, fmt.Errorf("%s is not set: %w", set[0].env, err)
 	}
