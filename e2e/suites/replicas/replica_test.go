@@ -18,6 +18,7 @@ import (
 	"warrantgate.dev/e2e/env/access"
 	"warrantgate.dev/e2e/env/podtest"
 	"warrantgate.dev/e2e/env/process"
+	"warrantgate.dev/e2e/env/suite"
 )
 
 // tlsFolder is the folder of the serving certificate, below that of a replica.
@@ -79,7 +80,7 @@ func (r *replica) start() {
 	GinkgoHelper()
 	args := podtest.Args(r.edition.pod.Containers[0], r.dir, map[string]string{":9443": r.webhook, ":8080": r.metrics, ":8081": r.health})
 	var err error
-	r.process, err = process.Start(process.Options{Name: "warrantgate", LogFile: r.logFile(), Binary: r.edition.binary, Args: args})
+	r.process, err = process.Start(process.Options{Name: "warrantgate", LogFile: r.LogFile(), Binary: r.edition.binary, Args: args})
 	Expect(err).NotTo(HaveOccurred())
 }
 
@@ -195,12 +196,7 @@ func (r *replica) runs(ctx context.Context) (float64, error) {
 	return r.metric(ctx, "warrantgate_audit_runs_total", nil)
 }
 
-func (r *replica) logFile() string { return filepath.Join(r.dir, "warrantgate.log") }
+// LogFile is the file of the log of the replica, over restarts.
+func (r *replica) LogFile() string { return filepath.Join(r.dir, "warrantgate.log") }
 
-// log is the log of the replica, over restarts.
-func (r *replica) log() string {
-	GinkgoHelper()
-	content, err := os.ReadFile(r.logFile())
-	Expect(err).NotTo(HaveOccurred())
-	return string(content)
-}
+func (r *replica) log() string { return suite.Log(r) }

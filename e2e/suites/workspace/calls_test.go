@@ -5,7 +5,6 @@ package workspace_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -68,11 +67,9 @@ func rewriteCalls(ctx context.Context) float64 {
 // it detects the conflict. The request does not show this.
 func (p place) placements(name string) int {
 	GinkgoHelper()
-	log, err := os.ReadFile(p.Server.LogFile())
-	Expect(err).NotTo(HaveOccurred())
 	key := fmt.Sprintf(`key="%s|%s"`, p.Cluster, name)
 	placements := 0
-	for line := range strings.Lines(string(log)) {
+	for line := range strings.Lines(suite.Log(p.Server)) {
 		if strings.Contains(line, `"patching *v1alpha1.Workspace"`) && strings.Contains(line, key) &&
 			strings.Contains(line, "internal.tenancy.kcp.io/cluster") {
 			placements++
