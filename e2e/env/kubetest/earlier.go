@@ -1,11 +1,9 @@
 package kubetest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -15,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"warrantgate.dev/e2e/env/process"
 )
 
 // StoreSecret stores a Secret without admission, such as one from before the gates were installed, or from a backup of etcd. It
@@ -36,7 +36,8 @@ func (s *Server) StoreSecret(ctx context.Context, namespace, name string, data m
 	if err != nil {
 		return err
 	}
-	if err := s.put(ctx, body); err != nil {
+	url := s.environment.ControlPlane.Etcd.URL.JoinPath("/v3/kv/put").String()
+	if err := process.Send(ctx, http.DefaultClient, http.MethodPost, url, body); err != nil {
 		return fmt.Errorf("store Secret %s/%s in etcd: %w", namespace, name, err)
 	}
 	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
@@ -44,22 +45,4 @@ func (s *Server) StoreSecret(ctx context.Context, namespace, name string, data m
 		err := s.direct.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, stored)
 		return err == nil && stored.UID == secret.UID && equality.Semantic.DeepEqual(stored.Data, data), client.IgnoreNotFound(err)
 	})
-}
-
-func (s *Server) put(ctx context.Context, body []byte) error {
-	url := s.environment.ControlPlane.Etcd.URL.JoinPath("/v3/kv/put").String()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10))
-		return fmt.Errorf("%s: %s", response.Status, text)
-	}
-	return nil
 }

@@ -1,18 +1,15 @@
 package novatest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/google/uuid"
-)
 
-// maxErrorBytes limits the part of a response of the control port in an error.
-const maxErrorBytes = 4 << 10
+	"warrantgate.dev/e2e/env/process"
+)
 
 // Server is a server.
 type Server struct {
@@ -35,7 +32,7 @@ func (n *Nova) AddServer(ctx context.Context, server Server) (Server, error) {
 	if err != nil {
 		return Server{}, err
 	}
-	if err := n.control(ctx, http.MethodPost, "/servers", body); err != nil {
+	if err := process.Send(ctx, n.http, http.MethodPost, n.controlURL+"/servers", body); err != nil {
 		return Server{}, fmt.Errorf("add server %q: %w", server.Name, err)
 	}
 	return server, nil
@@ -43,25 +40,8 @@ func (n *Nova) AddServer(ctx context.Context, server Server) (Server, error) {
 
 // RemoveServer deletes a server, as its owner can.
 func (n *Nova) RemoveServer(ctx context.Context, id string) error {
-	if err := n.control(ctx, http.MethodDelete, "/servers/"+id, nil); err != nil {
+	if err := process.Send(ctx, n.http, http.MethodDelete, n.controlURL+"/servers/"+id, nil); err != nil {
 		return fmt.Errorf("remove server %s: %w", id, err)
 	}
 	return nil
-}
-
-func (n *Nova) control(ctx context.Context, method, path string, body []byte) error {
-	request, err := http.NewRequestWithContext(ctx, method, n.controlURL+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	response, err := n.http.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes))
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, text)
-	}
-	return err
 }

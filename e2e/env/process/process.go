@@ -114,19 +114,7 @@ func (p *Process) WaitReady(ctx context.Context, url string, config *rest.Config
 func probe(ctx context.Context, httpClient *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := httpClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return errors.New(response.Status)
-	}
-	return nil
+	return Send(ctx, httpClient, http.MethodGet, url, nil)
 }
 
 // Stop sends SIGTERM to the process, and kills it if it does not end. It can be called again.

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"warrantgate.dev/e2e/env/process"
 	"warrantgate.dev/e2e/env/suite"
 )
 
@@ -190,14 +191,5 @@ var prober = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 
 // answers returns whether a URL responds with 200.
 func answers(ctx context.Context, url string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := prober.Do(request)
-	if err != nil {
-		return false
-	}
-	_ = response.Body.Close()
-	return response.StatusCode == http.StatusOK
+	return process.Send(ctx, prober, http.MethodGet, url, nil) == nil
 }
