@@ -6,7 +6,6 @@
 package v1beta1
 
 import (
-	"encoding/json"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,16 +30,6 @@ const (
 	// Off evaluates nothing.
 	Off Mode = "Off"
 )
-
-// UnmarshalJSON reads Off also without quotes, which YAML 1.1 takes for false.
-func (m *Mode) UnmarshalJSON(raw []byte) error {
-	if string(raw) == "false" {
-		*m = Off
-	} else if json.Unmarshal(raw, (*string)(m)) != nil {
-		*m = Mode(raw) // not a text, which validation reports with the path of the field
-	}
-	return nil
-}
 
 // +kubebuilder:object:root=true
 
