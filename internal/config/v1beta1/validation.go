@@ -49,7 +49,7 @@ func Validate(config GateConfiguration) field.ErrorList {
 	m := &mistakes{}
 	m.mode(config.Workspace.OwnerRewrite.Mode, field.NewPath("workspace", "ownerRewrite"))
 	m.mode(config.Workspace.OwnerIntegrity.Mode, field.NewPath("workspace", "ownerIntegrity"))
-	m.repair(config.Repair, field.NewPath("repair"))
+	m.mode(config.Repair.Mode, field.NewPath("repair"))
 	m.machine(config.Machine, config.OpenStack, config.Audit.Mode, field.NewPath("machine"))
 	m.impersonation(config.Cluster.Impersonation, field.NewPath("cluster", "impersonation"))
 	m.controllerManager(config.ControllerManager, field.NewPath("controllerManager"))
@@ -144,10 +144,6 @@ func (m *mistakes) url(raw string, at *field.Path, problem string, schemes ...st
 		raw = strings.ReplaceAll(parsed.Redacted(), "region", regionMark)
 	}
 	m.invalid(at, raw, problem)
-}
-
-func (m *mistakes) repair(repair Repair, at *field.Path) {
-	m.mode(repair.Mode, at)
 }
 
 func (m *mistakes) machine(machine Machine, openStack OpenStack, audit Mode, at *field.Path) {
