@@ -2,6 +2,7 @@ package identity
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -59,12 +60,7 @@ func (o Operators) IncludeUser(user Principal) bool { return anyMatches(o.Users,
 func (o Operators) IncludeProject(project Principal) bool { return anyMatches(o.Projects, project) }
 
 func anyMatches(patterns []PrincipalPattern, principal Principal) bool {
-	for _, pattern := range patterns {
-		if pattern.Matches(principal) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(pattern PrincipalPattern) bool { return pattern.Matches(principal) })
 }
 
 // Validate returns the invalid patterns, with field paths below root.

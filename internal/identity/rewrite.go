@@ -278,9 +278,7 @@ func (r *rewriting) delegate() Owner {
 		Username: r.owner.Username, UID: r.owner.UID,
 		Groups: r.passableGroups(), Extra: make(map[string][]string, len(r.owner.Extra)),
 	}
-	keys := slices.AppendSeq(make([]string, 0, len(r.owner.Extra)), maps.Keys(r.owner.Extra))
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(r.owner.Extra)) {
 		switch {
 		case key == WarrantKey:
 		case slices.Contains(perRequestKeys, key):
