@@ -678,7 +678,7 @@ func TestFindings(t *testing.T) {
 			if diff := cmp.Diff(tc.want, report.Findings, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
-			if got := report.Verdict(); got != tc.wantVerdict {
+			if got := preflight.Verdict(report.Findings); got != tc.wantVerdict {
 				t.Errorf("verdict = %s, want %s", got, tc.wantVerdict)
 			}
 			var answer preflight.Answer
@@ -1334,7 +1334,7 @@ func TestAKCPThatDoesNotAnswerIsNoVerdict(t *testing.T) {
 		Owner: `{"username":"alice"}`, Waiting: []corev1alpha1.LogicalClusterInitializer{"system:apibindings"},
 		Initializers: []corev1alpha1.LogicalClusterInitializer{"system:apibindings"},
 	})
-	if got := report.Verdict(); got != preflight.Unknown {
+	if got := preflight.Verdict(report.Findings); got != preflight.Unknown {
 		t.Errorf("verdict = %s of %+v", got, report.Findings)
 	}
 }

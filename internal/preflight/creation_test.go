@@ -154,7 +154,7 @@ func TestCreation(t *testing.T) {
 			if report.Workspace.Type != tc.wantType || report.Workspace.Path != "root:org:new" || !report.Workspace.NotCreated {
 				t.Errorf("workspace = %+v, want type %s", report.Workspace, tc.wantType)
 			}
-			if got := report.Verdict(); got != tc.wantVerdict {
+			if got := preflight.Verdict(report.Findings); got != tc.wantVerdict {
 				t.Errorf("verdict = %s, want %s", got, tc.wantVerdict)
 			}
 		})

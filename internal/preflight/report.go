@@ -145,10 +145,7 @@ type Report struct {
 	Findings     []Finding     `json:"findings"`
 }
 
-// Verdict returns the summary of a report: Yes if nothing is wrong, No if something is, Unknown if that could not be determined.
-func (r Report) Verdict() Answer { return Verdict(r.Findings) }
-
-// Verdict returns the summary of findings, as for a report.
+// Verdict returns the summary of findings: Yes if nothing is wrong, No if something is, Unknown if that could not be determined.
 func Verdict(findings []Finding) Answer {
 	verdict := Yes
 	for _, finding := range findings {
