@@ -86,25 +86,19 @@ type limitedCloud struct {
 
 // NewGate returns a gate for the clouds, by their names in Account. concurrency contains the maximum number of concurrent lookups, by the
 // same names. Close releases its resources.
-func NewGate(clouds map[string]Cloud, concurrency map[string]int32) (*Gate, error) {
-	owned, err := otter.New(&otter.Options[Claim, Answer]{
+func NewGate(clouds map[string]Cloud, concurrency map[string]int32) *Gate {
+	owned := otter.Must(&otter.Options[Claim, Answer]{
 		MaximumSize: maxRemembered, ExpiryCalculator: otter.ExpiryWriting[Claim, Answer](ownedFor),
 	})
-	if err != nil {
-		return nil, fmt.Errorf("cache of verdicts: %w", err)
-	}
-	denied, err := otter.New(&otter.Options[instance, denial]{
+	denied := otter.Must(&otter.Options[instance, denial]{
 		MaximumSize:      maxRemembered,
 		ExpiryCalculator: otter.ExpiryWritingFunc(func(entry otter.Entry[instance, denial]) time.Duration { return entry.Value.lifetime() }),
 	})
-	if err != nil {
-		return nil, fmt.Errorf("cache of denials: %w", err)
-	}
 	g := &Gate{clouds: make(map[string]*limitedCloud, len(clouds)), owned: owned, denied: denied}
 	for name, cloud := range clouds {
 		g.clouds[name] = &limitedCloud{Cloud: cloud, name: name, lookups: share.New[share.Tenant](max(int64(concurrency[name]), 1))}
 	}
-	return g, nil
+	return g
 }
 
 // Close stops the goroutines of the caches.

@@ -61,10 +61,7 @@ func cloudWith(answer ownership.Answer, err error) *fakeCloud {
 // newGate returns a gate that is closed at the end of the test.
 func newGate(t *testing.T, concurrency int32, cloud ownership.Cloud) *ownership.Gate {
 	t.Helper()
-	gate, err := ownership.NewGate(map[string]ownership.Cloud{cloudName: cloud}, map[string]int32{cloudName: concurrency})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gate := ownership.NewGate(map[string]ownership.Cloud{cloudName: cloud}, map[string]int32{cloudName: concurrency})
 	t.Cleanup(gate.Close)
 	return gate
 }

@@ -42,10 +42,7 @@ func TestACloudThatDoesNotRespond(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%s", name, mode, policy), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						w := newWorld()
-						owners, err := ownership.NewGate(map[string]ownership.Cloud{"cloudsigma": silentCloud{}}, map[string]int32{"cloudsigma": 4})
-						if err != nil {
-							t.Fatal(err)
-						}
+						owners := ownership.NewGate(map[string]ownership.Cloud{"cloudsigma": silentCloud{}}, map[string]int32{"cloudsigma": 4})
 						defer owners.Close()
 						handler := webhooks.Handler(machine.New(v1beta1.Machine{Mode: mode, Unknown: policy}, kinds, w, owners), mode, w)
 						begin := time.Now()
@@ -100,10 +97,7 @@ func TestAHolderWhoseCloudDoesNotRespond(t *testing.T) {
 		theirs := ownership.Account{Cloud: "openstack", Identity: ownership.Identity{Namespace: "team-b", Secret: "keys", Entry: "tenant"}}
 		w := newWorld(held("team-b", "squatter"), actsAs(theirs, nil), onOpenStack(func(w *world) { w.holders = 3 }))
 		var asked atomic.Int32
-		owners, err := ownership.NewGate(map[string]ownership.Cloud{"openstack": squattingCloud{theirs: theirs, asked: &asked}}, map[string]int32{"openstack": 4})
-		if err != nil {
-			t.Fatal(err)
-		}
+		owners := ownership.NewGate(map[string]ownership.Cloud{"openstack": squattingCloud{theirs: theirs, asked: &asked}}, map[string]int32{"openstack": 4})
 		defer owners.Close()
 		handler := webhooks.Handler(machine.New(v1beta1.Machine{Mode: v1beta1.Enforce, Unknown: v1beta1.Deny}, kinds, w, owners), v1beta1.Enforce, w)
 		begin := time.Now()

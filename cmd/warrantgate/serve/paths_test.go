@@ -64,10 +64,7 @@ func TestEveryRegisteredPathIsServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err := ownership.NewGate(map[string]ownership.Cloud{}, map[string]int32{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gate := ownership.NewGate(map[string]ownership.Cloud{}, map[string]int32{})
 	t.Cleanup(gate.Close)
 	requested, unreachable := clouds.Owners{Gate: gate, OpenStack: &openstack.Cloud{}}, &rest.Config{Host: "https://127.0.0.1:1"}
 	server, recorder := paths{registered: map[string]http.Handler{}}, events.NewRecorder(nil)

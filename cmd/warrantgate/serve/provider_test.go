@@ -28,10 +28,7 @@ func TestTheProviderOfAPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate, err := ownership.NewGate(map[string]ownership.Cloud{}, map[string]int32{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gate := ownership.NewGate(map[string]ownership.Cloud{}, map[string]int32{})
 	t.Cleanup(gate.Close)
 	const (
 		exports = "/apis/apis.kcp.io/v1alpha2/apiexports"

@@ -50,9 +50,7 @@ func NewOwners(kubernetes *rest.Config, config v1beta1.GateConfiguration, flags 
 		o.clouds[stack], limits[stack] = o.OpenStack, config.OpenStack.Concurrency
 	}
 	if len(o.clouds) > 0 || config.HasExternalKinds() {
-		var failed error
-		o.Gate, failed = ownership.NewGate(o.clouds, limits)
-		err = errors.Join(err, failed)
+		o.Gate = ownership.NewGate(o.clouds, limits)
 	}
 	return o, err
 }
