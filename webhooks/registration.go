@@ -95,15 +95,15 @@ func (s Server) Registration(mutating, validating []Hook) []client.Object {
 	return objects
 }
 
-// ValidatingPolicy returns a ValidatingAdmissionPolicy with its binding, which denies requests that a hook would be called for. It has the
-// name, the first rule and the conditions of the hook. A denial is also in the audit log.
+// ValidatingPolicy returns a ValidatingAdmissionPolicy with its binding, which denies requests that a hook would be called for, or warns about
+// them in the mode Warn. It has the name, the first rule and the conditions of the hook. A denial is also in the audit log.
 func ValidatingPolicy(
-	hook Hook, variables []admissionregistrationv1.Variable, validations []admissionregistrationv1.Validation,
+	mode v1beta1.Mode, hook Hook, variables []admissionregistrationv1.Variable, validations []admissionregistrationv1.Validation,
 ) []client.Object {
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: hook.Name},
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: ptr.To(admissionregistrationv1.Fail),
+			FailurePolicy: ptr.To(FailurePolicy(mode)),
 			MatchConstraints: &admissionregistrationv1.MatchResources{
 				MatchPolicy:   ptr.To(admissionregistrationv1.Equivalent),
 				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: hook.Rules[0]}},
@@ -114,14 +114,13 @@ func ValidatingPolicy(
 		},
 	}
 	policy.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"))
+	actions := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny, admissionregistrationv1.Audit}
+	if mode == v1beta1.Warn {
+		actions[0] = admissionregistrationv1.Warn
+	}
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: hook.Name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: hook.Name,
-			ValidationActions: []admissionregistrationv1.ValidationAction{
-				admissionregistrationv1.Deny, admissionregistrationv1.Audit,
-			},
-		},
+		Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: hook.Name, ValidationActions: actions},
 	}
 	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"))
 	return []client.Object{policy, binding}

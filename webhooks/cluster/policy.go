@@ -38,7 +38,7 @@ func (k kind) userPolicy() []client.Object {
 	// With the name of the webhook, so that a denial has the same name.
 	hook := k.hook("cluster", Path, v1beta1.Enforce, "", nil)
 	hook.Conditions = []admissionregistrationv1.MatchCondition{{Name: "names-another-user-by-email", Expression: celNamesByEmail()}}
-	return webhooks.ValidatingPolicy(hook, celNotAllowed(k), []admissionregistrationv1.Validation{
+	return webhooks.ValidatingPolicy(v1beta1.Enforce, hook, celNotAllowed(k), []admissionregistrationv1.Validation{
 		{
 			Expression: "variables.trimmed", Reason: ptr.To(metav1.StatusReasonInvalid),
 			MessageExpression: "variables.subject + ': ' + " + webhooks.CELString(clusterapi.BlanksAroundEmail),
@@ -64,7 +64,7 @@ func (k kind) regionPolicy(regions []string) []client.Object {
 		{Name: "regions", Expression: "[" + strings.Join(quotedAll(regions), ",") + "]"},
 	}, celSubject(k, regionField)...)
 	quoted := webhooks.CELQuoted(webhooks.CELValue("variables.region"))
-	return webhooks.ValidatingPolicy(hook, variables, []admissionregistrationv1.Validation{{
+	return webhooks.ValidatingPolicy(v1beta1.Enforce, hook, variables, []admissionregistrationv1.Validation{{
 		Expression: celMatches("variables.region", ownership.RegionPattern.String()) +
 			" && (size(variables.regions) == 0 || variables.region in variables.regions)",
 		MessageExpression: fmt.Sprintf("variables.subject + ': ' + (size(variables.regions) == 0 ? %[1]s + %[2]s : 'region ' + %[1]s + %[3]s + variables.regions.join(', ') + ')')",

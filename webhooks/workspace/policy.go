@@ -270,59 +270,27 @@ func integrityPolicies(config v1beta1.Workspace) []client.Object {
 	if mode == v1beta1.Off {
 		return nil
 	}
-	return []client.Object{integrityPolicy(mode), integrityBinding(mode)}
-}
-
-func integrityPolicy(mode v1beta1.Mode) client.Object {
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: IntegrityPolicyName},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: ptr.To(webhooks.FailurePolicy(mode)),
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				MatchPolicy: ptr.To(admissionregistrationv1.Equivalent),
-				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-					RuleWithOperations: workspaceRules(admissionregistrationv1.Create, admissionregistrationv1.Update)[0],
-				}},
-			},
-			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "not-by-the-system", Expression: celNotSystem}},
-			Variables: []admissionregistrationv1.Variable{
-				{Name: "before", Expression: celBefore},
-				{Name: "after", Expression: celAfter},
-				{Name: "claimed", Expression: celClaimed},
-				{Name: "changed", Expression: changedKeys("variables.before", "variables.after") + " + " + claimedKeys("variables.after", "variables.claimed")},
-				// On update, the stored object has the logical cluster.
-				{Name: "cluster", Expression: fmt.Sprintf("(request.operation == 'CREATE' ? variables.after : variables.before)[?'%s'].orValue('')", logicalcluster.AnnotationKey)},
-				// On create, kcp sets the logical cluster for webhooks, but not for policies.
-				{Name: "where", Expression: `variables.cluster == '' ? '' : ' in logical cluster "' + variables.cluster + '"'`},
-				// Empty fields of a request are missing. A Workspace that is created with generateName may have no name yet.
-				{Name: "user", Expression: "has(request.userInfo.username) ? request.userInfo.username : ''"},
-				{Name: "name", Expression: "([object.metadata.?name.orValue(''), object.metadata.?generateName.orValue('')].filter(name, name != '') + [''])[0]"},
-			},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: "size(variables.changed) == 0",
-				MessageExpression: fmt.Sprintf(`'user "' + variables.user + '" tried to change ' + variables.changed.join(', ') + `+
-					`' of workspace "' + variables.name + '"' + variables.where + ('%s' in variables.changed ? ': %s; %s' : variables.claimed ? ': %s; %s' : ': %s; %s' + `+
-					`(variables.changed.exists(key, key in variables.after) ? '%s' : '') + '%s')`,
-					tooMany, whyTooMany, whatTooMany, whyClaimed, whatClaimed, whyGuarded, whatToDo, orLeaveOut, orAccess),
-				Reason: ptr.To(metav1.StatusReasonForbidden),
-			}},
-		},
-	}
-	policy.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"))
-	return policy
-}
-
-func integrityBinding(mode v1beta1.Mode) client.Object {
-	actions := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny, admissionregistrationv1.Audit}
-	if mode == v1beta1.Warn {
-		actions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn, admissionregistrationv1.Audit}
-	}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: IntegrityPolicyName},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: IntegrityPolicyName, ValidationActions: actions,
-		},
-	}
-	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"))
-	return binding
+	return webhooks.ValidatingPolicy(mode, webhooks.Hook{
+		Name: IntegrityPolicyName, Rules: workspaceRules(admissionregistrationv1.Create, admissionregistrationv1.Update),
+		Conditions: []admissionregistrationv1.MatchCondition{{Name: "not-by-the-system", Expression: celNotSystem}},
+	}, []admissionregistrationv1.Variable{
+		{Name: "before", Expression: celBefore},
+		{Name: "after", Expression: celAfter},
+		{Name: "claimed", Expression: celClaimed},
+		{Name: "changed", Expression: changedKeys("variables.before", "variables.after") + " + " + claimedKeys("variables.after", "variables.claimed")},
+		// On update, the stored object has the logical cluster.
+		{Name: "cluster", Expression: fmt.Sprintf("(request.operation == 'CREATE' ? variables.after : variables.before)[?'%s'].orValue('')", logicalcluster.AnnotationKey)},
+		// On create, kcp sets the logical cluster for webhooks, but not for policies.
+		{Name: "where", Expression: `variables.cluster == '' ? '' : ' in logical cluster "' + variables.cluster + '"'`},
+		// Empty fields of a request are missing. A Workspace that is created with generateName may have no name yet.
+		{Name: "user", Expression: "has(request.userInfo.username) ? request.userInfo.username : ''"},
+		{Name: "name", Expression: "([object.metadata.?name.orValue(''), object.metadata.?generateName.orValue('')].filter(name, name != '') + [''])[0]"},
+	}, []admissionregistrationv1.Validation{{
+		Expression: "size(variables.changed) == 0",
+		MessageExpression: fmt.Sprintf(`'user "' + variables.user + '" tried to change ' + variables.changed.join(', ') + `+
+			`' of workspace "' + variables.name + '"' + variables.where + ('%s' in variables.changed ? ': %s; %s' : variables.claimed ? ': %s; %s' : ': %s; %s' + `+
+			`(variables.changed.exists(key, key in variables.after) ? '%s' : '') + '%s')`,
+			tooMany, whyTooMany, whatTooMany, whyClaimed, whatClaimed, whyGuarded, whatToDo, orLeaveOut, orAccess),
+		Reason: ptr.To(metav1.StatusReasonForbidden),
+	}})
 }
