@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -126,17 +127,11 @@ func machineKinds(kinds []Kind) []v1beta1.MachineKind {
 
 // Start watches the objects until ctx ends.
 func (o *Objects) Start(ctx context.Context) error {
-	done := make(chan struct{})
-	all := o.all()
-	for _, w := range all {
-		go func() {
-			w.informer.RunWithContext(ctx)
-			done <- struct{}{}
-		}()
+	var running sync.WaitGroup
+	for _, w := range o.all() {
+		running.Go(func() { w.informer.RunWithContext(ctx) })
 	}
-	for range all {
-		<-done
-	}
+	running.Wait()
 	return nil
 }
 

@@ -212,10 +212,7 @@ func asObjects(objects []any) []*unstructured.Unstructured {
 }
 
 func asObject(object any) *unstructured.Unstructured {
-	typed, ok := object.(*unstructured.Unstructured)
-	if !ok {
-		return nil
-	}
+	typed, _ := object.(*unstructured.Unstructured)
 	return typed
 }
 
