@@ -5,6 +5,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -202,12 +203,8 @@ func read(kind clusterapi.Kind, request admission.Request) (machine, old cluster
 	if machine, err = kind.Decode(request.Object.Raw); err != nil {
 		return machine, old, fmt.Errorf("decode the %s: %w", kind.Kind, err)
 	}
-	if machine.Namespace == "" { // the object may omit the namespace of the request
-		machine.Namespace = request.Namespace
-	}
-	if machine.Name == "" {
-		machine.Name = request.Name
-	}
+	// The object may omit the namespace and name of the request.
+	machine.Namespace, machine.Name = cmp.Or(machine.Namespace, request.Namespace), cmp.Or(machine.Name, request.Name)
 	if request.Operation == admissionv1.Create {
 		return machine, old, nil
 	}
