@@ -93,7 +93,8 @@ func hook(mode v1beta1.Mode, kind v1beta1.MachineKind, condition string) webhook
 //
 // An error of celFirst is an error of this expression, too, so that no request is admitted because both webhooks could not evaluate it.
 func celChanged(kind v1beta1.MachineKind) string {
-	return fmt.Sprintf("[%s].exists(moves, !(%s) && (%s))", celMoved(kind), celFirstOf(kind), celClaim(kind, "moves"))
+	return fmt.Sprintf("[%s].exists(moves, !(%s) && (%s || ((%s != '' || %s != '') && (moves))))", celMoved(kind), celFirstOf(kind), celNames(kind),
+		webhooks.CELField("object", strings.Split(kind.InstanceIDPath, ".")...), webhooks.CELField("object", strings.Split(kind.ProviderIDPath, ".")...))
 }
 
 // celFirst returns the CEL expression for first claims, as change.first.
@@ -116,12 +117,6 @@ func celFirstOf(kind v1beta1.MachineKind) string {
 func celMoved(kind v1beta1.MachineKind) string {
 	owner := fmt.Sprintf("(%s != [] && %s != %s)", celOwners("object"), celOwners("object"), celOwners("oldObject"))
 	return strings.Join(slices.Insert(celMoves(kind), 1, owner), " || ")
-}
-
-// celClaim returns the CEL expression for requests that name another instance, or that make one of the moves with an instance.
-func celClaim(kind v1beta1.MachineKind, moves string) string {
-	return fmt.Sprintf("%s || ((%s != '' || %s != '') && (%s))", celNames(kind),
-		webhooks.CELField("object", strings.Split(kind.InstanceIDPath, ".")...), webhooks.CELField("object", strings.Split(kind.ProviderIDPath, ".")...), moves)
 }
 
 // celNames returns the CEL expression for requests that name another instance. A provider ID that is the prefix of the cloud and the stored
