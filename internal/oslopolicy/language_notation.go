@@ -24,14 +24,10 @@ func notation(c check) string {
 		return "(" + strings.Join(flat[allCheck](c), " and ") + ")"
 	case anyCheck:
 		return "(" + strings.Join(flat[anyCheck](c), " or ") + ")"
-	case roleCheck:
-		return "role:" + c.match.text
+	case roleCheck, remoteCheck, genericCheck:
+		return textOf(c)
 	case ruleCheck:
 		return "rule:" + c.name
-	case remoteCheck:
-		return c.url.text
-	case genericCheck:
-		return c.kind + ":" + c.match.text
 	case raising: // oslo.policy keeps the word instead of a check
 		if word := c.word; len(word) >= 2 && (word[0] == '"' || word[0] == '\'') {
 			return word[1 : len(word)-1]
