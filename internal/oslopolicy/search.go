@@ -148,7 +148,7 @@ func newSearch(operation *shippedRule, before, after *Policy, apart ...string) *
 	if s.truncated {
 		s.same = haveSameRules(before, after, operation.name)
 	} else {
-		s.same = s.first.equal(&s.second)
+		s.same = reflect.DeepEqual(s.first, s.second)
 	}
 	if s.same {
 		s.incomplete, s.cut = "", false

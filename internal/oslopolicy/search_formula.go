@@ -50,19 +50,6 @@ func (f *formula) can(value bool, atoms, unknown uint64) bool {
 // isAlways reports whether a formula has a value for all values of its atoms. It treats them as independent of each other.
 func (f formula) isAlways(value bool) bool { return !f.can(!value, 0, ^uint64(0)) }
 
-// equal reports whether two formulas have the same structure.
-func (f *formula) equal(other *formula) bool {
-	if f.kind != other.kind || f.atom != other.atom || f.always != other.always || len(f.inner) != len(other.inner) {
-		return false
-	}
-	for i := range f.inner {
-		if !f.inner[i].equal(&other.inner[i]) {
-			return false
-		}
-	}
-	return true
-}
-
 // compile returns the formula of the rule for the operation.
 func (s *search) compile(policy *Policy) formula {
 	c := compiler{search: s, policy: policy}
