@@ -60,12 +60,8 @@ func (lc *logicalCluster) isReady() bool {
 
 // waitsForBindings reports whether kcp has yet to create the default API bindings, as the owner.
 func (lc *logicalCluster) waitsForBindings() bool {
-	return lc.waitsFor(tenancyv1alpha1.WorkspaceAPIBindingsInitializer)
-}
-
-func (lc *logicalCluster) waitsFor(initializer corev1alpha1.LogicalClusterInitializer) bool {
 	return lc.typed.Status.Phase == corev1alpha1.LogicalClusterPhaseInitializing &&
-		initialization.InitializerPresent(initializer, lc.typed.Status.Initializers)
+		initialization.InitializerPresent(tenancyv1alpha1.WorkspaceAPIBindingsInitializer, lc.typed.Status.Initializers)
 }
 
 // bindingsFailed reports whether kcp has recorded that it could not create the default API bindings. kcp before v0.31 does not record it.
