@@ -79,10 +79,9 @@ type shardSource struct {
 	// requestFor returns the request for a trimmed object. check returns when the object is first handled.
 	requestFor func(shard string, object client.Object) request
 	check      func(client.Object) time.Time
-	// due is when an object counts. It is not before check.
+	// due is when an object counts, nil if none does. It is not before check. There is a last request for an object that was due and is not
+	// selected any more, because kcp may make a workspace Ready between two steps.
 	due func(client.Object) time.Time
-	// finish is whether there is a last request for an object that was due and is not selected any more.
-	finish bool
 	// explain names the permission that a request to a shard needs.
 	explain func(url string, err error) error
 
@@ -102,7 +101,6 @@ func initializingWorkspaces(shards *Shards, after time.Duration) *shardSource {
 	return &shardSource{
 		informers: map[string]*shardInformer{},
 		shards:    shards, urls: shards.workspaceURLs,
-		finish: true, // kcp may make a workspace Ready between two steps
 		object: &tenancyv1alpha1.Workspace{}, list: &tenancyv1alpha1.WorkspaceList{},
 		selector: inPhase(corev1alpha1.LogicalClusterPhaseInitializing),
 		trim: func(object client.Object) client.Object {
@@ -137,7 +135,6 @@ func waitingLogicalClusters(shards *Shards) *shardSource {
 			return request{Shard: shard, Parent: cluster, Name: object.GetName(), UID: object.GetUID(), Cluster: cluster}
 		},
 		check:   func(client.Object) time.Time { return time.Time{} },
-		due:     func(client.Object) time.Time { return time.Time{} },
 		explain: explainInitializing,
 	}
 }
@@ -274,7 +271,7 @@ func (s *shardSource) handler(shard string, queue queue) cache.ResourceEventHand
 			}
 			req := s.requestFor(shard, left)
 			queue.Add(req) // so that it is forgotten
-			if s.finish && left.GetDeletionTimestamp() == nil && s.due(left).Before(time.Now()) {
+			if s.due != nil && left.GetDeletionTimestamp() == nil && s.due(left).Before(time.Now()) {
 				queue.Add(req.afterwards())
 			}
 		},
