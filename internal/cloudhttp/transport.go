@@ -25,9 +25,7 @@ func NewTransport(roots *x509.CertPool) *http.Transport {
 
 // NewClient returns a client for one request. It times out after 30 seconds and does not follow redirects.
 func NewClient(transport http.RoundTripper) *http.Client {
-	return &http.Client{Transport: transport, Timeout: requestTimeout, CheckRedirect: RefuseRedirect}
+	// A redirect is the response. A client that follows it sends its credentials to another server.
+	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &http.Client{Transport: transport, Timeout: requestTimeout, CheckRedirect: refuse}
 }
-
-// RefuseRedirect is a CheckRedirect function that returns a redirect as the response. A client that follows a redirect sends its
-// credentials to another server.
-func RefuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
