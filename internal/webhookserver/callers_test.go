@@ -41,7 +41,7 @@ func startGate(t *testing.T, tokens *Tokens) *httptest.Server {
 			_, _ = fmt.Fprintf(w, "%s %s %s", r.URL, r.RequestURI, body)
 		}))
 	}
-	server := httptest.NewUnstartedServer(hooks.Handler())
+	server := httptest.NewUnstartedServer(hooks.callers)
 	server.EnableHTTP2 = true
 	server.Config.DisableGeneralOptionsHandler = true
 	server.StartTLS()
@@ -258,7 +258,7 @@ func TestWildcardMatchesOneSegment(t *testing.T) {
 		_, _ = io.WriteString(w, r.PathValue("provider"))
 	}))
 	answer := httptest.NewRecorder()
-	hooks.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+	hooks.callers.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost,
 		"/"+TokenFor(token, "1dz6n4ubraua7pul")+"/kcp/1dz6n4ubraua7pul/gate?timeout=3s", nil))
 	if answer.Code != http.StatusOK || answer.Body.String() != "1dz6n4ubraua7pul" {
 		t.Errorf("answer %d %q", answer.Code, answer.Body)

@@ -82,7 +82,7 @@ func TestConnectionsAreClosedAfterAResponseDuringTheDrain(t *testing.T) {
 			hooks.Register("/gate", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.WriteString(w, r.Proto)
 			}))
-			server := httptest.NewUnstartedServer(hooks.Handler())
+			server := httptest.NewUnstartedServer(hooks.callers)
 			server.EnableHTTP2 = tc.http2
 			server.StartTLS()
 			t.Cleanup(server.Close)

@@ -69,9 +69,6 @@ func (s *Server) Register(path string, hook http.Handler) {
 	s.Server.Register(path, s.closing(hook))
 }
 
-// Handler returns the handler of the server.
-func (s *Server) Handler() http.Handler { return s.callers }
-
 // Start implements manager.Runnable. It serves until ctx ends, and then completes running admissions.
 func (s *Server) Start(ctx context.Context) error {
 	config := &tls.Config{
