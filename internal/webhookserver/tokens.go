@@ -89,14 +89,12 @@ func TokenFor(token, name string) string {
 
 // cut splits an escaped path into its first segment and the rest. Both are empty if there is no rest.
 func cut(path string) (first, rest string) {
-	if !strings.HasPrefix(path, "/") {
+	path, rooted := strings.CutPrefix(path, "/")
+	first, rest, found := strings.Cut(path, "/")
+	if !rooted || !found {
 		return "", ""
 	}
-	end := strings.IndexByte(path[1:], '/') + 1
-	if end < 1 {
-		return "", ""
-	}
-	return path[1:end], path[end:]
+	return first, "/" + rest
 }
 
 // accept reports whether given is one of the tokens, or, for paths with a wildcard, one of those for the name in place of it.
