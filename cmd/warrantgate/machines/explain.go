@@ -87,7 +87,7 @@ func (o explainOptions) run(ctx context.Context, name string, out, notes io.Writ
 	if err := watched.Run(ctx, out, o.Output); err != nil {
 		return err
 	}
-	return cli.FindingsStatus(explained.Findings)
+	return cli.Status(preflight.Verdict(explained.Findings))
 }
 
 // start watches the machine.

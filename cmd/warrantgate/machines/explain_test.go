@@ -328,7 +328,7 @@ type summary struct {
 
 func summaryOf(e explanation) summary {
 	s := summary{}
-	s.Code, _ = cli.ExitCode(cli.FindingsStatus(e.Findings))
+	s.Code, _ = cli.ExitCode(cli.Status(preflight.Verdict(e.Findings)))
 	for _, instance := range e.Instances {
 		s.Writes = append(s.Writes, strings.TrimSpace(instance.Write.Decision+" "+instance.Write.Reason))
 		s.NamedBy = append(s.NamedBy, instance.NamedBy...)

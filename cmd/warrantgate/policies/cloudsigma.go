@@ -94,13 +94,7 @@ func (o *checkCloudSigmaOptions) run(ctx context.Context, target string, out, no
 	if err := cli.PrintReport(out, o.Output, report, func(out io.Writer) error { return printCloudSigma(out, report) }); err != nil {
 		return err
 	}
-	switch report.Result {
-	case resultOK:
-		return nil
-	case resultWrong:
-		return cli.ExitError{Code: cli.ExitWrong}
-	}
-	return cli.ExitError{Code: cli.ExitUnknown}
+	return cli.Status(verdicts[report.Result])
 }
 
 func (o *checkCloudSigmaOptions) report(ctx context.Context, target string, notes io.Writer) (cloudSigmaReport, error) {

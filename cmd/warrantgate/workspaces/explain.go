@@ -104,7 +104,7 @@ func (o explainOptions) run(ctx context.Context, path string, out, notes io.Writ
 	if err := watched.Run(ctx, out, o.output); err != nil {
 		return err
 	}
-	return cli.FindingsStatus(report.Findings)
+	return cli.Status(preflight.Verdict(report.Findings))
 }
 
 // apply returns the command that applies objects in a workspace. The kubeconfig can be for another one.

@@ -11,9 +11,9 @@ import (
 	"warrantgate.dev/internal/preflight"
 )
 
-// FindingsStatus returns the error for the exit status of findings.
-func FindingsStatus(findings []preflight.Finding) error {
-	switch preflight.Verdict(findings) {
+// Status returns the error for the exit status of a verdict.
+func Status(verdict preflight.Answer) error {
+	switch verdict {
 	case preflight.Yes:
 		return nil
 	case preflight.No:
