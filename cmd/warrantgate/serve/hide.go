@@ -11,11 +11,8 @@ import (
 // call.
 type tokenHider struct {
 	out    io.Writer
-	tokens atomic.Pointer[webhookserver.Tokens]
+	tokens atomic.Pointer[webhookserver.Tokens] // may be nil
 }
-
-// set sets the tokens to hide. They may be nil.
-func (h *tokenHider) set(tokens *webhookserver.Tokens) { h.tokens.Store(tokens) }
 
 // Write implements io.Writer for whole lines.
 func (h *tokenHider) Write(line []byte) (int, error) {

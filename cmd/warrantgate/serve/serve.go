@@ -148,7 +148,7 @@ func (o serveOptions) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	hidden.set(tokens)
+	hidden.tokens.Store(tokens)
 	certificate, err := o.certificateFlags.load()
 	if err != nil {
 		return err

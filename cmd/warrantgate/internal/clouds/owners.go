@@ -102,21 +102,16 @@ func NewExports(reached *rest.Config, owners Owners, config v1beta1.GateConfigur
 func Kinds(config v1beta1.GateConfiguration) []clusterapi.Kind {
 	var kinds []clusterapi.Kind
 	for _, kind := range config.MachineKinds() {
-		parse := ProviderIDs(kind.Provider).Parse
-		if kind.Provider.IsExternal() {
+		parse := cloudsigma.ProviderIDs.Parse
+		switch {
+		case kind.Provider == v1beta1.ProviderOpenStack:
+			parse = openstack.ProviderIDs.Parse
+		case kind.Provider.IsExternal():
 			parse, _ = ownership.ExternalIDs(kind.IDPattern) // validated with the configuration
 		}
 		kinds = append(kinds, clusterapi.Kind{MachineKind: kind, ParseInstanceID: ownership.ParseInstanceID, ParseProviderID: parse})
 	}
 	return kinds
-}
-
-// ProviderIDs returns the format of the provider IDs of a provider's machines.
-func ProviderIDs(provider v1beta1.Provider) ownership.IDFormat {
-	if provider == v1beta1.ProviderOpenStack {
-		return openstack.ProviderIDs
-	}
-	return cloudsigma.ProviderIDs
 }
 
 // NewAudit returns the audit, for owners with a gate. It sends at most as many requests per second to each cloud as the configuration says.

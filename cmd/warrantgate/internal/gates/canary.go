@@ -112,7 +112,7 @@ func (s *Sender) Send(ctx context.Context, canary Canary) Result {
 		return Result{Verdict: Proven, Message: fmt.Sprintf("the admission policy denied the object: %v", err)}
 	case meta.IsNoMatchError(err):
 		return unknown(fmt.Sprintf("the API server has no such kind: %v", err), "the custom resource definitions of the provider")
-	case strings.Contains(err.Error(), canary.named("denied the request")):
+	case strings.Contains(err.Error(), fmt.Sprintf("admission webhook %q denied the request", canary.Webhook)):
 		return canary.denied(err)
 	case strings.Contains(err.Error(), fmt.Sprintf("failed calling webhook %q: %s", canary.Webhook, notFound)):
 		return missing("the API server got the answer 404: warrantgate does not take it for an API server, or does not have this gate: "+err.Error(),
@@ -136,10 +136,6 @@ func (s *Sender) Send(ctx context.Context, canary Canary) Result {
 
 // Name is the name of the webhook or policy that has to act.
 func (c Canary) Name() string { return cmp.Or(c.Webhook, c.Policy) }
-
-func (c Canary) named(what string) string {
-	return fmt.Sprintf("admission webhook %q %s", c.Webhook, what)
-}
 
 // denied interprets a denial by the webhook. The gate denies with 403 (not allowed) or 422 (malformed value). With 503 it answers
 // that it could not decide.
