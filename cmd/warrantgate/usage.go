@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"warrantgate.dev/cmd/warrantgate/internal/cli"
 	"warrantgate.dev/internal/message"
 )
 
@@ -132,15 +133,7 @@ func wrap(text string, width int) string {
 		if strings.HasPrefix(paragraph, " ") || strings.HasPrefix(paragraph, "\t") {
 			continue
 		}
-		var lines []string
-		for word := range strings.FieldsSeq(paragraph) {
-			if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= width {
-				lines[last] += " " + word
-			} else {
-				lines = append(lines, word)
-			}
-		}
-		paragraphs[i] = strings.Join(lines, "\n")
+		paragraphs[i] = strings.Join(cli.Wrap(paragraph, width), "\n")
 	}
 	return strings.Join(paragraphs, "\n\n")
 }

@@ -126,7 +126,7 @@ func writeTable(text *bytes.Buffer, groups [][]oslopolicy.Finding, room int) {
 	var lines [][]string
 	for _, row := range rowsOf(groups) {
 		last := len(row) - 1
-		for i, line := range wrap(row[last], room) {
+		for i, line := range cli.Wrap(row[last], room) {
 			if i > 0 {
 				row = make([]string, len(row))
 			}
@@ -140,7 +140,7 @@ func writeTable(text *bytes.Buffer, groups [][]oslopolicy.Finding, room int) {
 // writeList writes findings as a list, with at most width characters in a line unless a word is longer.
 func writeList(text *bytes.Buffer, groups [][]oslopolicy.Finding, width int) {
 	paragraph := func(indent, content string) {
-		for _, line := range wrap(oneTableCell(content), max(width-len(indent), 1)) {
+		for _, line := range cli.Wrap(oneTableCell(content), max(width-len(indent), 1)) {
 			text.WriteString(indent + line + "\n")
 		}
 	}
@@ -170,7 +170,7 @@ func writeSummary(text *bytes.Buffer, all []linted, notes bool, width int) {
 	}
 	for _, l := range all {
 		line := fmt.Sprintf("%s: %s; %s", l.name, counts(l.findings), verdict(l))
-		text.WriteString(strings.Join(wrap(oneTableCell(line), width), "\n"+indent) + "\n")
+		text.WriteString(strings.Join(cli.Wrap(oneTableCell(line), width), "\n"+indent) + "\n")
 	}
 }
 
@@ -216,23 +216,6 @@ func verdict(l linted) string {
 	case webhooks.Denied, webhooks.Undecided:
 	}
 	return fmt.Sprintf("the gate denies it (%s)", l.reason)
-}
-
-// wrap splits a text between words into lines of at most width characters. A word that is longer has a line of its own. Without a width,
-// it is one line.
-func wrap(text string, width int) []string {
-	var lines []string
-	length := 0
-	for word := range strings.FieldsSeq(text) {
-		n := utf8.RuneCountInString(word)
-		if len(lines) == 0 || width > 0 && length+1+n > width {
-			lines, length = append(lines, word), n
-			continue
-		}
-		lines[len(lines)-1] += " " + word
-		length += 1 + n
-	}
-	return lines
 }
 
 // oneTableCell keeps text from a file from adding lines or columns to the table, and from controlling the terminal.

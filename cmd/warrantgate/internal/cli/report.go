@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"warrantgate.dev/internal/message"
 )
@@ -55,4 +56,21 @@ func Table(text *bytes.Buffer, indent string, rows [][]string) {
 		fmt.Fprintln(w, indent+strings.Join(cells, "\t"))
 	}
 	w.Flush() // into a buffer
+}
+
+// Wrap splits a text between words into lines of at most width characters. A word that is longer has a line of its own. Without a width,
+// it is one line.
+func Wrap(text string, width int) []string {
+	var lines []string
+	length := 0
+	for word := range strings.FieldsSeq(text) {
+		n := utf8.RuneCountInString(word)
+		if len(lines) == 0 || width > 0 && length+1+n > width {
+			lines, length = append(lines, word), n
+			continue
+		}
+		lines[len(lines)-1] += " " + word
+		length += 1 + n
+	}
+	return lines
 }
