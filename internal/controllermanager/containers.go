@@ -18,10 +18,7 @@ const (
 // other is another container than the controller manager.
 type other struct {
 	*field.Path
-	name    string
-	env     []corev1.EnvVar
-	envFrom []corev1.EnvFromSource
-	mounts  []corev1.VolumeMount
+	container corev1.Container
 	// runs is true if it runs at the same time.
 	runs bool
 }
@@ -30,7 +27,7 @@ type other struct {
 func (p Pod) others() []other {
 	var others []other
 	add := func(list string, i int, c corev1.Container, runs bool) {
-		others = append(others, other{podField().Child(list).Index(i), c.Name, c.Env, c.EnvFrom, c.VolumeMounts, runs})
+		others = append(others, other{podField().Child(list).Index(i), c, runs})
 	}
 	for i, c := range p.InitContainers {
 		add("initContainers", i, c, c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways)
@@ -56,14 +53,14 @@ func (p Pod) otherContainers() []Problem {
 			problems = append(problems, Problem{
 				Reason: reasonSecretElsewhere, Field: c.String(), Message: fmt.Sprintf(
 					"container %.100q also has the credentials (%s), and could act as any user with them; only container %.100q may have them: "+
-						"remove them from the other one", c.name, strings.Join(where, ", "), p.manager().Name),
+						"remove them from the other one", c.container.Name, strings.Join(where, ", "), p.manager().Name),
 			})
 		}
 		if shares && c.runs {
 			problems = append(problems, Problem{
 				Reason: reasonSharedProcesses, Field: c.String(), Message: fmt.Sprintf(
 					"container %.100q could read the credentials from the process of container %.100q, because they share processes; "+
-						"remove shareProcessNamespace and hostPID", c.name, p.manager().Name),
+						"remove shareProcessNamespace and hostPID", c.container.Name, p.manager().Name),
 			})
 		}
 	}
@@ -74,17 +71,17 @@ func (p Pod) otherContainers() []Problem {
 func (p Pod) secretsIn(c other) []string {
 	holds := func(secret string) bool { return secret == p.Secret || secret == globalSecret }
 	var where []string
-	for _, variable := range c.env {
+	for _, variable := range c.container.Env {
 		if ref := secretKey(variable); ref != nil && holds(ref.Name) {
 			where = append(where, fmt.Sprintf("%.100s", variable.Name))
 		}
 	}
-	for _, source := range c.envFrom {
+	for _, source := range c.container.EnvFrom {
 		if source.SecretRef != nil && holds(source.SecretRef.Name) {
 			where = append(where, fmt.Sprintf("envFrom Secret %q", source.SecretRef.Name))
 		}
 	}
-	for _, mount := range c.mounts {
+	for _, mount := range c.container.VolumeMounts {
 		if slices.ContainsFunc(p.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name && slices.ContainsFunc(secretsOf(v), holds) }) {
 			where = append(where, fmt.Sprintf("volume %.100q", mount.Name))
 		}

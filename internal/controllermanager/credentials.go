@@ -96,7 +96,7 @@ func secretsOf(volume corev1.Volume) []string {
 func (p Pod) isNobody() bool {
 	given := len(p.Volumes) > 0 || len(p.manager().Env) > 0 || len(p.manager().EnvFrom) > 0
 	for _, c := range p.others() {
-		given = given || len(c.env) > 0 || len(c.envFrom) > 0
+		given = given || len(c.container.Env) > 0 || len(c.container.EnvFrom) > 0
 	}
 	return !given
 }
