@@ -8,6 +8,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -306,15 +307,11 @@ func (r *Recorder) write(ctx context.Context, event *Event) error {
 
 func newCoreEvent(event *Event) *corev1.Event {
 	now := metav1.Now()
-	// Events of cluster-scoped objects are in namespace default, as in Kubernetes.
-	namespace := event.Object.Namespace
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault
-	}
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:      util.GenerateEventName(event.Object.Name, now.UnixNano()),
-			Namespace: namespace,
+			Name: util.GenerateEventName(event.Object.Name, now.UnixNano()),
+			// Events of cluster-scoped objects are in namespace default, as in Kubernetes.
+			Namespace: cmp.Or(event.Object.Namespace, metav1.NamespaceDefault),
 		},
 		InvolvedObject:      event.Object,
 		Type:                event.Type,

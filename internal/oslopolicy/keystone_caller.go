@@ -124,9 +124,7 @@ func ParseCaller(text string) (Caller, error) {
 	if scopes > 1 {
 		return caller, fmt.Errorf("as: %q names more than one of domain, project and system; a token has one scope", text)
 	}
-	if caller.UserDomain == "" {
-		caller.UserDomain = cmp.Or(caller.Domain, caller.ProjectDomain)
-	}
+	caller.UserDomain = cmp.Or(caller.UserDomain, caller.Domain, caller.ProjectDomain)
 	if caller.Project != "" && caller.ProjectDomain == "" {
 		caller.ProjectDomain = caller.UserDomain
 	}

@@ -1,6 +1,7 @@
 package oslopolicy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -261,9 +262,7 @@ func (c *compiler) isNever(name string) bool {
 
 // opaque returns an atom for a check that cannot be evaluated. It is false in the requests that are tried, but may be true.
 func (c *compiler) opaque(of check, why string) formula {
-	if c.incomplete == "" {
-		c.incomplete = why
-	}
+	c.incomplete = cmp.Or(c.incomplete, why)
 	f := c.atom(malformed{word: textOf(of)}, textOf(of))
 	if f.kind == formulaAtom {
 		c.doubtful |= 1 << f.atom
@@ -291,8 +290,6 @@ func (c *compiler) atom(of check, key string) formula {
 // giveUp makes the search incomplete, and returns an atom that is always false, for a check that raises an exception or is too large. Two
 // rules are equal only if both have this atom, and neither is truncated.
 func (c *compiler) giveUp(why string) formula {
-	if c.incomplete == "" {
-		c.incomplete = why
-	}
+	c.incomplete = cmp.Or(c.incomplete, why)
 	return c.atom(malformed{word: why}, "?"+why)
 }

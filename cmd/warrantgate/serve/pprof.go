@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -44,8 +45,5 @@ func loopbackUnlessSaid(address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, fmt.Sprint(port)), nil
+	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), fmt.Sprint(port)), nil
 }

@@ -2,6 +2,7 @@ package impersonation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -116,10 +117,7 @@ func (s *Source) requestToken(
 		got.issuedTokenType, _ = token.Extra("issued_token_type").(string)
 		if !token.Expiry.IsZero() {
 			// The oauth2 package counts from the response, this package from the request. The server sent whole seconds.
-			got.life = min(time.Until(token.Expiry).Round(time.Second), maxLife)
-			if got.life == 0 {
-				got.life = -1 // 0 means that the response had no expires_in
-			}
+			got.life = cmp.Or(min(time.Until(token.Expiry).Round(time.Second), maxLife), -1) // 0 means that the response had no expires_in
 		}
 		return got, nil
 	})

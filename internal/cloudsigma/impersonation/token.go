@@ -1,6 +1,7 @@
 package impersonation
 
 import (
+	"cmp"
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
@@ -133,10 +134,7 @@ func (a answer) accept(want expectation) (issued, *ownership.UnknownError) {
 	if reason := a.mismatch(want, found); reason != "" {
 		return rejected(invalid(reason), false), nil
 	}
-	life := a.life
-	if life == 0 {
-		life = want.life
-	}
+	life := cmp.Or(a.life, want.life)
 	if own, known := found.life(); known {
 		life = min(life, own)
 	}
