@@ -2,6 +2,7 @@ package keystone
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,10 +76,7 @@ func labelsOf(selector *metav1.LabelSelector) []string {
 	if selector == nil {
 		return nil
 	}
-	var keys []string
-	for key := range selector.MatchLabels {
-		keys = append(keys, key)
-	}
+	keys := slices.Collect(maps.Keys(selector.MatchLabels))
 	for _, requirement := range selector.MatchExpressions {
 		keys = append(keys, requirement.Key)
 	}
