@@ -10,6 +10,7 @@ import (
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/tenancy/initialization"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,14 +67,7 @@ func (lc *logicalCluster) waitsForBindings() bool {
 
 // bindingsFailed reports whether kcp has recorded that it could not create the default API bindings. kcp before v0.31 does not record it.
 func (lc *logicalCluster) bindingsFailed() bool {
-	for i := range lc.typed.Status.Conditions {
-		condition := &lc.typed.Status.Conditions[i]
-		if condition.Type == tenancyv1alpha1.WorkspaceAPIBindingsInitialized &&
-			condition.Reason == tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors {
-			return true
-		}
-	}
-	return false
+	return conditions.GetReason(&lc.typed, tenancyv1alpha1.WorkspaceAPIBindingsInitialized) == tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors
 }
 
 // mayYetBind reports whether kcp has neither created the default API bindings nor failed to, as far as it records that: kcp from v0.32 on does.

@@ -12,6 +12,7 @@ import (
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -168,23 +169,19 @@ func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 	ws.RequiredGroups = from.Annotations[kcp.RequiredGroupsAnnotation]
 	ws.Initializers, ws.Waiting = from.Spec.Initializers, from.Status.Initializers
 	ws.Conditions = unmet(from.Status.Conditions)
-	for _, condition := range from.Status.Conditions {
-		if condition.Type != tenancyv1alpha1.WorkspaceAPIBindingsInitialized {
-			continue
-		}
-		switch condition.Reason {
-		case tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors:
-			ws.bindingError = strings.Clone(message.Clip(condition.Message, maxWhyBytes))
-		case tenancyv1alpha1.WorkspaceInitializedWaitingOnAPIBindings:
-			ws.bindingsMade = true
-		}
+	switch conditions.GetReason(from, tenancyv1alpha1.WorkspaceAPIBindingsInitialized) {
+	case tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors:
+		why := conditions.GetMessage(from, tenancyv1alpha1.WorkspaceAPIBindingsInitialized)
+		ws.bindingError = strings.Clone(message.Clip(why, maxWhyBytes))
+	case tenancyv1alpha1.WorkspaceInitializedWaitingOnAPIBindings:
+		ws.bindingsMade = true
 	}
 }
 
 // unmet returns the messages of the conditions that are not True.
-func unmet(conditions conditionsv1alpha1.Conditions) []string {
+func unmet(of conditionsv1alpha1.Conditions) []string {
 	var messages []string
-	for _, condition := range conditions {
+	for _, condition := range of {
 		if condition.Status != corev1.ConditionTrue && condition.Message != "" {
 			messages = append(messages, condition.Message)
 		}
