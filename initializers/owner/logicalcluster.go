@@ -3,6 +3,7 @@ package owner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -77,12 +78,9 @@ func (lc *logicalCluster) mayYetBind() bool {
 
 // waitsForOthers reports whether an initializer other than system:apibindings is pending.
 func (lc *logicalCluster) waitsForOthers() bool {
-	for _, initializer := range lc.typed.Status.Initializers {
-		if initializer != tenancyv1alpha1.WorkspaceAPIBindingsInitializer {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(lc.typed.Status.Initializers, func(initializer corev1alpha1.LogicalClusterInitializer) bool {
+		return initializer != tenancyv1alpha1.WorkspaceAPIBindingsInitializer
+	})
 }
 
 // mayBeRewritten reports whether the owner may be rewritten now. Pending initializers of others do not prevent that: they act as the owner,
