@@ -74,7 +74,7 @@ type Elector interface {
 func NewController(repair *Repair, recorder EventRecorder, election Elector) *Controller {
 	return &Controller{
 		repair: repair, election: election,
-		reporter: reporter{recorder: recorder, checker: repair.checker(), isOf: repair.Shards.IsOf},
+		reporter: reporter{recorder: recorder, checker: repair.checker(), workspaceOf: repair.Shards.WorkspaceOf},
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -197,6 +198,11 @@ func TestRepairReconcile(t *testing.T) {
 			cluster: cluster{owner: `{"username":"root-boss"}`, recorded: localOwner, phase: initializing, initializers: onlyBindings}, request: theRequest, want: later,
 			wantEvents: recorded{"Warning OwnerDiffers " + theHome + "/child"}, wantAfter: after{Owner: "root-boss", BindingsLabel: true},
 		},
+		"an owner that was changed in spec.createdBy is reported, and not initialized with": {
+			cluster: cluster{owner: `{"username":"root-boss"}`, recorded: localOwner, newKCP: true, phase: initializing, initializers: onlyBindings, allowed: true},
+			request: theRequest, want: later,
+			wantEvents: recorded{"Warning OwnerDiffers " + theHome + "/child"}, wantAfter: after{Owner: "root-boss", BindingsLabel: true},
+		},
 		"an administrator's warrant that is dropped is reported": {
 			cluster: cluster{owner: lentOwner, phase: initializing, initializers: onlyBindings, admins: []string{"alice"}}, request: theRequest, want: poll,
 			wantEvents: recorded{"Normal WarrantDropped " + theHome + "/child Repaired"},
@@ -226,7 +232,7 @@ func TestRepairReconcile(t *testing.T) {
 			clients := fakeKCP(t, tc.cluster, tc.fail)
 			var got recorded
 			r := &repairReconciler{
-				steps:      &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun},
+				steps:      &Steps{LogicalClusters: clients, Workspaces: clients, WorkspaceOf: childIn(clients), DryRun: tc.dryRun},
 				pending:    func(request) bool { return !tc.notPending },
 				untilStuck: func(request) time.Duration { return tc.untilStuck },
 				workers:    newWorkers(), checks: newChecks(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
@@ -564,6 +570,10 @@ func TestInitializerReconcile(t *testing.T) {
 			cluster: cluster{owner: `{"username":"root-boss"}`, recorded: localOwner, phase: initializing, initializers: ours}, want: done, wantInitializers: ours,
 			wantError: errOwner.Error(), wantEvents: recorded{"Warning OwnerDiffers" + blocked},
 		},
+		"nor one whose spec.createdBy was changed": {
+			cluster: cluster{owner: `{"username":"root-boss"}`, recorded: localOwner, newKCP: true, phase: initializing, initializers: ours}, want: done,
+			wantInitializers: ours, wantError: errOwner.Error(), wantEvents: recorded{"Warning OwnerDiffers" + blocked},
+		},
 		"an error keeps it from becoming Ready": {
 			cluster: cluster{owner: foreignOwner, phase: initializing, initializers: ours}, want: done, wantInitializers: ours,
 			fail:      failOn[*corev1alpha1.LogicalCluster]("update", errors.New("no quorum")),
@@ -592,10 +602,15 @@ func TestInitializerReconcile(t *testing.T) {
 			clients := fakeKCP(t, tc.cluster, tc.fail)
 			var got recorded
 			r := &initializerReconciler{
-				steps:     &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun},
+				steps:     &Steps{LogicalClusters: clients, Workspaces: clients, WorkspaceOf: childIn(clients), DryRun: tc.dryRun},
 				client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
-				continued: newContinued(), slowed: newBackoff(), workers: share.New[bool](workers), reporter: reporter{recorder: &got, isOf: func(_ context.Context, cluster logicalcluster.Name, of *corev1alpha1.LogicalClusterOwner) (bool, error) {
-					return !tc.ofAnother && cluster == theCluster && of.Cluster == theHome, nil
+				continued: newContinued(), slowed: newBackoff(), workers: share.New[bool](workers), reporter: reporter{recorder: &got, workspaceOf: func(
+					ctx context.Context, cluster logicalcluster.Name, of *corev1alpha1.LogicalClusterOwner,
+				) (*tenancyv1alpha1.Workspace, error) {
+					if tc.ofAnother {
+						return nil, nil
+					}
+					return childIn(clients)(ctx, cluster, of)
 				}},
 			}
 			result, err := r.Reconcile(t.Context(), request{Shard: "https://shard", Parent: theCluster, Name: "cluster", Cluster: theCluster})
@@ -792,7 +807,7 @@ func newInitializerReconciler(clients kcp.Clients) *initializerReconciler {
 	return &initializerReconciler{
 		steps:     &Steps{LogicalClusters: clients, Workspaces: clients},
 		client:    func(req request) (client.Client, error) { return clients(req.Cluster.Path()) },
-		continued: newContinued(), slowed: newBackoff(), workers: share.New[bool](workers), reporter: reporter{recorder: &recorded{}, isOf: isOfChild},
+		continued: newContinued(), slowed: newBackoff(), workers: share.New[bool](workers), reporter: reporter{recorder: &recorded{}, workspaceOf: childIn(clients)},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -26,8 +27,8 @@ type reporter struct {
 	recorder EventRecorder
 	// checker finds other causes why a workspace is stuck.
 	checker preflight.Checker
-	// isOf reports whether a logical cluster is that of the Workspace which its LogicalCluster names as its owner. Only initialization uses it.
-	isOf func(ctx context.Context, cluster logicalcluster.Name, owner *corev1alpha1.LogicalClusterOwner) (bool, error)
+	// workspaceOf is Shards.WorkspaceOf. Only initialization uses it.
+	workspaceOf func(ctx context.Context, cluster logicalcluster.Name, owner *corev1alpha1.LogicalClusterOwner) (*tenancyv1alpha1.Workspace, error)
 }
 
 // repair reports a result of the repair. The controller logs errors.
@@ -105,9 +106,9 @@ func (r reporter) initialization(ctx context.Context, lc *corev1alpha1.LogicalCl
 		if owner == nil {
 			return
 		}
-		is, readErr := r.isOf(ctx, result.Cluster, owner)
+		ws, readErr := r.workspaceOf(ctx, result.Cluster, owner)
 		switch {
-		case is:
+		case ws != nil:
 			r.record(events.Event{
 				Cluster: logicalcluster.Name(owner.Cluster), Object: events.Workspace(owner.Name, owner.UID, ""),
 			}, eventType, reason, message)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 	"time"
 
@@ -188,13 +187,19 @@ func (s *Shards) workspaceTypes(ctx context.Context, cluster logicalcluster.Name
 	return list.Items, err
 }
 
-// IsOf reports whether a logical cluster is that of the Workspace which its LogicalCluster names as its owner. The administrator of a
-// workspace can write this name, so it can be the Workspace of another tenant. The annotation of the Workspace is written by kcp only.
-func (s *Shards) IsOf(ctx context.Context, cluster logicalcluster.Name, owner *corev1alpha1.LogicalClusterOwner) (bool, error) {
+// WorkspaceOf returns the Workspace which the LogicalCluster of a logical cluster names as its owner, nil if it is not that of the logical
+// cluster. The administrator of a workspace can write this name, so it can be the Workspace of another tenant. The annotation of the Workspace is
+// written by kcp only.
+func (s *Shards) WorkspaceOf(
+	ctx context.Context, cluster logicalcluster.Name, owner *corev1alpha1.LogicalClusterOwner,
+) (*tenancyv1alpha1.Workspace, error) {
 	list, err := named(ctx, s, logicalcluster.Name(owner.Cluster), owner.Name, &tenancyv1alpha1.WorkspaceList{})
-	return slices.ContainsFunc(list.Items, func(ws tenancyv1alpha1.Workspace) bool {
-		return ws.UID == owner.UID && ws.Annotations[kcp.ClusterAnnotation] == cluster.String()
-	}), err
+	for i := range list.Items {
+		if ws := &list.Items[i]; ws.UID == owner.UID && ws.Annotations[kcp.ClusterAnnotation] == cluster.String() {
+			return ws, nil
+		}
+	}
+	return nil, err
 }
 
 // named returns a list of the objects of a name in a logical cluster, which is on one of the shards. empty is the list to return if no shard

@@ -27,7 +27,7 @@ import (
 )
 
 // The administrator of a workspace can write the reference to the Workspace into its LogicalCluster.
-func TestIsOf(t *testing.T) {
+func TestWorkspaceOf(t *testing.T) {
 	child := tenancyv1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "child", UID: "1", Annotations: map[string]string{kcp.ClusterAnnotation: theCluster}}}
 	child.SetGroupVersionKind(tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"))
 	// Of the shards, the last has the Workspace. The first returns an error, and the second does not answer while it is silent.
@@ -61,8 +61,8 @@ func TestIsOf(t *testing.T) {
 				tc.owner(&owner)
 			}
 			silent.Store(tc.want)
-			if got, err := shards.IsOf(t.Context(), tc.cluster, &owner); got != tc.want || got && err != nil {
-				t.Errorf("IsOf() = %t, %v, want %t", got, err, tc.want)
+			if got, err := shards.WorkspaceOf(t.Context(), tc.cluster, &owner); (got != nil) != tc.want || got != nil && err != nil {
+				t.Errorf("WorkspaceOf() = %v, %v, want one: %t", got, err, tc.want)
 			}
 		})
 	}

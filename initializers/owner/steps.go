@@ -100,8 +100,8 @@ type Steps struct {
 	LogicalClusters kcp.Clients
 	// Workspaces reads the ClusterRoleBinding workspace-admin, and reads and annotates Workspaces.
 	Workspaces kcp.Clients
-	// IsOf is Shards.IsOf. A service account may read Workspaces outside its home only so.
-	IsOf func(ctx context.Context, cluster logicalcluster.Name, owner *corev1alpha1.LogicalClusterOwner) (bool, error)
+	// WorkspaceOf is Shards.WorkspaceOf. A service account may read Workspaces outside its home only so.
+	WorkspaceOf func(ctx context.Context, cluster logicalcluster.Name, owner *corev1alpha1.LogicalClusterOwner) (*tenancyv1alpha1.Workspace, error)
 	// Policy says which delegations are kept.
 	Policy identity.Policy
 	// DryRun is whether to write nothing.
@@ -199,35 +199,23 @@ func (s *Steps) located(ctx context.Context, result Result) Result {
 	return result
 }
 
-// compareOwner checks that the owner of a LogicalCluster comes from its Workspace. Before v0.32 the administrator of the workspace can
-// change both this owner and spec.owner, which names the Workspace. From v0.32 on kcp acts as spec.createdBy, which the administrator cannot
-// change; the steps then need only where the Workspace is, and only for an owner whose home that has to be.
+// compareOwner checks that the owner of a LogicalCluster comes from its Workspace. The administrator of the workspace can change both this owner
+// and spec.owner, which names the Workspace. From v0.32 on kcp denies that for spec.createdBy, but admission that the administrator registers there
+// can still change kcp's own updates.
 func (s *Steps) compareOwner(ctx context.Context, st *state) (time.Duration, error) {
 	lc := st.result.lc
-	acting := kcp.RecordedOwner(&lc.typed)
-	owner, err := identity.ParseOwner(acting)
-	if lc.typed.Spec.CreatedBy != nil && (err != nil || !owner.Impersonated()) {
-		return 0, nil //nolint:nilerr // the next step reports an owner that cannot be read
-	}
-	const notNamed = "spec.owner of the LogicalCluster does not name its Workspace, so the recorded owner cannot be compared: it was changed there"
-	if of := lc.typed.Spec.Owner; lc.typed.Spec.CreatedBy != nil && of != nil {
-		is, err := s.IsOf(ctx, lc.name, of)
-		if st.parent = logicalcluster.Name(of.Cluster); err == nil && !is {
-			st.result.differs(notNamed)
-		}
-		return 0, err
-	}
 	ws, err := s.namedWorkspace(ctx, lc)
 	switch {
 	case err != nil:
 		return 0, err
 	case ws == nil:
-		st.result.differs(notNamed)
+		st.result.differs("spec.owner of the LogicalCluster does not name its Workspace, so the recorded owner cannot be compared: it was changed there")
 		return 0, nil
 	}
 	st.parent = logicalcluster.Name(lc.typed.Spec.Owner.Cluster)
-	recorded := ws.Annotations[kcp.OwnerAnnotation]
-	if !identity.SameOwner(recorded, acting, st.parent, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], lc.isReady()) {
+	recorded, acting := ws.Annotations[kcp.OwnerAnnotation], kcp.RecordedOwner(&lc.typed)
+	ready := lc.isReady() || ws.Status.Phase == corev1alpha1.LogicalClusterPhaseReady // either can be first
+	if !identity.SameOwner(recorded, acting, st.parent, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], ready) {
 		st.result.differs(identity.DescribeDifference(recorded, acting))
 	}
 	return 0, nil
@@ -238,6 +226,9 @@ func (s *Steps) namedWorkspace(ctx context.Context, lc *logicalCluster) (*tenanc
 	of := lc.typed.Spec.Owner
 	if of == nil || kcp.ValidateName(logicalcluster.Name(of.Cluster)) != nil {
 		return nil, nil //nolint:nilerr // no Workspace is in a logical cluster of such a name
+	}
+	if lc.typed.Spec.CreatedBy != nil {
+		return s.WorkspaceOf(ctx, lc.name, of)
 	}
 	c, err := s.Workspaces(logicalcluster.NewPath(of.Cluster))
 	if err != nil {

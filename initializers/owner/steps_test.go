@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"warrantgate.dev/internal/identity"
 	"warrantgate.dev/internal/kcp"
 )
 
@@ -41,15 +42,31 @@ const (
 	lentOwnerWithoutHome = `{"username":"` + bareName + `","extra":{"authorization.kcp.io/warrant":["{\"user\":\"bob\",\"groups\":[\"system:kcp:admin\"]}"]}}`
 )
 
+// rewriteOf is the result of the rewrite of an owner in theCluster.
+func rewriteOf(raw string) string {
+	owner, _ := identity.Rewrite(raw, theHome, theCluster, "", identity.Policy{})
+	return owner.String()
+}
+
 // impersonatedIn is a service account that somebody impersonated in a logical cluster.
 func impersonatedIn(cluster string) string {
 	return `{"username":"` + bareName + `","groups":["system:serviceaccounts","system:authenticated"],` +
 		`"extra":{"authentication.kcp.io/scopes":["cluster:` + cluster + `"]}}`
 }
 
-// isOfChild is true of the Workspace of theCluster.
-func isOfChild(_ context.Context, cluster logicalcluster.Name, of *corev1alpha1.LogicalClusterOwner) (bool, error) {
-	return cluster == theCluster && of.Cluster == theHome && of.Name == "child" && of.UID == "1", nil
+// childIn is Steps.WorkspaceOf for the Workspace of theCluster in a fake kcp.
+func childIn(clients kcp.Clients) func(context.Context, logicalcluster.Name, *corev1alpha1.LogicalClusterOwner) (*tenancyv1alpha1.Workspace, error) {
+	return func(ctx context.Context, cluster logicalcluster.Name, of *corev1alpha1.LogicalClusterOwner) (*tenancyv1alpha1.Workspace, error) {
+		if cluster != theCluster || of.Cluster != theHome || of.Name != "child" || of.UID != "1" {
+			return nil, nil
+		}
+		c, err := clients(logicalcluster.NewPath(theHome))
+		if err != nil {
+			return nil, err
+		}
+		ws := &tenancyv1alpha1.Workspace{}
+		return ws, c.Get(ctx, client.ObjectKey{Name: of.Name}, ws)
+	}
 }
 
 // cluster is the state of theCluster and its Workspace, which is in theHome, in the fake kcp.
@@ -61,6 +78,7 @@ type cluster struct {
 	rewritten    time.Time // zero if it was not
 	admins       []string
 	newKCP       bool // v0.32 and later record spec.createdBy
+	reduced      bool // the Workspace is Ready, so kcp has reduced its owner
 	allowed      bool // everyone may do everything
 	lacksEntry   bool // no user may do anything
 	failed       bool // kcp has failed to create the default API bindings
@@ -183,10 +201,14 @@ func (c cluster) workspace() *tenancyv1alpha1.Workspace {
 	if owner == "" {
 		owner = c.owner
 	}
+	phase := corev1alpha1.LogicalClusterPhaseInitializing
+	if c.reduced {
+		phase = corev1alpha1.LogicalClusterPhaseReady
+	}
 	return &tenancyv1alpha1.Workspace{
 		ObjectMeta: metav1.ObjectMeta{Name: "child", UID: "1", Annotations: map[string]string{kcp.OwnerAnnotation: owner}},
 		Spec:       tenancyv1alpha1.WorkspaceSpec{Cluster: theCluster},
-		Status:     tenancyv1alpha1.WorkspaceStatus{Phase: corev1alpha1.LogicalClusterPhaseInitializing},
+		Status:     tenancyv1alpha1.WorkspaceStatus{Phase: phase},
 	}
 }
 
@@ -305,7 +327,9 @@ func TestSteps(t *testing.T) {
 			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
 		},
 		"then kcp has to adopt it": {
-			cluster:   cluster{owner: rewrittenOwner, recorded: foreignOwner, phase: initializing, initializers: onlyBindings, rewritten: now, admins: []string{bareName}, newKCP: true},
+			cluster: cluster{
+				owner: rewriteOf(foreignOwner), recorded: foreignOwner, phase: initializing, initializers: onlyBindings, rewritten: now, admins: []string{bareName}, newKCP: true,
+			},
 			want:      result{Requeue: true, Path: path, Reason: "InScope"},
 			wantAfter: after{Owner: globalName, RewrittenAt: true, BindingsLabel: true},
 		},
@@ -405,6 +429,32 @@ func TestSteps(t *testing.T) {
 			cluster:   cluster{owner: `{"username":"root-boss","groups":["system:masters"]}`, recorded: localOwner, phase: initializing, initializers: onlyBindings},
 			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
 			wantAfter: after{Owner: "root-boss", BindingsLabel: true},
+		},
+		"spec.createdBy is not that of the Workspace": {
+			cluster: cluster{
+				owner: `{"username":"root-boss","groups":["system:masters"]}`, recorded: localOwner, newKCP: true, phase: initializing, initializers: onlyBindings,
+			},
+			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
+			wantAfter: after{Owner: "root-boss", BindingsLabel: true},
+		},
+		"spec.createdBy has a group that it does not have on the Workspace": {
+			cluster: cluster{
+				owner: `{"username":"alice","groups":["system:masters"]}`, recorded: localOwner, newKCP: true, phase: initializing, initializers: onlyBindings,
+			},
+			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
+			wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
+		"spec.createdBy is not that of the Workspace, and spec.owner was removed": {
+			cluster: cluster{
+				owner: `{"username":"root-boss"}`, recorded: localOwner, newKCP: true, phase: initializing, initializers: onlyBindings, of: &corev1alpha1.LogicalClusterOwner{},
+			},
+			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
+			wantAfter: after{Owner: "root-boss", BindingsLabel: true},
+		},
+		"kcp has reduced the owner of the Workspace to its name, but does not report the LogicalCluster as Ready yet": {
+			cluster:   cluster{owner: localOwner, recorded: `{"username":"alice"}`, newKCP: true, phase: initializing, reduced: true},
+			want:      result{Outcome: Fine, Path: path, Reason: "InScope"},
+			wantAfter: after{Owner: "alice", BindingsLabel: true},
 		},
 		"spec.owner names no Workspace": {
 			cluster:   cluster{owner: foreignOwner, phase: initializing, initializers: onlyBindings, of: &corev1alpha1.LogicalClusterOwner{}},
@@ -506,7 +556,7 @@ func TestSteps(t *testing.T) {
 				tc.cluster.rewritten = tc.cluster.rewritten.Add(time.Since(now))
 			}
 			clients := fakeKCP(t, tc.cluster, tc.fail)
-			steps := &Steps{LogicalClusters: clients, Workspaces: clients, IsOf: isOfChild, DryRun: tc.dryRun}
+			steps := &Steps{LogicalClusters: clients, Workspaces: clients, WorkspaceOf: childIn(clients), DryRun: tc.dryRun}
 			got, err := steps.Run(t.Context(), theCluster)
 			if message := textOf(err); message != tc.wantError {
 				t.Errorf("Run() error = %q, want %q", message, tc.wantError)
@@ -528,7 +578,7 @@ func TestStepsDropOnlyTheWarrant(t *testing.T) {
 	for name, newKCP := range map[string]bool{"kcp before v0.32": false, "kcp v0.32": true} {
 		t.Run(name, func(t *testing.T) {
 			clients := fakeKCP(t, cluster{owner: lentOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, newKCP: newKCP}, nil)
-			if _, err := (&Steps{LogicalClusters: clients, Workspaces: clients}).Run(t.Context(), theCluster); err != nil {
+			if _, err := (&Steps{LogicalClusters: clients, Workspaces: clients, WorkspaceOf: childIn(clients)}).Run(t.Context(), theCluster); err != nil {
 				t.Fatal(err)
 			}
 			var lc corev1alpha1.LogicalCluster
@@ -592,7 +642,7 @@ func TestNotifyWorkspace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			clients := fakeKCP(t, tc.cluster, tc.fail)
-			steps := &Steps{LogicalClusters: clients, Workspaces: clients, DryRun: tc.dryRun}
+			steps := &Steps{LogicalClusters: clients, Workspaces: clients, WorkspaceOf: childIn(clients), DryRun: tc.dryRun}
 			result, err := steps.Run(t.Context(), theCluster)
 			if err != nil || result.Outcome != Fine {
 				t.Fatalf("Run() = %+v, %v", result, err)

@@ -9,11 +9,12 @@ import (
 )
 
 // SameOwner reports whether the owner of a LogicalCluster is the owner of its Workspace, or the result of Rewrite of that owner. kcp
-// copies the owner from the Workspace once. Before v0.32, others can then change it on the LogicalCluster. parent is the logical cluster that
-// contains the Workspace, and name that of the LogicalCluster.
+// copies the owner from the Workspace once. Administrators of the workspace can then change it on the LogicalCluster. parent is the logical cluster
+// that contains the Workspace, and name that of the LogicalCluster.
 //
-// When the logical cluster is Ready, kcp reduces both owners to the user name, one after the other. From then on, only the names can be
-// compared. If the owner of the Workspace cannot be read, SameOwner returns true. An owner that is too large can: its creator chooses its size.
+// When the logical cluster is Ready, kcp reduces the owner of the Workspace to the user name, and before v0.32 that of the LogicalCluster, too: from
+// v0.32 on, spec.createdBy keeps the rest. From then on, only the names can be compared. If the owner of the Workspace cannot be read, SameOwner
+// returns true. An owner that is too large can: its creator chooses its size.
 func SameOwner(workspace, cluster string, parent, name logicalcluster.Name, requiredGroups string, ready bool) bool {
 	recorded, err := parseOwner(workspace)
 	if workspace == cluster || err != nil {
@@ -66,13 +67,13 @@ func sameName(a, b Owner) bool {
 // DescribeDifference returns the message for a LogicalCluster for which SameOwner returns false.
 func DescribeDifference(workspace, cluster string) string {
 	return fmt.Sprintf("kcp recorded user %q as the owner on the Workspace, but acts as user %q with what the LogicalCluster records: "+
-		"it was changed there, as the author of the WorkspaceType can before kcp v0.32; delete the workspace", username(workspace), username(cluster))
+		"it was changed there, as an administrator of the workspace can; delete the workspace", username(workspace), username(cluster))
 }
 
 // DescribeChange returns the message for a LogicalCluster that was updated and whose owner is not the one that the update contained.
 func DescribeChange(written, stored string) string {
 	return fmt.Sprintf("the update of the LogicalCluster contained user %q as the owner, but kcp stored user %q: a webhook or an admission policy "+
-		"in the workspace changed it, which the author of a WorkspaceType with initializer: true can register; delete the workspace", username(written), username(stored))
+		"in the workspace changed it, which an administrator of the workspace can register; delete the workspace", username(written), username(stored))
 }
 
 func username(raw string) string {

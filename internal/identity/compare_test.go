@@ -98,7 +98,7 @@ func userWith(owner identity.Owner, warrants ...string) identity.Owner {
 }
 
 func TestDescribeDifference(t *testing.T) {
-	const hint = "it was changed there, as the author of the WorkspaceType can before kcp v0.32; delete the workspace"
+	const hint = "it was changed there, as an administrator of the workspace can; delete the workspace"
 	for name, tc := range map[string]struct {
 		workspace, cluster string
 		want               string

@@ -25,7 +25,7 @@ func NewRepair(reading, writing *rest.Config, config v1beta1.GateConfiguration) 
 	}
 	return &owner.Repair{
 		Shards: shards,
-		Steps:  &owner.Steps{LogicalClusters: logicalClusters, Workspaces: workspaces, IsOf: shards.IsOf, Policy: config.Policy()},
+		Steps:  &owner.Steps{LogicalClusters: logicalClusters, Workspaces: workspaces, WorkspaceOf: shards.WorkspaceOf, Policy: config.Policy()},
 		After:  config.Repair.After.Duration, Limiter: Limiter(config.Repair.WorkspacesPerSecond),
 	}, nil
 }
