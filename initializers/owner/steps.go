@@ -249,7 +249,7 @@ func (s *Steps) rewriteOwner(ctx context.Context, st *state) (time.Duration, err
 	owner, report := identity.Rewrite(kcp.RecordedOwner(&lc.typed), st.parent, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], s.Policy)
 	st.result.Report = report
 	_, pending := lc.rewrittenAt()
-	// kcp no longer acts as the owner of a Ready workspace, so its warrants stay.
+	// kcp acts as the owner of a Ready workspace only for terminators, so its warrants stay.
 	switch change := report.Reason.Rewritten() || report.Changed() && !lc.isReady(); {
 	case !report.Reason.Harmless() && (!change || st.dryRun):
 		st.result.Outcome = NotCorrectable

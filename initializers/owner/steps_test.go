@@ -380,7 +380,7 @@ func TestSteps(t *testing.T) {
 			want:      result{Outcome: Foreign, Path: path, Reason: "InScope"},
 			wantAfter: after{Owner: "alice", BindingsLabel: true},
 		},
-		"nor that of a Ready workspace, as which kcp no longer acts": {
+		"nor that of a Ready workspace, as which kcp acts only for terminators": {
 			cluster:   cluster{owner: lentOwner, phase: ready, admins: []string{"alice"}},
 			want:      result{Outcome: Fine, Path: path, Reason: "InScope"},
 			wantAfter: after{Owner: "alice", BindingsLabel: true},

@@ -52,6 +52,7 @@ func (c *check) run(ctx context.Context) {
 		c.undetermined(c.ready(), "what the LogicalCluster says could not be determined, only what the Workspace does", c.ws.unread.Error())
 	}
 	if c.ws.Mount != "" || c.ws.Cluster.Empty() || c.ws.Deleted {
+		c.terminators()
 		c.notReady()
 		return
 	}
@@ -63,6 +64,7 @@ func (c *check) run(ctx context.Context) {
 		c.entry(ctx)
 	}
 	c.initializers()
+	c.terminators()
 	c.eventsNeedGroups()
 	c.notReady()
 }
@@ -131,7 +133,7 @@ func (c *check) owner(ctx context.Context) {
 			finding.Next = "move to a new workspace: kcp no longer records the home of the service account, so this one cannot be repaired"
 		}
 		c.add(finding)
-	case c.ready(): // kcp has reduced the owner to a name, and no longer acts as it
+	case c.ready(): // kcp acts as the owner only for terminators
 	case rewrite.Reason.Rewritten():
 		c.actor = &rewritten
 		c.add(Finding{
@@ -293,6 +295,34 @@ func (c *check) initializers() {
 					"%s, or annotate the type: %s", c.runRepair(), touch("workspacetype", c.ws.Type)),
 			})
 		}
+	}
+}
+
+// terminators reports an owner as which terminators cannot finish, or with an administrator's permissions. kcp from v0.32 on keeps the whole owner
+// of a Ready workspace, and acts as it for the terminators of types without terminatorPermissions.
+func (c *check) terminators() {
+	owner, err := identity.ParseOwner(c.ws.Owner)
+	if !c.ws.terminated || !c.ready() && !c.ws.Deleted || err != nil {
+		return
+	}
+	_, rewrite := identity.Rewrite(c.ws.Owner, c.ws.parent, c.ws.Cluster, c.ws.RequiredGroups, identity.Policy{})
+	acting := fmt.Sprintf("when the workspace is deleted, terminators whose WorkspaceType has no terminatorPermissions act as its owner, user %q, ",
+		owner.Username)
+	const next = "set spec.terminatorPermissions of these types: the controllers of their terminators then act as themselves"
+	switch {
+	case c.report.has(OwnerForeign, PrivilegedOwner):
+	case !owner.InScope(c.ws.Cluster):
+		c.add(Finding{
+			Reason: OwnerForeign, Advisory: !c.ws.Deleted,
+			Message: fmt.Sprintf("%swhich is foreign in logical cluster %q: kcp denies what they do, so that the deletion does not finish", acting, c.ws.Cluster),
+			Next:    next,
+		})
+	case len(rewrite.Privileged) > 0:
+		c.add(Finding{
+			Reason: PrivilegedOwner, Advisory: true,
+			Message: fmt.Sprintf("%swith an administrator's permissions (%s)", acting, strings.Join(rewrite.Privileged, ", ")),
+			Next:    "ask whether its creator is an administrator; if not, " + next,
+		})
 	}
 }
 

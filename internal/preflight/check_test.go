@@ -2,12 +2,14 @@ package preflight_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -97,6 +99,19 @@ func childOf(owner string) *corev1alpha1.LogicalCluster {
 	return lc
 }
 
+// terminated is the LogicalCluster of the checked workspace, Ready on kcp v0.32, if its type has a terminator.
+func terminated(owner string) *corev1alpha1.LogicalCluster {
+	lc := childOf(owner)
+	lc.Spec.CreatedBy = &corev1alpha1.OwnerUserInfo{}
+	if err := json.Unmarshal([]byte(owner), lc.Spec.CreatedBy); err != nil {
+		panic(err)
+	}
+	lc.Status = corev1alpha1.LogicalClusterStatus{
+		Phase: corev1alpha1.LogicalClusterPhaseReady, Terminators: []corev1alpha1.LogicalClusterTerminator{"root:org:team"},
+	}
+	return lc
+}
+
 // withInitializer replaces the checked workspace by one of an owner that waits only for the initializer of its type "team".
 func withInitializer(k *fakeKCP, owner string, permissions []rbacv1.PolicyRule) {
 	lc := childOf(owner)
@@ -162,6 +177,18 @@ func TestFindings(t *testing.T) {
 		Next: `add a clause with a group of warrantgate's user to the required groups of the parent, such as "…;warrantgate-events"; ` +
 			"`warrantgate check events`, with the kubeconfig of serve and the path of the parent, says whether it is there",
 	}
+	scopedAlice := identity.Owner{
+		Username: "alice", Groups: []string{"system:authenticated"}, Extra: map[string][]string{identity.ScopesKey: {"cluster:" + homeCluster.String()}},
+	}
+	const terminatorsNext = "set spec.terminatorPermissions of these types: the controllers of their terminators then act as themselves"
+	foreignToTerminators := preflight.Finding{
+		Reason: preflight.OwnerForeign,
+		Message: "when the workspace is deleted, terminators whose WorkspaceType has no terminatorPermissions act as its owner, user \"alice\", " +
+			`which is foreign in logical cluster "m82w61j76ws21znq": kcp denies what they do, so that the deletion does not finish`,
+		Next: terminatorsNext,
+	}
+	whenReady := foreignToTerminators
+	whenReady.Advisory = true
 	const controllerNext = "check whether its controller runs, and what its log says about logical cluster m82w61j76ws21znq"
 	serviceAccountPermissions := []string{globalName + " use team root:org", globalName + " use base root:apis"}
 
@@ -633,6 +660,43 @@ func TestFindings(t *testing.T) {
 				child(k).Status = corev1alpha1.LogicalClusterStatus{Phase: corev1alpha1.LogicalClusterPhaseReady}
 				k.clusters["root:org:child"] = append(k.clusters["root:org:child"], binding(apisv1alpha2.APIBindingPhaseBound))
 			},
+			wantBinding: preflight.Yes, wantVerdict: preflight.Yes,
+		},
+		"Ready, with a terminator that acts as an owner in scope": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = []client.Object{terminated(`{"username":"alice"}`), binding(apisv1alpha2.APIBindingPhaseBound)}
+			},
+			wantBinding: preflight.Yes, wantVerdict: preflight.Yes,
+		},
+		"Ready, with a terminator that acts as a user who is scoped elsewhere": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = []client.Object{terminated(scopedAlice.String()), binding(apisv1alpha2.APIBindingPhaseBound)}
+			},
+			want:        []preflight.Finding{whenReady},
+			wantBinding: preflight.Yes, wantVerdict: preflight.Yes,
+		},
+		"being deleted, with such a terminator": {
+			given: func(k *fakeKCP) {
+				lc := terminated(scopedAlice.String())
+				lc.DeletionTimestamp, lc.Finalizers = &metav1.Time{Time: time.Now()}, []string{"kcp.io/has-terminators"}
+				k.clusters["root:org:child"] = []client.Object{lc}
+			},
+			want:        []preflight.Finding{foreignToTerminators, {Reason: preflight.NotReady, Message: "the workspace is being deleted"}},
+			wantVerdict: preflight.No,
+		},
+		"Ready, with a terminator that acts as an administrator": {
+			given: func(k *fakeKCP) {
+				k.clusters["root:org:child"] = []client.Object{
+					terminated(`{"username":"alice","groups":["system:masters"]}`), binding(apisv1alpha2.APIBindingPhaseBound),
+				}
+				k.clusters["root:org"][1].GetAnnotations()["experimental.tenancy.kcp.io/owner"] = `{"username":"alice"}`
+			},
+			want: []preflight.Finding{{
+				Reason: preflight.PrivilegedOwner, Advisory: true,
+				Message: `when the workspace is deleted, terminators whose WorkspaceType has no terminatorPermissions act as its owner, user "alice", ` +
+					"with an administrator's permissions (system:masters)",
+				Next: "ask whether its creator is an administrator; if not, " + terminatorsNext,
+			}},
 			wantBinding: preflight.Yes, wantVerdict: preflight.Yes,
 		},
 		"Ready, and open to every user who takes the name of an owner whose home is known": {

@@ -21,7 +21,7 @@ const (
 	OwnerUnusable Reason = "OwnerUnusable"
 	// OwnerDiffers: the owner on the LogicalCluster is not the one on the Workspace.
 	OwnerDiffers Reason = "OwnerDiffers"
-	// PrivilegedOwner: a warrant of the owner has the permissions of an administrator, or cannot be read.
+	// PrivilegedOwner: a warrant of the owner has the permissions of an administrator, or cannot be read; or the owner has them for terminators.
 	PrivilegedOwner Reason = "PrivilegedOwner"
 	// OwnerDenied: the owner is in scope, but may not create API bindings in the workspace.
 	OwnerDenied Reason = "OwnerDenied"
