@@ -129,6 +129,7 @@ var _ = Describe("the owner in a LogicalCluster, against the creator of its Work
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(initializing.Stop()).To(Succeed()) })
 		Expect(initializing.Start(ctx)).To(Succeed())
+		suite.ReadyWorkspace(ctx, w.kcp.User(tenantsPath, attacker.name, tenantsGroup), "unchanged", kcptest.OfType("root", "warranted"))
 		Eventually(ctx, suite.DescribeWorkspace).WithArguments(parent.config, "restricted").Should(And(
 			MatchRegexp(`(?m)^ +Warning +OwnerDiffers .*The workspace stays in Initializing`),
 			ContainSubstring(`user "`+attacker.name+`" as the owner on the Workspace, but acts as user "root-boss"`)))
