@@ -121,7 +121,7 @@ var _ = Describe("kcp without warrantgate", Ordered, ContinueOnFailure, func() {
 		changed := parent.WaitReady(ctx, "child").Spec.Cluster != chosen
 		Expect(changed).To(Equal(does))
 	})
-	row("protects the owner of a LogicalCluster", "against the owner of a workspace whose initialization does not finish", func(ctx SpecContext, does bool) {
+	row("denies updates of a LogicalCluster's owner", "against the owner of a workspace whose initialization does not finish", func(ctx SpecContext, does bool) {
 		parent := newPlace(ctx)
 		suite.CreateWorkspace(ctx, parent.User(ctx, "mallory"), "child", parent.heldType(ctx))
 		cluster := parent.WaitInitializing(ctx, "child").Spec.Cluster
