@@ -136,9 +136,12 @@ var _ = Describe("the editor of a namespace who hides a policy for Keystone", Or
 
 	It("cannot define a rule in a file that Keystone does not load", func(ctx SpecContext) {
 		attacker := w.editor(ctx, w.namespace(ctx))
-		policy := newPolicyObject("ConfigMap", attacker.namespace, "policy", policyLabels, "identity:list_users: rule:admin_required or not rule:helper\n")
-		policy.(*corev1.ConfigMap).Data[".helpers"] = "helper: '@'\n"
-		expectPolicyDenied(attacker.client.Create(ctx, policy), "KeystonePolicyBroken")
+		expectPolicyDenied(attacker.client.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: attacker.namespace, Name: "policy", Labels: policyLabels},
+			Data: map[string]string{
+				".helpers": "helper: '@'\n", "policy.yaml": "identity:list_users: rule:admin_required or not rule:helper\n",
+			},
+		}), "KeystonePolicyBroken")
 	}, SpecTimeout(startTimeout))
 
 	It("can delete the object, or remove its content and its label together", func(ctx SpecContext) {
