@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,13 +20,13 @@ import (
 const tokenSeconds = 3600
 
 const (
-	// unavailableTimeout limits how long an API server may respond that it is unavailable.
-	unavailableTimeout = 30 * time.Second
+	// unavailableTimeout limits how long an API server may respond that it is unavailable, or that it does not accept a new token.
+	unavailableTimeout = 2 * time.Minute
 	pollInterval       = 100 * time.Millisecond
 )
 
 // ServiceAccount creates a service account and its namespace, if they do not exist, and returns a config that acts as the service
-// account on the server of admin for an hour. The client c is that of the administrator.
+// account on the server of admin for an hour, once the server accepts its token. The client c is that of the administrator.
 func ServiceAccount(ctx context.Context, c client.Client, admin *rest.Config, namespace, name string) (*rest.Config, error) {
 	account, err := CreateServiceAccount(ctx, c, namespace, name)
 	if err != nil {
@@ -37,7 +38,20 @@ func ServiceAccount(ctx context.Context, c client.Client, admin *rest.Config, na
 	if err := c.SubResource("token").Create(ctx, account, request); err != nil {
 		return nil, fmt.Errorf("token of service account %s/%s: %w", namespace, name, err)
 	}
-	return WithToken(admin, request.Status.Token), nil
+	config := WithToken(admin, request.Status.Token)
+	own, err := authenticationclient.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	// A busy kcp observes a service account a moment later, and rejects its token until then.
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, unavailableTimeout, true, func(ctx context.Context) (bool, error) {
+		_, err := own.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		return !apierrors.IsUnauthorized(err), nil // it may be denied, too
+	})
+	if err != nil {
+		return nil, fmt.Errorf("token of service account %s/%s is not accepted: %w", namespace, name, err)
+	}
+	return config, nil
 }
 
 // CreateServiceAccount creates a service account and its namespace, if they do not exist.
