@@ -35,7 +35,7 @@ var _ = Describe("With the policies alone", Ordered, func() {
 			return true
 		}
 		output, code := run(ctx, kcp, "install", "kcp", "--policies-only")
-		Expect(code).To(Equal(1), output)
+		Expect(code).To(Equal(2), output)
 		Expect(output).To(ContainSubstring("kcp has these policies from v0.32 on; register the webhooks instead, with --url"))
 		output, code = run(ctx, kcp, "check", "admission", "kcp", "--policies-only")
 		Expect(code).To(Equal(1), output)
