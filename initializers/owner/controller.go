@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/kcp-dev/logicalcluster/v3"
 	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,7 +102,7 @@ func (c *Controller) runRepair(ctx context.Context) {
 	run(ctx, "owner-repair", controller.TypedOptions[request]{
 		Reconciler: &repairReconciler{
 			steps: c.repair.Steps, pending: initializing.has, untilStuck: initializing.untilDue, reporter: c.reporter,
-			workers: share.New[logicalcluster.Name](workers), checks: share.New[logicalcluster.Name](checksForCauses), limiter: c.repair.Limiter,
+			workers: share.New[logicalcluster.Name](workers), checks: share.New[logicalcluster.Name](checksForCauses), slow: cache.NewExpiring(), limiter: c.repair.Limiter,
 			backoff: newBackoff(), repeats: newRepeats(c.repair.Limiter.Limit()), continued: newContinued(),
 		},
 		RateLimiter: newBackoff(),

@@ -9,6 +9,7 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -39,7 +40,7 @@ func TestSlowChecksLeaveWorkersForOthers(t *testing.T) {
 	}
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: slow, Workspaces: clients}, pending: func(request) bool { return true }, untilStuck: isStuck,
-		workers: newWorkers(), checks: newChecks(), limiter: unlimited, repeats: newRepeats(unlimited.Limit()), backoff: newBackoff(), continued: newContinued(), reporter: reporter{recorder: &recorded{}},
+		workers: newWorkers(), checks: newChecks(), slow: cache.NewExpiring(), limiter: unlimited, repeats: newRepeats(unlimited.Limit()), backoff: newBackoff(), continued: newContinued(), reporter: reporter{recorder: &recorded{}},
 	}
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -16,6 +16,7 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
@@ -23,6 +24,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"warrantgate.dev/internal/preflight"
 	"warrantgate.dev/internal/share"
 )
 
@@ -41,9 +43,12 @@ const (
 	backoffJitter = 0.2
 	// giveWayDelay is how long a Workspace of a logical cluster that uses its share of the workers waits.
 	giveWayDelay = 500 * time.Millisecond
-	// checksForCauses is how many checks for causes run at the same time, because a tenant can make objects for them that are large, and delay them.
-	// maxTurn is how long a worker waits for one of them.
-	checksForCauses, maxTurn = 3, time.Second
+	// checksForCauses is how many checks for causes run at the same time, and checkTime how long one may take, because a tenant can make objects for
+	// them that are large, and delay them. maxTurn is how long a worker waits for one of them.
+	checksForCauses, checkTime, maxTurn = 4, 15 * time.Second, 3 * time.Second
+	// slowParents stands for all logical clusters with a slow check for causes in the last longestBackoff. They share what one of the others may use,
+	// so that tenants with many logical clusters leave checks to others.
+	slowParents logicalcluster.Name = "slow parents"
 	// repeatedPriority is the priority of repeated checks, so that they give way to first ones.
 	repeatedPriority = -1
 )
@@ -65,8 +70,9 @@ type repairReconciler struct {
 	// workers are shared between the logical clusters that have Workspaces. A tenant can delay each check of its Workspaces, with webhooks for
 	// LogicalClusters or SubjectAccessReviews in its workspaces.
 	workers *share.Limit[logicalcluster.Name]
-	// checks are the checks for causes, shared between the same.
+	// checks are the checks for causes, shared between the same. slow contains the slowParents.
 	checks *share.Limit[logicalcluster.Name]
+	slow   *cache.Expiring
 	// limiter limits how many Workspaces are checked per second. Those that are listed Ready have waited for it. backoff and repeats are when one that is still stuck is checked again.
 	limiter *rate.Limiter
 	backoff workqueue.TypedRateLimiter[request]
@@ -169,17 +175,15 @@ func (r *repairReconciler) findCauses(ctx context.Context, req request, result R
 	if result.Phase != corev1alpha1.LogicalClusterPhaseInitializing {
 		return result, nil
 	}
-	turn, cancel := context.WithTimeout(ctx, maxTurn)
-	defer cancel()
-	free, err := r.checks.Wait(turn, req.Parent, 1)
-	if err != nil {
+	free, taken := r.takeCheck(ctx, req.Parent)
+	if !taken {
 		result.RequeueAfter = firstBackoff
 		return result, errNoTurn
 	}
-	defer free()
 	failed := result.lc.bindingsFailed()
 	result.lc = nil // a tenant can make it large
-	report, reported := r.reporter.causes(ctx, req, result)
+	report, reported := r.checkCauses(ctx, req, result)
+	free()
 	if reported {
 		r.missing.Store(req, nil)
 		return result, nil
@@ -188,7 +192,7 @@ func (r *repairReconciler) findCauses(ctx context.Context, req request, result R
 	if r.steps.DryRun || result.Outcome != Fine || !stuck || !report.NothingMissing() {
 		return result, nil
 	}
-	result, err = r.steps.run(ctx, req.Cluster, true)
+	result, err := r.steps.run(ctx, req.Cluster, true)
 	if err == nil && result.Outcome != Fine { // it was changed meanwhile, and the next run reads it again
 		result.Outcome, result.RequeueAfter = "", conflictDelay
 	}
@@ -203,6 +207,29 @@ func (r *repairReconciler) findCauses(ctx context.Context, req request, result R
 		r.backoff.Forget(req)
 	}
 	return result, nil
+}
+
+// takeCheck takes one of the checks for causes, if there is one in time.
+func (r *repairReconciler) takeCheck(ctx context.Context, parent logicalcluster.Name) (free func(), taken bool) {
+	if _, slow := r.slow.Get(parent); slow {
+		return r.checks.Try(slowParents, 1)
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxTurn)
+	defer cancel()
+	free, err := r.checks.Wait(ctx, parent, 1)
+	return free, err == nil
+}
+
+// checkCauses checks for causes in limited time, and remembers whether that was slow.
+func (r *repairReconciler) checkCauses(ctx context.Context, req request, result Result) (report preflight.Report, reported bool) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	report, reported = r.reporter.causes(ctx, req, result)
+	if isSlow(began) {
+		r.slow.Set(req.Parent, nil, longestBackoff)
+	}
+	return report, reported
 }
 
 // checkAgain requeues a Workspace that is still stuck.

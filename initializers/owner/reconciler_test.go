@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -235,7 +237,7 @@ func TestRepairReconcile(t *testing.T) {
 				steps:      &Steps{LogicalClusters: clients, Workspaces: clients, WorkspaceOf: childIn(clients), DryRun: tc.dryRun},
 				pending:    func(request) bool { return !tc.notPending },
 				untilStuck: func(request) time.Duration { return tc.untilStuck },
-				workers:    newWorkers(), checks: newChecks(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
+				workers:    newWorkers(), checks: newChecks(), slow: cache.NewExpiring(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
 				reporter: reporter{recorder: &got, checker: preflight.Checker{Client: clients}},
 			}
 			result, err := r.Reconcile(t.Context(), tc.request)
@@ -300,6 +302,45 @@ func TestFewChecksForCausesRunAtOnce(t *testing.T) {
 	})
 }
 
+// A tenant can create many workspaces, and delay the checks for causes in each.
+func TestSlowChecksForCausesLeaveSomeToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var took time.Duration
+		clients := fakeKCP(t, cluster{owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings}, func(_ string, object client.Object) error {
+			if _, isForCauses := object.(*corev1alpha1.LogicalCluster); isForCauses {
+				<-time.After(took)
+			}
+			return nil
+		})
+		r := newRepairReconciler(clients)
+		check := func(parent string) {
+			req := theRequest
+			req.Parent = logicalcluster.Name(parent)
+			if _, err := r.Reconcile(t.Context(), req); err != nil {
+				t.Error(err)
+			}
+		}
+		took = 2 * slowTime
+		for i := range 2 * checksForCauses {
+			check(fmt.Sprintf("slow-%d", i))
+		}
+		var running sync.WaitGroup
+		defer running.Wait()
+		for i := range 2 * checksForCauses {
+			running.Go(func() { check(fmt.Sprintf("slow-%d", i)) })
+		}
+		synctest.Wait()
+		if used := r.checks.Used(); used != checksForCauses/2 {
+			t.Errorf("slow checks use %d of %d, want half", used, checksForCauses)
+		}
+		took = 0
+		began := time.Now()
+		if check("other"); time.Since(began) != 0 {
+			t.Errorf("another check waits %v", time.Since(began))
+		}
+	})
+}
+
 // The administrator of a workspace can make its LogicalCluster larger than a MiB, and delay a check for causes.
 func TestTheLogicalClusterIsNotHeldDuringACheckForCauses(t *testing.T) {
 	var read weak.Pointer[unstructured.Unstructured]
@@ -328,7 +369,7 @@ func TestTheLogicalClusterIsNotHeldDuringACheckForCauses(t *testing.T) {
 func newRepairReconciler(clients kcp.Clients) *repairReconciler {
 	return &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
-		untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
+		untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), slow: cache.NewExpiring(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}, checker: preflight.Checker{Client: clients}},
 	}
 }
@@ -351,7 +392,7 @@ func TestBackoffIsShortWhileACauseIsKnown(t *testing.T) {
 	clients := fakeKCP(t, lacking, nil)
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
-		untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
+		untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), slow: cache.NewExpiring(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}, checker: preflight.Checker{Client: clients}},
 	}
 	check := func() time.Duration {
@@ -382,7 +423,7 @@ func TestRepairIsLimited(t *testing.T) {
 	limiter := func() *rate.Limiter { return rate.NewLimiter(rate.Every(time.Hour), 1) }
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return true },
-		untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), limiter: limiter(), backoff: newBackoff(), continued: newContinued(),
+		untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), slow: cache.NewExpiring(), limiter: limiter(), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}},
 	}
 	r.limiter.Allow()
@@ -457,7 +498,7 @@ func TestRepairOfAContestedWorkspaceDoesNotDelayOthers(t *testing.T) {
 	for name, r := range map[string]reconcile.TypedReconciler[request]{
 		"repair": &repairReconciler{
 			steps: steps, pending: func(request) bool { return pending },
-			untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), limiter: unlimited, repeats: newRepeats(rate.Inf),
+			untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), slow: cache.NewExpiring(), limiter: unlimited, repeats: newRepeats(rate.Inf),
 			backoff: newBackoff(), continued: newContinued(), reporter: reporter{recorder: &recorded{}},
 		},
 		"initializer": &initializerReconciler{
@@ -500,7 +541,7 @@ func TestBackoffGrowsWhileAWorkspaceIsStuck(t *testing.T) {
 	pending := true
 	r := &repairReconciler{
 		steps: &Steps{LogicalClusters: clients, Workspaces: clients}, pending: func(request) bool { return pending },
-		untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
+		untilStuck: isStuck, workers: newWorkers(), checks: newChecks(), slow: cache.NewExpiring(), limiter: unlimited, repeats: newRepeats(rate.Inf), backoff: newBackoff(), continued: newContinued(),
 		reporter: reporter{recorder: &recorded{}},
 	}
 	within := func(want time.Duration) {
