@@ -193,7 +193,7 @@ func (r *repairReconciler) findCauses(ctx context.Context, req request, result R
 		return result, nil
 	}
 	result, err := r.steps.run(ctx, req.Cluster, true)
-	if err == nil && result.Outcome != Fine { // it was changed meanwhile, and the next run reads it again
+	if err == nil && (result.Outcome != Fine || !result.lc.waitsForBindings()) { // it was changed meanwhile, and the next run reads it again
 		result.Outcome, result.RequeueAfter = "", conflictDelay
 	}
 	if err != nil || result.RequeueAfter > 0 {

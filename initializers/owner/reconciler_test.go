@@ -20,7 +20,9 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -339,6 +341,33 @@ func TestSlowChecksForCausesLeaveSomeToOthers(t *testing.T) {
 			t.Errorf("another check waits %v", time.Since(began))
 		}
 	})
+}
+
+// A workspace can become Ready after a check for causes has read it.
+func TestAReadyWorkspaceIsNotRetriggered(t *testing.T) {
+	var clients kcp.Clients
+	checked, ready := false, false
+	clients = fakeKCP(t, cluster{
+		owner: localOwner, phase: corev1alpha1.LogicalClusterPhaseInitializing, initializers: onlyBindings, allowed: true,
+	}, func(verb string, object client.Object) error {
+		_, isForCauses := object.(*corev1alpha1.LogicalCluster)
+		checked = checked || isForCauses
+		if _, isForSteps := object.(*unstructured.Unstructured); isForSteps && verb == "get" && checked && !ready {
+			ready = true
+			c, err := clients(logicalcluster.NewPath(theCluster))
+			if err != nil {
+				return err
+			}
+			lc := &corev1alpha1.LogicalCluster{ObjectMeta: metav1.ObjectMeta{Name: corev1alpha1.LogicalClusterName}}
+			return c.Status().Patch(t.Context(), lc, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Ready","initializers":[]}}`)))
+		}
+		return nil
+	})
+	r, recorder := newRepairReconciler(clients), &recorded{}
+	r.reporter.recorder = recorder
+	if _, err := r.Reconcile(t.Context(), theRequest); err != nil || !ready || len(*recorder) != 0 {
+		t.Errorf("Reconcile() error = %v, with Events %v; want that it is not retriggered", err, *recorder)
+	}
 }
 
 // The administrator of a workspace can make its LogicalCluster larger than a MiB, and delay a check for causes.
