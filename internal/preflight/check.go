@@ -12,6 +12,7 @@ import (
 	"github.com/kcp-dev/sdk/apis/core"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
 	"github.com/kcp-dev/sdk/apis/tenancy/initialization"
+	"github.com/kcp-dev/sdk/apis/tenancy/termination"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 
@@ -302,7 +303,12 @@ func (c *check) initializers() {
 // of a Ready workspace, and acts as it for the terminators of types without terminatorPermissions.
 func (c *check) terminators() {
 	owner, err := identity.ParseOwner(c.ws.Owner)
-	if !c.ws.terminated || !c.ready() && !c.ws.Deleted || err != nil {
+	actsAsItself := func(terminator corev1alpha1.LogicalClusterTerminator) bool {
+		return slices.ContainsFunc(c.types, func(t *tenancyv1alpha1.WorkspaceType) bool {
+			return len(t.Spec.TerminatorPermissions) > 0 && termination.TerminatorForType(t) == terminator
+		})
+	}
+	if !c.ready() && !c.ws.Deleted || !slices.ContainsFunc(c.ws.terminators, func(t corev1alpha1.LogicalClusterTerminator) bool { return !actsAsItself(t) }) || err != nil {
 		return
 	}
 	_, rewrite := identity.Rewrite(c.ws.Owner, c.ws.parent, c.ws.Cluster, c.ws.RequiredGroups, identity.Policy{})
@@ -313,7 +319,7 @@ func (c *check) terminators() {
 	case c.report.has(OwnerForeign, PrivilegedOwner):
 	case !owner.InScope(c.ws.Cluster):
 		c.add(Finding{
-			Reason: OwnerForeign, Advisory: !c.ws.Deleted,
+			Reason: OwnerForeign, Advisory: true, // of a workspace that is being deleted, the types were not read
 			Message: fmt.Sprintf("%swhich is foreign in logical cluster %q: kcp denies what they do, so that the deletion does not finish", acting, c.ws.Cluster),
 			Next:    next,
 		})

@@ -182,13 +182,11 @@ func TestFindings(t *testing.T) {
 	}
 	const terminatorsNext = "set spec.terminatorPermissions of these types: the controllers of their terminators then act as themselves"
 	foreignToTerminators := preflight.Finding{
-		Reason: preflight.OwnerForeign,
+		Reason: preflight.OwnerForeign, Advisory: true,
 		Message: "when the workspace is deleted, terminators whose WorkspaceType has no terminatorPermissions act as its owner, user \"alice\", " +
 			`which is foreign in logical cluster "m82w61j76ws21znq": kcp denies what they do, so that the deletion does not finish`,
 		Next: terminatorsNext,
 	}
-	whenReady := foreignToTerminators
-	whenReady.Advisory = true
 	const controllerNext = "check whether its controller runs, and what its log says about logical cluster m82w61j76ws21znq"
 	serviceAccountPermissions := []string{globalName + " use team root:org", globalName + " use base root:apis"}
 
@@ -672,7 +670,20 @@ func TestFindings(t *testing.T) {
 			given: func(k *fakeKCP) {
 				k.clusters["root:org:child"] = []client.Object{terminated(scopedAlice.String()), binding(apisv1alpha2.APIBindingPhaseBound)}
 			},
-			want:        []preflight.Finding{whenReady},
+			want:        []preflight.Finding{foreignToTerminators},
+			wantBinding: preflight.Yes, wantVerdict: preflight.Yes,
+		},
+		"Ready, with a terminator that acts as itself": {
+			given: func(k *fakeKCP) {
+				lc := terminated(scopedAlice.String())
+				lc.Status.Terminators[0] = corev1alpha1.LogicalClusterTerminator(homeCluster + ":team")
+				k.clusters["root:org:child"] = []client.Object{lc, binding(apisv1alpha2.APIBindingPhaseBound)}
+				for _, object := range k.clusters["root:org"] {
+					if wt, ok := object.(*tenancyv1alpha1.WorkspaceType); ok {
+						wt.Spec.TerminatorPermissions = []rbacv1.PolicyRule{{Verbs: []string{"*"}}}
+					}
+				}
+			},
 			wantBinding: preflight.Yes, wantVerdict: preflight.Yes,
 		},
 		"being deleted, with such a terminator": {

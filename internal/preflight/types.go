@@ -93,9 +93,8 @@ func (c *check) trimmed(t *tenancyv1alpha1.WorkspaceType) (*tenancyv1alpha1.Work
 	for _, key := range []string{logicalcluster.AnnotationKey, core.LogicalClusterPathAnnotationKey} {
 		metav1.SetMetaDataAnnotation(&trimmed.ObjectMeta, key, t.Annotations[key])
 	}
-	if len(t.Spec.InitializerPermissions) > 0 {
-		trimmed.Spec.InitializerPermissions = make([]rbacv1.PolicyRule, 1)
-	}
+	trimmed.Spec.InitializerPermissions = make([]rbacv1.PolicyRule, min(len(t.Spec.InitializerPermissions), 1))
+	trimmed.Spec.TerminatorPermissions = make([]rbacv1.PolicyRule, min(len(t.Spec.TerminatorPermissions), 1))
 	return trimmed, nil
 }
 

@@ -59,8 +59,8 @@ type Workspace struct {
 	// Initializers are all initializers of the workspace, Waiting those that have not finished.
 	Initializers []corev1alpha1.LogicalClusterInitializer `json:"-"`
 	Waiting      []corev1alpha1.LogicalClusterInitializer `json:"-"`
-	// terminated is whether kcp may act as the owner when the workspace is deleted: from v0.32 on, for terminators.
-	terminated bool
+	// terminators are those for which kcp may act as the owner when the workspace is deleted, from v0.32 on.
+	terminators []corev1alpha1.LogicalClusterTerminator
 	// Conditions are the messages of the conditions that are not True.
 	Conditions []string `json:"conditions,omitempty"`
 
@@ -170,7 +170,9 @@ func (ws *Workspace) fromLogicalCluster(from *corev1alpha1.LogicalCluster) {
 	ws.Owner = kcp.RecordedOwner(from)
 	ws.RequiredGroups = from.Annotations[kcp.RequiredGroupsAnnotation]
 	ws.Initializers, ws.Waiting = from.Spec.Initializers, from.Status.Initializers
-	ws.terminated = from.Spec.CreatedBy != nil && len(from.Status.Terminators) > 0
+	if from.Spec.CreatedBy != nil {
+		ws.terminators = from.Status.Terminators
+	}
 	ws.Conditions = unmet(from.Status.Conditions)
 	switch conditions.GetReason(from, tenancyv1alpha1.WorkspaceAPIBindingsInitialized) {
 	case tenancyv1alpha1.WorkspaceInitializedAPIBindingErrors:
