@@ -686,6 +686,17 @@ func TestFindings(t *testing.T) {
 			},
 			wantBinding: preflight.Yes, wantVerdict: preflight.Yes,
 		},
+		"Ready, and made inactive, with the owner reduced on the Workspace alone": {
+			given: func(k *fakeKCP) {
+				lc := terminated(`{"username":"alice","groups":["staff"]}`)
+				lc.Status = corev1alpha1.LogicalClusterStatus{Phase: corev1alpha1.LogicalClusterPhaseInactive}
+				k.clusters["root:org:child"] = []client.Object{lc, binding(apisv1alpha2.APIBindingPhaseBound)}
+				ws := k.clusters["root:org"][1].(*tenancyv1alpha1.Workspace) //nolint:errcheck,forcetypeassert // newKCP put it there
+				ws.Annotations["experimental.tenancy.kcp.io/owner"], ws.Status.Phase = `{"username":"alice"}`, corev1alpha1.LogicalClusterPhaseReady
+			},
+			want:        []preflight.Finding{{Reason: preflight.NotReady, Message: "the workspace is Inactive"}},
+			wantBinding: preflight.Yes, wantVerdict: preflight.No,
+		},
 		"being deleted, with such a terminator": {
 			given: func(k *fakeKCP) {
 				lc := terminated(scopedAlice.String())

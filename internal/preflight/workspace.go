@@ -61,6 +61,8 @@ type Workspace struct {
 	Waiting      []corev1alpha1.LogicalClusterInitializer `json:"-"`
 	// terminators are those for which kcp may act as the owner when the workspace is deleted, from v0.32 on.
 	terminators []corev1alpha1.LogicalClusterTerminator
+	// wasReady is whether the Workspace is Ready, whose owner kcp has then reduced to its name. Its LogicalCluster can have another phase.
+	wasReady bool
 	// Conditions are the messages of the conditions that are not True.
 	Conditions []string `json:"conditions,omitempty"`
 
@@ -140,6 +142,7 @@ func (ws *Workspace) fromWorkspace(from *tenancyv1alpha1.Workspace) {
 	ws.Cluster = logicalcluster.Name(cmp.Or(from.Spec.Cluster, from.Annotations[kcp.ClusterAnnotation]))
 	ws.parent = logicalcluster.From(from)
 	ws.Phase = from.Status.Phase
+	ws.wasReady = ws.Phase == corev1alpha1.LogicalClusterPhaseReady
 	ws.Deleted = from.DeletionTimestamp != nil
 	if from.Spec.Mount != nil {
 		ref := from.Spec.Mount.Reference
