@@ -65,8 +65,8 @@ func dashboard() []panel {
 // query returns the names and values of all results of a query since a time.
 func (p prometheus) query(ctx context.Context, query target, since time.Time) (names []string, values [][]float64) {
 	GinkgoHelper()
-	since = since.Truncate(time.Second) // Prometheus knows milliseconds
-	times := prometheusv1.Range{Start: since, End: time.Now(), Step: 2 * time.Second}
+	since = since.Truncate(time.Second) // Prometheus rounds to milliseconds
+	times := prometheusv1.Range{Start: since, End: time.Now().Truncate(time.Second), Step: 2 * time.Second}
 	result, warnings, _, err := p.QueryRange(ctx, query.Expr, times)
 	Expect(err).NotTo(HaveOccurred(), query.Expr)
 	Expect(warnings).To(BeEmpty(), query.Expr)
