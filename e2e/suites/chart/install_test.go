@@ -51,8 +51,11 @@ var _ = Describe("The chart", Ordered, func() {
 
 	It("denies a cluster that names a user that its author may not impersonate", func(ctx SpecContext) {
 		namespace := w.newNamespace(ctx)
-		err := w.author.Create(ctx, cluster(namespace, "metal", map[string]any{"userEmail": "tenant@example.com"}))
-		Expect(err).To(MatchError(And(ContainSubstring("ValidatingAdmissionPolicy 'cloudsigmaclusters.cluster.warrantgate.dev'"),
+		create := func() error {
+			return w.author.Create(ctx, cluster(namespace, "metal", map[string]any{"userEmail": "tenant@example.com"}))
+		}
+		// The webhook denies it, too, until the API server observes the policy.
+		Eventually(create).WithContext(ctx).Should(MatchError(And(ContainSubstring("ValidatingAdmissionPolicy 'cloudsigmaclusters.cluster.warrantgate.dev'"),
 			ContainSubstring(`may not impersonate "tenant@example.com"`))))
 	}, SpecTimeout(timeout))
 
