@@ -87,7 +87,8 @@ var _ = Describe("guarantee 6: only API servers get verdicts", func() {
 			}
 		}
 		Expect(w.gate.Metric(ctx, "warrantgate_admissions_total", nil)).To(Equal(before))
-		Expect(w.gate.Metric(ctx, "warrantgate_rejected_callers_total", nil)).To(Equal(denied + float64(sent)))
+		// An API server of another suite may call the port that its warrantgate had.
+		Expect(w.gate.Metric(ctx, "warrantgate_rejected_callers_total", nil)).To(BeNumerically(">=", denied+float64(sent)))
 		Expect(strings.Count(suite.Log(w.gate), "denied a caller")).To(BeNumerically("<=", 3), "callers can fill the log")
 	}, SpecTimeout(startTimeout))
 
