@@ -214,7 +214,8 @@ func (s *Steps) compareOwner(ctx context.Context, st *state) (time.Duration, err
 	}
 	st.parent = logicalcluster.Name(lc.typed.Spec.Owner.Cluster)
 	recorded, acting := ws.Annotations[kcp.OwnerAnnotation], kcp.RecordedOwner(&lc.typed)
-	ready := lc.isReady() || ws.Status.Phase == corev1alpha1.LogicalClusterPhaseReady // either can be first
+	// Either can be Ready first. The owner of a parent can write the phase of the Workspace, but kcp does so only once there is no initializer left.
+	ready := lc.isReady() || ws.Status.Phase == corev1alpha1.LogicalClusterPhaseReady && len(lc.typed.Status.Initializers) == 0
 	if !identity.SameOwner(recorded, acting, st.parent, lc.name, lc.typed.Annotations[kcp.RequiredGroupsAnnotation], ready) {
 		st.result.differs(identity.DescribeDifference(recorded, acting))
 	}

@@ -451,6 +451,14 @@ func TestSteps(t *testing.T) {
 			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
 			wantAfter: after{Owner: "root-boss", BindingsLabel: true},
 		},
+		"spec.createdBy has such a group, and the owner of the parent wrote the phase Ready, so that kcp reduced the owner of the Workspace": {
+			cluster: cluster{
+				owner: `{"username":"alice","groups":["system:masters"]}`, recorded: `{"username":"alice"}`, newKCP: true, phase: initializing,
+				initializers: onlyBindings, reduced: true,
+			},
+			want:      result{Outcome: Differs, Path: path, Reason: "OwnerDiffers"},
+			wantAfter: after{Owner: "alice", BindingsLabel: true},
+		},
 		"kcp has reduced the owner of the Workspace to its name, but does not report the LogicalCluster as Ready yet": {
 			cluster:   cluster{owner: localOwner, recorded: `{"username":"alice"}`, newKCP: true, phase: initializing, reduced: true},
 			want:      result{Outcome: Fine, Path: path, Reason: "InScope"},

@@ -111,7 +111,7 @@ func (c *check) owner(ctx context.Context) {
 	if err == nil {
 		c.describe(ctx, recorded)
 	}
-	if !identity.SameOwner(c.ws.workspaceOwner, c.ws.Owner, c.ws.parent, c.ws.Cluster, c.ws.RequiredGroups, c.ready() || c.initialized() || c.ws.wasReady) {
+	if !identity.SameOwner(c.ws.workspaceOwner, c.ws.Owner, c.ws.parent, c.ws.Cluster, c.ws.RequiredGroups, c.ready() || c.initialized() || c.ws.wasReady && len(c.ws.Waiting) == 0) {
 		c.add(Finding{
 			Reason: OwnerDiffers, Message: identity.DescribeDifference(c.ws.workspaceOwner, c.ws.Owner),
 			Next: "ask who made the WorkspaceType " + c.ws.Type,
